@@ -34,7 +34,8 @@
 #define DOMAIN_PTXAS "ptxas/3"
 #define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/3"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
-#define DOMAIN_CC "cc/2"
+#define DOMAIN_CC "cc/3"
+#define DOMAIN_CC_NOTE "cc-note/1"
 #define DOMAIN_FOLDER "folder/1"
 #define DOMAIN_OUTPUTS "outputs/2"
 #define DOMAIN_NVCC "nvcc/3"
@@ -62,9 +63,10 @@
                 " " DOMAIN_CUDA_SHARED " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS               \
                 " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT                    \
                 " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL                 \
-                " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_FOLDER " " DOMAIN_OUTPUTS           \
-                " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK         \
-                " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET    \
-                " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " "
+                " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER           \
+                " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT             \
+                " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU    \
+                " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT             \
+                " " DOMAIN_MLIR_PASSES " "
 
 #endif

@@ -15,6 +15,8 @@
  * copies there. A result in which the folder shows otherwise, or that a text may have computed from
  * its name (places.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
  *
+ * The compiler gets most sources in one spelling (spelling.c).
+ *
  * The working folder is in the key if debug information, a file of dependencies or an argument
  * names it. If it shows without that (.loc in assembler), the result is kept for that folder alone.
  *
@@ -73,7 +75,9 @@ enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPU
 
 struct command {
     struct tool_job *job;
+    char **args;                         /* those that the compiler gets */
     const char *files[TOOL_SOURCES_MAX]; /* arguments that are no options */
+    int at[TOOL_SOURCES_MAX];            /* their indices */
     size_t n_files;
     const char *output, *dependency_file, *include;
     int n_stops;
@@ -82,6 +86,7 @@ struct command {
     bool header;        /* -x c++-header */
     bool has_language;  /* -x: any file may be a source */
     bool verbose;
+    bool shows_names;
     bool warns_of_headers; /* -Winvalid-pch: a stub must not stand where it looks */
     bool native;
 };
@@ -133,6 +138,7 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case DEPENDENCIES: c->dependencies = true; return 0;
     case DEPENDENCY_FILE: c->dependency_file = value; return 0;
     case INCLUDE: c->include = value; return 0;
+    case SHOWS: c->shows_names = true; return 0;
     case DEBUG: c->debug = true; return 0;
     case NO_DEBUG: c->debug = false; return 0;
     case LINKER: return cc_linker_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
@@ -151,6 +157,7 @@ static int take_argument(struct command *c, int *at, struct err *e)
     if (arg[0] != '-' && arg[0] != '@') {
         if (c->n_files == TOOL_SOURCES_MAX)
             return refuse(e, arg, "so many files");
+        c->at[c->n_files] = *at;
         c->files[c->n_files++] = arg;
         return 0;
     }
@@ -318,6 +325,70 @@ static bool add_roots(struct command *c, size_t len)
     return !tool_is_temporary(cwd) || add_folder(c, cwd, strlen(cwd));
 }
 
+/* ---- spelling ---- */
+
+/* True if the one temporary folder of all sources has a name that roots hide better: it is not the
+ * working folder, or arguments beside the sources and -o name it too. */
+static bool is_left_to_roots(const struct command *c)
+{
+    size_t len = common_folder(c), file = 0;
+    char *spelled = len ? spelling_of(c->job, c->files[0]) : NULL;
+    bool is_here = spelled && !strchr(spelled, '/');
+    free(spelled);
+    if (len && !is_here)
+        return true;
+    for (int i = 1; len && i < c->job->argc; i++) {
+        const char *arg = c->job->argv[i];
+        bool is_file = file < c->n_files && c->at[file] == i;
+        file += is_file;
+        if (!is_file && strncmp(arg, "-o", 2) != 0 && strcmp(c->job->argv[i - 1], "-o") != 0 &&
+            memmem(arg, strlen(arg), c->files[0], len))
+            return true;
+    }
+    return false;
+}
+
+/* True if only texts, messages and bytes can tell how the sources are spelled. */
+static bool hides_spelling(const struct command *c)
+{
+    static const char *const names[] = {".c", ".cc", ".cpp", ".cxx", ".c++",
+                                        ".C", ".cp", ".CPP", NULL};
+    for (size_t i = 0; i < c->n_files; i++)
+        if (is_source(c->files[i]) && !is_one_of(extension(c->files[i]), names))
+            return false;
+    return !c->job->exact && !c->job->loud && !c->shows_names && !c->debug && !c->dependencies &&
+           !c->prints && !c->preprocesses && !c->assembles && !c->has_language && !c->tells_folders;
+}
+
+/* Takes the sources in their one spelling, in the key and in the compiler's arguments. */
+static int spell(struct command *c, struct err *e)
+{
+    struct tool_job *job = c->job;
+    char *spelled[TOOL_SOURCES_MAX] = {0};
+    bool differs = false;
+    if (!hides_spelling(c) || is_left_to_roots(c))
+        return 0;
+    for (size_t i = 0; i < c->n_files; i++) {
+        char *text = is_source(c->files[i]) ? spelling_of(job, c->files[i]) : NULL;
+        if (text && !(spelled[i] = tool_job_keep(job, text)))
+            return refuse(e, c->files[i], "so many files");
+        differs |= spelled[i] && strcmp(spelled[i], c->files[i]) != 0;
+    }
+    if (differs && !(job->given = calloc((size_t)job->argc + 1, sizeof *job->given)))
+        return err_set(e, WARM_ENOMEM, "no memory for arguments");
+    if (differs)
+        memcpy(job->given, job->argv, (size_t)job->argc * sizeof *job->given);
+    for (size_t i = 0; i < c->n_files; i++) {
+        if (!spelled[i])
+            continue;
+        if (differs)
+            job->given[c->at[i]] = spelled[i];
+        job->spelled[job->n_spelled++] = job->sources[i] = c->files[i] = spelled[i];
+    }
+    c->args = differs ? job->given : job->argv;
+    return 0;
+}
+
 /* ---- the key ---- */
 
 static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
@@ -344,8 +415,9 @@ static void add_arguments(struct command *c, struct key_builder *key)
     key_add_u64(key, HOW,
                 (uint64_t)c->stops | (uint64_t)c->preprocesses << 1 | (uint64_t)c->assembles << 2 |
                     (uint64_t)c->n_stops << 3);
+    key_add_u64(key, HOW, (uint64_t)c->job->exact | (uint64_t)(c->job->n_spelled > 0) << 1);
     for (int i = 1; i < c->job->argc; i++) {
-        const char *arg = c->job->argv[i];
+        const char *arg = c->args[i];
         const struct cc_option *s = arg[0] == '-' ? cc_option_find(arg) : NULL;
         bool valued = s && (s->form == SEPARATE || s->form == EITHER);
         if (arg[0] != '-') {
@@ -355,7 +427,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
                 key_add_text(key, ARGUMENT, arg);
         } else {
             const char *value = arg + strlen(s->name);
-            value = *value ? value : c->job->argv[++i];
+            value = *value ? value : c->args[++i];
             if (s->rule == OUTPUT || is_missing_folder(c, s, value))
                 continue;
             key_add_text(key, ARGUMENT, s->name);
@@ -383,12 +455,15 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
     return 0;
 }
 
-/* True if an argument names a place below the working folder: the result may name it too. */
-static bool spells_folder(const struct tool_job *job)
+/* True if an argument but -o names a place below the working folder: the result may name it too. */
+static bool spells_folder(const struct command *c)
 {
-    for (int i = 1; i < job->argc; i++)
-        if (strstr(job->argv[i], job->cwd))
+    for (int i = 1; i < c->job->argc; i++) {
+        if (strcmp(c->args[i], "-o") == 0)
+            i++;
+        else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd))
             return true;
+    }
     return false;
 }
 
@@ -401,8 +476,8 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    job->keys_cwd = root < 0 && (job->exact || c->debug || c->dependencies || job->in_top ||
-                                 spells_folder(job));
+    job->keys_cwd =
+        root < 0 && (job->exact || c->debug || c->dependencies || job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)
@@ -435,6 +510,8 @@ static int make_key(struct command *c, struct err *e)
     key_begin(&sources, DOMAIN_CC_SOURCES);
     int code = add_sources(c, &sources, &names_show, e);
     key_end(&sources, &sources_key, &sources_proof);
+    if (!code && !names_show)
+        code = spell(c, e);
     size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "so many folders");
@@ -512,7 +589,7 @@ static int add_headers(struct command *c, struct err *e)
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->program && job->argc >= 1);
-    struct command c = {.job = job};
+    struct command c = {.job = job, .args = job->argv};
     (void)w;
     job->family = "cc";
     job->traced = true;

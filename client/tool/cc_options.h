@@ -25,6 +25,7 @@ enum cc_rule {
     FOLDER_TO_SEARCH, /* the same; an absent folder does not count */
     INCLUDE,          /* a path, beside which a precompiled header may stand */
     OUTPUT,           /* -o: its name does not count unless the result shows it */
+    SHOWS,            /* the same as KEEP; the result may show the names of sources */
     LANGUAGE,         /* -x */
     STOP,             /* -c, -S, -E: no linking */
     PRINT,            /* it prints, and writes no file */

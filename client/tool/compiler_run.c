@@ -105,7 +105,7 @@ static void become_compiler(const struct tool_job *job, const char *library, int
     if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
         setenv("WARM_TOOL_ACTIVE", "1", 1) || (job->traced && set_trace(library, log)))
         _exit(126);
-    execv(job->program, job->argv);
+    execv(job->program, job->given ? job->given : job->argv);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -152,7 +152,7 @@ static void pass_text(int to, const char *data, size_t len)
     }
 }
 
-/* Copies one pipe's next bytes. False at its end. */
+/* Copies one pipe's next bytes; to < 0: to nowhere. False at its end. */
 static bool copy_some(int from, int to, struct writer *kept)
 {
     char data[16384];
@@ -161,12 +161,13 @@ static bool copy_some(int from, int to, struct writer *kept)
         return true;
     if (n <= 0)
         return false;
-    pass_text(to, data, (size_t)n);
+    if (to >= 0)
+        pass_text(to, data, (size_t)n);
     writer_bytes(kept, data, (size_t)n);
     return true;
 }
 
-static void copy_all(int out, int err, struct compiler_run *run)
+static void copy_all(int out, int err, bool held, struct compiler_run *run)
 {
     struct pollfd p[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
     while (p[0].fd >= 0 || p[1].fd >= 0) {
@@ -175,9 +176,9 @@ static void copy_all(int out, int err, struct compiler_run *run)
                 continue;
             return;
         }
-        if (p[0].revents && !copy_some(out, STDOUT_FILENO, &run->out))
+        if (p[0].revents && !copy_some(out, held ? -1 : STDOUT_FILENO, &run->out))
             p[0].fd = -1;
-        if (p[1].revents && !copy_some(err, STDERR_FILENO, &run->err))
+        if (p[1].revents && !copy_some(err, held ? -1 : STDERR_FILENO, &run->err))
             p[1].fd = -1;
     }
 }
@@ -275,7 +276,7 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
     uint64_t begun = now_ms();
     code = start(job, library, &p, e);
     if (!code) {
-        copy_all(p.out[0], p.err[0], &run);
+        copy_all(p.out[0], p.err[0], job->given != NULL, &run);
         while (waitpid(compiler, &run.wait_status, 0) < 0 && errno == EINTR)
             continue;
         compiler = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler_run.h - runs a compiler for real; its output is passed on and recorded.
+ * compiler_run.h - runs a compiler for real; its output is passed on and recorded. The output of
+ * job->given is only recorded.
  *
  * Signals that would end us go to the compiler, which ends and cleans up as it always does. If it
  * dies of a signal, so do we (compiler_run_end).

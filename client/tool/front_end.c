@@ -69,6 +69,8 @@ void tool_job_close(struct tool_job *job)
     for (size_t i = 0; i < job->n_memory; i++)
         free(job->memory[i]);
     job->n_roots = job->n_memory = 0;
+    free(job->given);
+    job->given = NULL;
 }
 
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e)

@@ -250,7 +250,8 @@ static int check_host(struct extra *x, const char *value, struct err *e)
         const struct cc_option *option = o[0] == '-' ? cc_option_find(o) : NULL;
         bool whole = option && (option->form == ALONE || option->form == PREFIX ||
                                 (option->form == EITHER && o[strlen(option->name)]));
-        if (!whole || (option->rule != KEEP && option->rule != DEBUG && option->rule != NO_DEBUG))
+        if (!whole || (option->rule != KEEP && option->rule != SHOWS && option->rule != DEBUG &&
+                       option->rule != NO_DEBUG))
             return refuse(e, value);
         x->debug |= option->rule == DEBUG;
     }

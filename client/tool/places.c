@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.c - decides if a result may depend on the place of a source in a root. trace_log.c calls
+ * places.c - decides if a result may depend on the place of a source in a root, or on its spelling. trace_log.c calls
  * it at the end of a traced run.
  *
  * result.c finds a root's name that shows in the bytes. This file looks for texts that compute with
@@ -151,7 +151,8 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
         if (text.len == 0 || (from && from->root == 0 && is_system(from->path)))
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
-        if (a.asks || (from && from->root && cuda_reach_spells_file(t->reach, text.data, text.len)))
+        if (a.asks || (from && (from->root || job->n_spelled) &&
+                       cuda_reach_spells_file(t->reach, text.data, text.len)))
             return true;
     }
     return false;
@@ -171,7 +172,7 @@ int places_check(const struct tool_job *job, const struct inputs *in, struct err
 {
     assert(job && in);
     struct texts t = {0};
-    if (job->n_roots == 0 || !job->expands_macros || job->reads_marks ||
+    if ((job->n_roots == 0 && job->n_spelled == 0) || !job->expands_macros || job->reads_marks ||
         (job->preprocesses && are_plain(job)))
         return 0;
     bool shows = !read_all(job, in, &t) || may_show(job, in, &t);
@@ -179,5 +180,7 @@ int places_check(const struct tool_job *job, const struct inputs *in, struct err
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);
     cuda_reach_free(t.reach);
-    return shows ? err_set(e, WARM_EREFUSED, "the name of a temporary folder may show") : 0;
+    return shows ? err_set(e, WARM_EREFUSED, "the name of %s may show",
+                           job->n_roots ? "a temporary folder" : "a source")
+                 : 0;
 }

@@ -183,17 +183,20 @@ static int check_status(const struct compiler_run *run, struct err *e)
     return 0;
 }
 
-static bool is_debug_section(const char *name, size_t left)
+/* NULL-terminated lists of what the names of sections begin with. */
+static const char *const debug_sections[] = {".debug", ".zdebug", ".rela.debug", ".nv_debug", NULL};
+static const char *const symbol_names[] = {".strtab", NULL};
+
+static bool begins_with_one(const char *name, size_t left, const char *const *list)
 {
-    static const char *const names[] = {".debug", ".zdebug", ".rela.debug", ".nv_debug"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strlen(names[i]) < left && strncmp(name, names[i], strlen(names[i])) == 0)
+    for (; *list; list++)
+        if (strlen(*list) < left && strncmp(name, *list, strlen(*list)) == 0)
             return true;
     return false;
 }
 
-/* True if byte `at` of an ELF file is in debug information. Checks every offset of the file. */
-static bool is_in_debug(const uint8_t *data, size_t len, size_t at)
+/* True if byte `at` of an ELF file is in one of these sections. Checks every offset of the file. */
+static bool is_in_section(const uint8_t *data, size_t len, size_t at, const char *const *sections)
 {
     Elf64_Ehdr head;
     Elf64_Shdr s, names;
@@ -211,24 +214,49 @@ static bool is_in_debug(const uint8_t *data, size_t len, size_t at)
             names.sh_offset > len || s.sh_name >= len - names.sh_offset)
             continue;
         size_t name = names.sh_offset + s.sh_name;
-        if (is_debug_section((const char *)data + name, len - name))
+        if (begins_with_one((const char *)data + name, len - name, sections))
             return true;
     }
     return false;
 }
 
-static int check_roots(const struct tool_job *job, const uint8_t *data, size_t len, struct err *e)
+/* True if a text stands in characters of `width` bytes outside of these sections. */
+static bool shows_text(const uint8_t *data, size_t len, const char *text, size_t width,
+                       const char *const *sections)
 {
-    for (size_t i = 0; i < job->n_roots; i++) {
-        size_t n = strlen(job->roots[i]);
-        const uint8_t *at = data;
-        while ((at = memmem(at, len - (size_t)(at - data), job->roots[i], n))) {
-            if (!is_in_debug(data, len, (size_t)(at - data)))
-                return err_set(e, WARM_EREFUSED, "the result shows %s", job->roots[i]);
-            at += n;
-        }
+    char wide[4 * PATH_MAX] = {0};
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n && i < PATH_MAX; i++)
+        wide[i * width] = text[i];
+    const uint8_t *at = data;
+    while ((at = memmem(at, len - (size_t)(at - data), wide, n * width))) {
+        if (!is_in_section(data, len, (size_t)(at - data), sections))
+            return true;
+        at += n;
     }
+    return false;
+}
+
+/* REFUSED if a text shows outside of these sections, also as UTF-16 or UTF-32. */
+static int check_text(const uint8_t *data, size_t len, const char *text,
+                      const char *const *sections, struct err *e)
+{
+    for (size_t width = 1; width <= 4; width *= 2)
+        if (shows_text(data, len, text, width, sections))
+            return err_set(e, WARM_EREFUSED, "the result shows %s", text);
     return 0;
+}
+
+/* REFUSED if a root shows outside of debug information, or a source's one spelling outside of the
+ * names of symbols, of which one is the source's name without folders. */
+static int check_names(const struct tool_job *job, const uint8_t *data, size_t len, struct err *e)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < job->n_roots; i++)
+        code = check_text(data, len, job->roots[i], debug_sections, e);
+    for (size_t i = 0; !code && i < job->n_spelled; i++)
+        code = check_text(data, len, job->spelled[i], symbol_names, e);
+    return code;
 }
 
 /* ---- files ---- */
@@ -256,7 +284,7 @@ static int write_file(const struct tool_job *job, const char *path, int status, 
     if (there && !job->lazy)
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
     if (!code && len)
-        code = check_roots(job, data, len, e);
+        code = check_names(job, data, len, e);
     if (!code)
         code = check_folder(job, data, len, e);
     if (!code) {

@@ -21,6 +21,8 @@
  * there:
  *    exact  the result shows a folder (__FILE__ in a header): its place counts
  *    loud   the run printed something: the locale and the terminal count
+ * A run with job->given that needs either is as if it had not been: the user's own command runs, and
+ * its result is kept under the larger key (spelling.c).
  *
  * Thread: main.
  */
@@ -29,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/lib/deadlines.h"
@@ -110,16 +113,23 @@ static const char *again_text(struct more more)
                                    : AGAIN "loud";
 }
 
-/* True if the value is a mark, which has the reason why there is no result. */
-static bool read_mark(struct serving *s, const struct warm_value *value)
+/* True if the value names a larger key. */
+static bool read_again(const struct warm_value *value, struct more *out)
 {
     static const struct more all[] = {{true, false}, {false, true}, {true, true}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (is_text(value, again_text(all[i]))) {
-            s->more = all[i];
-            s->is_marked = true;
+            *out = all[i];
+            return true;
         }
+    return false;
+}
+
+/* True if the value is a mark, which has the reason why there is no result. */
+static bool read_mark(struct serving *s, const struct warm_value *value)
+{
     size_t len = strlen(MARK);
+    s->is_marked |= read_again(value, &s->more);
     if (value->len >= len && memcmp(value->data, MARK, len) == 0) {
         snprintf(s->reason, sizeof s->reason, "%.*s", (int)(value->len - len),
                  (const char *)value->data + len);
@@ -374,6 +384,85 @@ static void keep(struct serving *s, const struct compiler_run *run)
         warm_release(patient(s), s->token);
 }
 
+static bool run_once(struct serving *s, struct compiler_run *out)
+{
+    struct err e = {0};
+    if (compiler_run_job(s->job, out, &e)) {
+        tool_debug("%s", e.text);
+        leave_reason(s, e.text);
+        return false;
+    }
+    if (s->job->header && out->wait_status == 0)
+        rename(s->job->outputs[0], s->job->header);
+    return true;
+}
+
+/* Keeps a run with job->given. False if its result must not stand. */
+static bool keep_given(struct serving *s, const struct compiler_run *run)
+{
+    struct err e = {.text = "it has messages"};
+    if (run->wait_status == 0 && run->out.len == 0 && run->err.len == 0 &&
+        write_and_put(s, run, &e) == 0) {
+        if (s->token)
+            warm_release(patient(s), s->token);
+        return true;
+    }
+    tool_debug("once more, as it was written: %s", e.text);
+    return false;
+}
+
+/* Reads the note that the command had to run as it was written, and under which key. */
+static bool read_note(struct serving *s, struct more *out)
+{
+    char name[TOOL_NAME_TEXT];
+    struct warm_value value;
+    spelling_note_name(s->job, name);
+    if (get(s->quick, name, 0, &value))
+        return false;
+    bool noted = read_again(&value, out);
+    warm_value_free(&value);
+    return noted;
+}
+
+static void leave_note(struct serving *s, struct more more)
+{
+    char name[TOOL_NAME_TEXT];
+    struct warm_put_options options = {
+        .ttl_ms = AGAIN_TTL_MS, .kind = "manifest", .label = s->job->label};
+    const char *text = again_text(more);
+    spelling_note_name(s->job, name);
+    warm_put(s->quick, name, strlen(name), text, strlen(text), &options);
+}
+
+/* Runs the user's own command in place of job->given. False if it did not start. */
+static bool run_as_written(struct serving *s, struct more more, struct compiler_run *out)
+{
+    struct err e = {0};
+    if (need_more(s, more, &e)) {
+        leave_reason(s, e.text);
+        return false;
+    }
+    return run_once(s, out);
+}
+
+/* Runs job->given, or the user's own command if that must be. *out_kept: its result is kept. */
+static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kept)
+{
+    struct more more;
+    if (read_note(s, &more))
+        return run_as_written(s, more, out);
+    if (!run_once(s, out))
+        return false;
+    *out_kept = WIFSIGNALED(out->wait_status) || keep_given(s, out);
+    if (*out_kept)
+        return true;
+    more.loud = out->wait_status || out->out.len || out->err.len;
+    more.exact = !more.loud;
+    leave_note(s, more);
+    compiler_run_close(out);
+    return run_as_written(s, more, out);
+}
+
 static int run_and_keep(struct serving *s)
 {
     struct compiler_run run;
@@ -381,14 +470,11 @@ static int run_and_keep(struct serving *s)
     for (size_t i = 0; i < s->job->n_headers; i++)
         if (pch_make_real(s->job->headers[i], &e))
             tool_debug("%s", e.text);
-    if (compiler_run_job(s->job, &run, &e)) {
-        tool_debug("%s", e.text);
-        leave_reason(s, e.text);
+    bool kept = false;
+    if (s->job->given ? !run_given(s, &run, &kept) : !run_once(s, &run))
         return -1;
-    }
-    if (s->job->header && run.wait_status == 0)
-        rename(s->job->outputs[0], s->job->header);
-    keep(s, &run);
+    if (!kept)
+        keep(s, &run);
     int status = compiler_run_end(&run);
     compiler_run_close(&run);
     return status;

@@ -86,7 +86,13 @@ struct tool_job {
     char names[2][TOOL_NAME_TEXT];
     size_t n_names;
 
-    char *memory[96]; /* strings made for the job */
+    /* The arguments that the compiler gets instead of argv (NULL: argv); owned, but not its strings.
+     * The run's output is held back, and if the result cannot stand, argv runs (spelling.c) */
+    char **given;
+    const char *spelled[TOOL_SOURCES_MAX]; /* sources in their one spelling: it must not show */
+    size_t n_spelled;
+
+    char *memory[2 * TOOL_SOURCES_MAX + 96]; /* strings made for the job */
     size_t n_memory;
 };
 /* Frees all that the job owns. */
@@ -173,6 +179,12 @@ int tool_pass_on(const struct tool_job *job);
  * name that missed, whose reason it is; "": there is none. */
 void tool_not_kept(const struct tool_job *job, struct warm *w, const char *missed,
                    const char *reason);
+
+/* Returns the one spelling of a path below the working folder (free()); NULL if there is none, or no
+ * memory. */
+char *spelling_of(const struct tool_job *job, const char *path);
+/* Computes the name of the note that this command had to run as it was written. */
+void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
 /* Appends a line to the file that WARM_TOOL_DEBUG names: what was done, and why. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

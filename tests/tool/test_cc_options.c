@@ -22,6 +22,9 @@ Test(cc_options, an_option_outside_of_the_table_is_not_known)
 Test(cc_options, an_exception_comes_before_its_family)
 {
     cr_expect_eq(rule_of("-fPIC"), KEEP);
+    cr_expect_eq(rule_of("-fno-plt"), KEEP);
+    cr_expect_eq(rule_of("-fsanitize=undefined"), SHOWS);
+    cr_expect_eq(rule_of("-fverbose-asm"), SHOWS);
     cr_expect_eq(rule_of("-frecord-command-line"), REFUSE);
     cr_expect_eq(rule_of("-g"), DEBUG);
     cr_expect_eq(rule_of("-g0"), NO_DEBUG);

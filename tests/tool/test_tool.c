@@ -240,6 +240,24 @@ Test(tool, what_only_prints_comes_from_the_cache_too)
     lab_down(&lab);
 }
 
+/* The compiler runs with the one spelling first. If that was in vain, it is not tried again. */
+Test(tool, a_source_whose_spelling_shows_is_compiled_twice_once)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    static const char compile[] = GCC "-Wall -c ./w.c 2>&1 | grep -q '^\\./w.c:1:.*unused'";
+    for (int version = 1; version <= 3; version++) {
+        cr_assert_eq(sh(&lab, NULL, "echo 'void f(void) { int unused%d; }' >w.c", version), 0);
+        cr_assert_eq(sh(&lab, NULL, compile), 0);
+        cr_expect_eq(told(&lab, "once more, as it was written"), version == 1);
+        expect_told(&lab, "miss", 1);
+        cr_assert_eq(sh(&lab, NULL, compile), 0);
+        expect_told(&lab, "hit", 1);
+    }
+    lab_down(&lab);
+}
+
 Test(tool, both_outputs_stay_apart)
 {
     struct lab lab;

@@ -263,6 +263,98 @@ Test(tool_compare, temporary_folders_count_where_clang_names_types_by_them)
               {NULL, NULL, TAKEN}}});
 }
 
+/* ---- how a source is spelled ---- */
+
+#define THREE(options, second)                                                                     \
+    {                                                                                              \
+        {NULL, "$CXX " options " m.cc", MADE}, {NULL, "$CXX " options " ./m.cc", second},          \
+            {NULL, NULL, TAKEN}, {NULL, "$CXX " options " $PWD/m.cc", second},                     \
+            {NULL, NULL, TAKEN}, {NULL, "$CXX " options " m.cc", TAKEN},                           \
+    }
+
+Test(tool_compare, the_spelling_of_a_source_does_not_count)
+{
+    COMPARE({"an object",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE},
+              {NULL, "$CXX -c ./m.cc", TAKEN},
+              {NULL, "$CXX -c $PWD/m.cc", TAKEN},
+              {NULL, "$CXX -c .//./m.cc", TAKEN},
+              {NULL, "$CXX -c $PWD//m.cc -o $PWD/m.o", MADE},
+              {NULL, "$CXX -c ./m.cc -o n.o", TAKEN}}},
+            {"in a folder, with a constructor of the file",
+             "mkdir sub; echo '#define H 1' >sub/h.h; printf '#include \"h.h\"\nnamespace { struct "
+             "A { A() {} ~A() {} } a; }\nint y = H;\n' >sub/m.cc",
+             {{NULL, "$CXX -O2 -fPIC -c .//sub/m.cc", MADE},
+              {NULL, "$CXX -O2 -fPIC -c sub/m.cc", TAKEN},
+              {"echo '#define H 2' >sub/h.h", "$CXX -O2 -fPIC -c ./sub/m.cc", MADE},
+              {NULL, "$CXX -O2 -fPIC -c sub/./m.cc", TAKEN}}},
+            {"a program of two",
+             "echo 'int f();int main() { return f(); }' >m.cc; echo 'int f() { return 3; }' >f.c++",
+             {{NULL, "$CXX ./m.cc $PWD/f.c++ -o m && ./m", MADE},
+              {NULL, "$CXX m.cc f.c++ -o m && ./m", TAKEN}}},
+            {"an assertion that is switched off",
+             "echo 'int check(int n) { return n; }' >m.cc",
+             {{NULL, "$CXX -DNDEBUG -include cassert -c ./m.cc", MADE},
+              {NULL, "$CXX -DNDEBUG -include cassert -c m.cc", TAKEN}}},
+            {"a folder by its path",
+             "mkdir i; echo '#define H 1' >i/h.h; printf '#include <h.h>\nint z = H;\n' >m.cc",
+             {{NULL, "$CXX -I$PWD/i -c m.cc", MADE}, {NULL, "$CXX -I$PWD/i -c ./m.cc", TAKEN}}});
+}
+
+Test(tool_compare, the_spelling_of_a_source_counts_where_it_shows)
+{
+    COMPARE(
+        {"__FILE__", "echo 'const char *f = __FILE__;' >m.cc", THREE("-c", MADE)},
+        {"debug information", "echo 'int f() { return 4; }' >m.cc", THREE("-g -c", MADE)},
+        {"a warning", "echo 'int f() { int unused; return 5; }' >m.cc", THREE("-Wall -c", MADE)},
+        {"an error", "echo 'int f() { return six; }' >m.cc", THREE("-c", MADE)},
+        {"an assertion", "printf '#include <cassert>\nvoid f(int x) { assert(x == 7); }\n' >m.cc",
+         THREE("-c", MADE)},
+        {"a macro of a header, hashed",
+         "printf '" HASH "#define ID hash(__FILE__)\n' >h.h; printf '#include \"h.h\"\nextern "
+         "const unsigned x = ID;\n' >m.cc",
+         THREE("-c", MADE)},
+        {"a header beside it, by its own name",
+         "echo 'static const char *const name = __FILE__;' >h.h; printf '#include \"h.h\"\nconst "
+         "char *f() { return name; }\n' >m.cc",
+         THREE("-c", MADE)},
+        {"a header that asks for its caller",
+         "printf '" HASH
+         "constexpr unsigned id(const char *f = __builtin_FILE()) { return hash(f); "
+         "}\n' >h.h; printf '#include \"h.h\"\nextern const unsigned x = id();\n' >m.cc",
+         THREE("-c", MADE)},
+        {"a macro of the command line", "echo 'const char *eight = NAME;' >m.cc",
+         THREE("-DNAME=__FILE__ -c", MADE)},
+        {"pasted",
+         "printf '#define C(a, b, c) a##b##c\n#define X(a, b, c) C(a, b, c)\nconst char *nine = "
+         "X(__F, IL, E__);\n' >m.cc",
+         THREE("-c", MADE)},
+        {"wide, pasted",
+         "printf '#define C(a, b, c) a##b##c\n#define X(a, b, c) C(a, b, c)\n#define L1(x) L##x\n"
+         "#define L2(x) L1(x)\nconst wchar_t *ten = L2(X(__F, IL, E__));\n' >m.cc",
+         THREE("-c", MADE)},
+        {"a sanitizer", "echo 'int f(int x) { return 11 / x; }' >m.cc",
+         THREE("-fsanitize=undefined -c", MADE)},
+        {"dependencies", "echo 'int twelve;' >m.cc", THREE("-MMD -MF m.d -o m.o -c", MADE)},
+        {"assembler with comments", "echo 'int f() { return 13; }' >m.cc",
+         THREE("-fverbose-asm -S", MADE)});
+}
+
+Test(tool_compare, only_names_that_surely_lead_to_one_file_are_spelled_anew)
+{
+    COMPARE({"above a link",
+             "mkdir -p a/b c; ln -s a/b l; echo 'int one;' >a/m.cc; echo 'int two;' >m.cc",
+             {{NULL, "$CXX -c m.cc", MADE},
+              {NULL, "$CXX -c l/../m.cc", MADE},
+              {NULL, "$CXX -c $PWD/l/../m.cc", MADE}}},
+            {"a name like an option",
+             "echo 'int dash;' >-m.cc; echo 'int at;' >@m.cc",
+             {{NULL, "$CXX -c ./-m.cc", MADE},
+              {NULL, "$CXX -c $PWD/-m.cc", MADE},
+              {NULL, "$CXX -c ./@m.cc", MADE}}});
+}
+
 /* ---- outputs and messages ---- */
 
 Test(tool_compare, dependency_files_are_the_compilers)

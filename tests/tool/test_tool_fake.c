@@ -112,11 +112,11 @@ Test(tool_fake, a_file_that_another_put_in_the_outputs_place_is_not_kept)
         return;
     write_text(&lab, "a.c", "int x;\n");
     cr_assert_eq(sh(&lab, NULL,
-                    "export LATE=1; (exec " FAKE "-c $PWD/a.c -o $PWD/a.o) & " AWAIT(LINES(
+                    "export LATE=1; (exec " FAKE "-c a.c -o a.o) & " AWAIT(LINES(
                         1)) "rm a.o; echo poison >a.o; touch bin/gate; wait; grep -q poison a.o"),
                  0);
     expect_told(&lab, "not kept", 1);
-    cr_assert_eq(sh(&lab, NULL, "LATE=1 " FAKE "-c $PWD/a.c -o $PWD/b.o && grep -q 'int x' b.o"), 0,
+    cr_assert_eq(sh(&lab, NULL, "LATE=1 " FAKE "-c a.c -o b.o && grep -q 'int x' b.o"), 0,
                  "the next one has its own");
     lab_down(&lab);
 }
@@ -128,7 +128,7 @@ Test(tool_fake, a_header_that_changes_during_the_compile_keeps_its_result_out)
         return;
     write_text(&lab, "a.c", "int x;\n");
     cr_assert_eq(sh(&lab, NULL,
-                    "export LATE=1; (exec " FAKE "-c $PWD/a.c -o $PWD/a.o) & " AWAIT(
+                    "export LATE=1; (exec " FAKE "-c a.c -o a.o) & " AWAIT(
                         LINES(1)) "echo 'int y;' >a.c; touch bin/gate; wait; grep -q 'int x' a.o"),
                  0);
     cr_assert_eq(told(&lab, "hit"), 0);
