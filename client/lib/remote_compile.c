@@ -472,22 +472,29 @@ static bool identify_file(struct warm *w, const char *path, struct nvrtc_file *o
     return identity_sha256(text, &out->sha256);
 }
 
+bool request_nvrtc_id(struct warm *w, const char *path, struct key *out)
+{
+    struct nvrtc_file library, builtins;
+    char *beside = nvrtc_builtins_of(path);
+    bool known = beside && identify_file(w, path, &library) &&
+                 (!*beside || identify_file(w, beside, &builtins));
+    if (known)
+        *out = nvrtc_id(&library, *beside ? &builtins : NULL);
+    free(beside);
+    return known;
+}
+
 /* Fills in w->nvrtc. False if the files cannot be read. */
 static bool identify_nvrtc(struct warm *w, const char *path)
 {
-    struct nvrtc_file library, builtins;
     struct stat st;
-    char *beside = nvrtc_builtins_of(path);
-    bool known = beside && !stat(path, &st) && identify_file(w, path, &library) &&
-                 (!*beside || identify_file(w, beside, &builtins));
-    if (known) {
-        struct key id = nvrtc_id(&library, *beside ? &builtins : NULL);
-        free(w->nvrtc.path);
-        w->nvrtc = (struct own_nvrtc){.path = strdup(path), .file = st};
-        key_to_text(&id, w->nvrtc.id);
-    }
-    free(beside);
-    return known && w->nvrtc.path;
+    struct key id;
+    if (stat(path, &st) || !request_nvrtc_id(w, path, &id))
+        return false;
+    free(w->nvrtc.path);
+    w->nvrtc = (struct own_nvrtc){.path = strdup(path), .file = st};
+    key_to_text(&id, w->nvrtc.id);
+    return w->nvrtc.path;
 }
 
 static bool nvrtc_is_identified(const struct warm *w, const char *path)

@@ -113,4 +113,7 @@ int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const st
  * conn_recv. */
 int request_connect(struct warm *w);
 
+/* Finds the identity of a libnvrtc by its content (nvrtc_id.h). False if its files cannot be read. */
+bool request_nvrtc_id(struct warm *w, const char *path, struct key *out);
+
 #endif

@@ -874,6 +874,11 @@ size_t pool_toolchains(struct pool *p, const struct toolchain **out, size_t cap)
     return toolchains_list(p->toolchains, out, cap);
 }
 
+size_t pool_refused(struct pool *p, int64_t uid, struct toolchain_refusal *out, size_t cap)
+{
+    return toolchains_refused(p->toolchains, uid, out, cap);
+}
+
 /* ---- opening and closing ---- */
 
 static void pool_free(struct pool *p)

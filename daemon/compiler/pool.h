@@ -83,6 +83,8 @@ void pool_await(struct pool *p, struct toolchain_wait *wait);
 void pool_stop_identifying(struct pool *p);
 /* Lists the toolchains, at most `cap`; returns how many. */
 size_t pool_toolchains(struct pool *p, const struct toolchain **out, size_t cap);
+/* Lists the paths that lead to no usable library, as toolchains_refused does. */
+size_t pool_refused(struct pool *p, int64_t uid, struct toolchain_refusal *out, size_t cap);
 
 /* One path that the compiler asked for, in the order of first requests. */
 struct pool_path {

@@ -42,6 +42,11 @@ struct toolchain_wait {
 /* Takes it out of its list: on_change does not run. Nothing happens if it is in none. */
 void toolchain_wait_cancel(struct toolchain_wait *wait);
 
+/* A path that leads to no usable library. */
+struct toolchain_refusal {
+    const char *path, *why;
+};
+
 /* How fork servers are started. */
 struct worker_program {
     struct spawner *spawner;

@@ -378,7 +378,7 @@ static int no_toolchain(struct toolchains *t, struct view selector, struct err *
         }
     if (!*list)
         return err_set(e, WARM_ENO_TOOLCHAIN,
-                       "this daemon has no NVRTC: name a libnvrtc.so with --nvrtc");
+                       "this daemon has no NVRTC: see `warm toolchain list`");
     return err_set(e, WARM_ENO_TOOLCHAIN, "no NVRTC '%.*s'; there is: %s",
                    (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
 }
@@ -496,6 +496,26 @@ size_t toolchains_list(const struct toolchains *t, const struct toolchain **out,
     return n;
 }
 
+static size_t refusal_add(const struct place *p, struct toolchain_refusal *out, size_t n)
+{
+    if (!p->given || p->current || !*p->why.text)
+        return n;
+    out[n] = (struct toolchain_refusal){p->given, p->why.text};
+    return n + 1;
+}
+
+size_t toolchains_refused(const struct toolchains *t, int64_t uid, struct toolchain_refusal *out,
+                          size_t cap)
+{
+    size_t n = 0;
+    for (const struct place *p = t->places; p < t->places + t->n_places && n < cap; p++)
+        n = refusal_add(p, out, n);
+    for (const struct place *p = t->named; p < t->named + TOOLCHAINS_NAMED_MAX && n < cap; p++)
+        if (uid < 0 || p->uid == uid)
+            n = refusal_add(p, out, n);
+    return n;
+}
+
 const struct toolchain_files *toolchains_files(const struct toolchain *toolchain)
 {
     return &((const struct known *)(const void *)toolchain)->files;
@@ -517,6 +537,7 @@ static int open_places(struct toolchains *t, struct err *e)
             return err_set(e, WARM_ENOMEM, "out of memory");
         if (place_open(t, p, &why)) {
             p->failed = place_look(p);
+            p->why = why;
             log_warning("left out: %s", why.text);
         }
     }

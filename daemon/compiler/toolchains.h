@@ -61,6 +61,11 @@ void toolchains_await(struct toolchains *t, struct toolchain_wait *wait);
 /* Lists the toolchains, at most `cap`; returns how many. */
 size_t toolchains_list(const struct toolchains *t, const struct toolchain **out, size_t cap);
 
+/* Lists the paths that lead to no usable library, at most `cap`: configured ones, and those that the user
+ * `uid` named last (-1: anybody). Borrowed until the next call of another function. */
+size_t toolchains_refused(const struct toolchains *t, int64_t uid, struct toolchain_refusal *out,
+                          size_t cap);
+
 /* Returns the files of a toolchain that was found here. */
 const struct toolchain_files *toolchains_files(const struct toolchain *toolchain);
 

@@ -154,6 +154,22 @@ static void write_toolchains(struct service *s, struct writer *out)
     writer_u8(out, ']');
 }
 
+static void write_refused(struct service *s, const struct peer *peer, struct writer *out)
+{
+    struct toolchain_refusal list[TOOLCHAINS_SHOWN];
+    size_t n = pool_refused(s->config.pool, peer->is_admin ? -1 : (int64_t)peer->uid, list,
+                            TOOLCHAINS_SHOWN);
+    writer_format(out, ", \"refused\": [");
+    for (size_t i = 0; i < n; i++) {
+        writer_format(out, "%s{", i ? ", " : "");
+        write_field(out, "path", list[i].path);
+        writer_bytes(out, ", ", 2);
+        write_field(out, "why", list[i].why);
+        writer_u8(out, '}');
+    }
+    writer_u8(out, ']');
+}
+
 static void write_store(struct service *s, struct writer *out)
 {
     struct store_stats store;
@@ -192,7 +208,6 @@ static void write_workers(struct service *s, struct writer *out)
 
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
 {
-    (void)peer;
     writer_u8(out, '{');
     write_field(out, "version", WARM_VERSION);
     writer_format(out,
@@ -202,6 +217,7 @@ void service_write_info(struct service *s, const struct peer *peer, struct write
                   flights_count(s->flights));
     config_write_json(s->config.config, out);
     write_toolchains(s, out);
+    write_refused(s, peer, out);
     write_store(s, out);
     write_workers(s, out);
     writer_u8(out, '}');

@@ -68,7 +68,7 @@ Test(command, every_command_explains_itself)
     static const char *const names[] = {
         "run",  "compile",    "hash",   "get",    "put",    "ls",     "show",  "stats",
         "why",  "rm",         "evict",  "pin",    "unpin",  "verify", "clear", "doctor",
-        "ping", "completion", "export", "import", "config", "daemon", "top"};
+        "ping", "completion", "export", "import", "config", "daemon", "top",   "toolchain"};
     struct warmd k = warmd_new();
     char arguments[64], usage[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

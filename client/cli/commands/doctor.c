@@ -263,8 +263,8 @@ static void check_toolchains(struct doctor *d, struct view info)
         finding(
             d, HEALTH_WARN, "compiler",
             "the daemon has no NVRTC: CUDA C++ is compiled by the programs themselves. To change "
-            "that, `pip install nvidia-cuda-nvrtc` and set nvrtc in warmd.conf(5), or WARM_NVRTC, "
-            "to its folder");
+            "that, `pip install nvidia-cuda-nvrtc`, then `warm toolchain find` and `warm toolchain "
+            "add PATH`, or set WARM_NVRTC to its folder");
     if (info_number(info, "workers.crashes") > 0)
         finding(d, HEALTH_WARN, "compiler", "%.0f compiler processes died; see the daemon's log",
                 info_number(info, "workers.crashes"));

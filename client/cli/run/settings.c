@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settings.c - changes this user's file of the daemon's settings. `warm config` and `warm toolchain` call it.
+ *
+ * A change goes into a new file beside the old one. `warmd --check-config` reads it, so that one parser
+ * decides; only then it takes the old one's place.
+ *
+ * Thread: main.
+ */
+#include "client/cli/run/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/run/run.h"
+
+bool settings_path(char out[PATH_MAX])
+{
+    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (geteuid() == 0)
+        n = snprintf(out, PATH_MAX, "/etc/warm/warmd.conf");
+    else if (base && *base == '/')
+        n = snprintf(out, PATH_MAX, "%s/warm/warmd.conf", base);
+    else if (home && *home == '/')
+        n = snprintf(out, PATH_MAX, "%s/.config/warm/warmd.conf", home);
+    if (n > 0 && n < PATH_MAX)
+        return true;
+    cli_say("neither XDG_CONFIG_HOME nor HOME is set: there is no place for settings");
+    return false;
+}
+
+bool settings_same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (*a != *b && !(*a == '-' && *b == '_'))
+            return false;
+    return *a == *b;
+}
+
+/* Makes the folder of a path, and its missing parents. */
+static bool make_folders(const char *path)
+{
+    char part[PATH_MAX];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        if (mkdir(part, 0755) != 0 && errno != EEXIST && access(part, X_OK) != 0) {
+            cli_say("%s: %s", part, strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True if a line of the file sets `key`. */
+static bool sets(const char *line, const char *key)
+{
+    line += strspn(line, " \t");
+    size_t len = strcspn(line, " \t=");
+    char name[64];
+    return len < sizeof name && line[len + strspn(line + len, " \t")] == '=' &&
+           (snprintf(name, sizeof name, "%.*s", (int)len, line), settings_same_name(name, key));
+}
+
+/* Copies the file with the new value: in the place of the old one, else at the end. With `add` the old ones
+ * stay. */
+static bool write_changed(FILE *from, FILE *to, const char *key, const char *value, bool add)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    bool done = false, ended = true;
+    while (from && getline(&line, &cap, from) > 0) {
+        if (add || !sets(line, key)) {
+            fputs(line, to);
+            ended = strchr(line, '\n') != NULL;
+            continue;
+        }
+        if (!done)
+            fprintf(to, "%s = %s\n", key, value);
+        done = ended = true;
+    }
+    free(line);
+    if (!done)
+        fprintf(to, "%s%s = %s\n", ended ? "" : "\n", key, value);
+    return fflush(to) == 0 && fsync(fileno(to)) == 0;
+}
+
+/* True if warmd accepts the file; it prints what is wrong. */
+static bool warmd_accepts(const char *path)
+{
+    struct run_places places;
+    char program[PATH_MAX], name[] = "warmd", option[] = "--check-config";
+    char *argv[] = {name, option, (char *)(uintptr_t)path, NULL};
+    int status;
+    if (!run_places_fill(&places, NULL))
+        return false;
+    run_find_warmd(&places, program);
+    pid_t child = fork();
+    if (child == 0) {
+        execvp(program, argv);
+        cli_say("%s: %s", program, strerror(errno));
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Changes the file. Returns an exit status. */
+static int change(const char *key, const char *value, bool add)
+{
+    char path[PATH_MAX], fresh[PATH_MAX + 8], name[64];
+    struct stat st;
+    int status = CLI_USAGE;
+    snprintf(name, sizeof name, "%s", key);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    if (strpbrk(key, "\n=# \t") || strchr(value, '\n')) {
+        cli_say("a setting is one line");
+        return CLI_USAGE;
+    }
+    if (!settings_path(path) || !make_folders(path))
+        return CLI_FINDING;
+    snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
+    int fd = mkstemp(fresh);
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL, *from = fopen(path, "re");
+    if (!to || (!from && errno != ENOENT)) {
+        cli_say("%s: %s", path, strerror(errno));
+        status = CLI_FINDING;
+    } else if (fchmod(fd, from && fstat(fileno(from), &st) == 0 ? st.st_mode & 07777 : 0644) != 0 ||
+               !write_changed(from, to, name, value, add)) {
+        cli_say("%s: %s", fresh, strerror(errno));
+        status = CLI_FINDING;
+    } else if (warmd_accepts(fresh)) {
+        status = rename(fresh, path) == 0 ? CLI_OK : CLI_FINDING;
+        if (status)
+            cli_say("%s: %s", path, strerror(errno));
+    }
+    if (from)
+        fclose(from);
+    if (to)
+        fclose(to);
+    if (status && fd >= 0)
+        unlink(fresh);
+    if (!status)
+        printf("%s: %s = %s\n", path, name, value);
+    return status;
+}
+
+int settings_set(const char *key, const char *value)
+{
+    int status = change(key, value, false);
+    if (!status)
+        puts("a daemon that runs reads it after SIGHUP or `warm daemon restart`");
+    return status;
+}
+
+int settings_add(const char *key, const char *value) { return change(key, value, true); }

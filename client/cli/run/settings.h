@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settings.h - this user's file of the daemon's settings: ~/.config/warm/warmd.conf, root's
+ * /etc/warm/warmd.conf.
+ *
+ * Thread: main. Memory: none.
+ */
+#ifndef WARM_CLI_RUN_SETTINGS_H
+#define WARM_CLI_RUN_SETTINGS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* Writes the file's path. False, after printing the reason, if it is not known. */
+bool settings_path(char out[PATH_MAX]);
+/* True if two names of settings are the same but for - and _. */
+bool settings_same_name(const char *a, const char *b);
+/* Sets a value in the file, if warmd accepts it, and prints the path. Other lines stay. Returns an exit
+ * status. */
+int settings_set(const char *key, const char *value);
+/* Adds a value to those of a setting that may be given more than once. Returns an exit status. */
+int settings_add(const char *key, const char *value);
+
+#endif
