@@ -28,6 +28,12 @@ struct view {
     size_t len; /* bytes */
 };
 
+/* Returns a view of a C string without its NUL; an empty one of NULL. */
+static inline struct view view_of_text(const char *text)
+{
+    return (struct view){text ? text : "", text ? strlen(text) : 0};
+}
+
 struct reader {
     const uint8_t *data;
     size_t len; /* bytes left */

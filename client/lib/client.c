@@ -36,11 +36,6 @@ WARM_ERR_LIST(X)
 const char *warm_message(const struct warm *w) { return w->err.text; }
 const char *warm_error_name(int code) { return err_name(code); }
 
-static struct view text_view(const char *text)
-{
-    return (struct view){text ? text : "", text ? strlen(text) : 0};
-}
-
 /* ---- opening ---- */
 
 static unsigned env_number(const char *name, unsigned otherwise)
@@ -235,7 +230,7 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
         w->told_recache = true;
         request_note(w, &(struct wire_note){WIRE_REASON_DISABLED,
                                             {"", 0},
-                                            text_view("WARM_RECACHE is set: nothing is taken")});
+                                            view_of_text("WARM_RECACHE is set: nothing is taken")});
     }
     if (w->recache)
         return err_set(&w->err, WARM_ENOT_FOUND, "WARM_RECACHE is set: nothing is taken");
@@ -348,9 +343,9 @@ static int fill_put(struct warm *w, struct wire_put *put, const void *data, size
                              .cost_ms = options->cost_ms,
                              .ttl_ms = options->ttl_ms,
                              .keep_existing = options->flags & WARM_KEEP_EXISTING,
-                             .hardware = text_view(options->hardware),
-                             .compiler = text_view(options->compiler),
-                             .label = text_view(options->label)};
+                             .hardware = view_of_text(options->hardware),
+                             .compiler = view_of_text(options->compiler),
+                             .label = view_of_text(options->label)};
     if (options->kind && !wire_kind_from_name(options->kind, &put->kind))
         return err_set(&w->err, WARM_EINVALID, "no kind of entry is called %s", options->kind);
     if (options->group)
@@ -417,7 +412,7 @@ int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const st
 
 void warm_note(struct warm *w, const char *reason, const char *label, const char *text)
 {
-    struct wire_note note = {.label = text_view(label), .text = text_view(text)};
+    struct wire_note note = {.label = view_of_text(label), .text = view_of_text(text)};
     if (note.label.len > WIRE_NAME_MAX)
         note.label.len = WIRE_NAME_MAX;
     if (note.text.len > WIRE_NAME_MAX)

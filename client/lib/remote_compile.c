@@ -48,17 +48,12 @@ struct remote_compile {
 
 /* ---- the job ---- */
 
-static struct view text_view(const char *text)
-{
-    return (struct view){text ? text : "", text ? strlen(text) : 0};
-}
-
 /* Returns the label of a job: its name, or the end of a long one, which tells more than its
  * beginning.
  */
 static struct view label_of(const char *name)
 {
-    struct view v = text_view(name);
+    struct view v = view_of_text(name);
     size_t len = v.len < WIRE_NAME_MAX ? v.len : WIRE_NAME_MAX;
     return (struct view){(const char *)v.data + v.len - len, len};
 }
@@ -67,7 +62,7 @@ static int job_fill_cwd(struct remote_compile *c, const char *cwd)
 {
     if (!cwd && !getcwd(c->cwd, sizeof c->cwd))
         return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
-    c->job.cwd = text_view(cwd ? cwd : c->cwd);
+    c->job.cwd = view_of_text(cwd ? cwd : c->cwd);
     return 0;
 }
 
@@ -78,7 +73,7 @@ static int job_fill(struct remote_compile *c, const struct warm_job *from)
     struct job_header *headers = calloc(from->n_headers ? from->n_headers : 1, sizeof *headers);
     c->texts = texts;
     c->job = (struct job){.language = JOB_CUDA,
-                          .name = text_view(from->name),
+                          .name = view_of_text(from->name),
                           .source = {from->source, from->source_len},
                           .options = texts,
                           .n_options = from->n_options,
@@ -89,11 +84,11 @@ static int job_fill(struct remote_compile *c, const struct warm_job *from)
     if (!texts || !headers)
         return err_set(&c->w->err, WARM_ENOMEM, "no memory for a compile job");
     for (size_t i = 0; i < from->n_options; i++)
-        texts[i] = text_view(from->options[i]);
+        texts[i] = view_of_text(from->options[i]);
     for (size_t i = 0; i < from->n_expressions; i++)
-        texts[from->n_options + i] = text_view(from->expressions[i]);
+        texts[from->n_options + i] = view_of_text(from->expressions[i]);
     for (size_t i = 0; i < from->n_headers; i++)
-        headers[i] = (struct job_header){text_view(from->headers[i].name),
+        headers[i] = (struct job_header){view_of_text(from->headers[i].name),
                                          {from->headers[i].bytes, from->headers[i].len}};
     return job_fill_cwd(c, from->cwd);
 }
@@ -114,8 +109,8 @@ static int compile_open(struct remote_compile *c, struct warm *w, const struct w
     /* The daemon must give up a little earlier, so that its answer arrives. */
     c->message.deadline_ms = from->timeout_ms - from->timeout_ms / 10;
     c->message.language = (uint16_t)c->job.language;
-    c->message.hardware = text_view(c->hardware);
-    c->message.compiler = text_view(compiler);
+    c->message.hardware = view_of_text(c->hardware);
+    c->message.compiler = view_of_text(compiler);
     c->message.label = label_of(from->name);
     return 0;
 }
@@ -428,7 +423,7 @@ static void cancel(struct remote_compile *c)
 static void tell_refused(struct warm *w, const struct warm_job *job)
 {
     request_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE, label_of(job->name),
-                                        text_view(w->err.text)});
+                                        view_of_text(w->err.text)});
 }
 
 static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,

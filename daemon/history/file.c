@@ -88,7 +88,7 @@ static void encode(const struct history *h, struct writer *w)
         writer_u8(w, m->kind);
         writer_u8(w, m->reason);
         for (size_t t = 0; t < TEXTS; t++)
-            write_view(w, history_view(m->text[t]));
+            write_view(w, view_of_text(m->text[t]));
         writer_blob(w, m->changes.data, m->changes.len);
     }
     write_lines(h, w);

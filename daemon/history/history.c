@@ -49,7 +49,7 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
     if (!wire_session_ok(id.data, id.len))
         return HISTORY_NO_SESSION;
     for (size_t i = 0; i < HISTORY_SESSIONS && !s; i++)
-        if (h->session[i].uid == uid && history_view_equal(history_view(h->session[i].id), id))
+        if (h->session[i].uid == uid && history_view_equal(view_of_text(h->session[i].id), id))
             s = &h->session[i];
     if (!s) {
         s = session_place(h);
@@ -136,7 +136,7 @@ static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session
     m->uid = uid;
     if (s) {
         m->session = s->number;
-        history_set_text(m, TEXT_SESSION, history_view(s->id));
+        history_set_text(m, TEXT_SESSION, view_of_text(s->id));
         s->last_ms = now_ms;
     }
     return m;
@@ -155,7 +155,7 @@ static void settle_by_end(struct history *h, struct miss *m, const struct store_
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
     snprintf(text, sizeof text, "%s: %s", when, cause_text(gone->cause));
     bool was_bad = gone->cause == STORE_LEFT_DAMAGED || gone->cause == STORE_LEFT_REFUSED;
-    settle(m, was_bad ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED, history_view(text));
+    settle(m, was_bad ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED, view_of_text(text));
 }
 
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms)
@@ -172,7 +172,7 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
     history_set_text(m, TEXT_HARDWARE, ask->hardware);
     history_set_text(m, TEXT_COMPILER, ask->compiler);
     if (ask->was_corrupt)
-        settle(m, WIRE_REASON_CORRUPT, history_view("damaged on disk, and quarantined"));
+        settle(m, WIRE_REASON_CORRUPT, view_of_text("damaged on disk, and quarantined"));
     settle_by_end(h, m, &ask->id);
     if (!store_id_equal(&ask->also, &none))
         settle_by_end(h, m, &ask->also);
@@ -195,7 +195,7 @@ struct view history_label(const struct history *h, const struct store_id *id, in
     if (!store_id_equal(&m->id, id) || (uid >= 0 && m->uid != uid))
         return (struct view){"", 0};
     const char *label = m->text[TEXT_LABEL];
-    return history_view(label && *label ? label : m->text[TEXT_NAME]);
+    return view_of_text(label && *label ? label : m->text[TEXT_NAME]);
 }
 
 void history_forget(struct history *h, uint32_t session, uint64_t miss)
@@ -298,13 +298,13 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
 static void explain_known(struct miss *m, const struct known *k)
 {
     if (k->kept == HISTORY_KEPT)
-        settle(m, WIRE_REASON_EVICTED, history_view("made here before; when it went is not known"));
+        settle(m, WIRE_REASON_EVICTED, view_of_text("made here before; when it went is not known"));
     else if (k->kept == HISTORY_NOT_SOUND)
         settle(m, WIRE_REASON_UNCACHEABLE,
-               history_view("made here before, and not kept: it depends on more than its key"));
+               view_of_text("made here before, and not kept: it depends on more than its key"));
     else
         settle(m, WIRE_REASON_DISABLED,
-               history_view("made here before, and not stored: WARM_READONLY, or --no-store"));
+               view_of_text("made here before, and not stored: WARM_READONLY, or --no-store"));
 }
 
 static void key_part(const struct store_id *id, char out[WARM_KEY_TEXT])
@@ -335,7 +335,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
         char old[WARM_KEY_TEXT], now[WARM_KEY_TEXT];
         key_part(&best.known->id, old);
         key_part(&m->id, now);
-        add_change(m, &(struct recipe_change){{"input", 5}, history_view(old), history_view(now)});
+        add_change(m, &(struct recipe_change){{"input", 5}, view_of_text(old), view_of_text(now)});
     }
 }
 
@@ -362,7 +362,7 @@ static struct miss *find_by_name(struct history *h, uint32_t uid, uint32_t sessi
     for (uint64_t n = h->last_miss; name.len && n && n + HISTORY_MISSES > h->last_miss; n--) {
         struct miss *m = history_miss_at(h, n);
         if (m && m->uid == uid && m->session == (s ? s->number : 0) &&
-            history_view_equal(history_view(m->text[TEXT_NAME]), name))
+            history_view_equal(view_of_text(m->text[TEXT_NAME]), name))
             return m;
     }
     return NULL;

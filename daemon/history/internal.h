@@ -88,11 +88,6 @@ struct history {
     struct known_lines lines[HISTORY_LINES];
 };
 
-static inline struct view history_view(const char *text)
-{
-    return (struct view){text ? text : "", text ? strlen(text) : 0};
-}
-
 static inline bool history_view_equal(struct view a, struct view b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);

@@ -62,15 +62,15 @@ static void write_miss(struct writer *out, const struct miss *m)
     if (!key_equal(&m->id.key, &no_key))
         key_to_text(&m->id.key, key);
     writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
-    write_text(out, "session", history_view(m->text[TEXT_SESSION]));
-    write_text(out, "key", history_view(key));
-    write_text(out, "name", history_view(m->text[TEXT_NAME]));
-    write_text(out, "label", history_view(m->text[TEXT_LABEL]));
-    write_text(out, "kind", history_view(store_kind_name(m->kind)));
-    write_text(out, "hardware", history_view(m->text[TEXT_HARDWARE]));
-    write_text(out, "compiler", history_view(m->text[TEXT_COMPILER]));
-    write_text(out, "reason", history_view(wire_reason_name(m->reason)));
-    write_text(out, "text", history_view(m->text[TEXT_TEXT]));
+    write_text(out, "session", view_of_text(m->text[TEXT_SESSION]));
+    write_text(out, "key", view_of_text(key));
+    write_text(out, "name", view_of_text(m->text[TEXT_NAME]));
+    write_text(out, "label", view_of_text(m->text[TEXT_LABEL]));
+    write_text(out, "kind", view_of_text(store_kind_name(m->kind)));
+    write_text(out, "hardware", view_of_text(m->text[TEXT_HARDWARE]));
+    write_text(out, "compiler", view_of_text(m->text[TEXT_COMPILER]));
+    write_text(out, "reason", view_of_text(wire_reason_name(m->reason)));
+    write_text(out, "text", view_of_text(m->text[TEXT_TEXT]));
     write_changes(out, m);
     writer_u8(out, '}');
 }
@@ -91,9 +91,9 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
     if (c->session)
         return m->session == c->session->number;
     if (q->of == WIRE_HISTORY_SESSION) /* a session of an earlier daemon */
-        return history_view_equal(history_view(m->text[TEXT_SESSION]), q->id);
-    return history_view_equal(history_view(m->text[TEXT_NAME]), q->id) ||
-           history_view_equal(history_view(m->text[TEXT_LABEL]), q->id) ||
+        return history_view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
+    return history_view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
+           history_view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
            (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
 }
 
@@ -123,7 +123,7 @@ static void choose(struct history *h, const struct history_query *q, struct choi
     if (q->of == WIRE_HISTORY_LAST)
         choose_last(h, q, out);
     for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
-        if (history_view_equal(history_view(h->session[i].id), q->id) &&
+        if (history_view_equal(view_of_text(h->session[i].id), q->id) &&
             (q->uid < 0 || h->session[i].uid == q->uid) &&
             (!out->session ||
              h->session[i].uid == q->asker)) /* the asker's own, if several have this id */

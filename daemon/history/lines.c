@@ -81,7 +81,7 @@ void history_locate(struct history *h, uint64_t miss)
         c.old = reader_blob(&r, RECIPE_TEXT_MAX);
         c.now = reader_blob(&r, RECIPE_TEXT_MAX);
         if (add_line(h, &c, part))
-            c.part = history_view(part);
+            c.part = view_of_text(part);
         writer_blob(&changes, c.part.data, c.part.len);
         writer_blob(&changes, c.old.data, c.old.len);
         writer_blob(&changes, c.now.data, c.now.len);

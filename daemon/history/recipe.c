@@ -40,8 +40,6 @@ void recipe_add(struct recipe *r, const char *name, struct view value)
     r->n++;
 }
 
-static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
-
 static int by_name_and_value(const void *a, const void *b)
 {
     const char *x = a, *y = b; /* the name, then the value */
@@ -76,7 +74,7 @@ static void add_digest(struct recipe *r, const char *name, struct view bytes)
     struct key key = key_of_bytes(bytes.data, bytes.len);
     key_to_text(&key, text);
     snprintf(text + 16, sizeof text - 16, " (%zu bytes)", bytes.len);
-    recipe_add(r, name, text_view(text));
+    recipe_add(r, name, view_of_text(text));
 }
 
 static void add_named(struct recipe *r, const char *what, struct view name, struct view value)

@@ -27,8 +27,6 @@
 
 #define DEPARTURES 64u /* that are read from the store at once */
 
-static struct view text_view(const char *text) { return (struct view){text, strlen(text)}; }
-
 static bool begins(struct view key, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -195,7 +193,7 @@ static void answered_error(struct call *call, const struct err *e)
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
     if (!call->compile && e->code == WARM_ETIMEOUT)
         history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
-                     (struct view){"", 0}, text_view(e->text), clock_wall_coarse_ms());
+                     (struct view){"", 0}, view_of_text(e->text), clock_wall_coarse_ms());
 }
 
 /* A client that gets the lease at once missed. A client that waited first is not counted again. */
@@ -252,7 +250,7 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
         return;
     uint64_t miss = history_find(s->history, id);
     recipe_begin(&recipe);
-    recipe_add(&recipe, "kind", text_view(store_kind_name(put->kind)));
+    recipe_add(&recipe, "kind", view_of_text(store_kind_name(put->kind)));
     recipe_add_text(&recipe, "hardware", put->hardware);
     recipe_add_text(&recipe, "compiler", put->compiler);
     recipe_add_text(&recipe, "label", put->label);
@@ -275,8 +273,8 @@ void bookkeeping_job(const struct job *job, const struct call_compile *ask, stru
     if (!recipe)
         return;
     recipe_begin(recipe);
-    recipe_add(recipe, "arch", text_view(ask->address.hardware));
-    recipe_add(recipe, "compiler", text_view(ask->toolchain->text));
+    recipe_add(recipe, "arch", view_of_text(ask->address.hardware));
+    recipe_add(recipe, "compiler", view_of_text(ask->toolchain->text));
     recipe_add_job(recipe, job);
     recipe_end(recipe, out);
     free(recipe);
@@ -287,25 +285,26 @@ uint64_t bookkeeping_compile_miss(struct call *call)
     struct service *s = call->service;
     const struct call_compile *c = call->compile;
     bookkeeping_departures(s);
-    uint64_t miss = history_miss(s->history,
-                                 &(struct history_ask){.id = call->id,
-                                                       .also = call->chosen.id,
-                                                       .uid = call->peer->uid,
-                                                       .session = call->peer->session,
-                                                       .kind = STORE_CUBIN,
-                                                       .label = text_view(c->label),
-                                                       .hardware = text_view(c->address.hardware),
-                                                       .compiler = text_view(c->toolchain->text),
-                                                       .was_corrupt = call->was_corrupt},
-                                 clock_wall_coarse_ms());
+    uint64_t miss =
+        history_miss(s->history,
+                     &(struct history_ask){.id = call->id,
+                                           .also = call->chosen.id,
+                                           .uid = call->peer->uid,
+                                           .session = call->peer->session,
+                                           .kind = STORE_CUBIN,
+                                           .label = view_of_text(c->label),
+                                           .hardware = view_of_text(c->address.hardware),
+                                           .compiler = view_of_text(c->toolchain->text),
+                                           .was_corrupt = call->was_corrupt},
+                     clock_wall_coarse_ms());
     if (c->flags & WIRE_COMPILE_RECACHE)
         history_settle(s->history, miss, WIRE_REASON_DISABLED,
-                       text_view("compiled anew: WARM_RECACHE, or --recache"));
+                       view_of_text("compiled anew: WARM_RECACHE, or --recache"));
     for (unsigned i = 0; i < c->n_changed; i++)
         history_change(s->history, miss,
-                       &(struct recipe_change){text_view(c->changed[i].part),
-                                               text_view(c->changed[i].old),
-                                               text_view(c->changed[i].now)});
+                       &(struct recipe_change){view_of_text(c->changed[i].part),
+                                               view_of_text(c->changed[i].old),
+                                               view_of_text(c->changed[i].now)});
     return miss;
 }
 
@@ -334,9 +333,9 @@ void bookkeeping_lines(struct service *s, uint64_t miss, const struct pool_resul
 void bookkeeping_failed(struct service *s, uint64_t miss, const struct err *e)
 {
     if (e->code == WARM_ETIMEOUT)
-        history_settle(s->history, miss, WIRE_REASON_TIMEOUT, text_view(e->text));
+        history_settle(s->history, miss, WIRE_REASON_TIMEOUT, view_of_text(e->text));
     else if (e->code == WARM_EREFUSED)
-        history_settle(s->history, miss, WIRE_REASON_UNCACHEABLE, text_view(e->text));
+        history_settle(s->history, miss, WIRE_REASON_UNCACHEABLE, view_of_text(e->text));
 }
 
 /* ---- headers ---- */

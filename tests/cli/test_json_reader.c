@@ -6,14 +6,12 @@
 
 #include "client/cli/json_reader.h"
 
-static struct view view(const char *text) { return (struct view){text, strlen(text)}; }
-
 Test(json_reader, a_path_leads_to_a_nested_member)
 {
     struct view v;
     double n;
     struct view json =
-        view("{\"a\": {\"b,}\": \"]\", \"n\": [1, {\"x\": 2}], \"c\": 4.5}, \"c\": 7}");
+        view_of_text("{\"a\": {\"b,}\": \"]\", \"n\": [1, {\"x\": 2}], \"c\": 4.5}, \"c\": 7}");
     cr_assert(json_reader_find(json, "a.c", &v));
     cr_assert(json_reader_number(v, &n));
     cr_expect_eq(n, 4.5);
@@ -25,7 +23,7 @@ Test(json_reader, a_path_leads_to_a_nested_member)
 
 Test(json_reader, a_count_is_never_negative)
 {
-    struct view json = view("{\"a\": 12, \"b\": -3, \"c\": \"x\"}");
+    struct view json = view_of_text("{\"a\": 12, \"b\": -3, \"c\": \"x\"}");
     cr_expect_eq(json_reader_count(json, "a"), 12);
     cr_expect_eq(json_reader_count(json, "b"), 0);
     cr_expect_eq(json_reader_count(json, "c"), 0);
@@ -35,10 +33,10 @@ Test(json_reader, a_count_is_never_negative)
 Test(json_reader, items_and_members_have_numbers)
 {
     struct view name, v;
-    cr_assert(json_reader_item(view("[1, \"two\", [3]]"), 2, &v));
+    cr_assert(json_reader_item(view_of_text("[1, \"two\", [3]]"), 2, &v));
     cr_expect(json_reader_is(v, "[3]"));
-    cr_expect_not(json_reader_item(view("[1]"), 1, &v));
-    cr_assert(json_reader_member(view("{\"a\": 1, \"b\": 2}"), 1, &name, &v));
+    cr_expect_not(json_reader_item(view_of_text("[1]"), 1, &v));
+    cr_assert(json_reader_member(view_of_text("{\"a\": 1, \"b\": 2}"), 1, &name, &v));
     cr_expect(name.len == 1 && memcmp(name.data, "b", 1) == 0);
     cr_expect(json_reader_is(v, "2"));
 }
@@ -46,9 +44,9 @@ Test(json_reader, items_and_members_have_numbers)
 Test(json_reader, a_text_loses_its_escapes_and_its_control_characters)
 {
     char text[32];
-    json_reader_text(view("\"a\\\"b\\u00e4\\n\\ud83d\""), text, sizeof text);
+    json_reader_text(view_of_text("\"a\\\"b\\u00e4\\n\\ud83d\""), text, sizeof text);
     cr_expect_str_eq(text, "a\"b\xc3\xa4??");
-    json_reader_text(view("\"0123456789\""), text, 5);
+    json_reader_text(view_of_text("\"0123456789\""), text, 5);
     cr_expect_str_eq(text, "0123");
 }
 

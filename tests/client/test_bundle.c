@@ -7,20 +7,18 @@
 
 #include "client/wire/bundle.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 static struct writer sample(void)
 {
     struct writer w, lowered;
     writer_init(&w, 0);
     writer_init(&lowered, 0);
-    bundle_lowered_add(&lowered, text("f<int>"), text("_Z1fIiEvv"));
-    bundle_lowered_add(&lowered, text("g"), text("_Z1gv"));
+    bundle_lowered_add(&lowered, view_of_text("f<int>"), view_of_text("_Z1fIiEvv"));
+    bundle_lowered_add(&lowered, view_of_text("g"), view_of_text("_Z1gv"));
     struct bundle_section sections[] = {
         {BUNDLE_STATUS, {"\0\0\0\0", 4}},
         {BUNDLE_LOG, {"", 0}},
-        {BUNDLE_CUBIN, text("\x7f"
-                            "ELF cubin bytes")},
+        {BUNDLE_CUBIN, view_of_text("\x7f"
+                                    "ELF cubin bytes")},
         {BUNDLE_LOWERED, {lowered.data, lowered.len}},
     };
     bundle_write(&w, sections, sizeof sections / sizeof *sections);
@@ -33,7 +31,7 @@ Test(bundle, smallest_is_the_golden_bytes)
 {
     struct writer w;
     writer_init(&w, 0);
-    bundle_write(&w, &(struct bundle_section){BUNDLE_LOG, text("log")}, 1);
+    bundle_write(&w, &(struct bundle_section){BUNDLE_LOG, view_of_text("log")}, 1);
     static const uint8_t golden[] = "WBUN\1\0\1\0"
                                     "\2\0\0\0\0\0\0\0"
                                     "\x20\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0"
@@ -137,7 +135,8 @@ Test(bundle, a_type_twice_is_refused)
 {
     struct writer w;
     writer_init(&w, 0);
-    struct bundle_section twice[2] = {{BUNDLE_LOG, text("a")}, {BUNDLE_LOG, text("b")}};
+    struct bundle_section twice[2] = {{BUNDLE_LOG, view_of_text("a")},
+                                      {BUNDLE_LOG, view_of_text("b")}};
     bundle_write(&w, twice, 2);
     cr_assert_eq(read_copy(w.data, w.len), WARM_EMALFORMED);
     writer_close(&w);

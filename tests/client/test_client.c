@@ -7,16 +7,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static struct warm *connect_to(const struct warmd *k)
-{
-    struct warm_options options = {.socket = k->socket,
-                                   .connect_timeout_ms = WARMD_WAIT_MS,
-                                   .request_timeout_ms = WARMD_WAIT_MS};
-    struct warm *w;
-    cr_assert_eq(warm_open(&w, &options), 0);
-    return w;
-}
-
 static void put_text(struct warm *w, const char *name, const char *text)
 {
     cr_assert_eq(warm_put(w, name, strlen(name), text, strlen(text), NULL), 0, "%s",
@@ -35,7 +25,7 @@ Test(client, many_are_asked_for_in_one_round_trip)
 {
     enum { N = 300 };
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     static char texts[N][16], keys[N][33];
     static struct warm_name names[N], by_key[N];
     static struct warm_value values[N];
@@ -76,7 +66,7 @@ Test(client, values_of_every_size_come_back)
 {
     static const size_t sizes[] = {0, 1, 4096, 65535, 65536, 65537, 524288, 524289, 5000000};
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     uint8_t *data = malloc(5000000);
     for (size_t i = 0; i < 5000000; i++)
         data[i] = (uint8_t)(i * 2654435761u >> 11);
@@ -105,7 +95,7 @@ Test(client, values_stay_as_they_are_while_others_come)
 {
     enum { N = 12, LEN = 65536 };
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value values[N];
     static uint8_t data[LEN];
     for (uint8_t i = 0; i < N; i++) {
@@ -132,7 +122,7 @@ Test(client, values_stay_as_they_are_while_others_come)
 Test(client, in_a_forked_child_calls_are_closed_also_after_many)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value v;
     put_text(w, "name", "text");
     for (int i = 0; i < 10; i++)
@@ -153,7 +143,7 @@ Test(client, in_a_forked_child_calls_are_closed_also_after_many)
 Test(client, names_have_1_to_512_bytes_and_may_be_any)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value v;
     char name[513];
     memset(name, 0xff, sizeof name);
@@ -172,7 +162,7 @@ Test(client, names_have_1_to_512_bytes_and_may_be_any)
 Test(client, a_lease_is_fulfilled_by_a_put)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value v;
     cr_assert_eq(warm_get(w, "key", 3, WARM_WANT_LEASE, &v), WARM_LEASE);
     cr_assert_neq(v.token, 0);
@@ -188,7 +178,7 @@ Test(client, a_lease_is_fulfilled_by_a_put)
 Test(client, a_released_lease_is_given_again)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value v;
     cr_assert_eq(warm_get(w, "key", 3, WARM_WANT_LEASE, &v), WARM_LEASE);
     cr_assert_eq(warm_release(w, v.token), 0, "%s", warm_message(w));
@@ -200,7 +190,7 @@ Test(client, a_released_lease_is_given_again)
 Test(client, keep_existing_keeps)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_put_options options = {.flags = WARM_KEEP_EXISTING};
     put_text(w, "key", "first");
     cr_assert_eq(warm_put(w, "key", 3, "second", 6, &options), 0);
@@ -214,7 +204,7 @@ Test(client, keep_existing_keeps)
 Test(client, wrong_options_of_a_put_are_invalid)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_put_options options = {.kind = "nonsense"};
     cr_assert_eq(warm_put(w, "key", 3, "v", 1, &options), WARM_EINVALID);
     char label[600];
@@ -231,7 +221,7 @@ Test(client, wrong_options_of_a_put_are_invalid)
 Test(client, a_restarted_daemon_is_found_again)
 {
     struct warmd k = warmd_up(NULL);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     put_text(w, "key", "value");
     kill(k.pid, SIGTERM);
     warmd_reap(k.pid);
@@ -245,11 +235,11 @@ Test(client, recache_takes_nothing_and_readonly_stores_nothing)
 {
     struct warmd k = warmd_up(NULL);
     struct warm_value v;
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     put_text(w, "key", "value");
     setenv("WARM_RECACHE", "1", 1);
     setenv("WARM_READONLY", "1", 1);
-    struct warm *odd = connect_to(&k);
+    struct warm *odd = warmd_libwarm(&k);
     cr_assert_eq(warm_get(odd, "key", 3, 0, &v), WARM_ENOT_FOUND);
     cr_assert_eq(warm_put(odd, "key", 3, "other", 5, NULL), WARM_EDENIED);
     expect_text(w, "key", "value");
@@ -313,7 +303,7 @@ Test(client, a_long_list_of_headers_is_checked, .timeout = 200)
     char *options[] = {"--nvrtc", lib, NULL};
     struct warmd k = warmd_up(options);
     char *source = write_headers(k.dir);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     cr_assert_eq(compile_outcome(w, k.dir, source), WARM_MISS);
     cr_assert_neq(compile_outcome(w, k.dir, source), WARM_MISS);
     /* One of them changes: the old result is of no use. */

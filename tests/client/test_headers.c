@@ -28,8 +28,6 @@ static void make_folder(char out[256], const char *dir, const char *name)
     free(file);
 }
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 static struct fixture fixture_open(const char *name)
 {
     struct fixture f = {.dir = temp_dir_new()};
@@ -37,10 +35,10 @@ static struct fixture fixture_open(const char *name)
     make_folder(f.inc, f.dir, "inc");
     make_folder(f.outside, f.dir, "outside");
     snprintf(f.option, sizeof f.option, "-I%s", f.inc);
-    struct view option = text(f.option);
+    struct view option = view_of_text(f.option);
     struct job job = {.language = JOB_CUDA,
-                      .name = text(name),
-                      .cwd = text(f.cwd),
+                      .name = view_of_text(name),
+                      .cwd = view_of_text(f.cwd),
                       .options = &option,
                       .n_options = 1};
     struct err e = {0};
@@ -60,7 +58,7 @@ static enum wire_path_state look(struct fixture *f, const char *path, const char
     int fd;
     uint64_t len;
     char bytes[64];
-    enum wire_path_state state = headers_find(f->headers, text(path), &fd, &len);
+    enum wire_path_state state = headers_find(f->headers, view_of_text(path), &fd, &len);
     cr_assert_eq(fd >= 0, state == WIRE_PATH_FILE);
     if (fd >= 0) {
         cr_assert_eq(read(fd, bytes, sizeof bytes), (ssize_t)len);
@@ -174,20 +172,21 @@ Test(headers, a_file_above_the_limit_is_refused)
 /* A service whose working folder is "/" offers no more than the files in it. */
 Test(headers, the_root_folder_offers_only_its_own_files)
 {
-    struct job job = {.language = JOB_CUDA, .name = text("k.cu"), .cwd = text("/")};
+    struct job job = {.language = JOB_CUDA, .name = view_of_text("k.cu"), .cwd = view_of_text("/")};
     struct headers *h;
     int fd;
     uint64_t len;
     cr_assert_eq(headers_open(&h, &job, NULL), 0);
-    cr_assert_eq(headers_find(h, text("/etc/passwd"), &fd, &len), WIRE_PATH_REFUSED);
-    cr_assert_eq(headers_find(h, text("etc/passwd"), &fd, &len), WIRE_PATH_REFUSED);
-    cr_assert_eq(headers_find(h, text("/no-such-header.h"), &fd, &len), WIRE_PATH_ABSENT);
+    cr_assert_eq(headers_find(h, view_of_text("/etc/passwd"), &fd, &len), WIRE_PATH_REFUSED);
+    cr_assert_eq(headers_find(h, view_of_text("etc/passwd"), &fd, &len), WIRE_PATH_REFUSED);
+    cr_assert_eq(headers_find(h, view_of_text("/no-such-header.h"), &fd, &len), WIRE_PATH_ABSENT);
     headers_close(h);
 }
 
 Test(headers, a_relative_working_folder_is_invalid)
 {
-    struct job job = {.language = JOB_CUDA, .name = text("k.cu"), .cwd = text("src")};
+    struct job job = {
+        .language = JOB_CUDA, .name = view_of_text("k.cu"), .cwd = view_of_text("src")};
     struct headers *h;
     struct err e;
     cr_assert_eq(headers_open(&h, &job, &e), WARM_EINVALID);
@@ -260,7 +259,7 @@ Test(headers, the_channel_is_answered_with_descriptors)
     struct err e;
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
     writer_init(&w, 0);
-    wire_put_open(&w, &(struct wire_open){42, text("f.h")});
+    wire_put_open(&w, &(struct wire_open){42, view_of_text("f.h")});
     cr_assert_eq(send(ends[1], w.data, w.len, 0), (ssize_t)w.len);
     cr_assert_eq(headers_serve(f.headers, ends[0], &e), 0);
     int fd = receive(ends[1], &opened);

@@ -8,8 +8,6 @@
 #include "store/store.h"
 #include "tests/support/wire_any.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 static struct key some_key(uint8_t first)
 {
     struct key key;
@@ -49,10 +47,10 @@ static void put_requests(struct writer *w)
     wire_keys_add(&keys, WIRE_SPACE_KEY, address.bytes, sizeof address.bytes);
     struct view list = {keys.data, keys.len};
 
-    wire_put_hello(w, 1, &(struct wire_hello){1, 2, 0x40, text("warm 0.1.0")});
-    wire_put_get(
-        w, 2,
-        &(struct wire_get){WIRE_SPACE_NAME, true, 4500, text("a-name"), true, some_proof(0x20)});
+    wire_put_hello(w, 1, &(struct wire_hello){1, 2, 0x40, view_of_text("warm 0.1.0")});
+    wire_put_get(w, 2,
+                 &(struct wire_get){WIRE_SPACE_NAME, true, 4500, view_of_text("a-name"), true,
+                                    some_proof(0x20)});
     wire_put_mget(w, 3, &(struct wire_mget){true, 10, 2, list});
     wire_put_put(w, 4,
                  &(struct wire_put){.space = WIRE_SPACE_NAME,
@@ -64,19 +62,20 @@ static void put_requests(struct writer *w)
                                     .len = 5,
                                     .check = some_key(1),
                                     .group = some_key(2),
-                                    .key = text("a-name"),
-                                    .hardware = text("sm_90"),
-                                    .compiler = text("torch 2.13"),
-                                    .label = text("step"),
-                                    .value = text("value")});
-    wire_put_put(w, 5,
-                 &(struct wire_put){.space = WIRE_SPACE_NAME, .len = 1 << 20, .key = text("big")});
+                                    .key = view_of_text("a-name"),
+                                    .hardware = view_of_text("sm_90"),
+                                    .compiler = view_of_text("torch 2.13"),
+                                    .label = view_of_text("step"),
+                                    .value = view_of_text("value")});
+    wire_put_put(
+        w, 5,
+        &(struct wire_put){.space = WIRE_SPACE_NAME, .len = 1 << 20, .key = view_of_text("big")});
     wire_put_release(w, 6, &(struct wire_release){77});
     wire_put_compile(w, 7,
                      &(struct wire_compile){WIRE_COMPILE_NO_STORE, 9000, 1, some_key(3),
-                                            some_proof(0x40), text("sm_90a"), text("12.9"),
-                                            text("k.cu")});
-    wire_put_source(w, 8, &(struct wire_source){text("WJOB..."), 7});
+                                            some_proof(0x40), view_of_text("sm_90a"),
+                                            view_of_text("12.9"), view_of_text("k.cu")});
+    wire_put_source(w, 8, &(struct wire_source){view_of_text("WJOB..."), 7});
     wire_put_source(w, 9, &(struct wire_source){{"", 0}, 1 << 20});
     wire_put_checked(w, 10, &(struct wire_checked){3, 3, {"\0\0\2", 3}});
     wire_put_checked(w, 11, &(struct wire_checked){3000, 70000, {"", 0}});
@@ -101,14 +100,14 @@ static void put_answers(struct writer *w)
     wire_paths_add(&paths, "a.h", 3);
     wire_paths_add(&paths, "/b/c.cuh", 8);
 
-    wire_put_welcome(w, 1, &(struct wire_welcome){1, 0x40, 1000, text("warmd 0.1.0")});
+    wire_put_welcome(w, 1, &(struct wire_welcome){1, 0x40, 1000, view_of_text("warmd 0.1.0")});
     struct wire_hit hit = {.outcome = WIRE_WAS_COALESCED,
                            .kind = WIRE_KIND_CUBIN,
                            .key = some_key(7),
                            .check = some_key(8),
                            .cost_ms = 512,
                            .len = 5,
-                           .value = text("cubin")};
+                           .value = view_of_text("cubin")};
     wire_put_hit(w, 2, &hit);
     wire_put_failed(w, 3, &hit);
     hit.value.len = 0;
@@ -119,7 +118,7 @@ static void put_answers(struct writer *w)
     wire_put_need(w, 8, &(struct wire_need){256u << 20});
     wire_put_check(w, 9, &(struct wire_check){2, paths.len, {paths.data, paths.len}});
     wire_put_ok(w, 10, &(struct wire_ok){true, some_key(9)});
-    wire_put_error(w, 11, &(struct wire_error){19, text("refused: reads the clock")});
+    wire_put_error(w, 11, &(struct wire_error){19, view_of_text("refused: reads the clock")});
     struct wire_row row = {.key = some_key(10),
                            .owner = 0xfffffffe,
                            .maker = 1000,
@@ -138,13 +137,13 @@ static void put_answers(struct writer *w)
                            .group = some_key(14),
                            .proof = some_proof(15),
                            .content = some_proof(16),
-                           .hardware = text("sm_80"),
-                           .compiler_text = text("NVRTC 13.5"),
-                           .name = text("n"),
-                           .label = text("l")};
+                           .hardware = view_of_text("sm_80"),
+                           .compiler_text = view_of_text("NVRTC 13.5"),
+                           .name = view_of_text("n"),
+                           .label = view_of_text("l")};
     wire_put_row(w, 12, &row);
     wire_put_end(w, 13, &(struct wire_end){true, {1, 2, 3}});
-    wire_put_text(w, 14, &(struct wire_text){text("{\"hits\":1}")});
+    wire_put_text(w, 14, &(struct wire_text){view_of_text("{\"hits\":1}")});
     wire_put_report(w, 15, &(struct wire_report){3, 4, 5});
     wire_put_progress(w, 16, &(struct wire_progress){6, 7});
     writer_close(&paths);
@@ -176,8 +175,8 @@ Test(wire, hello_and_get_are_the_golden_bytes)
 {
     struct writer w;
     writer_init(&w, 0);
-    wire_put_hello(&w, 0, &(struct wire_hello){1, 1, 0, text("warm 0.1.0")});
-    wire_put_get(&w, 1, &(struct wire_get){.space = WIRE_SPACE_NAME, .key = text("abc")});
+    wire_put_hello(&w, 0, &(struct wire_hello){1, 1, 0, view_of_text("warm 0.1.0")});
+    wire_put_get(&w, 1, &(struct wire_get){.space = WIRE_SPACE_NAME, .key = view_of_text("abc")});
     expect_hex(&w, "a701000016000000"
                    "0000000000000000"
                    "01000100"
@@ -206,7 +205,7 @@ Test(wire, hit_is_the_golden_bytes)
                            .check = key_of_bytes("value", 5),
                            .cost_ms = 7,
                            .len = 5,
-                           .value = text("value")};
+                           .value = view_of_text("value")};
     wire_put_hit(&w, 1, &hit);
     expect_hex(&w, "a782000037000000"
                    "0100000000000000"
@@ -371,7 +370,7 @@ Test(wire, a_huge_length_in_a_field_is_too_big)
 {
     struct writer w;
     writer_init(&w, 0);
-    wire_put_show(&w, 1, &(struct wire_show){WIRE_SPACE_NAME, text("abc")});
+    wire_put_show(&w, 1, &(struct wire_show){WIRE_SPACE_NAME, view_of_text("abc")});
     memset(w.data + WIRE_HEADER + 1, 0xff, 4);
     struct wire_frame frame;
     struct wire_show show;
@@ -427,7 +426,7 @@ Test(wire, packets_of_the_channel_come_back)
 {
     struct writer w;
     writer_init(&w, WIRE_OPEN_MAX);
-    struct wire_open question = {7, text("cub/cub.cuh")}, got;
+    struct wire_open question = {7, view_of_text("cub/cub.cuh")}, got;
     struct wire_opened answer = {7, WIRE_PATH_FILE}, opened;
     wire_put_open(&w, &question);
     cr_assert_eq(wire_get_open(w.data, w.len, &got, NULL), 0);

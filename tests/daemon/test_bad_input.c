@@ -14,16 +14,6 @@
 
 #define GOOD "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] *= 2; }\n"
 
-static struct warm *connect_to(const struct warmd *k)
-{
-    struct warm *w;
-    struct warm_options to = {.socket = k->socket,
-                              .connect_timeout_ms = WARMD_WAIT_MS,
-                              .request_timeout_ms = WARMD_WAIT_MS};
-    cr_assert_eq(warm_open(&w, &to), 0);
-    return w;
-}
-
 static int compile(struct warm *w, const char *source, size_t len, const char *option,
                    struct warm_result *out)
 {
@@ -94,7 +84,7 @@ Test(bad_input, each_costs_its_own_request_and_says_what_is_wrong, .timeout = 30
         cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
     char *options[] = {"--nvrtc", lib, "--jobs", "2", NULL};
     struct warmd k = warmd_up(options);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     static const char nul[] = "// fine\n// not \0 fine\n" GOOD,
                       passwd[] = "#include \"/etc/passwd\"\n";
     char *out = malloc((66u << 20) + 4096);
@@ -103,8 +93,9 @@ Test(bad_input, each_costs_its_own_request_and_says_what_is_wrong, .timeout = 30
     expect(w, "empty", (struct view){"", 0}, NULL, 0, false, "");
     expect(w, "NUL", (struct view){nul, sizeof nul - 1}, NULL, WARM_EINVALID, false,
            "NUL byte in line 2");
-    expect(w, "unknown option", good, "--no-such-option", WARM_EREFUSED, false, "not an option");
-    expect(w, "unknown target", good, "-arch=sm_12345", WARM_EREFUSED, false, "do not know");
+    expect(w, "unknown option", good, "--no-such-option", WARM_EREFUSED, false,
+           "an unknown option");
+    expect(w, "unknown target", good, "-arch=sm_12345", WARM_EREFUSED, false, "an unknown target");
     expect(w, "/etc/passwd", (struct view){passwd, sizeof passwd - 1}, NULL, 0, true,
            "cannot open source file");
     expect(w, "parentheses", nested(out), NULL, 0, false, "");
@@ -131,7 +122,7 @@ Test(bad_input, a_full_disk_is_served_from_and_compiled_on_and_told)
     char *options[] = {"--nvrtc", lib, "--jobs", "1", NULL},
          *ballast = path_join(k.store, "ballast");
     warmd_start(&k, options);
-    struct warm *w = connect_to(&k);
+    struct warm *w = warmd_libwarm(&k);
     struct warm_value v;
     struct statvfs vfs;
     cr_assert_eq(warm_put(w, "before", 6, value, 1000, NULL), 0);

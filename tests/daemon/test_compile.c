@@ -25,12 +25,9 @@ Test(compile, a_hit_without_includes_is_one_round_trip)
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     int fd = warmd_native(&k);
-    send_compile(fd, 1, &a, 0);
-    warmd_expect(fd, 1, WIRE_NEED);
-    serve_headers(send_source(fd, 1, &a), "");
+    lead_compile(fd, 1, &a, 0, "");
     warmd_expect(fd, 1, WIRE_HIT);
-    send_compile(fd, 2, &a, 0);
-    warmd_expect(fd, 2, WIRE_HIT);
+    ask_compile(fd, 2, &a, 0, WIRE_HIT);
     close(fd);
     warmd_down(&k);
 }
@@ -73,8 +70,7 @@ Test(compile, sixty_four_equal_misses_are_one_compile)
     struct key check, first;
     for (int i = 0; i < N; i++) {
         fds[i] = warmd_native(&k);
-        send_compile(fds[i], 5, &a, 0);
-        warmd_expect(fds[i], 5, i ? WIRE_WAIT : WIRE_NEED);
+        ask_compile(fds[i], 5, &a, 0, i ? WIRE_WAIT : WIRE_NEED);
     }
     serve_headers(send_source(fds[0], 5, &a), "");
     cr_assert_eq(expect_cubin(fds[0], 5, &first), WIRE_WAS_MISS);
@@ -97,12 +93,9 @@ Test(compile, the_next_waiter_leads_when_the_leader_ends_before_it_sent_its_sour
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     int leader = warmd_native(&k), next = warmd_native(&k), third = warmd_native(&k);
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
-    send_compile(next, 2, &a, 0);
-    warmd_expect(next, 2, WIRE_WAIT);
-    send_compile(third, 3, &a, 0);
-    warmd_expect(third, 3, WIRE_WAIT);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
+    ask_compile(next, 2, &a, 0, WIRE_WAIT);
+    ask_compile(third, 3, &a, 0, WIRE_WAIT);
     close(leader);
     warmd_expect(next, 2, WIRE_NEED);
     serve_headers(send_source(next, 2, &a), "");
@@ -120,10 +113,8 @@ Test(compile, the_next_waiter_leads_when_the_leader_and_its_headers_go_in_mid_co
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x = 1; }\n");
     int leader = warmd_native(&k), next = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
-    send_compile(next, 2, &a, 0);
-    warmd_expect(next, 2, WIRE_WAIT);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
+    ask_compile(next, 2, &a, 0, WIRE_WAIT);
     int channel = send_source(leader, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0, "the worker asks for the header");
     close(leader);
@@ -142,10 +133,8 @@ Test(compile, a_leader_that_sends_no_source_is_hedged)
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     int stopped = warmd_native(&k), next = warmd_native(&k);
-    send_compile(stopped, 1, &a, 0);
-    warmd_expect(stopped, 1, WIRE_NEED);
-    send_compile(next, 2, &a, 0);
-    warmd_expect(next, 2, WIRE_WAIT);
+    ask_compile(stopped, 1, &a, 0, WIRE_NEED);
+    ask_compile(next, 2, &a, 0, WIRE_WAIT);
     warmd_expect(next, 2, WIRE_NEED); /* after ten seconds */
     serve_headers(send_source(next, 2, &a), "");
     cr_assert_eq(expect_cubin(next, 2, NULL), WIRE_WAS_MISS);
@@ -161,8 +150,7 @@ Test(compile, a_leader_that_leaves_does_not_stop_its_compile)
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good);
     int leader = warmd_native(&k), later = warmd_native(&k);
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
     int channel = send_source(leader, 1, &a);
     close(leader);
     send_compile(later, 2, &a, 0);
@@ -181,8 +169,7 @@ Test(compile, a_cancelled_one_that_nobody_waits_for_leaves_nothing_behind)
     int fd = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
     struct writer w;
-    send_compile(fd, 1, &a, 0);
-    warmd_expect(fd, 1, WIRE_NEED);
+    ask_compile(fd, 1, &a, 0, WIRE_NEED);
     int channel = send_source(fd, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
     writer_init(&w, 0);
@@ -205,10 +192,8 @@ Test(compile, the_compilers_error_goes_to_all_and_is_remembered_briefly)
     int leader = warmd_native(&k), waiter = warmd_native(&k);
     static struct warmd_frame f;
     struct wire_hit failed;
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
-    send_compile(waiter, 2, &a, 0);
-    warmd_expect(waiter, 2, WIRE_WAIT);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
+    ask_compile(waiter, 2, &a, 0, WIRE_WAIT);
     serve_headers(send_source(leader, 1, &a), "");
     warmd_frame(leader, &f, WIRE_FAILED, 1);
     cr_assert_eq(wire_get_failed(&f.frame, &failed, NULL), 0);
@@ -229,10 +214,8 @@ Test(compile, a_source_that_is_not_the_announced_one_poisons_nothing)
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of(good), other = ask_of(bad);
     int liar = warmd_native(&k), honest = warmd_native(&k);
-    send_compile(liar, 1, &a, 0);
-    warmd_expect(liar, 1, WIRE_NEED);
-    send_compile(honest, 2, &a, 0);
-    warmd_expect(honest, 2, WIRE_WAIT);
+    ask_compile(liar, 1, &a, 0, WIRE_NEED);
+    ask_compile(honest, 2, &a, 0, WIRE_WAIT);
     serve_headers(send_source(liar, 1, &other), "");
     warmd_expect(liar, 1, WIRE_ERROR);
     warmd_expect(honest, 2, WIRE_NEED);
@@ -251,12 +234,9 @@ Test(compile, a_result_that_read_headers_is_for_those_who_have_the_same)
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
     int leader = warmd_native(&k), same = warmd_native(&k), different = warmd_native(&k);
     struct key first, check;
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
-    send_compile(same, 2, &a, 0);
-    warmd_expect(same, 2, WIRE_WAIT);
-    send_compile(different, 3, &a, 0);
-    warmd_expect(different, 3, WIRE_WAIT);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
+    ask_compile(same, 2, &a, 0, WIRE_WAIT);
+    ask_compile(different, 3, &a, 0, WIRE_WAIT);
     serve_headers(send_source(leader, 1, &a), one);
     cr_assert_eq(expect_cubin(leader, 1, &first), WIRE_WAS_MISS);
     cr_assert_eq(expect_cubin_with(same, 2, one, &check), WIRE_WAS_COALESCED);
@@ -309,9 +289,7 @@ Test(compile, what_another_made_while_the_asker_compared_its_files_is_found)
     struct ask a = ask_of("#include \"h.h\"\nextern \"C\" __global__ void f(T *x) { *x += 1; }\n");
     int first = warmd_native(&k), slow = warmd_native(&k), other = warmd_native(&k);
     struct key made, found;
-    send_compile(first, 1, &a, 0);
-    warmd_expect(first, 1, WIRE_NEED);
-    serve_headers(send_source(first, 1, &a), one);
+    lead_compile(first, 1, &a, 0, one);
     expect_cubin(first, 1, NULL);
     await_entries(&k, 3); /* an alias, a manifest and a result */
     send_compile(slow, 2, &a, 0);
@@ -353,8 +331,7 @@ Test(compile, a_large_result_is_not_hashed_on_the_loop)
     struct ask a = ask_of("__device__ unsigned long long big[8 << 20] = {1};\n"
                           "extern \"C\" __global__ void f(int i) { big[i] *= 2; }\n");
     int fd = warmd_native(&k);
-    send_compile(fd, 1, &a, WIRE_COMPILE_NO_STORE);
-    warmd_expect(fd, 1, WIRE_NEED);
+    ask_compile(fd, 1, &a, WIRE_COMPILE_NO_STORE, WIRE_NEED);
     int channel = send_source(fd, 1, &a);
     double before = loop_ms(&k);
     await_end(fd, 1, "", &f);
@@ -382,10 +359,8 @@ Test(compile, nobody_hangs_when_the_daemon_stops_in_mid_compile)
     struct ask a = ask_of("#include \"h.h\"\n");
     int leader = warmd_native(&k), waiter = warmd_native(&k);
     char packet[WIRE_OPEN_MAX];
-    send_compile(leader, 1, &a, 0);
-    warmd_expect(leader, 1, WIRE_NEED);
-    send_compile(waiter, 2, &a, 0);
-    warmd_expect(waiter, 2, WIRE_WAIT);
+    ask_compile(leader, 1, &a, 0, WIRE_NEED);
+    ask_compile(waiter, 2, &a, 0, WIRE_WAIT);
     int channel = send_source(leader, 1, &a);
     cr_assert_gt(recv(channel, packet, sizeof packet, 0), 0);
     kill(k.pid, SIGTERM);
@@ -411,9 +386,7 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
     struct wire_row row;
     struct writer show;
     int fd = warmd_native(&k);
-    send_compile(fd, 1, &a, 0);
-    warmd_expect(fd, 1, WIRE_NEED);
-    serve_headers(send_source(fd, 1, &a), "");
+    lead_compile(fd, 1, &a, 0, "");
     warmd_frame(fd, &f, WIRE_HIT, 1);
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     struct key key = hit.key;
@@ -461,8 +434,7 @@ Test(compile, another_user_has_it_with_the_proof_and_not_with_the_key)
         if (expect_cubin(other, 4, NULL) != WIRE_WAS_HIT)
             _exit(3);
         a.proof.bytes[0] ^= 1; /* the same key by design, other bytes: its own compile */
-        send_compile(other, 5, &a, 0);
-        warmd_expect(other, 5, WIRE_NEED);
+        ask_compile(other, 5, &a, 0, WIRE_NEED);
         _exit(0);
     }
     int status = warmd_reap(pid);
@@ -482,9 +454,7 @@ Test(compile, states_in_more_bytes_than_their_paths_can_have_are_refused_unread)
     struct wire_check check;
     struct wire_error error;
     struct writer w;
-    send_compile(first, 1, &a, 0);
-    warmd_expect(first, 1, WIRE_NEED);
-    serve_headers(send_source(first, 1, &a), "typedef float T;\n");
+    lead_compile(first, 1, &a, 0, "typedef float T;\n");
     expect_cubin(first, 1, NULL);
     await_entries(&k, 3);
     send_compile(other, 2, &a, 0);

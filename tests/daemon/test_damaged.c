@@ -61,9 +61,7 @@ static void scene_up(struct scene *s, char *nvrtc)
     s->alice = warmd_native_as(&s->kit, ALICE);
     s->bob = warmd_native_as(&s->kit, BOB);
     s->carol = warmd_native_as(&s->kit, CAROL);
-    send_compile(s->alice, 1, &s->ask, 0);
-    warmd_expect(s->alice, 1, WIRE_NEED);
-    serve_headers(send_source(s->alice, 1, &s->ask), "");
+    lead_compile(s->alice, 1, &s->ask, 0, "");
     take_hit(s->alice, 1, &hit);
     s->key = hit.key;
     s->check = hit.check;
@@ -101,9 +99,7 @@ static void expect_known(const struct scene *s, int fd)
 static void compile_anew(const struct scene *s, int fd, uint32_t flags)
 {
     struct wire_hit hit;
-    send_compile(fd, 6, &s->ask, flags);
-    warmd_expect(fd, 6, WIRE_NEED);
-    serve_headers(send_source(fd, 6, &s->ask), "");
+    lead_compile(fd, 6, &s->ask, flags, "");
     take_hit(fd, 6, &hit);
     cr_assert_eq(hit.outcome, WIRE_WAS_MISS);
 }

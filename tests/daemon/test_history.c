@@ -11,22 +11,8 @@
 
 #include "daemon/history/history.h"
 #include "daemon/history/recipe.h"
+#include "tests/support/recipe.h"
 #include "tests/support/support.h"
-
-static struct view text(const char *t) { return (struct view){t, strlen(t)}; }
-
-static void recipe(struct writer *out, const char *hardware, const char *label, const char *source)
-{
-    static struct recipe r;
-    recipe_begin(&r);
-    recipe_add_text(&r, "hardware", text(hardware));
-    recipe_add_text(&r, "label", text(label));
-    if (source)
-        recipe_add(&r, "source", text(source));
-    writer_init(out, RECIPE_MAX);
-    recipe_end(&r, out);
-    cr_assert(!out->failed);
-}
 
 static struct store_id id_of(const char *name)
 {
@@ -37,7 +23,8 @@ static uint64_t miss(struct history *h, const char *name, uint32_t session, uint
 {
     return history_miss(
         h,
-        &(struct history_ask){.id = id_of(name), .uid = 7, .session = session, .name = text(name)},
+        &(struct history_ask){
+            .id = id_of(name), .uid = 7, .session = session, .name = view_of_text(name)},
         at_ms);
 }
 
@@ -48,11 +35,13 @@ static char *json_of(struct history *h, enum wire_history_of of, const char *id)
     struct writer w;
     writer_init(&w, sizeof out - 1);
     *out = '\0';
-    if (history_write_json(
-            h,
-            &(struct history_query){
-                .of = of, .id = text(id), .uid = -1, .asker = 7, .max_bytes = sizeof out / 2},
-            &w))
+    if (history_write_json(h,
+                           &(struct history_query){.of = of,
+                                                   .id = view_of_text(id),
+                                                   .uid = -1,
+                                                   .asker = 7,
+                                                   .max_bytes = sizeof out / 2},
+                           &w))
         snprintf(out, sizeof out, "%.*s", (int)w.len, (const char *)w.data);
     writer_close(&w);
     return out;
@@ -74,11 +63,12 @@ static void remember(struct history *h, const char *name, uint32_t session, cons
 Test(history, sessions_are_counted_apart)
 {
     struct history *h = history_new(NULL);
-    uint32_t a = history_join(h, 7, text("a"), 1), b = history_join(h, 7, text("b"), 2);
+    uint32_t a = history_join(h, 7, view_of_text("a"), 1),
+             b = history_join(h, 7, view_of_text("b"), 2);
     cr_assert(a && b && a != b);
-    cr_assert_eq(history_join(h, 7, text("a"), 3), a);
-    cr_assert_eq(history_join(h, 7, text("not/an id"), 3), HISTORY_NO_SESSION);
-    cr_assert_neq(history_join(h, 8, text("a"), 3), a, "another user's");
+    cr_assert_eq(history_join(h, 7, view_of_text("a"), 3), a);
+    cr_assert_eq(history_join(h, 7, view_of_text("not/an id"), 3), HISTORY_NO_SESSION);
+    cr_assert_neq(history_join(h, 8, view_of_text("a"), 3), a, "another user's");
     history_count(h, a, HISTORY_hits, 2, 4);
     history_count(h, b, HISTORY_hits, 5, 5);
     miss(h, "x", a, 6);
@@ -94,18 +84,20 @@ Test(history, sessions_are_counted_apart)
 Test(history, reason_of_a_miss_is_what_its_own_session_notes)
 {
     struct history *h = history_new(NULL);
-    uint32_t a = history_join(h, 7, text("a"), 1), b = history_join(h, 7, text("b"), 2);
+    uint32_t a = history_join(h, 7, view_of_text("a"), 1),
+             b = history_join(h, 7, view_of_text("b"), 2);
     miss(h, "x", a, 3);
     miss(h, "x", b, 4);
-    history_note(h, 7, a, WIRE_REASON_UNCACHEABLE, text("x"), text("the clock"), 5);
+    history_note(h, 7, a, WIRE_REASON_UNCACHEABLE, view_of_text("x"), view_of_text("the clock"), 5);
     expect_json(h, WIRE_HISTORY_SESSION, "a",
                 "\"reason\": \"uncacheable\", \"text\": \"the clock\"");
     cr_expect_null(strstr(json_of(h, WIRE_HISTORY_SESSION, "a"), "cold"));
     expect_json(h, WIRE_HISTORY_SESSION, "b", "\"reason\": \"cold\"");
-    history_note(h, 7, b, WIRE_REASON_UNCACHEABLE, text("y"), text("the clock"), 6);
+    history_note(h, 7, b, WIRE_REASON_UNCACHEABLE, view_of_text("y"), view_of_text("the clock"), 6);
     expect_json(h, WIRE_HISTORY_SESSION, "b", "\"reason\": \"cold\"");
     expect_json(h, WIRE_HISTORY_SESSION, "b", "\"label\": \"y\"");
-    history_note(h, 8, HISTORY_NO_SESSION, WIRE_REASON_TIMEOUT, text("x"), text("late"), 7);
+    history_note(h, 8, HISTORY_NO_SESSION, WIRE_REASON_TIMEOUT, view_of_text("x"),
+                 view_of_text("late"), 7);
     cr_expect_null(strstr(json_of(h, WIRE_HISTORY_SESSION, "b"), "late"), "another user's");
     history_free(h);
 }
@@ -114,12 +106,13 @@ Test(history, sessions_and_misses_are_bounded)
 {
     struct history *h = history_new(NULL);
     char name[32];
-    uint32_t held = history_join(h, 7, text("held"), 1);
+    uint32_t held = history_join(h, 7, view_of_text("held"), 1);
     for (unsigned i = 0; i < 3 * HISTORY_SESSIONS; i++) {
         snprintf(name, sizeof name, "s%u", i);
-        history_leave(h, history_join(h, 7, text(name), 2 + i));
+        history_leave(h, history_join(h, 7, view_of_text(name), 2 + i));
     }
-    cr_assert_eq(history_join(h, 7, text("held"), 9), held, "who is connected keeps its session");
+    cr_assert_eq(history_join(h, 7, view_of_text("held"), 9), held,
+                 "who is connected keeps its session");
     for (unsigned i = 0; i < 3 * HISTORY_MISSES; i++) {
         snprintf(name, sizeof name, "m%u", i);
         miss(h, name, held, i + 1);
@@ -161,10 +154,11 @@ Test(history, sibling_of_the_same_session_is_no_older_version)
 {
     struct history *h = history_new(NULL);
     struct writer w[3];
-    recipe(&w[0], "sm_90", "k", "1");
-    recipe(&w[1], "sm_90", "k", "2");
-    recipe(&w[2], "sm_90", "k", "3");
-    uint32_t now = history_join(h, 7, text("now"), 1), later = history_join(h, 7, text("later"), 2);
+    recipe_make(&w[0], "sm_90", "k", "1");
+    recipe_make(&w[1], "sm_90", "k", "2");
+    recipe_make(&w[2], "sm_90", "k", "3");
+    uint32_t now = history_join(h, 7, view_of_text("now"), 1),
+             later = history_join(h, 7, view_of_text("later"), 2);
     remember(h, "one", now, &w[0]);
     uint64_t two = miss(h, "two", now, 2);
     history_explain(h, two, (struct view){w[1].data, w[1].len});
@@ -190,7 +184,7 @@ Test(history, other_users_misses_are_not_shown)
     miss(h, "x", 0, 1);
     writer_init(&w, 0);
     struct history_query q = {
-        .of = WIRE_HISTORY_KEY, .id = text("x"), .uid = 8, .asker = 8, .max_bytes = 65536};
+        .of = WIRE_HISTORY_KEY, .id = view_of_text("x"), .uid = 8, .asker = 8, .max_bytes = 65536};
     cr_assert(!history_write_json(h, &q, &w) && w.len == 0);
     q.of = WIRE_HISTORY_LAST;
     cr_assert(!history_write_json(h, &q, &w));
@@ -208,12 +202,14 @@ static void write_history(const char *path)
 {
     struct history *h = history_new(path);
     struct writer w;
-    recipe(&w, "sm_90", "k", "1");
+    recipe_make(&w, "sm_90", "k", "1");
     remember(h, "made", 0, &w);
     history_left(h, &(struct store_departure){
                         .id = id_of("gone"), .cause = STORE_LEFT_FOR_ROOM, .at_ms = 86400000});
     uint64_t n = miss(h, "missed", 0, 1);
-    history_change(h, n, &(struct recipe_change){text("arch"), text("sm_80"), text("sm_90")});
+    history_change(h, n,
+                   &(struct recipe_change){view_of_text("arch"), view_of_text("sm_80"),
+                                           view_of_text("sm_90")});
     history_save(h);
     writer_close(&w);
     history_free(h);
@@ -228,7 +224,7 @@ Test(history, file_keeps_what_is_gone_what_was_made_and_what_was_missed)
     expect_json(h, WIRE_HISTORY_KEY, "missed", "\"old\": \"sm_80\", \"new\": \"sm_90\"");
     miss(h, "gone", 0, 2);
     expect_json(h, WIRE_HISTORY_KEY, "gone", "1970-01-02 00:00:00 UTC: evicted, to stay below");
-    recipe(&w, "sm_80", "k", "1");
+    recipe_make(&w, "sm_80", "k", "1");
     history_explain(h, miss(h, "next", 0, 3), (struct view){w.data, w.len});
     expect_json(h, WIRE_HISTORY_KEY, "next", "\"part\": \"hardware\"");
     writer_close(&w);

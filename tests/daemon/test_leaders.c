@@ -38,8 +38,7 @@ static void hear_question(struct leader *l)
 static void lead(struct leader *l, const struct warmd *k, const struct ask *a)
 {
     l->fd = warmd_native_as(k, ALICE);
-    send_compile(l->fd, 1, a, 0);
-    warmd_expect(l->fd, 1, WIRE_NEED);
+    ask_compile(l->fd, 1, a, 0, WIRE_NEED);
     l->channel = send_source(l->fd, 1, a);
     hear_question(l);
 }
@@ -47,8 +46,7 @@ static void lead(struct leader *l, const struct warmd *k, const struct ask *a)
 static int bob_waits(const struct warmd *k, const struct ask *a)
 {
     int bob = warmd_native_as(k, BOB);
-    send_compile(bob, 2, a, 0);
-    warmd_expect(bob, 2, WIRE_WAIT);
+    ask_compile(bob, 2, a, 0, WIRE_WAIT);
     return bob;
 }
 
@@ -93,8 +91,7 @@ Test(leaders, one_that_sends_nonsense_fails_alone)
     struct leader alice;
     lead(&alice, &k, &a);
     int bob = bob_waits(&k, &a), own = warmd_native_as(&k, ALICE);
-    send_compile(own, 3, &a, 0);
-    warmd_expect(own, 3, WIRE_WAIT);
+    ask_compile(own, 3, &a, 0, WIRE_WAIT);
     for (int i = 0; i < 20; i++)
         send(alice.channel, "nonsense, and not an answer to a question", 40, MSG_NOSIGNAL);
     warmd_expect(alice.fd, 1, WIRE_ERROR);
@@ -210,8 +207,7 @@ Test(leaders, twenty_turns_that_nobody_uses_are_waited_for_together)
     int alice[N];
     for (int i = 0; i < N; i++) {
         alice[i] = warmd_native_as(&k, ALICE);
-        send_compile(alice[i], 1, &a, 0);
-        warmd_expect(alice[i], 1, i ? WIRE_WAIT : WIRE_NEED);
+        ask_compile(alice[i], 1, &a, 0, i ? WIRE_WAIT : WIRE_NEED);
     }
     uint64_t began_ms = clock_now_ms();
     int bob = bob_waits(&k, &a);
@@ -238,8 +234,7 @@ Test(leaders, the_first_verdict_is_not_for_a_leader_with_other_headers)
     warmd_expect(bob, 2, WIRE_NEED);
     struct leader as_bob = {.fd = bob, .channel = send_source(bob, 2, &a)};
     hear_question(&as_bob);
-    send_compile(third, 3, &a, 0);
-    warmd_expect(third, 3, WIRE_WAIT);
+    ask_compile(third, 3, &a, 0, WIRE_WAIT);
     answer(&alice, other);
     serve_headers(alice.channel, other);
     expect_cubin_with(alice.fd, 1, other, &of_alice);
@@ -293,8 +288,7 @@ Test(leaders, the_first_verdict_is_for_all_if_no_file_was_read)
     struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
     struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 3; }\n");
     int alice = warmd_native_as(&k, ALICE);
-    send_compile(alice, 1, &a, 0);
-    warmd_expect(alice, 1, WIRE_NEED);
+    ask_compile(alice, 1, &a, 0, WIRE_NEED);
     int bob = bob_waits(&k, &a);
     warmd_expect(bob, 2, WIRE_NEED);
     serve_headers(send_source(bob, 2, &a), "");
@@ -419,8 +413,7 @@ Test(leaders, a_user_has_so_many_compiles_and_no_more)
         snprintf(source, sizeof source, "#include \"h.h\"\n__global__ void f%u() {}\n",
                  (unsigned)i);
         struct ask a = ask_of(source);
-        send_compile(alice, i + 1, &a, 0);
-        warmd_expect(alice, i + 1, WIRE_NEED);
+        ask_compile(alice, i + 1, &a, 0, WIRE_NEED);
         channels[i] = send_source(alice, i + 1, &a); /* nobody answers on it */
         compile_teardown_jobs();
     }
@@ -429,9 +422,7 @@ Test(leaders, a_user_has_so_many_compiles_and_no_more)
     cr_assert_eq((int)error.code, -WARM_ETOO_BIG);
     int bob = warmd_native_as(&k, BOB);
     struct ask a = ask_of("extern \"C\" __global__ void f(float *x) { *x *= 7; }\n");
-    send_compile(bob, 1, &a, 0);
-    warmd_expect(bob, 1, WIRE_NEED);
-    serve_headers(send_source(bob, 1, &a), "");
+    lead_compile(bob, 1, &a, 0, "");
     cr_assert_eq(expect_cubin(bob, 1, NULL), WIRE_WAS_MISS);
     for (int i = 0; i <= N; i++)
         close(channels[i]);

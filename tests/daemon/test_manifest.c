@@ -6,8 +6,6 @@
 
 #include "daemon/service/manifest.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 /* A file whose content is `byte`, or nothing there. */
 static struct manifest_state state(uint32_t path, int byte)
 {
@@ -30,7 +28,7 @@ static struct wire_path_seen seen(uint32_t path, int byte)
 /* a.h holds `a`, b.h holds `b`; the result's key is `result`. */
 static struct manifest *two_files(uint32_t maker, int a, int b, uint8_t result)
 {
-    const struct view paths[] = {text("a.h"), text("sub/b.h")};
+    const struct view paths[] = {view_of_text("a.h"), view_of_text("sub/b.h")};
     const struct manifest_state states[] = {state(0, a), state(1, b)};
     struct manifest_alternative alternative = {.maker = maker, .result = {{result}}};
     struct manifest *m = manifest_new(paths, states, 2, &alternative);
@@ -86,7 +84,8 @@ Test(manifest, matches_equal_files)
 /* Four names of equal content; `same` says which of them lead to one file. */
 static struct manifest *four_names(const uint32_t same[4])
 {
-    const struct view paths[] = {text("a.h"), text("b.h"), text("c.h"), text("d.h")};
+    const struct view paths[] = {view_of_text("a.h"), view_of_text("b.h"), view_of_text("c.h"),
+                                 view_of_text("d.h")};
     struct manifest_state states[4];
     for (uint32_t i = 0; i < 4; i++) {
         states[i] = state(i, 5);
@@ -124,7 +123,7 @@ Test(manifest, equal_files_must_be_one_file_where_they_were)
 /* A path may be meant from one folder or from another (daemon/service/manifest_paths.h): an asker may read both. */
 Test(manifest, forms_of_a_path_are_one_file_where_that_counts)
 {
-    const struct view paths[] = {text("one/a.h"), text("\1a.h")};
+    const struct view paths[] = {view_of_text("one/a.h"), view_of_text("\1a.h")};
     struct manifest_state states[] = {state(0, 5), state(1, 5)};
     struct wire_path_seen copies[] = {seen(0, 5), seen(1, 5)}, linked[] = {seen(0, 5), seen(1, 5)};
     states[1].same = linked[1].same = 0;
@@ -139,7 +138,7 @@ Test(manifest, forms_of_a_path_are_one_file_where_that_counts)
 
 Test(manifest, a_name_that_comes_again_is_the_same_file)
 {
-    const struct view paths[] = {text("a.h"), text("a.h"), text("b.h")};
+    const struct view paths[] = {view_of_text("a.h"), view_of_text("a.h"), view_of_text("b.h")};
     struct manifest_state states[] = {state(0, 5), state(1, 5), state(2, 5)};
     states[2].same = 1;
     struct manifest *m = manifest_new(paths, states, 3, &(struct manifest_alternative){.maker = 1});
@@ -151,8 +150,8 @@ Test(manifest, a_name_that_comes_again_is_the_same_file)
 /* The bases of a job with these absolute -I folders, NULL behind the last. */
 static struct bases *bases_of(const char *folder, const char *one, const char *two)
 {
-    const struct view places[] = {text(one), text(two ? two : "")};
-    struct bases *b = bases_new(text(folder), places, two ? 2 : 1);
+    const struct view places[] = {view_of_text(one), view_of_text(two ? two : "")};
+    struct bases *b = bases_new(view_of_text(folder), places, two ? 2 : 1);
     cr_assert_not_null(b);
     return b;
 }
@@ -178,7 +177,7 @@ Test(manifest, a_result_that_shows_a_folder_is_for_those_who_have_it)
 Test(manifest, an_asker_is_asked_about_what_may_be_its_own)
 {
     struct bases *here = bases_of("", "/a/", NULL), *there = bases_of("", "/b/", NULL);
-    const struct view paths[] = {text("/a/h.h"), text("k.h")};
+    const struct view paths[] = {view_of_text("/a/h.h"), view_of_text("k.h")};
     const struct manifest_state states[] = {state(0, 5), state(1, 5)};
     struct manifest_alternative of_here = {.result = {{1}}, .places = here->places_proof};
     struct manifest_alternative of_all = {.result = {{2}}};
@@ -202,7 +201,7 @@ Test(manifest, an_asker_is_asked_about_what_may_be_its_own)
 static void expect_path(const struct bases *b, const char *path, const char *expected)
 {
     char out[64];
-    bases_path(b, text(path), out, sizeof out);
+    bases_path(b, view_of_text(path), out, sizeof out);
     cr_expect_str_eq(out, expected);
 }
 
@@ -231,9 +230,9 @@ Test(manifest, marks_in_paths_are_the_askers_folders)
                           "\1"};
     struct view folder, rest;
     for (size_t i = 0; i < 5; i++)
-        cr_expect_not(bases_find(b, text(none[i]), &folder, &rest), "%zu", i);
+        cr_expect_not(bases_find(b, view_of_text(none[i]), &folder, &rest), "%zu", i);
     for (size_t i = 0; i < 6; i++) {
-        const struct view paths[] = {text(none[i])};
+        const struct view paths[] = {view_of_text(none[i])};
         const struct manifest_state states[] = {state(0, 5)};
         struct manifest *m =
             manifest_new(paths, states, 1, &(struct manifest_alternative){.maker = 1});
@@ -304,8 +303,8 @@ Test(manifest, the_result_has_another_key_for_each_difference)
 {
     const struct key graph = {{1}};
     const struct proof proof = {{2}}, other_proof = {{3}};
-    const struct view paths[] = {text("a.h"), text("b.h")};
-    const struct view swapped[] = {text("b.h"), text("a.h")};
+    const struct view paths[] = {view_of_text("a.h"), view_of_text("b.h")};
+    const struct view swapped[] = {view_of_text("b.h"), view_of_text("a.h")};
     const struct manifest_state states[] = {state(0, 5), state(1, -1)};
     const struct manifest_state changed[] = {state(0, 6), state(1, -1)};
     const struct manifest_state present[] = {state(0, 5), state(1, 5)};

@@ -7,8 +7,6 @@
 #include "daemon/native/rank_agreement.h"
 #include "daemon/users/budget.h"
 
-static struct view introduction(const char *text) { return (struct view){text, strlen(text)}; }
-
 static const struct proof key_a = {{1}}, key_b = {{2}};
 
 static struct store_value value_of(const char *text)
@@ -18,22 +16,22 @@ static struct store_value value_of(const char *text)
 
 static struct rank_group *join(void)
 {
-    return rank_agreement_join(1, introduction("python job=train.3 x=1"));
+    return rank_agreement_join(1, view_of_text("python job=train.3 x=1"));
 }
 
 Test(rank_agreement, a_client_without_a_job_has_none)
 {
-    cr_assert_null(rank_agreement_join(1, introduction("python-warm 0.1.0 train.py session=abc")));
-    cr_assert_null(rank_agreement_join(1, introduction("python job=")));
-    cr_assert_null(rank_agreement_join(1, introduction("")));
+    cr_assert_null(rank_agreement_join(1, view_of_text("python-warm 0.1.0 train.py session=abc")));
+    cr_assert_null(rank_agreement_join(1, view_of_text("python job=")));
+    cr_assert_null(rank_agreement_join(1, view_of_text("")));
     rank_agreement_leave(NULL);
 }
 
 Test(rank_agreement, connections_of_one_job_share_it_and_those_of_others_do_not)
 {
     struct rank_group *one = join(), *other = join();
-    struct rank_group *stranger = rank_agreement_join(2, introduction("python job=train.3"));
-    struct rank_group *second = rank_agreement_join(1, introduction("python job=train.4"));
+    struct rank_group *stranger = rank_agreement_join(2, view_of_text("python job=train.3"));
+    struct rank_group *second = rank_agreement_join(1, view_of_text("python job=train.4"));
     cr_assert_not_null(one);
     cr_assert_eq(one, other);
     cr_assert(stranger && stranger != one && second && second != one);
@@ -103,11 +101,11 @@ Test(rank_agreement, jobs_and_notes_are_bounded)
     char text[32];
     for (unsigned i = 0; i <= JOBS; i++) {
         snprintf(text, sizeof text, "python job=%u", i);
-        jobs[i] = rank_agreement_join(1, introduction(text));
+        jobs[i] = rank_agreement_join(1, view_of_text(text));
     }
     cr_assert_not_null(jobs[JOBS - 1]);
     cr_assert_null(jobs[JOBS]);
-    others = rank_agreement_join(2, introduction("python job=0"));
+    others = rank_agreement_join(2, view_of_text("python job=0"));
     cr_assert_not_null(others, "another user has a budget of his own");
     rank_agreement_leave(others);
     for (unsigned i = 0; i < RANK_ANSWERS + 1; i++) {

@@ -7,21 +7,7 @@
 #include <string.h>
 
 #include "daemon/history/recipe.h"
-
-static struct view text(const char *t) { return (struct view){t, strlen(t)}; }
-
-static void recipe(struct writer *out, const char *hardware, const char *label, const char *source)
-{
-    static struct recipe r;
-    recipe_begin(&r);
-    recipe_add_text(&r, "hardware", text(hardware));
-    recipe_add_text(&r, "label", text(label));
-    if (source)
-        recipe_add(&r, "source", text(source));
-    writer_init(out, RECIPE_MAX);
-    recipe_end(&r, out);
-    cr_assert(!out->failed);
-}
+#include "tests/support/recipe.h"
 
 static void expect_change(const struct recipe_change *c, const char *part, const char *old,
                           const char *now)
@@ -38,8 +24,8 @@ Test(recipe, comparison_pairs_what_has_one_name)
 {
     struct recipe_change c[8];
     struct writer a, b;
-    recipe(&a, "sm_90", "k; -O3; x=1; -v", NULL);
-    recipe(&b, "sm_80", "k; -O3; x=2", NULL);
+    recipe_make(&a, "sm_90", "k; -O3; x=1; -v", NULL);
+    recipe_make(&b, "sm_80", "k; -O3; x=2", NULL);
     struct view old = {a.data, a.len}, now = {b.data, b.len};
     cr_assert_eq(recipe_compare(old, old, c, 8), 0);
     cr_assert_eq(recipe_compare(old, now, c, 8), 3);
@@ -54,15 +40,15 @@ Test(recipe, comparison_pairs_what_has_one_name)
 Test(recipe, options_of_a_job_have_names_and_values)
 {
     static struct recipe r;
-    struct view options[] = {text("-DN=4"),
-                             text("-I"),
-                             text("inc"),
-                             text("--std=c++17"),
-                             text("--gpu-architecture=sm_90"),
-                             text("-lineinfo")};
+    struct view options[] = {view_of_text("-DN=4"),
+                             view_of_text("-I"),
+                             view_of_text("inc"),
+                             view_of_text("--std=c++17"),
+                             view_of_text("--gpu-architecture=sm_90"),
+                             view_of_text("-lineinfo")};
     struct job job = {.language = JOB_CUDA,
-                      .name = text("k.cu"),
-                      .source = text("source"),
+                      .name = view_of_text("k.cu"),
+                      .source = view_of_text("source"),
                       .options = options,
                       .n_options = 6};
     struct writer w;
@@ -95,7 +81,7 @@ Test(recipe, parts_beyond_the_limit_still_tell_a_difference)
         recipe_begin(&r);
         for (unsigned i = 0; i < 300; i++) {
             snprintf(name, sizeof name, "part %u", i);
-            recipe_add(&r, name, text(i == 299 && side ? "other" : "same"));
+            recipe_add(&r, name, view_of_text(i == 299 && side ? "other" : "same"));
         }
         writer_init(&w[side], RECIPE_MAX);
         recipe_end(&r, &w[side]);

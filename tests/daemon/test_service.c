@@ -20,8 +20,6 @@ TestSuite(service, .init = setup, .fini = teardown, .timeout = 120);
 
 /* ---- requests ---- */
 
-static struct view view_of(const char *text) { return (struct view){text, strlen(text)}; }
-
 /* A GET, and all its answers as one text: "W" for WAIT, "L" for LEASE, "M" for MISS, "E" for ERROR, "O" for
  * OVER, "=value". */
 struct asker {
@@ -60,10 +58,11 @@ static void on_answer(struct call *call, const struct answer *a)
 /* Asks for a name after a look-up that found nothing, as the wires do. */
 static void ask(struct asker *a, const struct peer *peer, const char *name, enum ask_mode mode)
 {
-    *a = (struct asker){
-        .call = {
-            .service = rig.service, .peer = peer, .on_answer = on_answer, .name = view_of(name)}};
-    service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of(name), NULL, 60000);
+    *a = (struct asker){.call = {.service = rig.service,
+                                 .peer = peer,
+                                 .on_answer = on_answer,
+                                 .name = view_of_text(name)}};
+    service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of_text(name), NULL, 60000);
 }
 
 struct stored {
@@ -100,7 +99,7 @@ static int put_with(const struct peer *peer, struct service_put put, bool *out_e
 
 static struct service_put put_of(const char *name, const char *value)
 {
-    return (struct service_put){.name = view_of(name), .data = value, .len = strlen(value)};
+    return (struct service_put){.name = view_of_text(name), .data = value, .len = strlen(value)};
 }
 
 /* True if a look-up finds this value; NULL: finds nothing. */
@@ -108,7 +107,7 @@ static bool finds(const struct peer *peer, const char *name, const char *value)
 {
     struct store_value v;
     struct err e;
-    int code = service_get(rig.service, peer, WIRE_SPACE_NAME, view_of(name), NULL, &v, &e);
+    int code = service_get(rig.service, peer, WIRE_SPACE_NAME, view_of_text(name), NULL, &v, &e);
     bool same = code == 0 && value && v.row.len == strlen(value) &&
                 memcmp(v.data, value, strlen(value)) == 0;
     store_turn_end(rig.store);

@@ -20,8 +20,7 @@ struct report {
 /* One rank: its own folder, names, order and comments. */
 static void run_rank(const struct warmd *kit, int rank, struct report *out)
 {
-    struct warm *w;
-    spelling_connect(kit, &w);
+    struct warm *w = warmd_libwarm(kit);
     char *folder = path_join(kit->dir, (char[]){'r', (char)('0' + rank), '\0'});
     cr_assert_eq(mkdir(folder, 0755), 0);
     for (int i = 0; i < N_KERNELS; i++) {
@@ -232,7 +231,7 @@ Test(shared, what_was_made_lasts_through_a_restart)
     cr_assert_eq(warmd_reap(r.kit.pid), 0);
     char *options[] = {"--nvrtc", r.lib13, "--nvrtc", r.lib12, NULL};
     warmd_start(&r.kit, options);
-    spelling_connect(&r.kit, &r.warm);
+    r.warm = warmd_libwarm(&r.kit);
     cr_assert_eq(spelling_compile(r.warm, &a, NULL), WARM_HIT);
     cr_assert_eq(spelling_compile(r.warm, &b, NULL), WARM_HIT);
     cr_assert_eq(spelling_compile(r.warm, &c, NULL), WARM_HIT);

@@ -32,10 +32,7 @@ static void rig_up_from(struct rig *r, char *from)
     r->kit = warmd_up(options);
     r->own = path_join(r->kit.dir, "own");
     cr_assert_eq(mkdir(r->own, 0755), 0);
-    struct warm_options to = {.socket = r->kit.socket,
-                              .connect_timeout_ms = WARMD_WAIT_MS,
-                              .request_timeout_ms = WARMD_WAIT_MS};
-    cr_assert_eq(warm_open(&r->warm, &to), 0);
+    r->warm = warmd_libwarm(&r->kit);
 }
 
 static void rig_up(struct rig *r) { rig_up_from(r, NULL); }

@@ -7,8 +7,6 @@
 
 #include "daemon/service/torch_value.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 /* Takes apart, puts together, compares. Returns the length of the stored form, 0: as it came. */
 static size_t round_trip(struct view json, uint32_t *cost_ms)
 {
@@ -29,14 +27,15 @@ static size_t round_trip(struct view json, uint32_t *cost_ms)
 static size_t round_trip_text(const char *s)
 {
     uint32_t cost_ms;
-    return round_trip(text(s), &cost_ms);
+    return round_trip(view_of_text(s), &cost_ms);
 }
 
 Test(torch_value, pickle_comes_back_with_its_time)
 {
     uint32_t cost_ms = 0;
-    cr_assert_eq(round_trip(text("{\"data\": \"gASVBQ==\", \"time_taken_ms\": 30499}"), &cost_ms),
-                 TORCH_VALUE_MAGIC + 4);
+    cr_assert_eq(
+        round_trip(view_of_text("{\"data\": \"gASVBQ==\", \"time_taken_ms\": 30499}"), &cost_ms),
+        TORCH_VALUE_MAGIC + 4);
     cr_assert_eq(cost_ms, 30499);
     cr_assert(round_trip_text("{\"data\": \"gAQ=\", \"time_taken_ms\": 0}"));
     cr_assert(round_trip_text("{\"data\": \"gASV\", \"time_taken_ms\": 999999999}"));
@@ -107,9 +106,9 @@ Test(torch_value, references_of_an_entry_are_found)
     size_t at = 0;
     cr_assert_eq(strlen(key1), TORCH_VALUE_FX_KEY);
     sprintf(entry, "\x8c\x34%s\x94 %s \x8c\x34%.30s \x8c\x34%s", key1, key2, key1, key2);
-    struct view found = torch_value_next_fx_key(text(entry), &at);
+    struct view found = torch_value_next_fx_key(view_of_text(entry), &at);
     cr_assert(found.len == TORCH_VALUE_FX_KEY && memcmp(found.data, key1, found.len) == 0);
-    found = torch_value_next_fx_key(text(entry), &at);
+    found = torch_value_next_fx_key(view_of_text(entry), &at);
     cr_assert(found.len == TORCH_VALUE_FX_KEY && memcmp(found.data, key2, found.len) == 0);
-    cr_assert_eq(torch_value_next_fx_key(text(entry), &at).len, 0);
+    cr_assert_eq(torch_value_next_fx_key(view_of_text(entry), &at).len, 0);
 }

@@ -8,8 +8,6 @@
 
 #include "keygen/cuda/job.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 static struct view options[] = {{"--gpu-architecture=sm_90", 24}, {"-Iinclude", 9}};
 static struct job_header headers[] = {{{"a.h", 3}, {"int a;\0b", 8}}};
 static struct view expressions[] = {{"f<int>", 6}};
@@ -17,9 +15,9 @@ static struct view expressions[] = {{"f<int>", 6}};
 static struct job sample(void)
 {
     return (struct job){.language = JOB_CUDA,
-                        .name = text("k.cu"),
-                        .cwd = text("/home/u"),
-                        .source = text("__global__ void k() {}\n"),
+                        .name = view_of_text("k.cu"),
+                        .cwd = view_of_text("/home/u"),
+                        .source = view_of_text("__global__ void k() {}\n"),
                         .options = options,
                         .n_options = 2,
                         .headers = headers,
@@ -49,8 +47,10 @@ static struct key graph_of(const struct job *job)
 
 Test(job, smallest_is_the_golden_bytes)
 {
-    struct job job = {
-        .language = JOB_PTX, .name = text("n"), .cwd = text("/"), .source = text("s")};
+    struct job job = {.language = JOB_PTX,
+                      .name = view_of_text("n"),
+                      .cwd = view_of_text("/"),
+                      .source = view_of_text("s")};
     struct writer w = encoded(&job);
     static const char golden[] = "WJOB\1\0\2\0"
                                  "\1\0\0\0n"
@@ -184,25 +184,25 @@ static void expect_same_key(const struct job *job, const char *what)
 Test(job, what_decides_is_in_the_key)
 {
     struct job job = sample();
-    job.name = text("other.cu");
+    job.name = view_of_text("other.cu");
     expect_other_key(&job, "the name");
     job = sample();
-    job.source = text("__global__ void k() { }\n");
+    job.source = view_of_text("__global__ void k() { }\n");
     expect_other_key(&job, "each byte of the source");
     job = sample();
     job.n_headers = 0;
     expect_other_key(&job, "headers");
     job = sample();
-    job.headers = &(struct job_header){text("b.h"), {"int a;\0b", 8}};
+    job.headers = &(struct job_header){view_of_text("b.h"), {"int a;\0b", 8}};
     expect_other_key(&job, "a header's name");
     job = sample();
-    job.headers = &(struct job_header){text("a.h"), {"int a;\0c", 8}};
+    job.headers = &(struct job_header){view_of_text("a.h"), {"int a;\0c", 8}};
     expect_other_key(&job, "a header's bytes");
     job = sample();
     job.n_expressions = 0;
     expect_other_key(&job, "name expressions");
     job = sample();
-    struct view more[] = {options[0], options[1], text("-DX=1")};
+    struct view more[] = {options[0], options[1], view_of_text("-DX=1")};
     job.options = more, job.n_options = 3;
     expect_other_key(&job, "options");
 }
@@ -210,15 +210,15 @@ Test(job, what_decides_is_in_the_key)
 Test(job, the_working_folder_counts_only_where_it_shows)
 {
     struct job job = sample();
-    job.cwd = text("/elsewhere");
+    job.cwd = view_of_text("/elsewhere");
     expect_same_key(&job, "the working folder");
     static const char *const showing[] = {"-lineinfo", "-G", "-dlto"};
     for (size_t i = 0; i < sizeof showing / sizeof *showing; i++) {
-        struct view more[] = {options[0], options[1], text(showing[i])};
+        struct view more[] = {options[0], options[1], view_of_text(showing[i])};
         struct job here = sample(), there = sample();
         here.options = there.options = more;
         here.n_options = there.n_options = 3;
-        there.cwd = text("/elsewhere");
+        there.cwd = view_of_text("/elsewhere");
         struct key a = graph_of(&here), b = graph_of(&there);
         cr_assert(!key_equal(&a, &b), "%s shows it", showing[i]);
     }
@@ -227,7 +227,8 @@ Test(job, the_working_folder_counts_only_where_it_shows)
 /* The shared key of a kernel compiled with these options (NULL behind the last). */
 static struct key shared_key_of(unsigned version, const char *one, const char *two)
 {
-    struct view args[3] = {text("-arch=sm_90"), text(one ? one : ""), text(two ? two : "")};
+    struct view args[3] = {view_of_text("-arch=sm_90"), view_of_text(one ? one : ""),
+                           view_of_text(two ? two : "")};
     struct job job = sample();
     struct key graph;
     struct proof proof;
@@ -270,7 +271,7 @@ Test(job, shared_key_has_no_defaults_that_are_known)
 Test(job, the_target_is_the_hardware_part_and_not_the_graph_part)
 {
     struct job job = sample();
-    struct view other[] = {text("-arch=sm_80"), options[1]};
+    struct view other[] = {view_of_text("-arch=sm_80"), options[1]};
     job.options = other;
     expect_same_key(&job, "the target");
     char hardware[WARM_HARDWARE_MAX];
@@ -290,7 +291,7 @@ Test(job, a_target_is_never_a_neighbour_of_it)
         struct proof proof;
         struct job job = sample();
         snprintf(option, sizeof option, "-arch=%s", targets[i]);
-        struct view one = text(option);
+        struct view one = view_of_text(option);
         job.options = &one, job.n_options = 1;
         cr_assert_eq(job_key(&job, hardware, &graph, &proof, NULL), 0);
         cr_expect_str_eq(hardware, targets[i]);
@@ -302,13 +303,13 @@ Test(job, the_language_and_the_kind_of_output_count)
     struct job cuda = sample();
     cuda.n_headers = cuda.n_expressions = 0;
     cuda.options = NULL, cuda.n_options = 0;
-    cuda.source = text(".version 8.0\n.target sm_90\n.address_size 64\n");
+    cuda.source = view_of_text(".version 8.0\n.target sm_90\n.address_size 64\n");
     struct job ptx = cuda;
     ptx.language = JOB_PTX;
     struct key a = graph_of(&cuda), b = graph_of(&ptx);
     cr_expect(!key_equal(&a, &b), "CUDA and PTX");
     struct job plain = sample(), lto = sample();
-    struct view more[] = {options[0], options[1], text("-dlto")};
+    struct view more[] = {options[0], options[1], view_of_text("-dlto")};
     lto.options = more, lto.n_options = 3;
     a = graph_of(&plain), b = graph_of(&lto);
     cr_expect(!key_equal(&a, &b), "a cubin and LTO IR");
@@ -331,17 +332,17 @@ Test(job, what_writes_files_or_reads_the_clock_is_refused)
                                       "-fdevice-time-trace=x", "--use-bundled-headers=/tmp",
                                       "--no-such-option"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct view option = text(bad[i]);
+        struct view option = view_of_text(bad[i]);
         job.options = &option, job.n_options = 1;
         expect_refused(&job);
     }
     job = sample();
-    job.source = text("const char *t = __TIME__;\n");
+    job.source = view_of_text("const char *t = __TIME__;\n");
     expect_refused(&job);
     job = sample();
-    job.headers = &(struct job_header){text("a.h"), text("#define NOW __DATE__\n")};
+    job.headers = &(struct job_header){view_of_text("a.h"), view_of_text("#define NOW __DATE__\n")};
     expect_refused(&job);
     job = sample();
-    job.source = text("// __TIME__ in a comment is no clock\n");
+    job.source = view_of_text("// __TIME__ in a comment is no clock\n");
     graph_of(&job);
 }

@@ -378,8 +378,6 @@ static struct steps steps_of(const char *socket, const char *command)
     return s;
 }
 
-static struct steps steps_start(const char *socket) { return steps_of(socket, "steps"); }
-
 static void steps_expect(struct steps *s, char *out, size_t cap)
 {
     struct pollfd ready = {fileno(s->out), POLLIN, 0};
@@ -413,32 +411,45 @@ static void steps_end(struct steps *s)
 
 enum { STEPS = 6 };
 
-/* What the steps give without warm. */
-static void steps_direct(char out[STEPS][1024])
+static char without[STEPS][1024]; /* the answers without warm */
+
+static struct steps steps_start(const char *socket)
 {
-    struct steps s = steps_start(NULL);
+    struct steps s = steps_of(socket, "steps");
     steps_await_created(&s);
+    return s;
+}
+
+/* Makes the test ready, and fills `without`. */
+static void steps_without(void)
+{
+    make_ready(NVRTC_13);
+    struct steps s = steps_start(NULL);
     for (int i = 0; i < STEPS; i++)
-        steps_compile(&s, out[i], 1024);
+        steps_compile(&s, without[i], sizeof without[i]);
     steps_end(&s);
+}
+
+/* Takes step i, and expects the answer that it has without warm. */
+static void steps_expect_same(struct steps *s, int i, const char *when)
+{
+    char line[1024];
+    steps_compile(s, line, sizeof line);
+    expect_same(without[i], line, when);
 }
 
 Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
 {
-    make_ready(NVRTC_13);
-    char direct[STEPS][1024], line[1024];
-    steps_direct(direct);
+    steps_without();
     struct warmd k = warmd_up(options_2);
     struct steps s = steps_start(k.socket);
-    steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
         if (i) {
             kill(k.pid, i % 2 ? SIGKILL : SIGTERM);
             warmd_reap(k.pid);
             warmd_start(&k, options_2);
         }
-        steps_compile(&s, line, sizeof line);
-        expect_same(direct[i], line, "after a restart");
+        steps_expect_same(&s, i, "after a restart");
         cr_assert_eq(counter(&k, "compiles"), 1, "step %d did not reach the daemon", i);
     }
     steps_end(&s);
@@ -475,7 +486,6 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
     struct warmd k = warmd_up(options_2);
     timeout_ms = "50"; /* the pause is a hundred times as long */
     struct steps s = steps_start(k.socket);
-    steps_await_created(&s);
     steps_compile(&s, line, sizeof line);
     long compiles = counter(&k, "compiles");
     kill(k.pid, SIGSTOP);
@@ -538,12 +548,9 @@ Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
 
 Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
 {
-    make_ready(NVRTC_13);
-    char direct[STEPS][1024], line[1024];
-    steps_direct(direct);
+    steps_without();
     struct warmd k = warmd_up(options_2);
     struct steps s = steps_start(k.socket);
-    steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
         if (i == 1) {
             kill(k.pid, SIGKILL);
@@ -553,8 +560,7 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
             warmd_start(&k, options_2);
         if (i == 5)
             usleep(1100 * 1000); /* a quarter of a second, and twice as long after each failure */
-        steps_compile(&s, line, sizeof line);
-        expect_same(direct[i], line, "without a daemon");
+        steps_expect_same(&s, i, "without a daemon");
     }
     cr_assert_geq(counter(&k, "compiles"), 1, "the daemon was not found again");
     steps_end(&s);
@@ -563,18 +569,14 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
 
 Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
 {
-    make_ready(NVRTC_13);
-    char direct[STEPS][1024], line[1024];
-    steps_direct(direct);
+    steps_without();
     struct warmd k = warmd_up(options_2);
     timeout_ms = hang_ms;
     struct steps s = steps_start(k.socket);
-    steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
         if (i == 1)
             kill(k.pid, SIGSTOP);
-        steps_compile(&s, line, sizeof line);
-        expect_same(direct[i], line, "while the daemon hangs");
+        steps_expect_same(&s, i, "while the daemon hangs");
     }
     kill(k.pid, SIGCONT);
     steps_end(&s);
@@ -700,16 +702,12 @@ static void fake_end(struct fake *f)
 /* The same as without, and not asked for every compile anew. */
 static void expect_done_without(void (*script)(int fd), int accepted_max)
 {
-    make_ready(NVRTC_13);
-    char direct[STEPS][1024], line[1024];
+    steps_without();
     struct fake f = {0};
-    steps_direct(direct);
     fake_start(&f, script);
     struct steps s = steps_start(f.path);
-    steps_await_created(&s);
     for (int i = 0; i < STEPS; i++) {
-        steps_compile(&s, line, sizeof line);
-        expect_same(direct[i], line, "with a daemon that is none");
+        steps_expect_same(&s, i, "with a daemon that is none");
     }
     steps_end(&s);
     fake_end(&f);

@@ -7,8 +7,6 @@
 
 #include "store/row.h"
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 /* FILTER names fields that its defaults have set. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 
@@ -26,8 +24,8 @@ static struct store_row example(void)
         .cost_ms = 250,
         .hits = 3,
         .heat = 1.5f,
-        .hardware = text("sm_90"),
-        .label = text("k.cu"),
+        .hardware = view_of_text("sm_90"),
+        .label = view_of_text("k.cu"),
     };
     memset(row.id.key.bytes, 0x11, sizeof row.id.key.bytes);
     memset(row.graph.bytes, 0x22, sizeof row.graph.bytes);
@@ -192,7 +190,7 @@ static bool matches(struct store_filter f)
 {
     struct store_row row = example();
     row.compiler = key_of_bytes("compiler", 8);
-    row.compiler_text = text("NVRTC 13.0");
+    row.compiler_text = view_of_text("NVRTC 13.0");
     return store_filter_match(&f, &row, row.accessed_ms + 1000);
 }
 
@@ -211,12 +209,13 @@ Test(row, filters_restrict_by_each_field)
     cr_assert(!matches(FILTER(.owner = 1, .maker = 1)));
     cr_assert(matches(FILTER(.kind = STORE_CUBIN)) && !matches(FILTER(.kind = STORE_OTHER)));
     cr_assert(matches(FILTER(.pinned = 1)) && !matches(FILTER(.pinned = 0)));
-    cr_assert(matches(FILTER(.hardware = text("sm_90"))));
-    cr_assert(!matches(FILTER(.hardware = text("sm_9"))), "exact");
-    cr_assert(matches(FILTER(.compiler = text("13.0"))));
+    cr_assert(matches(FILTER(.hardware = view_of_text("sm_90"))));
+    cr_assert(!matches(FILTER(.hardware = view_of_text("sm_9"))), "exact");
+    cr_assert(matches(FILTER(.compiler = view_of_text("13.0"))));
     cr_assert(matches(FILTER(.compiler = {hex, 7})), "a digest's first digits");
-    cr_assert(!matches(FILTER(.compiler = text("12.9"))));
-    cr_assert(matches(FILTER(.text = text(".cu"))) && !matches(FILTER(.text = text(".ptx"))));
+    cr_assert(!matches(FILTER(.compiler = view_of_text("12.9"))));
+    cr_assert(matches(FILTER(.text = view_of_text(".cu"))) &&
+              !matches(FILTER(.text = view_of_text(".ptx"))));
     cr_assert(matches(FILTER(.min_bytes = 5)) && !matches(FILTER(.min_bytes = 6)));
     cr_assert(matches(FILTER(.max_bytes = 5)) && !matches(FILTER(.max_bytes = 4)));
     cr_assert(matches(FILTER(.min_age_ms = 1001)) && !matches(FILTER(.min_age_ms = 1002)));

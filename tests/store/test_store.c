@@ -74,8 +74,6 @@ Test(store, refuses_a_value_above_the_limit_and_leaves_the_descriptor)
     cr_assert_eq(close(put.fd), 0);
 }
 
-static struct view text(const char *s) { return (struct view){s, strlen(s)}; }
-
 static bool is_text(struct view v, const char *s)
 {
     return v.len == strlen(s) && memcmp(v.data, s, v.len) == 0;
@@ -95,10 +93,10 @@ Test(store, row_keeps_all_that_it_was_given)
         put.row.compiler = key_of_bytes("compiler", 8);
         put.row.graph = key_of_bytes("graph", 5);
         put.row.cost_ms = 777;
-        put.row.hardware = text("sm_90a");
-        put.row.compiler_text = text("NVRTC 13.0");
-        put.row.name = text("pt2:some-name");
-        put.row.label = text("kernel.cu");
+        put.row.hardware = view_of_text("sm_90a");
+        put.row.compiler_text = view_of_text("NVRTC 13.0");
+        put.row.name = view_of_text("pt2:some-name");
+        put.row.label = view_of_text("kernel.cu");
         cr_assert_eq(kit_put_with(&k, &put), 0);
         free(value);
     }

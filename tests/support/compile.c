@@ -113,6 +113,18 @@ void serve_headers(int channel, const char *content)
     close(channel);
 }
 
+void ask_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags, uint8_t type)
+{
+    send_compile(fd, tag, a, flags);
+    warmd_expect(fd, tag, type);
+}
+
+void lead_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags, const char *content)
+{
+    ask_compile(fd, tag, a, flags, WIRE_NEED);
+    serve_headers(send_source(fd, tag, a), content);
+}
+
 void answer_check(int fd, const struct warmd_frame *f, const char *content)
 {
     struct wire_check check;

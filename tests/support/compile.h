@@ -47,6 +47,10 @@ int send_source(int fd, uint64_t tag, const struct ask *a);
 /* Answers the worker's questions on the channel until it ends: each h.h has this content, and other
  * headers are absent. */
 void serve_headers(int channel, const char *content);
+/* Sends COMPILE, and expects an answer of this type. */
+void ask_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags, uint8_t type);
+/* Sends COMPILE as the first that asks, then SOURCE, and answers the worker as serve_headers does. */
+void lead_compile(int fd, uint64_t tag, const struct ask *a, uint32_t flags, const char *content);
 /* Answers CHECK as a client whose h.h has this content. */
 void answer_check(int fd, const struct warmd_frame *f, const char *content);
 

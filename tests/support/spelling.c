@@ -10,19 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void spelling_connect(const struct warmd *kit, struct warm **out)
-{
-    struct warm_options to = {.socket = kit->socket,
-                              .connect_timeout_ms = WARMD_WAIT_MS,
-                              .request_timeout_ms = WARMD_WAIT_MS};
-    cr_assert_eq(warm_open(out, &to), 0);
-}
-
 void rig_up(struct rig *r)
 {
     char *options[] = {"--nvrtc", r->lib13, "--nvrtc", r->lib12, "--jobs", "2", NULL};
     r->kit = warmd_up(options);
-    spelling_connect(&r->kit, &r->warm);
+    r->warm = warmd_libwarm(&r->kit);
 }
 
 void rig_down(struct rig *r)

@@ -36,8 +36,6 @@ struct spelling {
 void rig_up(struct rig *r);
 /* Ends both. */
 void rig_down(struct rig *r);
-/* Opens another connection, for warm_close. */
-void spelling_connect(const struct warmd *kit, struct warm **out);
 /* Compiles. Returns warm_compile's code. */
 int spelling_try(struct warm *w, const struct spelling *s, struct warm_result *out);
 /* Compiles, which must work. Returns the outcome, and in *out_digest (may be NULL) a digest of the result. */

@@ -297,6 +297,16 @@ int warmd_admin(const struct warmd *k)
     return fd;
 }
 
+struct warm *warmd_libwarm(const struct warmd *k)
+{
+    struct warm_options options = {.socket = k->socket,
+                                   .connect_timeout_ms = WARMD_WAIT_MS,
+                                   .request_timeout_ms = WARMD_WAIT_MS};
+    struct warm *w;
+    cr_assert_eq(warm_open(&w, &options), 0);
+    return w;
+}
+
 char *warmd_stats(const struct warmd *k)
 {
     static struct warmd_frame f;

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/warm.h"
 #include "client/wire/wire.h"
 #include "tests/support/support.h"
 
@@ -110,6 +111,9 @@ int warmd_native_as(const struct warmd *k, uid_t uid);
 /* Returns an administrator's connection: on the socket that root's daemon has for it, or else on the
  * common one. */
 int warmd_admin(const struct warmd *k);
+
+/* Returns a connection of libwarm with long deadlines, for warm_close. */
+struct warm *warmd_libwarm(const struct warmd *k);
 
 /* Returns the JSON of STATS; free() it. */
 char *warmd_stats(const struct warmd *k);
