@@ -246,6 +246,29 @@ Test(install, documents_name_files_that_are_there)
     free(out);
 }
 
+/* The numbers of versions that pages state are those of the code, and each module of tests/data has its
+ * row. */
+Test(install, pages_state_the_versions_of_the_code)
+{
+    char *out;
+    int rc = run_command(
+        &out, "%s",
+        "number() { sed -nE \"s/^#define $1 \\\"?([0-9.]+).*/\\1/p\" $2; };"
+        "has() { grep -qF \"$2\" $1 || echo \"$1 does not say: $2\"; };"
+        "wire=$(number WIRE_VERSION client/wire/wire.h) row=$(number ROW_VERSION store/row.h);"
+        "index=$(number INDEX_FORMAT store/index.h) warm=$(number WARM_VERSION "
+        "client/wire/version.h);"
+        "has client/wire/PROTOCOL.md \"native protocol, version $wire,\";"
+        "has store/FORMAT.md \"Version $index (the format of the index; rows and trailers are of "
+        "version $row)\";"
+        "has CHANGELOG.md \"$warm\"; has client/python/warm/_version.py \"\\\"$warm\\\"\";"
+        "for f in tests/data/*.*; do [ ${f##*/} = README.md ] || has tests/data/README.md "
+        "\"\\`${f##*/}\\`\"; done");
+    cr_expect_eq(rc, 0);
+    cr_expect_str_eq(out, "");
+    free(out);
+}
+
 Test(install, man_pages_are_without_warnings)
 {
     char *out;
