@@ -5,7 +5,8 @@
  *
  * The reader of MLIR text reads the types and the dictionaries (mlir/reader.h). The walk writes them
  * as text: each type once, and the dictionary of an operation once for each name, attributes and
- * properties that come together. It keeps only the number in the graph of each value.
+ * properties that come together. An operation whose numbers repeat, apart from its operands, is one
+ * look-up. Of a value the walk keeps only the number in the graph.
  *
  * It walks with a stack of regions on the heap.
  *
@@ -73,7 +74,8 @@ struct walk {
     struct known *ops;         /* by name; the second half: directly in a function */
     struct known *graph_types; /* by type */
     uint32_t *dict_lens;       /* by dictionary of the graph */
-    uint32_t cap_dict_lens;
+    struct known *shapes;      /* of operations without regions */
+    uint32_t cap_dict_lens, n_shapes, cap_shapes;
     size_t room; /* bytes left for the text */
     bool no_memory;
 };
@@ -375,19 +377,23 @@ static bool operands_resolve(struct walk *w, const struct encoded *o)
     return true;
 }
 
-/* Replaces types by those of the graph, for the next values of the current region. Returns the first
- * of the values. */
-static uint32_t values_declare(struct walk *w, struct numbers *types)
+/* Returns the first of the next `n` values of the current region. */
+static uint32_t values_declare(struct walk *w, uint32_t n)
 {
     struct frame *f = top(w);
     uint32_t first = f->next_value;
-    if (types->n > f->end_value - first)
+    if (n > f->end_value - first)
         bytecode_malformed(w->b, "more values in a region than it says");
     else
-        f->next_value += types->n;
+        f->next_value += n;
+    return first;
+}
+
+/* Replaces types by those of the graph. */
+static void types_resolve(struct walk *w, struct numbers *types)
+{
     for (uint32_t i = 0; i < types->n && !bytecode_stopped(w->b); i++)
         types->at[i] = type_of(w, types->at[i]);
-    return first;
 }
 
 /* Defines `n` values from `first` on as those of the graph from `value` on. */
@@ -466,7 +472,8 @@ static void block_begin(struct walk *w)
         take_arguments(w, &f->r, bytecode_varint(&f->r));
     if (f->r.failed || f->ops_left > f->r.len)
         bytecode_malformed(b, "a block that is cut off");
-    uint32_t first = values_declare(w, args), label = label_of(w, index), value = 0;
+    uint32_t first = values_declare(w, args->n), label = label_of(w, index), value = 0;
+    types_resolve(w, args);
     if (stopped(w))
         return;
     if (f->kind == FRAME_MODULE && (index || args->n)) {
@@ -538,7 +545,7 @@ static enum frame_kind kind_of(const struct walk *w, const struct encoded *o)
 {
     const struct bytecode_opname *op = &w->b->opnames[o->name];
     bool in_module = w->n_frames == 1 || (w->n_frames == 2 && w->frames[1].kind == FRAME_MODULE);
-    if (!o->n_regions || !in_module)
+    if (!in_module)
         return FRAME_OP;
     if (w->n_frames == 1 && view_is(op->dialect, "builtin") && view_is(op->name, "module"))
         return FRAME_MODULE;
@@ -548,6 +555,42 @@ static enum frame_kind kind_of(const struct walk *w, const struct encoded *o)
                : FRAME_OP;
 }
 
+#define RESULTS_KEYED 16 /* the walk does not remember an operation with more results */
+
+/* Returns the graph's shape of an operation without regions. */
+static uint32_t shape_of(struct walk *w, const struct encoded *o)
+{
+    uint32_t n = o->results->n,
+             key[4 + RESULTS_KEYED] = {o->name << 1 | top(w)->in_function, (uint32_t)o->attrs,
+                                       (uint32_t)o->properties, o->operands->n};
+    bool keyed = !o->n_successors && n <= RESULTS_KEYED;
+    const struct view bytes = {key, (4 + (size_t)n) * sizeof *key};
+    uint64_t hash;
+    size_t room = w->room;
+    for (uint32_t i = 0; keyed && i < n; i++)
+        key[4 + i] = o->results->at[i];
+    uint32_t known = keyed ? mlir_reader_recall(w->m, bytes, &hash) : GRAPH_NONE;
+    if (known != GRAPH_NONE) {
+        charge(w, w->shapes[known].len);
+        return w->shapes[known].number;
+    }
+    uint32_t op = op_of(w, o->name, top(w)->in_function);
+    types_resolve(w, o->results);
+    uint32_t dict = stopped(w) ? 0 : dict_of(w, o, op);
+    if (stopped(w))
+        return 0;
+    struct graph_op_shape shape = {.name = mlir_reader_name(w->m, op),
+                                   .dict = dict,
+                                   .n_operands = o->operands->n,
+                                   .n_results = n};
+    uint32_t number = graph_shape(w->g, &shape, o->results->at);
+    if (keyed && grow(w, &w->shapes, w->n_shapes + 1, &w->cap_shapes, sizeof *w->shapes)) {
+        w->shapes[w->n_shapes] = (struct known){number, short_len(room - w->room)};
+        mlir_reader_remember(w->m, bytes, hash, w->n_shapes++);
+    }
+    return number;
+}
+
 static void op_begin(struct walk *w)
 {
     struct frame *f = top(w);
@@ -555,22 +598,19 @@ static void op_begin(struct walk *w)
     f->ops_left--;
     if (!take_op(w, &f->r, &o) || !operands_resolve(w, &o))
         return;
-    uint32_t results = values_declare(w, o.results), op = op_of(w, o.name, f->in_function);
-    enum frame_kind kind = kind_of(w, &o);
-    uint32_t dict = kind == FRAME_OP && !stopped(w) ? dict_of(w, &o, op) : 0;
-    if (stopped(w))
-        return;
-    if (o.n_regions) {
-        regions_begin(w, &o, kind, op, dict, results);
+    uint32_t results = values_declare(w, o.results->n), value;
+    if (!o.n_regions) {
+        uint32_t shape = shape_of(w, &o);
+        if (!stopped(w) && graph_op_of_shape(w->g, shape, NULL, o.operands->at, &value))
+            values_define(w, results, o.results->n, value);
         return;
     }
-    struct graph_op_shape shape = {.name = mlir_reader_name(w->m, op),
-                                   .dict = dict,
-                                   .n_operands = o.operands->n,
-                                   .n_results = o.results->n};
-    uint32_t value, number = graph_shape(w->g, &shape, o.results->at);
-    if (graph_op_of_shape(w->g, number, NULL, o.operands->at, &value))
-        values_define(w, results, o.results->n, value);
+    enum frame_kind kind = kind_of(w, &o);
+    uint32_t op = op_of(w, o.name, f->in_function);
+    types_resolve(w, o.results);
+    uint32_t dict = kind == FRAME_OP && !stopped(w) ? dict_of(w, &o, op) : 0;
+    if (!stopped(w))
+        regions_begin(w, &o, kind, op, dict, results);
 }
 
 /* Ends a region: begins the operation's next region, or ends the operation. */
@@ -648,6 +688,7 @@ static void walk_close(struct walk *w)
     free(w->ops);
     free(w->graph_types);
     free(w->dict_lens);
+    free(w->shapes);
 }
 
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
