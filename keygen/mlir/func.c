@@ -39,6 +39,7 @@ static void func_props_read(struct slice braces, struct func_props *out)
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
         struct slice *prop = func_prop(out, key);
         odd |= key.at == key.end;
+        out->others |= !prop;
         if (prop && !prop->at && !odd && slice_take(&s, '=')) {
             *prop = (struct slice){s.at, entry.end};
             slice_trim(prop);

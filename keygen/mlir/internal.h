@@ -510,6 +510,7 @@ bool mlir_op_module(struct mlir *m, const struct opinfo *info);
 /* The properties of a function in the generic form; at NULL: it has none of that name. */
 struct func_props {
     struct slice name, type, args, results, visibility;
+    bool others; /* it has other entries: see mlir_rest_dict */
 };
 /* Reads the properties "{...}" and begins the function. */
 bool mlir_func_begin(struct mlir *m, struct slice braces, struct func_props *out);

@@ -110,6 +110,8 @@ uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const 
         return first;
     for (uint32_t i = 0; i < n_args; i++)
         mlir_func_arg(m, types[i], &props);
+    if (!props.others) /* the usual case: the braces need no second look */
+        braces = part_of((struct view){0});
     if (mlir_func_types(m, &props, is_declaration ? GRAPH_NONE : first) &&
         mlir_rest_dict(m, braces, part_of(parts->attributes), &dict))
         graph_func_dict(m->g, dict);
