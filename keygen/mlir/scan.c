@@ -211,6 +211,15 @@ struct slice slice_type(struct slice *s)
 {
     slice_skip(s);
     struct slice type = {s->at, s->at};
+    if (slice_begins(*s, "tensor<")) { /* most types, such as tensor<2xf32> */
+        const char *p = s->at + 7;
+        while (p < s->end && slice_is_plain(*p))
+            p++;
+        if (p < s->end && *p == '>') {
+            type.end = s->at = p + 1;
+            return type;
+        }
+    }
     if (s->at < s->end && *s->at == '(') { /* a function type */
         const char *close = slice_close(*s);
         s->at = close < s->end ? close + 1 : s->end;
