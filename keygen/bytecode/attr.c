@@ -540,11 +540,9 @@ bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
 void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
-    bool in_array = b->in_array; /* an array spells some of them otherwise */
-    if (!e || (!in_array && bytecode_memo_put(b, e)))
+    if (!e)
         return;
     struct reader r = bytecode_entry_reader(b, e);
-    size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX || ++b->nested > 2 * BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
@@ -561,7 +559,5 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         bytecode_unknown(b, "an attribute of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "an attribute that does not end where it should");
-    if (!in_array)
-        bytecode_memo_keep(b, e, start);
     b->nested -= b->nested > 0;
 }

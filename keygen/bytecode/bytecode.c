@@ -46,35 +46,6 @@ void bytecode_malformed(struct bytecode *b, const char *what)
         b->wrong = what;
 }
 
-#define MEMO_TEXT 1024 /* bytes of one text in the memo */
-#define MEMO_ALL 65536 /* bytes of all texts in the memo */
-#define MEMO_MET 1     /* the text was written once; most texts never are again */
-
-/* Keeps a text as two bytes of length and its bytes. `memo` is its place + 2. */
-void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start)
-{
-    size_t len = bytecode_stopped(b) ? 0 : b->out.len - start, at = b->memo.len;
-    uint16_t head = (uint16_t)len;
-    if (e->memo == MEMO_MET && len && len <= MEMO_TEXT && at + sizeof head + len <= MEMO_ALL) {
-        writer_bytes(&b->memo, &head, sizeof head);
-        writer_bytes(&b->memo, b->out.data + start, len);
-        e->memo = b->memo.failed ? MEMO_MET : (uint32_t)at + MEMO_MET + 1;
-    } else {
-        e->memo = MEMO_MET;
-    }
-}
-
-bool bytecode_memo_put(struct bytecode *b, const struct bytecode_entry *e)
-{
-    uint16_t len;
-    if (e->memo <= MEMO_MET)
-        return false;
-    const uint8_t *at = b->memo.data + e->memo - MEMO_MET - 1;
-    memcpy(&len, at, sizeof len);
-    writer_bytes(&b->out, at + sizeof len, len);
-    return true;
-}
-
 /* ---- numbers ---- */
 
 /* Reads a varint. The lowest set bit of the first byte tells the number of bytes; if the byte is
@@ -385,7 +356,6 @@ void bytecode_tables_close(struct bytecode *b)
     free(b->opnames);
     free(b->attrs);
     free(b->groups);
-    writer_close(&b->memo);
     b->strings = NULL;
     b->dialects = NULL;
     b->groups = NULL;
@@ -405,7 +375,6 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     }
     if (input->len >= UINT32_MAX)
         return err_set(e, WARM_ETOO_BIG, "bytecode of 4 GiB and more is not read");
-    writer_init(&b.memo, MEMO_ALL);
     writer_init(&b.out, BYTECODE_TEXT_MAX(input->len));
     int code = read_sections(&b, input, sections, present, e);
     bool is_file = !code;

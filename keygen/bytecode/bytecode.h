@@ -14,7 +14,6 @@
  *
  * Terms
  *   entry   an attribute or a type in the file's tables
- *   memo    the stored text of an entry, for its next use
  *   put     to append text to `out`
  *
  * Thread: one at a time for a reader. Memory: views into the input; the tables and `out` are the
@@ -55,9 +54,8 @@ struct bytecode_opname;
 
 /* An attribute or a type, still encoded. It ends where the next one begins. `groups` has its dialect. */
 struct bytecode_entry {
-    uint32_t at;         /* bytes behind the file's start */
-    uint32_t memo : 31;  /* 0: not put yet; 1: put before; else offset + 2 in `memo` */
-    uint32_t custom : 1; /* encoded by its dialect; else it is text, ended by NUL */
+    uint32_t at; /* bytes behind the file's start */
+    bool custom; /* encoded by its dialect; else it is text, ended by NUL */
 };
 
 enum bytecode_dialect {
@@ -97,12 +95,11 @@ struct bytecode {
     struct bytecode_entry *attrs, *types; /* one array: attributes, types, and the end */
     struct bytecode_group *groups;
     uint32_t n_groups, n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
-    struct writer out;  /* text of types and attributes */
-    struct writer memo; /* texts of attributes and types that were put before */
-    int nested;         /* attributes and types that are open, one inside of the other */
-    bool in_array;      /* the current attribute is an element: i64 and f64 are not printed */
-    const char *why;    /* not NULL: the unknown thing that stopped the reading */
-    const char *wrong;  /* not NULL: the fault of the format that stopped the reading */
+    struct writer out; /* text of types and attributes */
+    int nested;        /* attributes and types that are open, one inside of the other */
+    bool in_array;     /* the current attribute is an element: i64 and f64 are not printed */
+    const char *why;   /* not NULL: the unknown thing that stopped the reading */
+    const char *wrong; /* not NULL: the fault of the format that stopped the reading */
 };
 
 /* The numbers of the format. They fail if the reader fails. */
@@ -130,11 +127,6 @@ static inline bool bytecode_stopped(const struct bytecode *b)
 {
     return b->why || b->wrong || b->out.failed;
 }
-
-/* Stores the text put since length `start` as the entry's, from its second time on. */
-void bytecode_memo_keep(struct bytecode *b, struct bytecode_entry *e, size_t start);
-/* Puts the stored text of an entry; false if there is none. */
-bool bytecode_memo_put(struct bytecode *b, const struct bytecode_entry *e);
 
 #define BYTECODE_IR 4 /* the section of operations */
 /* Takes the next section: its id and data. Skips the padding of an alignment. */

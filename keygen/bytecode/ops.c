@@ -463,7 +463,7 @@ static void put_vhlo_property(struct bytecode *b, const struct property *p, stru
         put_channel_id(b, p->attr);
         return;
     }
-    bytecode_put_key(b, p->name);
+    writer_bytes(&b->out, p->name.data, p->name.len);
     if (rule->spelling == UNIT)
         return;
     bytecode_put(b, " = ");
@@ -664,7 +664,7 @@ void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *o
         if (!p[i].present)
             continue;
         put_comma(b, &l);
-        bytecode_put_key(b, p[i].name);
+        writer_bytes(&b->out, p[i].name.data, p[i].name.len);
         if (bytecode_attr_is_unit(b, p[i].attr))
             continue;
         bytecode_put(b, " = ");

@@ -301,10 +301,9 @@ static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
 {
     struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_type_entry(b, type);
-    if (!e || bytecode_memo_put(b, e))
+    if (!e)
         return;
     struct reader r = bytecode_entry_reader(b, e);
-    size_t start = b->out.len;
     if (depth > BYTECODE_DEPTH_MAX || ++b->nested > 2 * BYTECODE_DEPTH_MAX)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
@@ -319,6 +318,5 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "a type of a dialect that is not known");
     if (e->custom && !reader_done(&r) && !bytecode_stopped(b))
         bytecode_malformed(b, "a type that does not end where it should");
-    bytecode_memo_keep(b, e, start);
     b->nested -= b->nested > 0;
 }
