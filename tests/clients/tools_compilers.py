@@ -225,6 +225,15 @@ class Nvcc(kit.TestCase):
         with open(os.path.join(folder or self.folder, name), "w") as f:
             f.write(text)
 
+    def test_a_hit_says_no_time(self):
+        for option in ("-res-usage", "-Xptxas=-v"):
+            command = [kit.NVCC, "-cubin", "-arch=sm_90", option, "k.cu", "-o", "out"]
+            with self.subTest(option):
+                cold, warm = (self.daemon.run(command, cwd=self.folder).stderr for _ in range(2))
+                self.assertIn("Compile time", cold)
+                self.assertEqual([line for line in cold.splitlines() if "Compile time" not in line],
+                                 warm.splitlines())
+
     def test_the_clock_is_never_kept(self):
         kernel = 'extern "C" __global__ void k(int *p) { p[0] = t[7]; }\n'
         paste = "#define C(a, b) a##b\n#define X(a, b) C(a, b)\n"
