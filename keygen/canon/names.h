@@ -16,16 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct names_slot {
+struct names_entry {
     const char *name;
     uint32_t len, hash, number;
-    uint32_t scope; /* another scope than the table's: the slot is free */
+    uint32_t slot; /* its place in `slots` */
 };
 
 struct names {
-    struct names_slot *slots;
-    uint32_t n, cap; /* cap: a power of two, or 0 */
-    uint32_t scope;
+    struct names_entry *entries; /* in the order of names_add */
+    uint32_t *slots; /* numbers of entries; one counts only if its entry names the slot */
+    uint32_t n, cap; /* cap: slots, a power of two or 0; half as many entries */
 };
 
 /* Returns the place of a name's number, or NULL. It is valid until the next names_add. */
