@@ -12,8 +12,8 @@
  *     ┌───────────── value ─────────────┬ row, footer ┬ row, footer ┬ … ┐
  *     0                              row.len                            end: read backwards
  *
- * A trailer is the encoded row of an entry that refers to the value, and a footer with its length:
- * from these a lost index is rebuilt. FORMAT.md has the table.
+ * A trailer is the encoded row of an entry that refers to the value, and a footer with its length.
+ * From these a lost index is rebuilt. FORMAT.md has the table.
  *
  * Thread: drafts are made on any thread; what changes blobs/ runs on the writer thread alone;
  * opening and checking is for all. Memory: everything is embedded by its user.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * change.c - changes of several tables as one write transaction, and the accounts that go with them:
- * totals, usage of owners, shares of users, references to blobs. The writer thread's files call it.
+ * change.c - changes several tables as one write transaction. It keeps the accounts that go with
+ * them: totals, usage of owners, shares of users, references to blobs. The writer thread's files
+ * call it.
  *
  * A blob whose last reference goes is doomed: its file may leave blobs/ once the change is committed.
  *

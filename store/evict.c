@@ -8,11 +8,11 @@
  *     worth = cost_ms × heat / bytes            heat: hits, halved for every half-life since
  *
  * A victim is the least worth of a random sample of one user's entries: the user with the largest share,
- * or the one above its quota. A sample is 4 runs of 8 neighbours from random places, in the range of the
- * user or in that of the daemon's own entries; of the latter only the user's count. Keys are digests, so a
- * key's place says nothing of worth or age. A victim costs a few page reads, whatever the number of
- * entries, and no memory per entry. Source: sampled LRU as in Redis; weighing by cost and size as in
- * GreedyDual-Size-Frequency (Cherkasova 1998).
+ * or the one above its quota. A sample is 4 runs of 8 neighbours from random places. They lie in
+ * the user's range or in that of the daemon's own entries, where only entries made for the user
+ * count. Keys are digests, so a key's place says nothing of worth or age. A victim costs a few page
+ * reads, whatever the number of entries, and no memory per entry. Source: sampled LRU as in Redis;
+ * weighing by cost and size as in GreedyDual-Size-Frequency (Cherkasova 1998).
  *
  *   pinned       never taken
  *   old          last used before keys changed (old.c): taken first, the least worth of them

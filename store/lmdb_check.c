@@ -55,7 +55,7 @@ struct walk {
     const char *fault;
 };
 
-/* What kind of table a tree is, which says what its leaves hold. */
+/* The kind of table that a tree is; it decides what the leaves hold. */
 enum role { FREE_LIST, MAIN, PLAIN, DUPLICATE_TREE };
 
 static uint64_t number(const uint8_t *p, unsigned size)

@@ -40,8 +40,8 @@ static pid_t lock_holder(int fd)
     return pread(fd, text, sizeof text - 1, 0) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
 }
 
-/* Waits a while for the lock: a killed process holds it until it is gone, and so does a child that it has
- * just forked, until the child closes it. Returns 0 or an errno. */
+/* Waits a while for the lock. A killed process holds it until it is gone, and a child that it has
+ * just forked holds it until the child closes it. Returns 0 or an errno. */
 static int try_lock(int fd)
 {
     const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};

@@ -40,8 +40,8 @@
 
 /* ---- turns and hits ---- */
 
-/* True if the last turn's snapshot is still the latest, and can serve this turn too: to begin a new one
- * costs as much as to find a row. Needs env_lock. */
+/* True if the last turn's snapshot is still the latest, and can serve this turn too. A new one
+ * costs as much as a row's look-up. Needs env_lock. */
 static bool snapshot_is_good(struct store *s)
 {
     if (!s->reader || !atomic_load(&s->keeps_snapshot))

@@ -137,9 +137,9 @@ void store_mark_suspect(void);
  * user's quota at the user's next put. The address space of the index stays as it was at open. */
 void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
 
-/* Makes eviction take entries of older key versions first: those last used before this time (Unix, ms; 0:
- * none) whose keys are digests of content, not names of other programs. Counts them in the background,
- * and with `tell` reports their number in one event. */
+/* Makes eviction take entries of older key versions first. These were last used before this time
+ * (Unix, ms; 0: none), and their keys are digests of content, not names of other programs. Counts
+ * them in the background, and with `tell` reports their number in one event. */
 void store_expect_old(struct store *s, uint64_t before_ms, bool tell);
 
 /* Commits all that is queued and the batched access times, runs no more callbacks, and frees. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * suspect.c - keeps a mark in the store's folder: the process that had the store open died as a damaged
- * index makes it die, so the next open checks every page. open.c reads and clears the mark; a handler of
- * signals and index_upgrade.c set it.
+ * suspect.c - keeps a mark in the store's folder. It means that a damaged index may have killed the
+ * process that had the store open, so the next open checks every page. open.c reads and clears the
+ * mark; a handler of signals and index_upgrade.c set it.
  *
  * Thread: the one that opens the store; store_mark_suspect any.
  */

@@ -736,9 +736,8 @@ static size_t slots_of(const struct pool *p, uint32_t uid)
     return n;
 }
 
-/* Chooses the next job. Of the users with the fewest slots it is the one that follows the last in
- * the circle of all uids; of that user's jobs it is the first in the queue. NULL if there is no
- * slot. */
+/* Chooses the next job. Among the users with the fewest slots, the turn goes round the circle of
+ * uids. Of that user's jobs the first in the queue is next. NULL if there is no slot. */
 static struct pool_job *next_job(const struct pool *p)
 {
     struct pool_job *best = NULL;

@@ -10,12 +10,12 @@
  *       │         └─ worker …                      ◀── "what is at this path?" ─────────▶ client
  *       └─ …
  *
- * No source is compiled in a process that has seen another, so a source that takes its worker over
- * spoils its own result and no other. A worker's death costs one request: its job has a second attempt
- * in another worker, then fails with CRASHED. A job past its deadline is killed and fails with TIMEOUT.
- * Workers see no network, no file but what the client's channel hands them, no other process and a
- * scrubbed environment (worker/sandbox.h), and give way to the machine's other programs. On a kernel
- * without system-call filters a worker's result is not kept, and only the asker gets it.
+ * No process compiles two sources, so a source that takes its worker over spoils its own result
+ * alone. A worker's death costs one request: its job has a second attempt in another worker, then
+ * fails with CRASHED. A job past its deadline is killed and fails with TIMEOUT. Workers see no
+ * network, no other process, a scrubbed environment (worker/sandbox.h), and only the files that the
+ * client's channel hands them. The machine's other programs go before them. On a kernel without
+ * system-call filters a worker's result is not kept, and only the asker gets it.
  *
  * Thread: loop thread. Memory: see each function.
  */
@@ -67,13 +67,13 @@ void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg);
 void pool_set_limits(struct pool *p, const struct pool_limits *limits);
 
 /* Finds the toolchain that a request names, borrowed until pool_close, and starts its fork server.
- * "" is the default; "12.9" or "12" the newest that matches; hex digits (8 at least) the beginning
- * of an id; "/…" the path of a libnvrtc. Nobody but root and the daemon's own user may be able to
- * change such a file (toolchain.h). It may lie anywhere if `uid`, the asker's, is the daemon's own,
- * else in nvrtc_from or beside a configured library. A library that is not known, or whose file has
- * changed, is identified on a pool thread: BUSY meanwhile, and pool_await tells when to ask again.
- * Errors: NO_TOOLCHAIN (err lists the toolchains, or says what is wrong with the path), BUSY,
- * NOMEM. */
+ * "" names the default, and "12.9" or "12" the newest that matches. Hex digits (8 at least) are the
+ * beginning of an id, "/…" is the path of a libnvrtc. Nobody but root and the daemon's own user may
+ * be able to change such a file (toolchain.h). It may lie anywhere if `uid`, the asker's, is the
+ * daemon's own, else in nvrtc_from or beside a configured library. A library that is not known, or
+ * whose file has changed, is identified on a pool thread: BUSY meanwhile, and pool_await tells when
+ * to ask again. Errors: NO_TOOLCHAIN (err lists the toolchains, or says what is wrong with the
+ * path), BUSY, NOMEM. */
 int pool_find(struct pool *p, struct view selector, uint32_t uid, const struct toolchain **out,
               struct err *e);
 

@@ -70,12 +70,12 @@ struct toolchain_folders {
 /* Finds the files behind a path that is a libnvrtc or a folder with one. NO_TOOLCHAIN, NOMEM. */
 int toolchain_locate(const char *given, struct toolchain_files *out, struct err *e);
 /* Finds the files behind an absolute path that a client named: a file whose name begins with
- * "libnvrtc.so". Only root and the daemon's own user may be able to change them: library and
- * builtins are regular files of one of the two that no group or other user may write, and so are
- * their folder and every folder above it (a folder with the sticky bit, such as /tmp, may be
- * above). *out has the paths without links. With `folders`, both files must also lie beneath one of
- * them, on a file system whose owners can be believed: not FUSE, and not mounted nosuid or noexec,
- * as a user's mounts are. NO_TOOLCHAIN says what is wrong; NOMEM. */
+ * "libnvrtc.so". Only root and the daemon's own user may be able to change them. Library and
+ * builtins must be regular files of one of the two, and no group or other user may write them. The
+ * same holds for their folder and every folder above it; one with the sticky bit, such as /tmp, may
+ * be above. *out has the paths without links. With `folders`, both files must also lie beneath one
+ * of them. Their file system must be one whose owners can be believed: not FUSE, and not mounted
+ * nosuid or noexec, as a user's mounts are. NO_TOOLCHAIN says what is wrong; NOMEM. */
 int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
                              struct toolchain_files *out, struct err *e);
 /* True if the path's text lies beneath one of the folders: absolute, no empty, "." or ".." part. */

@@ -324,8 +324,8 @@ static int place_identify(struct toolchains *t, struct place *p, struct err *e)
 
 /* ---- finding ---- */
 
-/* True if a place had no usable file, and either another file lies there now or some time has passed: an
- * installation was under way, or the machine was too busy. */
+/* True if a place without a usable file must be looked at again: another file lies there now, or
+ * some time has passed. An installation may have been under way, or the machine too busy. */
 static bool place_may_be_back(const struct toolchains *t, const struct place *p)
 {
     struct worker_file now = place_look(p);

@@ -3,10 +3,10 @@
  * native.c - the native protocol: decides which call of the service a frame is, and turns answers into
  * frames.
  *
- * A request has a tag; its answers carry the tag, in whatever order they come. A request that cannot be
- * answered at once is a struct native_call (a look-up that waits, a lease, a compile) or a struct
- * native_op (an operation of the store), in a list of its connection. When the connection ends, calls are
- * dropped; ops run on without anybody to tell.
+ * A request has a tag; its answers carry the tag, in whatever order they come. A request that
+ * cannot be answered at once waits in a list of its connection. It is a struct native_call (a
+ * look-up, a lease, a compile) or a struct native_op (an operation of the store). When the
+ * connection ends, calls are dropped; ops run on without anybody to tell.
  *
  * Malformed bytes end the connection, after one ERROR. A message with a wrong field is answered with ERROR,
  * and the connection goes on. Messages for people are in admin.c.

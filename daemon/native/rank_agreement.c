@@ -117,8 +117,8 @@ static void add_member(struct rank_answer *a, pid_t pid)
         a->members[a->n_members++] = pid;
 }
 
-/* Finds the oldest answer to a name that this process has not had yet: its third question gets the
- * answer that the others got to their third. */
+/* Finds the oldest answer to a name that this process has not had yet. So its third question gets
+ * the answer that the others got to their third. */
 static struct rank_answer *answer_find(struct rank_group *job, const struct proof *name, pid_t pid,
                                        uint64_t now_ms)
 {

@@ -3,8 +3,9 @@
  * rank_agreement.h - gives the ranks of one job one answer to one question: all hit, or all miss.
  *
  * Ranks with different answers take different paths: one traces and compiles, another loads. If
- * compiling talks to the other ranks, they wait for each other for ever. So the first answer that a job
- * gets to a name is kept, and given to its other ranks, although the entry was put or evicted in between.
+ * compiling talks to the other ranks, they wait for each other for ever. So the first answer that a
+ * job gets to a name is kept. Its other ranks get the same, even if the entry was put or evicted in
+ * between.
  *
  *     rank 0  GET k ──▶ not there ──────▶ miss, noted
  *     rank 0            … PUT k
@@ -14,9 +15,9 @@
  *
  * A miss under a lease needs no note: waiters get the value that the lease holder makes.
  *
- * The daemon decides, not the ranks: they need not know of one another, may come at any time, and share
- * only this daemon and the job's name (HELLO: " job=NAME"). A job is over when its last connection ends:
- * a new job of the same name begins without notes. A note holds for RANK_KEEP_MS.
+ * The daemon decides, so the ranks need not know of one another and may come at any time. They
+ * share only this daemon and the job's name (HELLO: " job=NAME"). A job is over when its last
+ * connection ends: a new job of the same name begins without notes. A note holds for RANK_KEEP_MS.
  *
  * Thread: loop thread. Memory: bounded, for each user, by BUDGET_rank_jobs and BUDGET_rank_bytes. A group
  * belongs to this module; join and leave count its connections.

@@ -9,8 +9,8 @@
  * service manager passes it under the name "admin" ($LISTEN_FDNAMES).
  *
  * A socket file without a daemon behind it is removed and made anew; if a daemon answers, the start
- * fails. A connection that cannot be taken for want of descriptors waits in the listen queue:
- * accepting pauses until a connection ends or 100 ms have passed.
+ * fails. If descriptors run out, connections wait in the listen queue: accepting pauses until a
+ * connection ends or 100 ms have passed.
  *
  * Thread: loop thread. Memory: embedded by its user; holds libuv handles: listener_close, then wait
  * for its callback.

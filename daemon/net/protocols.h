@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protocols.h - the protocols of the daemon. Whoever starts a server lists them in this order: the first
- * that takes a connection's first bytes has the connection.
+ * protocols.h - the protocols of the daemon. The caller of server_start lists them in this order:
+ * the first that takes a connection's first bytes has the connection.
  *
  * Thread: loop thread. Memory: static.
  */

@@ -2,8 +2,9 @@
 /*
  * server.c - decides who may connect, and goes on with connections between their own events.
  *
- * Before the loop sleeps (uv_prepare), the server goes through the connections that became ready in other
- * ways: an answer came for them, or they may go on with their input. Then the store's turn ends.
+ * Before the loop sleeps (uv_prepare), the server goes through the connections that became ready
+ * without an event. An answer came for them, or they may go on with their input. Then the store's
+ * turn ends.
  *
  * main.c makes it; turn.c has the lists of ready connections.
  *

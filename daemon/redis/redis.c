@@ -14,7 +14,7 @@
  * held), so that it sees them. A GET of a key under lease is held until the key is made, or
  * wait_timeout has passed.
  *
- * A training process dies of an error to SET or HELLO. So SET never fails for a reason of the daemon's: a
+ * A training process dies of an error to SET or HELLO. So no fault of the daemon's fails a SET. A
  * value that cannot be stored is dropped, counted and logged, and the answer is OK.
  *
  * connection.c calls it through redis_protocol.

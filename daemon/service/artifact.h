@@ -34,8 +34,8 @@ struct artifact {
     uint64_t len;     /* bytes */
     uint8_t *data;    /* NULL if they are in */
     int fd;           /* a sealed memfd, from offset 0; else -1 */
-    /* The alternative that this is the result of, if the compiler read files of the client: only
-     * clients with the same files may have it. NULL otherwise. */
+    /* Set if the compiler read files of the client: the alternative of this result. Only clients
+     * with the same files may have it. NULL otherwise. */
     struct manifest *manifest;
 };
 

@@ -703,8 +703,8 @@ static bool user_is_in_pool(const struct service *s, uint32_t uid)
     return false;
 }
 
-/* Finds the oldest build that waits, of a user who has none in the pool: large sources of one user,
- * which take long to hash, delay no other user. */
+/* Finds the oldest waiting build of a user who has none in the pool. Large sources take long to
+ * hash: those of one user must delay no other user. */
 static struct build *next_to_verify(const struct service *s)
 {
     struct build *oldest = NULL;

@@ -94,9 +94,9 @@ static void answer_pending(struct call *call, struct artifact *a)
         call_answer_artifact(call, a, WIRE_WAS_HIT);
 }
 
-/* Asks the client about a stored manifest, which is taken. False if it has nothing for this client, or
- * if the client has answered: it is asked again only if the manifest has changed, since others may
- * have made the result meanwhile. */
+/* Asks the client about a stored manifest, which is taken. False if it has nothing for this client,
+ * or if the client has answered. A client is asked again only if the manifest has changed: others
+ * may have made the result meanwhile. */
 static bool check_known(struct call *call, struct manifest *m)
 {
     struct call_compile *c = call->compile;

@@ -3,8 +3,8 @@
  * damaged.c - decides what follows a client's DAMAGED: its bytes are not those of the entry, or it refuses
  * the entry's bytes.
  *
- * Bytes that differ: the entry is verified from disk, and quarantined if it is damaged there. Nothing
- * else follows, whoever says so.
+ * Bytes that differ: the entry is verified from disk, and quarantined if it is damaged there.
+ * Nothing else follows, not even for an administrator.
  *
  * A value that is refused as it is:
  *   - in the client's own space, or made here for this user, or the client is an administrator:

@@ -464,8 +464,8 @@ static struct ask *list_expired(const struct ask_list *list, uint64_t now_ms)
     return ask;
 }
 
-/* Finds the first waiter that may hold a lease beside the others (3). If an ask of a user whose time has
- * come may not, no ask of that user may: so a long list costs one look at each user. */
+/* Finds the first waiter that may hold a lease beside the others (3). If one due ask of a user may
+ * not, none of that user may. So a long list costs one look at each user. */
 static struct ask *flight_next_hedge(const struct flight *f, uint64_t now_ms)
 {
     const struct ask *no = NULL;

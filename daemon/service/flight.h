@@ -136,7 +136,7 @@ void flight_unmake(struct making *m, uint64_t now_ms);
 /* Returns the builds that run, the newest first. */
 struct making *flight_makings(const struct flight *f);
 
-/* Who gets a result. */
+/* The asks that get a result. */
 enum flight_reach {
     FLIGHT_TO_MAKER,   /* the asker of build `by` alone; the others stay */
     FLIGHT_TO_WAITERS, /* that asker, and all who have no build of their own */
@@ -148,9 +148,9 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
                    enum flight_reach reach, bool storing, uint64_t now_ms);
 /* Ends one `storing`: the result is in the store, or cannot be stored. */
 void flight_stored(struct flight *f, uint64_t now_ms);
-/* Notes that a build ended without a verdict; its asker is told by the caller. A waiter of the same user
- * is told the error if it is the FLIGHT_FAILURES_MAX-th while it waits, so that a user's many processes
- * do not fail one after the other. */
+/* Notes that a build ended without a verdict; the caller tells its asker. A waiter of the same user
+ * is told the FLIGHT_FAILURES_MAX-th such error while it waits. So a user's many processes do not
+ * fail one after the other. */
 #define FLIGHT_FAILURES_MAX 2u
 void flight_pass(struct making *m, const struct err *e);
 /* Tells all who are in the flight that there will be no result. */

@@ -118,12 +118,13 @@ void manifest_unref(struct manifest *m);
  * their paths. NULL: none is left, or no memory, or the bases do not fit. */
 struct manifest *manifest_for(struct manifest *m, struct bases *bases);
 
-/* Appends the bytes of the first alternative of `fresh`, then alternatives of `old` (NULL: none)
- * that lead to other results, as many as fit: those of other makers first. Check out->failed. */
+/* Appends the bytes of the first alternative of `fresh`. Then come alternatives of `old` (NULL:
+ * none) that lead to other results, as many as fit, those of other makers first. Check out->failed.
+ * */
 void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out);
 
-/* Computes graph key and proof of a result: over those of the source, the -I folders that it is
- * for, and each path with its content. */
+/* Computes graph key and proof of a result. They cover those of the source, the -I folders that it
+ * is for, and each path with its content. */
 void manifest_seal(const struct key *graph, const struct proof *proof, const struct proof *places,
                    const struct view *paths, const struct manifest_state *states, uint32_t n,
                    struct key *out_graph, struct proof *out_proof);
@@ -135,8 +136,9 @@ const struct manifest_alternative *manifest_match(const struct manifest *m,
                                                   const struct wire_path_seen *states);
 /* True if the client's file at this one path differs. */
 bool manifest_differs(const struct manifest_state *was, const struct wire_path_seen *is);
-/* If all contents agree: finds the first state that is one file with another in the alternative but
- * not for the client, or the reverse. n_states if there is none; 0 if memory ran out. */
+/* If all contents agree: finds the first state that is one file with another state on one side
+ * alone, in the alternative or at the client. Returns n_states if there is none; 0 if memory ran
+ * out. */
 uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alternative *a,
                              const struct wire_path_seen *states);
 

@@ -2,9 +2,9 @@
 /*
  * manifest_paths.h - how a manifest names a file, so that every client with the same key finds its own.
  *
- * A compiler's path stems from the client's working folder, from the folder of the program's name, or
- * from an absolute -I folder: it is the text of that folder, then the text of the #include. An exact key
- * has the name and the -I folders, but no working folder. A shared key has none of the three, only the
+ * A compiler's path is the text of a folder, then the text of the #include. The folder is the
+ * client's working folder, that of the program's name, or an absolute -I folder. An exact key has
+ * the name and the -I folders, but no working folder. A shared key has none of the three, only the
  * number of absolute -I folders. So a path is written down as
  *
  *     beneath the working folder                  "h.h"
@@ -12,9 +12,9 @@
  *     beneath the n-th absolute -I, shared key    "\2n/h.h", n counts from 0
  *     beneath an absolute folder of the key       as it is: "/inc/h.h"
  *
- * If the text does not tell from which folder it stems, the path is written down in each form that
- * applies: a client must then have the same content in all of them. If a text of the program may name
- * files by absolute paths itself, the path is written down as it is, too.
+ * If the text does not tell the folder, the path is written down in each form that applies. A
+ * client must then have the same content in all of them. If a text of the program may name files by
+ * absolute paths itself, the path is written down as it is, too.
  *
  * A result that shows where a header lies, as __FILE__ does, is for clients with the same -I folders
  * alone. Their paths are then written down as they are, and the manifest tells which folders these are.

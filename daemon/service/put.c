@@ -46,8 +46,8 @@ static void put_leave_lease(struct pending_put *p)
     p->lease = NULL;
 }
 
-/* Ends the lease of a put whose digest is known now: with the value for all waiters, or, if the bytes
- * are not good, with the next holder. */
+/* Ends the lease of a put whose digest is known now. If the bytes are good, all waiters get the
+ * value; else the next holder gets the lease. */
 static void put_is_hashed(struct pending_put *p, bool good)
 {
     struct service *s = p->service;

@@ -141,7 +141,7 @@ void service_free(struct service *s)
     free(s);
 }
 
-/* What was committed is seen by reads that begin after this turn's reads have ended. */
+/* Reads see new commits only after this turn's reads have ended. */
 void service_poll(struct service *s)
 {
     store_turn_end(s->config.store);

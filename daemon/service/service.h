@@ -121,8 +121,8 @@ void service_get_later(struct call *call, enum wire_space space, struct view key
                        const struct proof *proof);
 
 #define RESOLVE_MAX 16u /* ids under one key: those of so many users */
-/* Writes into `out` the ids of the entries, at most `cap`, that this peer may change under a key: for
- * an administrator those of all users. Returns how many there are. */
+/* Writes into `out` at most `cap` ids of entries that this peer may change under a key. An
+ * administrator may change those of all users. Returns how many there are. */
 size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
                        struct view key, struct store_id *out, size_t cap);
 
@@ -188,8 +188,8 @@ bool service_work_start(struct service *s, struct service_work *w,
 
 /* ---- damaged.c, audit.c ---- */
 
-/* Takes a client's report (DAMAGED): the value of a HIT under `key` arrived with the checksum `seen`,
- * which is not the entry's; or it is the entry's, and the client refuses the bytes. */
+/* Takes a client's report (DAMAGED): the value of a HIT under `key` arrived with the checksum
+ * `seen`. If that is the entry's own, the client refuses the bytes. */
 void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
                      const struct key *seen);
 

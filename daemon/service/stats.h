@@ -27,7 +27,7 @@
     X(errors)            /* requests that ended in an error of the daemon or the compiler */       \
     X(hedges)            /* a second one was asked to make what the first did not bring in time */ \
     X(puts)              /* values that clients stored */                                          \
-    X(dropped)           /* values that could not be stored, for want of space or by a fault */    \
+    X(dropped)           /* values that could not be stored: no space, or a fault */               \
     X(saved_ms)          /* what the hits would have cost to make */                               \
     X(audits)            /* hits that were made once more and compared (audit.c) */                \
     X(audit_differences) /* of these, those that yielded other bytes */

@@ -7,9 +7,9 @@
  *             │                        FX graph, backward
  *             └────── one group: evicted together; without one of them the others are of no use
  *
- * FX graphs are put first, before the entry that refers to them. When the entry comes, their rows are
- * stored again with its group, which is made of the names it refers to: entries that refer to the same
- * graphs are in the same group.
+ * FX graphs are put first, before the entry that refers to them. When the entry comes, their rows
+ * are stored again with its group. The names that it refers to make the group: entries that refer
+ * to the same graphs are in the same group.
  *
  * Thread: loop thread, unless a function says other. Memory: see each function.
  */
@@ -25,8 +25,8 @@ int torch_store_take_apart(struct service_put *put, void **out_bytes, struct err
 
 /* True if a put may be JSON in a file, which takes a pool thread some ms to take apart. */
 bool torch_store_is_long(const struct service_put *put);
-/* Turns a put of JSON in a file into one of its stored form, if it can be taken apart: fd (the old
- * one is closed), len and cost_ms change. Any thread. */
+/* Turns a put of JSON in a file into one of its stored form, if it can be taken apart. Changes fd
+ * (and closes the old one), len and cost_ms. Any thread. */
 void torch_store_take_file_apart(struct service_put *put);
 
 /* True if bytes, or the file if `data` is NULL, are the stored form. */
