@@ -302,6 +302,25 @@ static bool shows_its_name(const uint8_t *data, size_t len)
     return cuda_scan_uses_file(&scan);
 }
 
+/* True if an argument that counts as it is written, or a variable, names a root. */
+static bool spells_root(const struct command *c)
+{
+    const struct tool_job *job = c->job;
+    for (int i = 1; i < job->argc; i++) {
+        const struct cc_option *o = cc_option_find(job->argv[i]);
+        bool valued = o && (o->form == SEPARATE || o->form == EITHER);
+        bool is_path = o && (o->rule == PATH || o->rule == FOLDER_TO_SEARCH || o->rule == INCLUDE ||
+                             o->rule == OUTPUT);
+        if (job->argv[i][0] != '-')
+            continue;
+        if (valued && job->argv[i][strlen(o->name)] == '\0' && i + 1 < job->argc)
+            i++;
+        if (!(valued && is_path) && tool_names_root(job, job->argv[i], strlen(job->argv[i])))
+            return true;
+    }
+    return tool_environment_names_root(job, environment);
+}
+
 /* Adds a folder as a root, but never the temporary folder itself: too many files are below that. */
 static bool add_folder(struct command *c, const char *path, size_t len)
 {
@@ -313,6 +332,7 @@ static bool add_folder(struct command *c, const char *path, size_t len)
     return !tool_is_temporary(folder) || tool_add_root(c->job, folder, len);
 }
 
+/* A root must not be named by anything that counts as it is written: there it means the one folder. */
 static bool add_roots(struct command *c, size_t len)
 {
     const char *cwd = c->job->cwd;
@@ -322,7 +342,11 @@ static bool add_roots(struct command *c, size_t len)
     if (slash && tool_is_temporary(c->include) &&
         !add_folder(c, c->include, (size_t)(slash - c->include)))
         return false;
-    return !tool_is_temporary(cwd) || add_folder(c, cwd, strlen(cwd));
+    if (tool_is_temporary(cwd) && !add_folder(c, cwd, strlen(cwd)))
+        return false;
+    while (c->job->n_roots && spells_root(c))
+        free(c->job->roots[--c->job->n_roots]);
+    return true;
 }
 
 /* ---- spelling ---- */

@@ -217,6 +217,25 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
     return true;
 }
 
+bool tool_names_root(const struct tool_job *job, const char *text, size_t len)
+{
+    assert(job && (text || len == 0));
+    for (size_t i = 0; i < job->n_roots; i++)
+        if (len && memmem(text, len, job->roots[i], strlen(job->roots[i])))
+            return true;
+    return false;
+}
+
+bool tool_environment_names_root(const struct tool_job *job, const char *const *names)
+{
+    static const char *const found_by[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", NULL};
+    for (char **v = environ; *v; v++)
+        if ((is_listed(*v, names) || is_listed(*v, found_by)) &&
+            tool_names_root(job, *v, strlen(*v)))
+            return true;
+    return false;
+}
+
 void tool_key_library_path(struct key_builder *key, uint32_t tag)
 {
     struct stat st;

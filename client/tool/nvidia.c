@@ -148,6 +148,20 @@ static void add_extra(struct tool_job *job, struct key_builder *key, const struc
         tool_key_path(job, key, PATHS, job->outputs[i]);
 }
 
+/* True if an argument beside the input and the outputs names a root, or a variable does. */
+static bool spells_root(const struct tool_job *job, const char *input)
+{
+    for (int i = 1; i < job->argc; i++) {
+        const char *arg = job->argv[i];
+        bool is_output = false;
+        for (size_t k = 0; k < job->n_outputs; k++)
+            is_output |= strstr(arg, job->outputs[k]) != NULL;
+        if (strcmp(arg, input) != 0 && !is_output && tool_names_root(job, arg, strlen(arg)))
+            return true;
+    }
+    return tool_environment_names_root(job, environment);
+}
+
 static int nvcc_key(struct tool_job *job, const struct options *o, const struct extra *x,
                     const char *input, struct err *e)
 {
@@ -166,6 +180,8 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
         code = refuse(e, "so many folders");
+    while (job->n_roots && spells_root(job, input))
+        free(job->roots[--job->n_roots]);
     if (!code)
         code = begin(job, &key, DOMAIN_NVCC, e);
     if (!code) {

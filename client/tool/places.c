@@ -15,6 +15,9 @@
  *
  * A preprocessor alone cannot compute with texts: a name shows as it is, or not at all.
  *
+ * A text that spells a root, as #include "/tmp/x/a.h" does, means that folder, wherever it is
+ * compiled. No result of such a text is kept for another folder.
+ *
  * Thread: main.
  */
 #define XXH_INLINE_ALL
@@ -168,14 +171,23 @@ static bool are_plain(const struct tool_job *job)
     return true;
 }
 
+static bool names_root(const struct tool_job *job, const struct texts *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (tool_names_root(job, t->list[i].data, t->list[i].len))
+            return true;
+    return false;
+}
+
 int places_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
     assert(job && in);
     struct texts t = {0};
-    if ((job->n_roots == 0 && job->n_spelled == 0) || !job->expands_macros || job->reads_marks ||
-        (job->preprocesses && are_plain(job)))
+    if ((job->n_roots == 0 && job->n_spelled == 0) || job->reads_marks)
         return 0;
-    bool shows = !read_all(job, in, &t) || may_show(job, in, &t);
+    bool computes = job->expands_macros && !(job->preprocesses && are_plain(job));
+    bool shows =
+        !read_all(job, in, &t) || names_root(job, &t) || (computes && may_show(job, in, &t));
     for (size_t i = 0; i < t.n; i++)
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);

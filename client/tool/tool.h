@@ -120,6 +120,12 @@ int tool_root_of(const struct tool_job *job, const char *path, const char **out_
  */
 int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 
+/* True if the text names a root: then it means that folder, and not the root of another run. */
+bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
+/* The same of variables with these names (as for tool_key_environment), and of those by which
+ * programs and libraries are found. */
+bool tool_environment_names_root(const struct tool_job *job, const char *const *names);
+
 /* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);

@@ -249,6 +249,24 @@ Test(tool_compare, temporary_folders_count_where_their_names_decide)
          STEPS_PLACED(MADE)});
 }
 
+/* A text, an argument and a variable that name a folder mean it in the other folder, too. */
+Test(tool_compare, a_temporary_folder_that_is_named_is_that_folder)
+{
+#define NAMED(text)                                                                                \
+    "mkdir p q; echo '#define H 1' | tee p/h.h >q/h.h; "                                           \
+    "printf '" text "\\nint x = H;\\n' \"$PWD/p\" | tee p/m.cc >q/m.cc"
+#define STEPS_NAMED(setting, option)                                                               \
+    {                                                                                              \
+        {NULL, setting "$CXX " option " -c $PWD/p/m.cc -o $PWD/p/m.o", MADE},                      \
+        {"echo '#define H 2' >p/h.h", setting "$CXX " option " -c $PWD/q/m.cc -o $PWD/q/m.o",      \
+         MADE},                                                                                    \
+        {NULL, NULL, TAKEN},                                                                       \
+    }
+    COMPARE({"in a text", NAMED("#include \"%s/h.h\""), STEPS_NAMED("", "")},
+            {"in a macro", NAMED("#include FILE"), STEPS_NAMED("", "-DFILE=\\\"$PWD/p/h.h\\\"")},
+            {"in a variable", NAMED("#include <h.h>"), STEPS_NAMED("CPATH=$PWD/p ", "")});
+}
+
 /* Clang calls a lambda "(lambda at FILE:LINE:COLUMN)". */
 Test(tool_compare, temporary_folders_count_where_clang_names_types_by_them)
 {
