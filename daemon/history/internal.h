@@ -4,7 +4,7 @@
  *
  *     history.c   sessions; misses and their reasons
  *     tables.c    the tables: entries that have left, known recipes, misses
- *     json.c      the answer to a question, as JSON
+ *     report.c    the answer to a question, as JSON
  *     file.c      all but the sessions, in a file
  *     lines.c     in which line a header has changed
  *

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c - answers a query of the history as JSON: the sessions, misses and reasons that a peer may see.
+ * report.c - answers a query of the history as JSON: the sessions, misses and reasons that a peer may see.
  * `warm why` and `warm run --report` print what stands in it.
  *
  * The service calls it for HISTORY messages.
  *
  * Thread: loop thread.
  */
-#include "daemon/process/json.h"
 #include "daemon/history/internal.h"
+#include "daemon/process/json.h"
 
 static void write_text(struct writer *out, const char *name, struct view text)
 {
