@@ -225,6 +225,11 @@ def two_at_a_time(run, cases):
         return list(zip(cases, pool.map(run, cases.values())))
 
 
+def jax_version(daemon):
+    found = daemon.run("import jax; print(*jax.__version_info__)", warm=False)
+    return tuple(map(int, found.stdout.split()[:2]))
+
+
 class JaxCase(kit.TestCase):
     def hit(self, process, expected=None):
         found = outcome(process)
@@ -456,38 +461,59 @@ assert warm.put(sys.argv[1], _entry.encode(sys.argv[1], entry), kind="executable
             plain = daemon.run(STEP)
             self.missed(daemon.run(other), plain)
 
-    def test_callbacks_and_custom_partitioning_are_never_stored(self):
+    def test_custom_partitioning_is_never_stored_and_why_says_so(self):
         program = PROGRAM + '''
 from jax.experimental.custom_partitioning import custom_partitioning
-def host(v):
-    return np.asarray(v) * 2
-def called(x):
-    return jax.pure_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
-if sys.argv[1] == "callback":
-    report(jax.jit(called)(x))
-else:
-    @custom_partitioning
-    def partitioned(x):
-        return x * 3
-    partitioned.def_partition(
-        infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
-        partition=lambda mesh, args, result: (mesh, lambda x: x * 3, args[0].sharding,
-                                              (args[0].sharding,)),
-        **({"sharding_rule": "i j -> i j"} if jax.__version_info__ >= (0, 5) else {}))
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
-    where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
-    report(jax.jit(partitioned, in_shardings=where, out_shardings=where)(x))
+@custom_partitioning
+def partitioned(x):
+    return x * 3
+partitioned.def_partition(
+    infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
+    partition=lambda mesh, args, result: (mesh, lambda x: x * 3, args[0].sharding,
+                                          (args[0].sharding,)),
+    **({"sharding_rule": "i j -> i j"} if jax.__version_info__ >= (0, 5) else {}))
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+report(jax.jit(partitioned, in_shardings=where, out_shardings=where)(x))
 '''
         two = dict(XLA_FLAGS="--xla_force_host_platform_device_count=2")
         with kit.Daemon() as daemon:
-            for kind in ("callback", "partition"):
-                with self.subTest(kind):
-                    plain = daemon.run(program, kind, warm=False, **two)
-                    for _ in range(2):
-                        found = daemon.run(program, kind, **two)
-                        self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
-                        self.assertEqual(outcome(found)["hits"], 0)
+            plain = daemon.run(program, warm=False, **two)
+            for _ in range(2):
+                found = daemon.run(program, **two)
+                self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+                self.assertEqual(outcome(found)["hits"], 0)
             self.assertEqual(self.names(daemon), set())
+            self.assertIn("may hold addresses of this process", daemon.warm("why", "--last"))
+
+    CALLBACKS = PROGRAM + '''
+factor, tag, order = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+def host(v):
+    return np.asarray(v) * factor
+def other(v):
+    return np.asarray(v) + factor
+first, second = (host, other) if order == "forth" else (other, host)
+def called(x):
+    jax.debug.print(tag + " {}", x[0, 0])
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(second, shape, jax.pure_callback(first, shape, x)) + 1
+report(jax.jit(called)(x))
+'''
+
+    def test_a_program_with_callbacks_is_loaded_with_those_of_its_own_process(self):
+        with kit.Daemon() as daemon:
+            seen = {}
+            for case in (("2", "one", "forth"), ("3", "two", "forth"), ("3", "two", "back")):
+                plain, found = daemon.run_both(self.CALLBACKS, *case)
+                self.assertEqual(outcome(found)["digest"], outcome(plain)["digest"])
+                self.assertIn(case[1] + " 1.0", found.stdout)
+                seen[case] = outcome(found)
+            if jax_version(daemon) < (0, 7):
+                self.assertEqual(self.names(daemon), set())  # it holds addresses
+                return
+            hits = [found["hits"] for found in seen.values()]
+            self.assertEqual(hits, [0, 1, 1])
+            self.assertEqual(len(self.names(daemon)), 1)
 
     def test_addresses_of_compiled_kernels_are_never_stored(self):
         """A custom call as Enzyme's lower-jit makes them. It is not registered here, so nothing runs:

@@ -21,7 +21,8 @@ Keys = only(
 )
 Faults = only(
     jax_cache.Faults,
-    "test_callbacks_and_custom_partitioning_are_never_stored",
+    "test_a_program_with_callbacks_is_loaded_with_those_of_its_own_process",
+    "test_custom_partitioning_is_never_stored_and_why_says_so",
     "test_custom_calls_that_are_not_there_are_no_crash",
     "test_without_a_daemon_the_program_runs_as_ever",
 )

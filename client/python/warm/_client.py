@@ -392,6 +392,18 @@ class Client:
         """Stores several values, one after another. Returns False as soon as one fails."""
         return all(self.put(name, data, **options) for name, data in items)
 
+    def note(self, reason: str, label: str, text: str) -> None:
+        """Tells the daemon, for `warm why`, why something was not taken from the cache. `reason` is
+        "uncacheable", "disabled" or "timeout"; `label` says what, `text` why."""
+
+        def tell(c: _Connection, deadline: float) -> None:
+            c.send(_wire.note(c.next_tag(), reason, label, text), deadline)
+
+        try:
+            self._request(tell, self.request_timeout)
+        except _Unavailable:
+            pass
+
     def stats(self) -> dict[str, Any]:
         """Returns the counters of `warm stats --json`; empty without a daemon."""
 

@@ -79,7 +79,7 @@ def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
     out = ctypes.create_string_buffer(KEY_TEXT)
     code = _library().warm_graph_key(kind.encode(), data, len(data), out)
     if code == REFUSED:
-        raise Refused(kind)
+        raise Refused("it may hold addresses of this process")
     if code not in (0, EXACT):
         raise Unavailable(f"no key: {code}")
     return out.value.decode(), code == EXACT

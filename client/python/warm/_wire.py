@@ -16,10 +16,11 @@ INLINE_MAX = 64 << 10  # bytes of a value in a frame; larger ones travel as a de
 PAYLOAD_MAX = 1 << 20
 NAME_MAX = 512
 
-HELLO, GET, PUT, RELEASE = 0x01, 0x02, 0x04, 0x05
+HELLO, GET, PUT, RELEASE, NOTE = 0x01, 0x02, 0x04, 0x05, 0x0B
 STATS = 0x12
 WELCOME, HIT, MISS, LEASE, WAIT, OK, ERROR, TEXT = 0x81, 0x82, 0x83, 0x84, 0x85, 0x89, 0x8A, 0x92
 
+REASONS = {"uncacheable": 3, "disabled": 5, "timeout": 6}
 KINDS = {
     "other": 0,
     "backward": 3,
@@ -106,6 +107,11 @@ def put(
 
 def release(tag: int, token: int) -> bytes:
     return _frame(RELEASE, tag, struct.pack("<Q", token))
+
+
+def note(tag: int, reason: str, label: str, text: str) -> bytes:
+    """Encodes a NOTE, which has no answer."""
+    return _frame(NOTE, tag, struct.pack("<B", REASONS[reason]) + _text(label) + _text(text))
 
 
 def stats(tag: int) -> bytes:

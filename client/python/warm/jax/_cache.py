@@ -16,7 +16,8 @@ A cache folder that the user set stays in use behind it. Entries of JAX itself, 
 --from jax`, are found by JAX's own key, which is computed only after a miss.
 
 Not kept: modules that libwarm refuses (addresses of Python callbacks, of custom partitioning), and
-modules that JAX does not cache (host callbacks, processes other than the first).
+modules that JAX does not cache (processes other than the first). `warm why` names the reason. Modules with
+host callbacks are kept on the CPU: _callbacks.py.
 
 Every function here that JAX calls does what JAX does by itself if something is not as expected. Any
 thread.
@@ -29,10 +30,10 @@ import pathlib
 import re
 import threading
 import time
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from warm import _client, _library
-from warm.jax import _ahead, _entry, _foresight, _keys
+from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys
 
 log = logging.getLogger("warm.jax")
 
@@ -55,6 +56,7 @@ class _Compile:
         self.lease: Optional[_client.Lease] = None
         self.stock: Any = None  # the user's own cache folder
         self.missed_at = 0.0
+        self.callbacks: Sequence[Any] = ()  # of the host
         self.ours = False  # the present value came from the daemon
         self.n_bytes = 0  # of that value, or of the one that was put
         self.foresight: Optional[_foresight.Foresight] = None
@@ -176,8 +178,8 @@ class Cache:
 
     def _get_stock(self, c: _Compile) -> Optional[bytes]:
         """Looks for an entry that JAX itself stored: imported, or in the user's own folder."""
-        if not _client.client().may_hit:
-            return None
+        if c.callbacks or not _client.client().may_hit:
+            return None  # JAX keeps no program with callbacks
         key = c.stock_key()
         value = _client.client().get(STOCK + key)
         if value is None and c.stock is not None:
@@ -205,6 +207,8 @@ class Cache:
 
     def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
         """Stores in the user's own folder, as JAX does."""
+        if c.callbacks:
+            return
         if c.stock is not None and c.missed_at and c.took() >= self.min_compile_secs:
             c.stock.put(key, value)
 
@@ -255,17 +259,23 @@ def _hook_key(jax: _Modules) -> None:
             if _is_sent(jax) or (many_processes and compile_.stock is not None):
                 return stock_key()
             bytecode = _keys.module_bytes(module)
+            named, named_bytecode = module, bytecode
+            if compile_.callbacks and backend.platform == "cpu" and not many_processes:
+                named = _callbacks.by_index(module, len(compile_.callbacks))
+                named_bytecode = _keys.module_bytes(named)
             name = _keys.name_of(
-                module,
-                bytecode,
+                named,
+                named_bytecode,
                 devices,
                 options,
                 backend,
                 jax.cache_key,
                 _compression(jax.compilation_cache),
                 many_processes,
+                len(compile_.callbacks),
             )
-        except _library.Refused:
+        except _library.Refused as e:
+            _client.client().note("uncacheable", _module_name(module), str(e))
             return NEVER + stock_key()
         except Exception as e:
             log.debug("JAX's own key: %r", e)
@@ -277,6 +287,10 @@ def _hook_key(jax: _Modules) -> None:
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
+
+
+def _module_name(module: Any) -> str:
+    return str(module.operation.attributes["sym_name"]).strip('"')
 
 
 def _is_sent(jax: _Modules) -> bool:
@@ -321,6 +335,8 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
     def get_executable_and_time(*a: Any, **k: Any) -> Any:
         compile_ = _current()
         try:
+            if compile_ is not None and compile_.callbacks and compile_.name:
+                return _callbacks.load(cc, cache, *a, *k.values(), compile_.callbacks)
             return _take_ahead(compile_, *a) or stock_get(*a, **k)
         except Exception as e:
             if compile_ is None or not compile_.ours:
@@ -333,15 +349,27 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
     cc.get_executable_and_time = get_executable_and_time
 
 
-def _hook_compile(jax: _Modules) -> None:
+def _store_with_callbacks(jax: _Modules, cache: Cache, c: _Compile, executable: Any) -> None:
+    """JAX itself does not put such a program into its cache."""
+    try:
+        _callbacks.store(jax.compilation_cache, cache, c.name, executable, c.missed_at)
+    except Exception as e:
+        log.debug("%s: not stored: %r", c.name, e)
+
+
+def _hook_compile(jax: _Modules, cache: Cache) -> None:
     stock = jax.compiler.compile_or_get_cached
 
     def compile_or_get_cached(*a: Any, **k: Any) -> Any:
         outer = _current()
         _thread.compile = compile_ = _Compile()
-        compile_.foresight = _foresight.of_module(a[:2])
+        compile_.callbacks = tuple(k.get("host_callbacks", a[4] if len(a) > 4 else ()))
+        compile_.foresight = None if compile_.callbacks else _foresight.of_module(a[:2])
         try:
-            return stock(*a, **k)
+            executable = stock(*a, **k)
+            if compile_.callbacks and compile_.name and compile_.missed_at:
+                _store_with_callbacks(jax, cache, compile_, executable)
+            return executable
         finally:
             _thread.compile = outer
             compile_.close()
@@ -394,7 +422,7 @@ def install() -> bool:
     cache = Cache(jax, threshold)
     _hook_key(jax)
     _hook_cache(jax, cache)
-    _hook_compile(jax)
+    _hook_compile(jax, cache)
     _foresight.install(_stock_get)
     config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache._warm_cache = cache

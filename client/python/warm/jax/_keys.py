@@ -352,10 +352,11 @@ def name_of(
     cache_key: Any,
     compression: str,
     many_processes: bool = False,
+    n_callbacks: int = 0,
 ) -> str:
     """Returns the name of the executable that `backend` makes of the module. `cache_key` is
     jax._src.cache_key. If many processes compile the module, each for itself, they agree on the numbers
-    of channels."""
+    of channels. A module with callbacks is the copy that _callbacks.by_index made."""
     platform = backend.platform
     if platform not in ("cpu", "gpu", "cuda", "rocm"):
         raise Unknown(f"the platform {platform}")
@@ -374,4 +375,6 @@ def name_of(
     ]
     if many_processes:
         fields.append(b"channels " + channels(module))
+    if n_callbacks:
+        fields.append(b"host callbacks %d" % n_callbacks)
     return "jax:1:" + digest(fields)
