@@ -78,7 +78,7 @@ $(B)/libraries:
 
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
-$(DAEMON): $(call obj,$(DAEMON_DIRS))
+$(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
 $(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
@@ -198,7 +198,7 @@ FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = $(call src,$(KEYGEN_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/lmdb_check.c \
     $(addprefix daemon/,net/resp.c service/manifest.c service/manifest_paths.c process/json.c service/torch_value.c) \
-    $(call src,daemon/history)
+    daemon/worker/line_digests.c $(call src,daemon/history)
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)

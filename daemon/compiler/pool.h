@@ -92,7 +92,7 @@ struct pool_path {
     bool absent;
     struct proof sha256; /* of the bytes that the compiler saw */
     uint32_t same;       /* the first path of the list that led to this very file; its own number */
-    struct view lines;   /* digests of its lines (keygen/line_digests.h); empty: none */
+    struct view lines;   /* digests of its lines (daemon/worker/line_digests.h); empty: none */
 };
 
 struct pool_result {

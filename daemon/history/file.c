@@ -18,7 +18,7 @@
 
 #define MAGIC "WHIS"
 #define VERSION 3u
-#define LINES_BYTES_MAX (6u + 2u * LINE_DIGESTS_MARKS) /* keygen/line_digests.h */
+#define LINES_BYTES_MAX (6u + 2u * LINE_DIGESTS_MARKS) /* daemon/worker/line_digests.h */
 
 static void write_id(struct writer *w, const struct store_id *id)
 {

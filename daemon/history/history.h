@@ -26,7 +26,7 @@
  *     -       -     recipe: u32 uid, u32 owner, key, u64 time, u8 enum history_kept, blob recipe
  *     -       -     miss: u64 time, u32 uid, u32 owner, key, u8 kind, u8 reason, then blobs: session,
  *                   name, label, hardware, compiler, text, changes (n × blobs part, old, new)
- *     -       -     header: u64 beginning of its content's SHA-256, blob keygen/line_digests.h
+ *     -       -     header: u64 beginning of its content's SHA-256, blob daemon/worker/line_digests.h
  *     -       16    XXH3-128 of all before
  *
  * The history knows no store, sockets or clocks; all times are Unix times in ms.

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "daemon/history/history.h"
-#include "keygen/line_digests.h"
+#include "daemon/worker/line_digests.h"
 
 #define SET 4u            /* places of one set of `left` */
 #define BUCKETS 1024u     /* of the index of known recipes */

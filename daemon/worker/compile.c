@@ -23,12 +23,12 @@
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
 #include "daemon/worker/files.h"
+#include "daemon/worker/line_digests.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
 #include "keygen/cuda/ptxas_log.h"
 #include "keygen/cuda/reach.h"
-#include "keygen/line_digests.h"
 
 #define OWN_OPTIONS 1u /* options that the worker adds */
 

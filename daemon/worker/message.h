@@ -22,7 +22,7 @@
  *
  * The paths memfd, little-endian, for each path in the order in which the compiler asked first:
  *     blob path, u8 state (0 absent, 1 file), 32 bytes SHA-256, u32 the first path of the list that
- *     led to this very file (client/lib/inodes.h), blob digests of its lines (keygen/line_digests.h), empty
+ *     led to this very file (client/lib/inodes.h), blob digests of its lines (daemon/worker/line_digests.h), empty
  *     if there are none
  *
  * Thread: any. Memory: nothing is owned.

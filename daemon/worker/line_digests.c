@@ -7,7 +7,7 @@
  * Thread: any; no state.
  */
 #define XXH_INLINE_ALL
-#include "keygen/line_digests.h"
+#include "daemon/worker/line_digests.h"
 
 #include <string.h>
 #include <xxhash.h>

@@ -15,8 +15,8 @@
  *
  * Thread: any; no state. Memory: borrows the text.
  */
-#ifndef WARM_KEYGEN_LINE_DIGESTS_H
-#define WARM_KEYGEN_LINE_DIGESTS_H
+#ifndef WARM_DAEMON_WORKER_LINE_DIGESTS_H
+#define WARM_DAEMON_WORKER_LINE_DIGESTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/line_digests.h"
+#include "daemon/worker/line_digests.h"
 
 /* Returns `n` numbered lines; line `other` (0: none) differs. free() it. */
 static char *text_of(uint32_t n, uint32_t other)
