@@ -11,8 +11,8 @@
  *      operation without the identity of its operands. An operation that depends on no argument
  *      (a small constant, or an operation of such constants) is closed: it belongs to each user.
  *   2. The finder hashes windows of 2, 4, 8, ... tokens, and measures the distance to the last
- *      equal window. So it finds tokens that repeat with a period, in n log n. It first chooses the
- *      pieces that cover most, then equal pieces with other operations between them.
+ *      equal window. So it finds tokens that repeat with a period, in n log n. It chooses the
+ *      pieces that cover most first.
  *   3. The finder writes each piece as a region. Its text numbers the parameters by first mention,
  *      and orders the operations by the piece alone. Equal texts are one region. Tokens only
  *      propose: the text, and so the key, contains the whole computation of the piece.
@@ -23,13 +23,14 @@
  *   token     a number for an operation of a block; operations of equal tokens may be equal
  *   closed    said of an operation that depends on no argument and is small
  *   window    2^k tokens in a row
- *   piece     a run of tokens that repeats: at once (a period), or apart
+ *   piece     a run of tokens that repeats at once (a period)
  *   cut       a place between two tokens; its cost is the number of values that are alive there
  *   root      a result from which a piece is ordered, depth first
  *   leaves    said of a value of a piece that is used outside of it
  *
  * Thread: one at a time for a graph; no other state.
  */
+#include "keygen/canon/names.h"
 #include "keygen/domains.h"
 #include "keygen/graph/internal.h"
 
@@ -37,19 +38,11 @@
 #include <stdlib.h>
 
 #define PIECE_MIN 2    /* operations in a piece that repeats at once */
-#define APART_MIN 4    /* operations in equal pieces with others between them */
 #define CLOSED_MAX 256 /* bytes of a dictionary; an operation with a longer one is not closed */
 #define EXTEND_FREE 32 /* tokens by which each match may be extended */
 
-struct
-    piece { /* tokens at .. at + n × times - 1; for a match: the `n` tokens before them are equal */
+struct piece { /* tokens at .. at + n × times - 1 */
     uint32_t at, n, times;
-    uint32_t before; /* distance to the equal piece, if times is 1 */
-};
-
-struct found { /* a region, and its place in the table */
-    struct canon_region region;
-    uint32_t next; /* in the table's chain, + 1 */
 };
 
 struct mark {      /* of a value */
@@ -78,8 +71,8 @@ struct finder {
     char domain[48];
     bool failed;
     bool nameless; /* the current region names a function that has no key */
-    VECTOR(struct found) found;
-    uint32_t *slots, mask;
+    VECTOR(struct canon_region) found;
+    struct names known;            /* key and proof of each that was found, and its number */
     struct function *functions;    /* by number */
     uint32_t *func_of;             /* by symbol; NONE */
     VECTOR(uint32_t) func_order;   /* callees before callers */
@@ -198,36 +191,21 @@ static uint64_t op_hash(const struct finder *f, uint32_t op)
 
 static void found_add(struct finder *f, const struct canon_region *region)
 {
-    uint64_t hash;
-    memcpy(&hash, region->key.bytes, sizeof hash);
-    if (f->found.n * 2 >= f->mask) {
-        uint32_t mask = f->slots ? 2 * f->mask + 1 : 255;
-        uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
-        if (!fresh) {
-            f->failed = true;
-            return;
-        }
-        for (uint32_t i = 0; i < f->found.n; i++) {
-            uint64_t h;
-            memcpy(&h, f->found.at[i].region.key.bytes, sizeof h);
-            f->found.at[i].next = fresh[h & mask];
-            fresh[h & mask] = i + 1;
-        }
-        free(f->slots);
-        f->slots = fresh;
-        f->mask = mask;
+    char both[sizeof region->key + sizeof region->proof];
+    bool is_new = false;
+    memcpy(both, &region->key, sizeof region->key);
+    memcpy(both + sizeof region->key, &region->proof, sizeof region->proof);
+    const char *kept = graph_keep(f->g, both, sizeof both);
+    uint32_t *number = kept ? names_add(&f->known, kept, sizeof both, &is_new) : NULL;
+    f->failed |= !number;
+    if (!number)
+        return;
+    if (is_new) {
+        *number = f->found.n;
+        PUSH(f, f->found, *region);
+    } else {
+        f->found.at[*number].count += region->count;
     }
-    for (uint32_t i = f->slots[hash & f->mask]; i; i = f->found.at[i - 1].next) {
-        struct canon_region *have = &f->found.at[i - 1].region;
-        if (key_equal(&have->key, &region->key) &&
-            memcmp(&have->proof, &region->proof, sizeof have->proof) == 0) {
-            have->count += region->count;
-            return;
-        }
-    }
-    PUSH(f, f->found, (struct found){*region, f->slots[hash & f->mask]});
-    if (!f->failed)
-        f->slots[hash & f->mask] = f->found.n;
 }
 
 /* ---- writing one region ---- */
@@ -536,9 +514,8 @@ static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
     return before;
 }
 
-/* Adds a match: tokens from .. to - 1 equal those `distance` before. It becomes a piece with a
- * period, or two pieces apart. A match at most doubles when it is extended, so the whole stays near
- * linear. */
+/* Adds a match: tokens from .. to - 1 equal those `distance` before. It becomes a piece if they repeat
+ * with that period. A match at most doubles when it is extended, so the whole stays near linear. */
 static void match_add(struct finder *f, uint32_t from, uint32_t to, uint32_t distance)
 {
     const uint64_t *t = f->tokens.at;
@@ -549,17 +526,13 @@ static void match_add(struct finder *f, uint32_t from, uint32_t to, uint32_t dis
         from--;
     for (uint32_t i = 0; i < more && to < f->tokens.n && t[to] == t[to - distance]; i++)
         to++;
-    uint32_t n = to - from;
-    if (n >= distance && distance >= PIECE_MIN) {
-        uint32_t start = from - distance, len = n + distance;
-        uint32_t slack = len % distance, best = 0;
-        for (uint32_t r = 1; r <= slack; r++) /* cut at the fewest live values */
-            if (f->cut.at[start + r + distance] < f->cut.at[start + best + distance])
-                best = r;
-        PUSH(f, f->pieces, (struct piece){start + best, distance, len / distance, 0});
-    } else if (n >= APART_MIN && n < distance) {
-        PUSH(f, f->pieces, (struct piece){from, n, 1, distance});
-    }
+    uint32_t start = from - distance, len = to - start, slack = len % distance, best = 0;
+    if (len < 2 * distance || distance < PIECE_MIN)
+        return;
+    for (uint32_t r = 1; r <= slack; r++) /* cut at the fewest live values */
+        if (f->cut.at[start + r + distance] < f->cut.at[start + best + distance])
+            best = r;
+    PUSH(f, f->pieces, (struct piece){start + best, distance, len / distance});
 }
 
 static void windows_match(struct finder *f, uint32_t width)
@@ -591,8 +564,6 @@ static int piece_compare(const void *a, const void *b)
 {
     const struct piece *x = a, *y = b;
     uint64_t p = (uint64_t)x->n * x->times, q = (uint64_t)y->n * y->times;
-    if ((x->times > 1) != (y->times > 1))
-        return x->times > 1 ? -1 : 1;
     if (p != q)
         return p > q ? -1 : 1;
     if (x->n != y->n)
@@ -649,18 +620,8 @@ static void pieces_choose(struct finder *f)
         if (f->taken.at[p.at] || f->taken.at[p.at + p.n - 1] ||
             !tokens_free(f, p.at, p.n * p.times))
             continue;
-        if (p.times > 1) {
-            for (uint32_t k = 0; k < p.times; k++)
-                tokens_take(f, p.at + k * p.n, p.n);
-            continue;
-        }
-        uint32_t twin = p.at - p.before;
-        bool known = f->taken.at[twin] == twin + 1 && f->taken_n.at[twin] == p.n;
-        if (!known && !tokens_free(f, twin, p.n))
-            continue;
-        if (!known)
-            tokens_take(f, twin, p.n);
-        tokens_take(f, p.at, p.n);
+        for (uint32_t k = 0; k < p.times; k++)
+            tokens_take(f, p.at + k * p.n, p.n);
     }
 }
 
@@ -883,16 +844,11 @@ static void func_blocks(struct finder *f, const struct func *func)
 
 static int found_gives(struct finder *f, struct form *out, struct err *e)
 {
-    struct canon_region *list = malloc((f->found.n + 1) * sizeof *list);
-    size_t n = 0;
-    if (!list || f->failed) {
-        free(list);
+    if (f->failed)
         return err_set(e, WARM_ENOMEM, "no memory for the regions");
-    }
-    for (uint32_t i = 0; i < f->found.n; i++)
-        list[n++] = f->found.at[i].region;
-    out->regions = list;
-    out->n_regions = n;
+    out->regions = f->found.at;
+    out->n_regions = f->found.n;
+    f->found.at = NULL;
     return 0;
 }
 
@@ -900,11 +856,12 @@ static void finder_close(struct finder *f)
 {
     free(f->printer->nums);
     f->printer->nums = NULL;
-    void *arrays[] = {f->found.at,      f->slots,           f->functions, f->func_of,
-                      f->func_order.at, f->module_lines.at, f->blocks.at, f->ops.at,
-                      f->tokens_op.at,  f->tokens.at,       f->cut.at,    f->taken.at,
-                      f->taken_n.at,    f->pieces.at,       f->window.at, f->last,
-                      f->marks,         f->roots.at,        f->order.at,  f->stack.at};
+    names_close(&f->known);
+    void *arrays[] = {f->found.at,        f->functions, f->func_of,  f->func_order.at,
+                      f->module_lines.at, f->blocks.at, f->ops.at,   f->tokens_op.at,
+                      f->tokens.at,       f->cut.at,    f->taken.at, f->taken_n.at,
+                      f->pieces.at,       f->window.at, f->last,     f->marks,
+                      f->roots.at,        f->order.at,  f->stack.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
