@@ -108,7 +108,7 @@ static int scan_step(struct store *s, struct evict_plan *plan)
         if (rc == WARM_ECORRUPT) {
             rc = 0; /* verification removes it */
         } else if (rc == 0 && !row.pinned &&
-                   store_filter_match(&plan->task->filter, &row, now_ms)) {
+                   store_filter_match(&plan->task->evict.filter, &row, now_ms)) {
             plan_add(plan, &(struct planned){evict_worth(s, &row, now_ms), row.id, row.len});
         }
     }
@@ -123,16 +123,16 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     struct evict_plan *plan = arg;
     struct store_report *report = &plan->task->report;
     *report = plan->task->mark_report;
-    size_t next = plan->task->mark_id;
+    size_t next = plan->task->many.mark_id;
     c->cause = STORE_LEFT_EVICTED;
     for (size_t n = 0;
-         n < REMOVE_STEP && next < plan->n && c->totals.n_bytes > plan->task->to_bytes;
+         n < REMOVE_STEP && next < plan->n && c->totals.n_bytes > plan->task->evict.to_bytes;
          n++, next++) {
         struct store_row row;
         const struct planned *p = &plan->entry[next];
         int rc = index_row(&s->index, c->txn, &p->id, &row);
         if (rc != 0 || row.pinned ||
-            !store_filter_match(&plan->task->filter, &row, clock_wall_ms()))
+            !store_filter_match(&plan->task->evict.filter, &row, clock_wall_ms()))
             continue; /* gone, pinned or replaced since the scan */
         report->n_entries++;
         report->n_bytes += row.len;
@@ -147,7 +147,7 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
 /* Reports what apply_plan would. */
 static void dry_step(struct evict_plan *plan)
 {
-    for (; plan->next < plan->n && plan->left_bytes > plan->task->to_bytes; plan->next++) {
+    for (; plan->next < plan->n && plan->left_bytes > plan->task->evict.to_bytes; plan->next++) {
         uint64_t len = plan->entry[plan->next].len;
         plan->task->report.n_entries++;
         plan->task->report.n_bytes += len;
@@ -159,15 +159,15 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
 {
     struct task *t = plan->task;
     int rc = 0;
-    if (t->dry_run) {
+    if (t->evict.dry_run) {
         dry_step(plan);
-        *out_enough = plan->left_bytes <= t->to_bytes;
+        *out_enough = plan->left_bytes <= t->evict.to_bytes;
         return 0;
     }
-    t->mark_id = plan->next;
+    t->many.mark_id = plan->next;
     t->mark_report = t->report;
     rc = transact(s, apply_plan, plan);
-    *out_enough = s->index.totals.n_bytes <= t->to_bytes;
+    *out_enough = s->index.totals.n_bytes <= t->evict.to_bytes;
     return rc;
 }
 
@@ -221,7 +221,7 @@ static void plan_begin(struct store *s, struct task *t)
         return;
     }
     plan->task = t;
-    plan->all = t->to_bytes == 0;
+    plan->all = t->evict.to_bytes == 0;
     plan->left_bytes = s->index.totals.n_bytes;
     s->plan = plan;
 }

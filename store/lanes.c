@@ -29,15 +29,15 @@ static bool same_id(const struct store_id *a, const struct store_id *b)
     return a->owner == b->owner && key_equal(&a->key, &b->key);
 }
 
-/* True if a task on many entries may change the entry of `one`. */
-static bool concerns(const struct task *many, const struct task *one)
+/* True if `wide`, a task on many entries, may change the entry of `one`. */
+static bool concerns(const struct task *wide, const struct task *one)
 {
-    const struct store_filter *f = &many->filter;
-    if (many->type == TASK_EVICT)
+    const struct store_filter *f = &wide->evict.filter;
+    if (wide->type == TASK_EVICT)
         return (f->owner < 0 && f->maker < 0) || f->owner == (int64_t)one->row.id.owner ||
                f->maker == (int64_t)one->row.maker;
-    for (size_t i = 0; i < many->n_ids; i++)
-        if (same_id(&many->ids[i], &one->row.id))
+    for (size_t i = 0; i < wide->many.n_ids; i++)
+        if (same_id(&wide->many.ids[i], &one->row.id))
             return true;
     return false;
 }
@@ -52,9 +52,9 @@ static bool conflict(const struct task *a, const struct task *b)
 static uint32_t user_of(const struct task *t)
 {
     if (t->type == TASK_EVICT)
-        return t->filter.maker >= 0 ? (uint32_t)t->filter.maker : 0;
+        return t->evict.filter.maker >= 0 ? (uint32_t)t->evict.filter.maker : 0;
     if (is_about_many(t))
-        return t->n_ids ? t->ids[0].owner : 0;
+        return t->many.n_ids ? t->many.ids[0].owner : 0;
     return t->row.maker;
 }
 

@@ -294,7 +294,7 @@ void store_close(struct store *s)
     store_turn_end(s);
     struct task *t = s->active->n ? task_new(TASK_TOUCH, 0) : NULL;
     if (t) {
-        t->touches = s->active;
+        t->many.touches = s->active;
         store_queue(s, t);
     }
     stop_threads(s);

@@ -107,7 +107,7 @@ static void flush_touches(struct store *s, uint64_t after_ms)
     s->flushing = full;
     s->flush_busy = true;
     s->flushed_ms = now_ms;
-    t->touches = full;
+    t->many.touches = full;
     store_queue(s, t);
 }
 
@@ -479,13 +479,13 @@ static void finish(struct store *s, struct task *t)
             t->on_prepared(t->arg, t->status);
         break;
     case TASK_TOUCH:
-        assert(s->flush_busy || t->touches == s->active);
-        touch_clear(t->touches);
+        assert(s->flush_busy || t->many.touches == s->active);
+        touch_clear(t->many.touches);
         s->flush_busy = false;
         break;
     case TASK_VERIFY:
-        if (t->on_progress && !t->on_report)
-            t->on_progress(t->arg, t->done, t->total);
+        if (t->verify.on_progress && !t->on_report)
+            t->verify.on_progress(t->arg, t->verify.done, t->verify.total);
         break;
     default: break;
     }
@@ -563,16 +563,16 @@ static int queue_ids(struct store *s, enum task_type type, const struct store_id
 {
     struct task *t = task_new(type, 0);
     if (t)
-        t->ids = n <= SIZE_MAX / sizeof *ids ? fault_malloc((n ? n : 1) * sizeof *ids) : NULL;
-    if (!t || !t->ids) {
+        t->many.ids = n <= SIZE_MAX / sizeof *ids ? fault_malloc((n ? n : 1) * sizeof *ids) : NULL;
+    if (!t || !t->many.ids) {
         if (t)
             task_free(s, t);
         return err_set(e, WARM_ENOMEM, "out of memory");
     }
     if (n)
-        memcpy(t->ids, ids, n * sizeof *ids);
-    t->n_ids = n;
-    t->pinned = pinned;
+        memcpy(t->many.ids, ids, n * sizeof *ids);
+    t->many.n_ids = n;
+    t->many.pinned = pinned;
     t->on_report = cb;
     t->arg = arg;
     store_queue(s, t);
@@ -598,12 +598,12 @@ int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_
     if (!t)
         return err_set(e, WARM_ENOMEM, "out of memory");
     uint8_t *at = t->bytes;
-    t->filter = *filter;
-    t->filter.hardware = copy_view(filter->hardware, &at);
-    t->filter.compiler = copy_view(filter->compiler, &at);
-    t->filter.text = copy_view(filter->text, &at);
-    t->to_bytes = to_bytes;
-    t->dry_run = dry_run;
+    t->evict.filter = *filter;
+    t->evict.filter.hardware = copy_view(filter->hardware, &at);
+    t->evict.filter.compiler = copy_view(filter->compiler, &at);
+    t->evict.filter.text = copy_view(filter->text, &at);
+    t->evict.to_bytes = to_bytes;
+    t->evict.dry_run = dry_run;
     t->on_report = cb;
     t->arg = arg;
     store_queue(s, t);
@@ -624,10 +624,10 @@ int store_verify(struct store *s, uint64_t sample,
         return err_set(e, WARM_ENOMEM, "out of memory");
     struct store_stats stats;
     store_stats(s, &stats);
-    t->verify_store = s;
-    t->to_bytes = sample;
-    t->total = sample && sample < stats.n_entries ? sample : stats.n_entries;
-    t->on_progress = on_progress;
+    t->verify.store = s;
+    t->verify.sample = sample;
+    t->verify.total = sample && sample < stats.n_entries ? sample : stats.n_entries;
+    t->verify.on_progress = on_progress;
     t->on_report = cb;
     t->arg = arg;
     atomic_store(&s->verifying, true);

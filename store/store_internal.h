@@ -274,7 +274,7 @@ uint64_t idle_step(struct store *s);
 
 /* ---- verify.c; a thread of its own ---- */
 
-/* Takes a TASK_VERIFY (to_bytes: size of the sample), checks entries and finishes the task. */
+/* Takes a TASK_VERIFY (verify.sample: its entries), checks entries and finishes the task. */
 void *verify_main(void *task);
 
 /* ---- index_guard.c; the thread that opens the store ---- */

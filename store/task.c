@@ -65,6 +65,6 @@ void task_free(struct store *s, struct task *t)
     draft_drop(&s->files, &t->draft);
     hashing_free(t->hashing);
     free(t->data);
-    free(t->ids);
+    free(t->many.ids);
     free(t);
 }

@@ -54,21 +54,27 @@ struct task {
     struct blob_state before; /* appended: in `state`, if they were in `before` */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
 
-    struct store_id *ids;           /* REMOVE, PIN; owned */
-    size_t n_ids, next_id, mark_id; /* mark: where the present change began */
-    bool pinned;
-    size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
-    struct touches *touches;        /* TOUCH; the store's */
-
-    struct store_filter filter; /* EVICT */
-    uint64_t to_bytes;
-    bool dry_run;
+    struct {                            /* REMOVE, PIN, TOUCH: a piece of it in each change */
+        struct store_id *ids;           /* REMOVE, PIN; owned */
+        size_t n_ids, next_id, mark_id; /* mark: where the present change began */
+        bool pinned;
+        size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
+        struct touches *touches;        /* TOUCH; the store's */
+    } many;
+    struct { /* EVICT */
+        struct store_filter filter;
+        uint64_t to_bytes;
+        bool dry_run;
+    } evict;
+    struct { /* VERIFY */
+        struct store *store;
+        uint64_t sample; /* entries; 0: all */
+        void (*on_progress)(void *arg, uint64_t done, uint64_t total);
+        uint64_t done, total;
+    } verify;
 
     struct store_report report, mark_report;
     store_report_cb on_report;
-    void (*on_progress)(void *arg, uint64_t done, uint64_t total);
-    uint64_t done, total;
-    struct store *verify_store;
     void (*on_prepared)(void *arg, int status); /* CHECK, of store_prepare */
     void *arg;
     uint8_t bytes[];

@@ -162,27 +162,27 @@ static int verify_chunk(struct verifier *v)
 
 static void tell_progress(struct verifier *v)
 {
-    struct task *t = v->task->on_progress ? task_new(TASK_VERIFY, 0) : NULL;
+    struct task *t = v->task->verify.on_progress ? task_new(TASK_VERIFY, 0) : NULL;
     if (!t)
         return;
-    t->on_progress = v->task->on_progress;
+    t->verify.on_progress = v->task->verify.on_progress;
     t->arg = v->task->arg;
-    t->done = v->task->report.n_entries;
-    t->total = v->task->total;
+    t->verify.done = v->task->report.n_entries;
+    t->verify.total = v->task->verify.total;
     store_finish(v->s, t);
 }
 
 void *verify_main(void *task)
 {
     struct task *t = task;
-    assert(t->type == TASK_VERIFY && t->verify_store);
-    struct store *s = t->verify_store;
+    assert(t->type == TASK_VERIFY && t->verify.store);
+    struct store *s = t->verify.store;
     struct verifier *v = fault_calloc(1, sizeof *v);
     void *piece = fault_malloc(BLOB_PIECE);
     int rc = v && piece ? 0 : WARM_ENOMEM;
     uint64_t told = 0;
     if (rc == 0)
-        *v = (struct verifier){.s = s, .task = t, .piece = piece, .sample = t->to_bytes};
+        *v = (struct verifier){.s = s, .task = t, .piece = piece, .sample = t->verify.sample};
     if (rc == 0)
         v->rng = clock_mono_ms() * 2654435761u;
     while (rc == 0) {

@@ -132,10 +132,10 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         return quarantine_entry(s, c, id, STORE_LEFT_DAMAGED, "its row cannot be read");
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
-    if (t->type == TASK_PIN && row.pinned == t->pinned)
+    if (t->type == TASK_PIN && row.pinned == t->many.pinned)
         return 0;
-    if (t->type == TASK_PIN && t->pinned && !may_pin(s, c, &row, NULL)) {
-        t->n_refused++;
+    if (t->type == TASK_PIN && t->many.pinned && !may_pin(s, c, &row, NULL)) {
+        t->many.n_refused++;
         return 0;
     }
     t->report.n_entries++;
@@ -144,14 +144,14 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         change_tell(c, id, STORE_LEFT_REMOVED);
         return change_remove(c, &row);
     }
-    return change_pin(c, &row, t->pinned);
+    return change_pin(c, &row, t->many.pinned);
 }
 
 static int apply_ids(struct store *s, struct change *c, struct task *t)
 {
     int rc = 0;
-    for (size_t n = 0; rc == 0 && t->next_id < t->n_ids && n < IDS_PER_CHANGE; n++)
-        rc = apply_id(s, c, t, &t->ids[t->next_id++]);
+    for (size_t n = 0; rc == 0 && t->many.next_id < t->many.n_ids && n < IDS_PER_CHANGE; n++)
+        rc = apply_id(s, c, t, &t->many.ids[t->many.next_id++]);
     return rc;
 }
 
@@ -171,9 +171,9 @@ static int apply_touches(struct store *s, struct change *c, struct task *t)
 {
     int rc = 0;
     size_t n = 0;
-    for (; rc == 0 && t->next_id < TOUCH_SLOTS && n < TOUCHES_PER_CHANGE; t->next_id++)
-        if (t->touches->slot[t->next_id].n_hits) {
-            rc = apply_touch(s, c, &t->touches->slot[t->next_id]);
+    for (; rc == 0 && t->many.next_id < TOUCH_SLOTS && n < TOUCHES_PER_CHANGE; t->many.next_id++)
+        if (t->many.touches->slot[t->many.next_id].n_hits) {
+            rc = apply_touch(s, c, &t->many.touches->slot[t->many.next_id]);
             n++;
         }
     return rc;
@@ -183,21 +183,21 @@ static int apply_touches(struct store *s, struct change *c, struct task *t)
 
 static size_t task_end(const struct task *t)
 {
-    return t->type == TASK_TOUCH ? TOUCH_SLOTS : t->n_ids;
+    return t->type == TASK_TOUCH ? TOUCH_SLOTS : t->many.n_ids;
 }
 
 static void task_mark(struct task *t)
 {
-    t->mark_id = t->next_id;
+    t->many.mark_id = t->many.next_id;
     t->mark_report = t->report;
-    t->mark_refused = t->n_refused;
+    t->many.mark_refused = t->many.n_refused;
 }
 
 static void task_rewind(struct task *t)
 {
-    t->next_id = t->mark_id;
+    t->many.next_id = t->many.mark_id;
     t->report = t->mark_report;
-    t->n_refused = t->mark_refused;
+    t->many.n_refused = t->many.mark_refused;
     t->existed = false;
     if (t->type != TASK_CHECK && t->type != TASK_DAMAGED)
         t->status = 0;
@@ -249,7 +249,7 @@ static void run_batch(struct store *s, struct batch *b)
             run_batch(s, &(struct batch){{b->task[i]}, 1});
     } else if (rc != 0) {
         b->task[0]->status = task_error(s, rc, &b->task[0]->err);
-        b->task[0]->next_id = task_end(b->task[0]);
+        b->task[0]->many.next_id = task_end(b->task[0]);
     }
 }
 
@@ -299,7 +299,7 @@ static void finish_batch(struct store *s, struct batch *b)
 {
     for (size_t i = b->n; i-- > 0;) {
         struct task *t = b->task[i];
-        if (t->next_id >= task_end(t))
+        if (t->many.next_id >= task_end(t))
             continue;
         task_mark(t);
         pthread_mutex_lock(&s->lock);
@@ -312,10 +312,10 @@ static void finish_batch(struct store *s, struct batch *b)
     }
     for (size_t i = 0; i < b->n; i++) {
         struct task *t = b->task[i];
-        if (t && t->n_refused && t->status == 0)
+        if (t && t->many.n_refused && t->status == 0)
             t->status = err_set(&t->err, WARM_EFULL,
                                 "%zu entries are not pinned: a user may pin %" PRIu64 " bytes",
-                                t->n_refused, evict_pins_max(s));
+                                t->many.n_refused, evict_pins_max(s));
         if (t && t->type == TASK_PUT)
             finish_put(s, t);
         else if (t)
@@ -327,7 +327,7 @@ static unsigned task_pages(const struct task *t)
 {
     if (t->type == TASK_PUT)
         return 8 + (t->row.is_blob ? 0 : (unsigned)(t->row.len / 4096));
-    size_t n = task_end(t) - t->next_id;
+    size_t n = task_end(t) - t->many.next_id;
     return n ? CHANGE_PAGES_MAX / 2 : 4;
 }
 
@@ -349,7 +349,7 @@ static void take_batch(struct store *s, struct batch *b)
         pages += more;
         task_mark(t);
         b->task[b->n++] = t;
-        if (t->type != TASK_PUT && t->next_id + IDS_PER_CHANGE < task_end(t) &&
+        if (t->type != TASK_PUT && t->many.next_id + IDS_PER_CHANGE < task_end(t) &&
             t->type != TASK_TOUCH)
             return; /* it needs several transactions: nothing may overtake it */
     }
