@@ -19,6 +19,7 @@
 
 #include "keygen/bytes.h"
 #include "keygen/cuda/cuda.h"
+#include "keygen/vector.h"
 
 /* A set of words. Zero marks an empty slot; no word has the hash zero. */
 struct words {
@@ -38,13 +39,12 @@ struct cuda_reach {
     struct words files;   /* the same for __FILE__ alone */
     struct words spelled; /* all words of all texts */
     struct words in_text; /* words outside of directives */
-    struct macro *macros;
-    size_t n_macros, cap_macros;
-    uint64_t *bodies;
-    size_t n_bodies, cap_bodies;
+    VECTOR(struct macro) macros;
+    VECTOR(uint64_t) bodies;
     bool is_followed; /* `places` and `callers` are complete */
     bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
     bool is_met;      /* the current text has a word of the set */
+    bool failed;      /* a vector has no memory */
 };
 
 static const char *const caller_names[] = {
@@ -99,55 +99,21 @@ static bool words_add(struct words *s, uint64_t word)
 
 /* ---- definitions ---- */
 
-/* Makes room for one more item. `*items` has `n` of `cap`. */
-static bool make_room(void **items, size_t size, size_t n, size_t *cap)
-{
-    if (n < *cap)
-        return true;
-    size_t more = *cap ? 2 * *cap : 256;
-    void *grown = reallocarray(*items, more, size);
-    if (!grown)
-        return false;
-    *items = grown;
-    *cap = more;
-    return true;
-}
-
-static bool add_macro(struct cuda_reach *r, struct view name)
-{
-    void *items = r->macros;
-    bool ok = make_room(&items, sizeof *r->macros, r->n_macros, &r->cap_macros);
-    r->macros = items;
-    if (ok)
-        r->macros[r->n_macros++] = (struct macro){name, hash_of(name), r->n_bodies, 0};
-    return ok;
-}
-
-static bool add_body(struct cuda_reach *r, uint64_t word)
-{
-    void *items = r->bodies;
-    bool ok = make_room(&items, sizeof *r->bodies, r->n_bodies, &r->cap_bodies);
-    r->bodies = items;
-    if (ok) {
-        r->bodies[r->n_bodies++] = word;
-        r->macros[r->n_macros - 1].n++;
-    }
-    return ok;
-}
-
 static void on_definition(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;
     uint64_t hash = hash_of(word);
     bool ok = words_add(&r->spelled, hash);
-    if (place == CUDA_TEXT)
+    if (place == CUDA_TEXT) {
         ok = ok && words_add(&r->in_text, hash) &&
              *(const char *)word.data != '#'; /* a digraph: a directive, perhaps */
-    else if (place == CUDA_MACRO)
-        ok = ok && add_macro(r, word);
-    else if (place == CUDA_BODY && r->n_macros)
-        ok = ok && add_body(r, hash);
-    r->is_unclear |= !ok;
+    } else if (place == CUDA_MACRO) {
+        PUSH(r, r->macros, (struct macro){word, hash, r->bodies.n, 0});
+    } else if (place == CUDA_BODY && r->macros.n) {
+        PUSH(r, r->bodies, hash);
+        r->macros.at[r->macros.n - 1].n += !r->failed;
+    }
+    r->is_unclear |= !ok || r->failed;
 }
 
 /* ---- where macros lead ---- */
@@ -155,7 +121,7 @@ static void on_definition(void *self, enum cuda_place place, struct view word)
 static bool leads_to(const struct cuda_reach *r, const struct macro *m, const struct words *set)
 {
     for (size_t i = 0; i < m->n; i++)
-        if (words_have(set, r->bodies[m->first + i]))
+        if (words_have(set, r->bodies.at[m->first + i]))
             return true;
     return false;
 }
@@ -166,9 +132,9 @@ static void follow(struct cuda_reach *r, struct words *set)
     size_t before;
     do {
         before = set->n;
-        for (size_t i = 0; i < r->n_macros; i++)
-            if (!words_have(set, r->macros[i].hash) && leads_to(r, &r->macros[i], set))
-                r->is_unclear |= !words_add(set, r->macros[i].hash);
+        for (size_t i = 0; i < r->macros.n; i++)
+            if (!words_have(set, r->macros.at[i].hash) && leads_to(r, &r->macros.at[i], set))
+                r->is_unclear |= !words_add(set, r->macros.at[i].hash);
     } while (set->n > before && !r->is_unclear);
 }
 
@@ -202,9 +168,9 @@ static void follow_all(struct cuda_reach *r)
     follow(r, &r->callers);
     for (size_t i = 0; i < N_CALLER_NAMES; i++)
         r->is_unclear |= can_stand(r, (struct view){caller_names[i], strlen(caller_names[i])});
-    for (size_t i = 0; i < r->n_macros && !r->is_unclear; i++)
-        if (words_have(&r->callers, r->macros[i].hash))
-            r->is_unclear |= can_stand(r, r->macros[i].name);
+    for (size_t i = 0; i < r->macros.n && !r->is_unclear; i++)
+        if (words_have(&r->callers, r->macros.at[i].hash))
+            r->is_unclear |= can_stand(r, r->macros.at[i].name);
     r->is_followed = true;
 }
 
@@ -241,8 +207,8 @@ void cuda_reach_free(struct cuda_reach *r)
     free(r->files.slots);
     free(r->spelled.slots);
     free(r->in_text.slots);
-    free(r->macros);
-    free(r->bodies);
+    free(r->macros.at);
+    free(r->bodies.at);
     free(r);
 }
 
