@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/lib/ptxas_log.h"
 #include "client/tool/pch.h"
-#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 
 static const char magic[4] = "WRES";

@@ -36,7 +36,7 @@ int result_write(const struct tool_job *job, const struct compiler_run *run, str
                  struct err *e);
 
 /* True if the messages of a ptxas run may show its source: a line's number, a name. An info
- * (keygen/cuda/ptxas_log.h) shows functions alone, by names that sources of the same form share. */
+ * (client/lib/ptxas_log.h) shows functions alone, by names that sources of the same form share. */
 bool result_shows_source(const struct compiler_run *run);
 
 /* Decodes a result; *out borrows the data. Errors: MALFORMED, VERSION. */

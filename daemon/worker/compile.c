@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "client/lib/inodes.h"
+#include "client/lib/ptxas_log.h"
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
 #include "daemon/worker/files.h"
@@ -27,7 +28,6 @@
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
-#include "keygen/cuda/ptxas_log.h"
 #include "keygen/cuda/reach.h"
 
 #define OWN_OPTIONS 1u /* options that the worker adds */

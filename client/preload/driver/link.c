@@ -25,12 +25,12 @@
 
 #include "client/lib/conn.h"
 #include "client/lib/environment.h"
+#include "client/lib/ptxas_log.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
 #include "client/preload/handle_table.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
-#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 #include "keygen/expect.h"
 

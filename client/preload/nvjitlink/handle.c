@@ -20,11 +20,11 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/ptxas_log.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
 #include "client/preload/refused_images.h"
 #include "client/wire/bundle.h"
-#include "keygen/cuda/ptxas_log.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
 

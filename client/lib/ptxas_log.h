@@ -11,8 +11,8 @@
  *
  * Thread: any; no state.
  */
-#ifndef WARM_KEYGEN_CUDA_PTXAS_LOG_H
-#define WARM_KEYGEN_CUDA_PTXAS_LOG_H
+#ifndef WARM_CLIENT_LIB_PTXAS_LOG_H
+#define WARM_CLIENT_LIB_PTXAS_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

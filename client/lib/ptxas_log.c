@@ -5,7 +5,7 @@
  *
  * Thread: any; no state.
  */
-#include "keygen/cuda/ptxas_log.h"
+#include "client/lib/ptxas_log.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "keygen/cuda/ptxas_log.h"
+#include "client/lib/ptxas_log.h"
 
 static void expect_without_times(const char *log, const char *expected)
 {
