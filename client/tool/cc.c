@@ -15,6 +15,13 @@
  * copies there. A result in which the folder shows otherwise, or that a text may have computed from
  * its name (places.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
  *
+ * TorchInductor's sources reach __FILE__ by macros for messages. GCC gets -fmacro-prefix-map=ROOT/=
+ * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The
+ * option covers __FILE__, __BASE_FILE__, __builtin_FILE and source_location, before any text can
+ * compute with them. A root that shows otherwise is found in the bytes, and the command runs as it
+ * was written (spelling.c). Other sources, which may open files beside them by __FILE__, keep it.
+ * Clang keeps it: its __PRETTY_FUNCTION__ names files, and the option does not cover that.
+ *
  * The compiler gets most sources in one spelling (spelling.c).
  *
  * The working folder is in the key if debug information, a file of dependencies or an argument
@@ -413,6 +420,52 @@ static int spell(struct command *c, struct err *e)
     return 0;
 }
 
+/* ---- names without roots ---- */
+
+/* True for files that TorchInductor generates in its cache folder. */
+static bool is_generated(const char *path)
+{
+    return strstr(path, "/torchinductor_") ||
+           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR"));
+}
+
+/* True if the compiler can replace the roots that the command will have. The option ends a name at
+ * the first '='. */
+static bool can_map_roots(const struct command *c)
+{
+    const struct tool_job *job = c->job;
+    return takes_roots(c) && c->n_files && is_generated(c->files[0]) && !c->preprocesses &&
+           !c->assembles && tool_is_gcc(job) && !strchr(c->files[0], '=') &&
+           !strchr(job->cwd, '=') && !(c->include && strchr(c->include, '='));
+}
+
+static int by_length(const void *a, const void *b)
+{
+    size_t x = strlen(*(char *const *)a), y = strlen(*(char *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* Adds an option for each root to the compiler's arguments. The last that fits counts: of a root in
+ * another one, the inner, as for tool_root_of. */
+static int map_roots(struct command *c, struct err *e)
+{
+    struct tool_job *job = c->job;
+    char *roots[TOOL_ROOTS_MAX], *text;
+    job->given = calloc((size_t)job->argc + job->n_roots + 1, sizeof *job->given);
+    if (!job->given)
+        return err_set(e, WARM_ENOMEM, "no memory for arguments");
+    memcpy(job->given, job->argv, (size_t)job->argc * sizeof *job->given);
+    memcpy(roots, job->roots, job->n_roots * sizeof *roots);
+    qsort(roots, job->n_roots, sizeof *roots, by_length);
+    for (size_t i = 0; i < job->n_roots; i++) {
+        if (asprintf(&text, "-fmacro-prefix-map=%s/=", roots[i]) < 0 || !tool_job_keep(job, text))
+            return err_set(e, WARM_ENOMEM, "no memory for arguments");
+        job->given[job->argc + (int)i] = text;
+    }
+    job->maps_roots = true;
+    return 0;
+}
+
 /* ---- the key ---- */
 
 static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
@@ -439,7 +492,9 @@ static void add_arguments(struct command *c, struct key_builder *key)
     key_add_u64(key, HOW,
                 (uint64_t)c->stops | (uint64_t)c->preprocesses << 1 | (uint64_t)c->assembles << 2 |
                     (uint64_t)c->n_stops << 3);
-    key_add_u64(key, HOW, (uint64_t)c->job->exact | (uint64_t)(c->job->n_spelled > 0) << 1);
+    key_add_u64(key, HOW,
+                (uint64_t)c->job->exact | (uint64_t)(c->job->n_spelled > 0) << 1 |
+                    (uint64_t)c->job->maps_roots << 2);
     for (int i = 1; i < c->job->argc; i++) {
         const char *arg = c->args[i];
         const struct cc_option *s = arg[0] == '-' ? cc_option_find(arg) : NULL;
@@ -536,9 +591,12 @@ static int make_key(struct command *c, struct err *e)
     key_end(&sources, &sources_key, &sources_proof);
     if (!code && !names_show)
         code = spell(c, e);
-    size_t folder = takes_roots(c) && !names_show ? common_folder(c) : 0;
+    bool maps = can_map_roots(c);
+    size_t folder = takes_roots(c) && (maps || !names_show) ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "so many folders");
+    if (c->job->n_roots && maps && (code = map_roots(c, e)))
+        return code;
     key_begin(&key, DOMAIN_CC);
     add_program(c, &key);
     add_place(c, &key);

@@ -293,6 +293,13 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
     return code;
 }
 
+void compiler_run_show(const struct compiler_run *run)
+{
+    assert(run);
+    pass_text(STDOUT_FILENO, (const char *)run->out.data, run->out.len);
+    pass_text(STDERR_FILENO, (const char *)run->err.data, run->err.len);
+}
+
 void compiler_run_close(struct compiler_run *run)
 {
     writer_close(&run->out);

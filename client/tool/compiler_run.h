@@ -27,6 +27,8 @@ struct compiler_run {
 /* Runs job->program. Errors: IO, NOMEM, NOT_FOUND (traced: libwarm-trace.so is not installed). The
  * compiler has not been started then. */
 int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e);
+/* Prints the output of a run that was only recorded. */
+void compiler_run_show(const struct compiler_run *run);
 /* Frees the buffers. */
 void compiler_run_close(struct compiler_run *run);
 

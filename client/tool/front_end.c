@@ -318,7 +318,7 @@ bool tool_is_gcc(const struct tool_job *job)
     return name && (strcmp(name, "g++") == 0 || strcmp(name, "gcc") == 0);
 }
 
-static bool is_below(const char *path, const char *folder)
+bool tool_is_below(const char *path, const char *folder)
 {
     size_t len = folder ? strlen(folder) : 0;
     while (len && folder[len - 1] == '/')
@@ -333,10 +333,10 @@ bool tool_is_temporary(const char *path)
                                             "TRITON_CACHE_DIR"};
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (is_below(path, folders[i]))
+        if (tool_is_below(path, folders[i]))
             return true;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-        if (is_below(path, getenv(variables[i])))
+        if (tool_is_below(path, getenv(variables[i])))
             return true;
     return false;
 }

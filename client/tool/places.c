@@ -185,7 +185,8 @@ int places_check(const struct tool_job *job, const struct inputs *in, struct err
     struct texts t = {0};
     if ((job->n_roots == 0 && job->n_spelled == 0) || job->reads_marks)
         return 0;
-    bool computes = job->expands_macros && !(job->preprocesses && are_plain(job));
+    bool computes =
+        job->expands_macros && !job->maps_roots && !(job->preprocesses && are_plain(job));
     bool shows =
         !read_all(job, in, &t) || names_root(job, &t) || (computes && may_show(job, in, &t));
     for (size_t i = 0; i < t.n; i++)

@@ -397,15 +397,29 @@ static bool run_once(struct serving *s, struct compiler_run *out)
     return true;
 }
 
-/* Keeps a run with job->given. False if its result must not stand. */
+/* True if the messages of a run with job->given may be those of the user's own command. */
+static bool may_speak(const struct serving *s, const struct compiler_run *run)
+{
+    bool is_silent = run->out.len == 0 && run->err.len == 0;
+    return run->wait_status == 0 && !run->out.failed && !run->err.failed &&
+           (is_silent || s->job->maps_roots);
+}
+
+/* Keeps a run with job->given, and passes its messages on. False if its result must not stand. */
 static bool keep_given(struct serving *s, const struct compiler_run *run)
 {
-    struct err e = {.text = "it has messages"};
-    if (run->wait_status == 0 && run->out.len == 0 && run->err.len == 0 &&
-        write_and_put(s, run, &e) == 0) {
-        if (s->token)
-            warm_release(patient(s), s->token);
-        return true;
+    struct err e = {.text = "it failed, or its messages may show the spelling"}, unused;
+    bool prints = run->out.len || run->err.len;
+    if (may_speak(s, run)) {
+        need_more(s, (struct more){.loud = prints}, &unused);
+        if (write_and_put(s, run, &e) == 0) {
+            if (s->more.loud)
+                leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
+            else if (s->token)
+                warm_release(patient(s), s->token);
+            compiler_run_show(run);
+            return true;
+        }
     }
     tool_debug("once more, as it was written: %s", e.text);
     return false;
@@ -457,7 +471,7 @@ static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kep
     if (*out_kept)
         return true;
     more.loud = out->wait_status || out->out.len || out->err.len;
-    more.exact = !more.loud;
+    more.exact = !more.loud || s->job->maps_roots;
     leave_note(s, more);
     compiler_run_close(out);
     return run_as_written(s, more, out);

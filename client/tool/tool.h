@@ -91,6 +91,7 @@ struct tool_job {
     char **given;
     const char *spelled[TOOL_SOURCES_MAX]; /* sources in their one spelling: it must not show */
     size_t n_spelled;
+    bool maps_roots; /* the compiler replaces the roots in names of files: they cannot show there */
 
     char *memory[2 * TOOL_SOURCES_MAX + 96]; /* strings made for the job */
     size_t n_memory;
@@ -159,6 +160,8 @@ void tool_key_preloads(struct key_builder *key, uint32_t tag);
 /* True if the program is GCC, by the name of the file that its path leads to. */
 bool tool_is_gcc(const struct tool_job *job);
 
+/* True if the path lies below an absolute folder; NULL: false. */
+bool tool_is_below(const char *path, const char *folder);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 

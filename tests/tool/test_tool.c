@@ -258,6 +258,49 @@ Test(tool, a_source_whose_spelling_shows_is_compiled_twice_once)
     lab_down(&lab);
 }
 
+/* Ranks with a cache folder each. The text computes with the name of its file in all ways. */
+Test(tool, names_of_inductors_folders_do_not_show)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "check.h",
+               "#include <source_location>\n"
+               "constexpr unsigned hash(const char *s) { return *s ? *s + 33 * hash(s + 1) : 5; }\n"
+               "constexpr unsigned here(const char *f = __builtin_FILE()) { return hash(f); }\n"
+               "constexpr unsigned there(std::source_location l = std::source_location::current())"
+               " { return hash(l.file_name()); }\n"
+               "#define W1(x) L##x\n#define W(x) W1(x)\n"
+               "#define NAMES __FILE__, __BASE_FILE__, __builtin_FILE()\n"
+               "#define HASHES hash(__FILE__), here(), there(), sizeof W(__FILE__)\n"
+               "void fail(const char *, const char *, const char *);\n");
+    cr_assert_eq(sh(&lab, NULL,
+                    "mkdir -p torchinductor_me/ab other/cd; printf '#include \"check.h\"\\nextern "
+                    "const unsigned h[] = {HASHES}; const wchar_t *w = W(__FILE__);\\n"
+                    "void f(int x) { if (x) fail(NAMES); }\\n' | "
+                    "tee torchinductor_me/ab/m.cpp >other/cd/m.cpp"),
+                 0);
+    static const char compile[] = "export TORCHINDUCTOR_CACHE_DIR=$PWD/other; cd /; " GXX
+                                  "-std=c++20 -I%s -c %s/%s/m.cpp -o %s/%s/m.o";
+    const char *dir = lab.d.dir;
+    cr_assert_eq(
+        sh(&lab, &out, compile, dir, dir, "torchinductor_me/ab", dir, "torchinductor_me/ab"), 0,
+        "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, compile, dir, dir, "other/cd", dir, "other/cd"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(
+        sh(&lab, &out,
+           "cmp other/cd/m.o torchinductor_me/ab/m.o && "
+           "g++ -std=c++20 -I$PWD -fmacro-prefix-map=$PWD/other/cd/= -c $PWD/other/cd/m.cpp "
+           "&& cmp m.o other/cd/m.o && grep -q m.cpp m.o && ! grep -q cd/m.cpp m.o"),
+        0, "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
 Test(tool, both_outputs_stay_apart)
 {
     struct lab lab;
