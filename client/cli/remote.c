@@ -152,7 +152,7 @@ void remote_print_report(const struct remote *r, const char *done, const struct 
         return;
     }
     units_size_text(report->n_bytes, size);
-    printf("%s%s %" PRIu64 " %s, %s bytes\n", dry_run ? "would have " : "", done, report->n_entries,
+    printf("%s%s %" PRIu64 " %s, %s\n", dry_run ? "would have " : "", done, report->n_entries,
            report->n_entries == 1 ? "entry" : "entries", size);
 }
 

@@ -103,12 +103,12 @@ static void print_clean(struct view v)
 
 static void span_since(uint64_t then_ms, uint64_t now_ms, char out[UNITS_TEXT])
 {
-    units_span_text(now_ms > then_ms ? now_ms - then_ms : 0, out);
+    units_age_text(now_ms > then_ms ? now_ms - then_ms : 0, out);
 }
 
 void rows_title(bool colour)
 {
-    printf("%s%-32s %-10s %6s %6s %5s %-10s %s%s\n", colour ? "\033[1m" : "", "KEY", "KIND", "SIZE",
+    printf("%s%-32s %-10s %8s %6s %5s %-10s %s%s\n", colour ? "\033[1m" : "", "KEY", "KIND", "SIZE",
            "HITS", "USED", "ARCH", "LABEL", colour ? "\033[0m" : "");
 }
 
@@ -119,7 +119,7 @@ void row_line(const struct wire_row *row, uint64_t now_ms)
     key_to_text(&row->key, key);
     units_size_text(row->len, size);
     span_since(row->accessed_ms, now_ms, used);
-    printf("%s %-10s %6s %6u %5s ", key, wire_kind_name(row->kind), size, row->hits, used);
+    printf("%s %-10s %8s %6u %5s ", key, wire_kind_name(row->kind), size, row->hits, used);
     struct view arch = row->hardware;
     print_clean(arch);
     printf("%*s ", arch.len < 10 ? (int)(10 - arch.len) : 0, "");

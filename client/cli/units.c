@@ -93,16 +93,34 @@ void units_size_text(uint64_t bytes, char out[UNITS_TEXT])
     while (i > 0 && bytes < sizes[i - 1].factor)
         i--;
     if (i == 0)
-        snprintf(out, UNITS_TEXT, "%" PRIu64, bytes);
+        snprintf(out, UNITS_TEXT, "%" PRIu64 " B", bytes);
     else
-        snprintf(out, UNITS_TEXT, "%.*f%c", bytes < 10 * sizes[i - 1].factor,
+        snprintf(out, UNITS_TEXT, "%.*f %ciB",
+                 bytes < 10 * sizes[i - 1].factor && bytes % sizes[i - 1].factor,
                  (double)bytes / (double)sizes[i - 1].factor, sizes[i - 1].letter);
 }
 
-void units_span_text(uint64_t ms, char out[UNITS_TEXT])
+void units_age_text(uint64_t ms, char out[UNITS_TEXT])
 {
     size_t i = N_UNITS - 1;
     while (i > 0 && ms < spans[i].factor)
         i--;
     snprintf(out, UNITS_TEXT, "%" PRIu64 "%c", ms / spans[i].factor, spans[i].letter);
+}
+
+void units_span_text(uint64_t ms, char out[UNITS_TEXT])
+{
+    static const char *const names[] = {"s", "min", "h", "d"};
+    size_t i = N_UNITS - 1;
+    while (i > 0 && ms < spans[i].factor)
+        i--;
+    uint64_t whole = ms / spans[i].factor;
+    uint64_t rest = i ? ms % spans[i].factor / spans[i - 1].factor : 0;
+    if (i == 0 && ms < 10000)
+        snprintf(out, UNITS_TEXT, "%.2f s", (double)ms / 1e3);
+    else if (rest)
+        snprintf(out, UNITS_TEXT, "%" PRIu64 " %s %" PRIu64 " %s", whole, names[i], rest,
+                 names[i - 1]);
+    else
+        snprintf(out, UNITS_TEXT, "%" PRIu64 " %s", whole, names[i]);
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define UNITS_TEXT 24 /* bytes of any text below, NUL included */
+#define UNITS_TEXT 32 /* bytes of any text below, NUL included */
 
 /* Reads a size. False if `text` is none, or does not fit. */
 bool units_parse_size(const char *text, uint64_t *out_bytes);
@@ -22,9 +22,11 @@ bool units_parse_span(const char *text, uint64_t *out_ms);
 /* Reads a whole number of at most `max`. */
 bool units_parse_number(const char *text, uint64_t max, uint64_t *out);
 
-/* Writes a size: "1.4M" for 1468006, "812" for 812. */
+/* Writes a size: "1.4 MiB" for 1468006, "10 GiB", "812 B". */
 void units_size_text(uint64_t bytes, char out[UNITS_TEXT]);
-/* Writes a span: "3d", "5h", "12m", "40s". */
+/* Writes a span: "1 min 25 s", "3 d 4 h", "0.25 s". */
 void units_span_text(uint64_t ms, char out[UNITS_TEXT]);
+/* Writes a span in few letters, for columns: "3d", "5h", "12m", "40s". */
+void units_age_text(uint64_t ms, char out[UNITS_TEXT]);
 
 #endif

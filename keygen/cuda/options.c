@@ -272,8 +272,9 @@ static int take_input(struct parse *p, size_t at, struct err *e)
 {
     struct view arg = p->args[at];
     if (!p->table->takes_input || arg.len == 0 || *(const char *)arg.data == '-')
-        return err_set(e, WARM_EREFUSED, "%s: argument %zu is an unknown option", p->table->tool,
-                       at + 1);
+        return err_set(e, WARM_EREFUSED, "%s: argument %zu is an unknown option: %.*s",
+                       p->table->tool, at + 1, (int)(arg.len < 60 ? arg.len : 60),
+                       (const char *)arg.data);
     if (p->out->input >= 0)
         return err_set(e, WARM_EREFUSED, "%s: more than one input", p->table->tool);
     p->out->input = (int)at;

@@ -213,6 +213,64 @@ Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
     warmd_down(&k);
 }
 
+Test(command, show_takes_a_label_or_the_beginning_of_a_key)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out, part[16], arguments[64];
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put one v --label step", "");
+    expect(&k, 0, "show step", "name         one");
+    cr_assert_eq(warm(&k, &out, "ls"), 0);
+    const char *row = strchr(out, '\n');
+    cr_assert_not_null(row, "%s", out);
+    snprintf(part, sizeof part, "%.6s", row + 1);
+    free(out);
+    snprintf(arguments, sizeof arguments, "show %s", part);
+    expect(&k, 0, arguments, "name         one");
+    expect(&k, 1, "show 0", "no such entry");
+    expect(&k, 0, "put two v --label step", "");
+    expect(&k, 1, "show step", "2 entries are called so");
+    expect(&k, 1, "rm one none", "warm: none: not in the cache");
+    expect(&k, 1, "show one", "no such entry");
+    warmd_down(&k);
+}
+
+/* A person is asked, and told what would go. */
+Test(command, clear_on_a_terminal_says_how_much_would_go)
+{
+    struct warmd k = warmd_up(NULL);
+    char *program = bin_path("warm"), *out;
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put one v", "");
+    int status = run_command(&out,
+                             "cd %s && export WARM_SOCKET=%s && "
+                             "echo n | script -qec '%s clear' /dev/null 2>&1",
+                             k.dir, k.socket, program);
+    cr_assert_eq(status, 1, "%s", out);
+    cr_assert_not_null(strstr(out, "Evict 1 entry of all users, 10 B,"), "%s", out);
+    free(out);
+    run_command(&out,
+                "cd %s && WARM_SOCKET=%s script -qec '%s clear --yes >/dev/null; %s ls' /dev/null "
+                "</dev/null 2>&1",
+                k.dir, k.socket, program, program);
+    cr_assert_not_null(strstr(out, "no entries"), "%s", out);
+    free(out);
+    free(program);
+    warmd_down(&k);
+}
+
+Test(command, a_sample_of_all_entries_checks_each_once)
+{
+    struct warmd k = warmd_up(NULL);
+    write_in(&k, "v", "some value");
+    write_in(&k, "w", "another value");
+    expect(&k, 0, "put one v", "");
+    expect(&k, 0, "put two w", "");
+    for (int i = 0; i < 8; i++)
+        expect(&k, 0, "verify --sample 2", "checked 2 entries, 23 B: 0 damaged");
+    warmd_down(&k);
+}
+
 Test(command, stats_verify_and_doctor_speak_json)
 {
     struct warmd k = warmd_up(NULL);
@@ -445,7 +503,8 @@ Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
     free(path);
     write_in(&k, "k.cu", saxpy);
     expect(&k, 1, "compile k.cu --arch sm_999", "invalid value for --gpu-architecture");
-    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option", "is an unknown option");
+    expect(&k, 2, "compile k.cu --arch sm_90 --no-such-option",
+           "is an unknown option: --no-such-option");
     expect(&k, 2, "compile k.cu --arch sm_90 --time=/tmp/t", "--time");
     expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
     expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");

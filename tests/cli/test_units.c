@@ -54,17 +54,27 @@ Test(units, a_number_has_a_limit)
     cr_expect_eq(n, 100, "a refused number changes nothing");
 }
 
-Test(units, texts_for_people_are_short)
+Test(units, texts_for_people_have_units)
 {
     char text[UNITS_TEXT];
     units_size_text(812, text);
-    cr_expect_str_eq(text, "812");
+    cr_expect_str_eq(text, "812 B");
     units_size_text(1468006, text);
-    cr_expect_str_eq(text, "1.4M");
+    cr_expect_str_eq(text, "1.4 MiB");
     units_size_text(UINT64_MAX, text);
-    cr_expect_str_eq(text, "16777216T");
-    units_span_text(40999, text);
+    cr_expect_str_eq(text, "16777216 TiB");
+    units_size_text(UINT64_C(2) << 30, text);
+    cr_expect_str_eq(text, "2 GiB");
+    units_age_text(40999, text);
     cr_expect_str_eq(text, "40s");
-    units_span_text(UINT64_C(3) * 86400000, text);
+    units_age_text(UINT64_C(3) * 86400000, text);
     cr_expect_str_eq(text, "3d");
+    units_span_text(85000, text);
+    cr_expect_str_eq(text, "1 min 25 s");
+    units_span_text(UINT64_C(3) * 86400000 + 4 * 3600000, text);
+    cr_expect_str_eq(text, "3 d 4 h");
+    units_span_text(250, text);
+    cr_expect_str_eq(text, "0.25 s");
+    units_span_text(7200000, text);
+    cr_expect_str_eq(text, "2 h");
 }

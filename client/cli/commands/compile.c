@@ -22,6 +22,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
+#include "keygen/canon/canon.h"
 #include "keygen/cuda/options.h"
 
 #define PART_LIST(X)                                                                               \
@@ -326,6 +327,15 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* Says what a source is that NVRTC cannot compile. */
+static void print_kind(const char *file, const struct cli_input *in)
+{
+    enum canon_kind kind = canon_detect(file, in->data, in->len);
+    if (kind != CANON_CUDA && kind != CANON_RAW)
+        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++", file,
+                canon_kind_name(kind));
+}
+
 static int compile_source(struct compile_run *run, const char *file, const struct cli_input *in)
 {
     bool is_stdin = strcmp(file, "-") == 0;
@@ -347,11 +357,15 @@ static int compile_source(struct compile_run *run, const char *file, const struc
     int code = warm_compile(run->remote.w, &job, &result);
     if (code) {
         cli_say("%s: %s", file, warm_message(run->remote.w));
+        if (code == WARM_EREFUSED || code == WARM_EINVALID)
+            print_kind(file, in);
         return code == WARM_ETIMEOUT ? CLI_FINDING : remote_exit_status(code);
     }
     report.ms = now_ms() - began_ms;
     progress_end();
     print_log(run, &result);
+    if (result.status)
+        print_kind(file, in);
     int status = CLI_FINDING;
     if (result.status == 0)
         status = write_result(run, &result, &report);

@@ -241,9 +241,11 @@ static void check_store(struct doctor *d, struct view info)
         finding(d, HEALTH_OK, "store", "%.0f %s of older key versions, to be evicted first",
                 info_number(info, "store.old"),
                 info_number(info, "store.old") == 1 ? "entry" : "entries");
-    finding(d, HEALTH_OK, "store", "%.0f entries, %.1f MiB of at most %.1f MiB",
-            info_number(info, "store.entries"), info_number(info, "store.bytes") / 1048576,
-            info_number(info, "store.max_bytes") / 1048576);
+    char size[UNITS_TEXT], most[UNITS_TEXT];
+    units_size_text((uint64_t)info_number(info, "store.bytes"), size);
+    units_size_text((uint64_t)info_number(info, "store.max_bytes"), most);
+    finding(d, HEALTH_OK, "store", "%.0f entries, %s of at most %s",
+            info_number(info, "store.entries"), size, most);
 }
 
 static void check_toolchains(struct doctor *d, struct view info)

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/filter.h"
@@ -73,16 +74,40 @@ const struct command cmd_evict = {
         "  -n, --dry-run         only print what would be evicted\n" FILTER_HELP REMOTE_HELP
         "\nExample:\n"
         "  $ warm evict --idle 30d --arch sm_80 --dry-run\n"
-        "  would have evicted 214 entries, 31M bytes\n",
+        "  would have evicted 214 entries, 31 MiB\n",
 };
 
 /* ---- clear ---- */
 
-static bool confirmed(void)
+/* True if only administrators may use this socket. */
+static bool is_admins(const char *socket)
 {
-    char answer[16];
-    fputs("Evict every entry that is not pinned? [y/N] ", stderr);
-    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    struct stat st;
+    return stat(socket, &st) == 0 && (st.st_mode & 077) == 0;
+}
+
+/* Asks the person, and says what would go. Returns an exit status. */
+static int confirm(struct remote *r)
+{
+    struct wire_evict message = {.filter = filter_all(), .dry_run = true};
+    struct wire_report report;
+    char answer[16], size[UNITS_TEXT];
+    int status = remote_open(r);
+    if (status)
+        return status;
+    uint64_t tag = request_begin(r->w);
+    wire_put_evict(&r->w->request, tag, &message);
+    status = remote_report(r, tag, "looking", &report);
+    bool of_all = is_admins(r->w->socket);
+    remote_close(r);
+    if (status)
+        return status;
+    units_size_text(report.n_bytes, size);
+    fprintf(stderr, "Evict %" PRIu64 " %s of %s, %s, all that are not pinned? [y/N] ",
+            report.n_entries, report.n_entries == 1 ? "entry" : "entries",
+            of_all ? "all users" : "yours", size);
+    bool yes = fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    return yes ? CLI_OK : CLI_FINDING;
 }
 
 static int clear_run(const struct command *self, int argc, char **argv)
@@ -102,8 +127,8 @@ static int clear_run(const struct command *self, int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage(self, "it takes no keys; `warm rm` does");
-    if (!yes && !message.dry_run && isatty(STDIN_FILENO) && !confirmed())
-        return CLI_FINDING;
+    if (!yes && !message.dry_run && isatty(STDIN_FILENO) && (status = confirm(&r)))
+        return status;
     return evict(&r, &message);
 }
 
@@ -117,7 +142,7 @@ const struct command cmd_clear = {
             "  -y, --yes             do not ask\n"
             "  -n, --dry-run         only print what would be evicted\n" REMOTE_HELP "\nExample:\n"
             "  $ warm clear --yes\n"
-            "  evicted 1204 entries, 96M bytes\n",
+            "  evicted 1204 entries, 96 MiB\n",
 };
 
 /* ---- verify ---- */
@@ -135,7 +160,7 @@ static int print_verify(const struct remote *r, const struct wire_report *report
         json_close(&j, '}');
     } else {
         units_size_text(report->n_bytes, size);
-        printf("checked %" PRIu64 " %s, %s bytes: %" PRIu64 " damaged\n", report->n_entries,
+        printf("checked %" PRIu64 " %s, %s: %" PRIu64 " damaged\n", report->n_entries,
                report->n_entries == 1 ? "entry" : "entries", size, report->n_corrupt);
     }
     return report->n_corrupt ? CLI_FINDING : CLI_OK;
@@ -181,5 +206,5 @@ const struct command cmd_verify = {
         "go to quarantine, and are made again on demand. Exit status 1 if there were any.\n\n"
         "      --sample N        only N entries, taken at random\n" REMOTE_HELP "\nExample:\n"
         "  $ warm verify\n"
-        "  checked 1204 entries, 96M bytes: 0 damaged\n",
+        "  checked 1204 entries, 96 MiB: 0 damaged\n",
 };

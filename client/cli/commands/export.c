@@ -162,7 +162,7 @@ static int export_archive(struct export_run *run)
         return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->archive);
     run->file = to_stdout ? stdout : fopen(beside, "wx");
     if (!run->file)
-        return err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+        return err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     int code = write_edges(run, true);
     if (!code)
         code = export_rows(run);
@@ -171,9 +171,9 @@ static int export_archive(struct export_run *run)
     if (to_stdout)
         return code;
     if (!code && (fflush(run->file) || fsync(fileno(run->file))))
-        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (fclose(run->file) && !code)
-        code = err_sys(&run->err, WARM_EIO, errno, "%s", beside);
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (!code && rename(beside, run->archive))
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (code)
@@ -188,7 +188,7 @@ static void print_result(const struct export_run *run)
     FILE *out = run->archive && strcmp(run->archive, "-") == 0 ? stderr : stdout;
     units_size_text(run->n_bytes, size);
     if (!run->remote.as_json) {
-        fprintf(out, "exported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
+        fprintf(out, "exported %llu entries, %s\n", (unsigned long long)run->n_entries, size);
         return;
     }
     json_init(&j, out);
@@ -269,5 +269,5 @@ const struct command cmd_export = {
         "      --as FORMAT       one format only, in DIR itself: jax, triton, inductor, cupy or "
         "nv\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
         "  $ warm export cache.warm --kind triton\n"
-        "  exported 41 entries, 12M bytes\n",
+        "  exported 41 entries, 12 MiB\n",
 };

@@ -152,7 +152,7 @@ static int import_all(struct import_run *run, int n, char **paths)
     } else if (!code) {
         char size[UNITS_TEXT];
         units_size_text(run->n_bytes, size);
-        printf("imported %llu entries, %s bytes\n", (unsigned long long)run->n_entries, size);
+        printf("imported %llu entries, %s\n", (unsigned long long)run->n_entries, size);
     }
     if (code)
         status = remote_fail(&run->remote, code);
@@ -204,5 +204,5 @@ const struct command cmd_import = {
         "                        (~/.nv/ComputeCache); the last two are kept for `warm export`\n"
         "      --keep-existing   leave existing entries as they are\n" REMOTE_HELP "\nExample:\n"
         "  $ warm import --from triton ~/.triton/cache\n"
-        "  imported 41 entries, 12M bytes\n",
+        "  imported 41 entries, 12 MiB\n",
 };

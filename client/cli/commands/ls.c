@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "client/cli/filter.h"
 #include "client/cli/listing.h"
@@ -17,6 +19,8 @@
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
+
+#define KEY_PART_MIN 4u /* digits of the beginning of a key */
 
 /* name, value of a row to sort by: the highest first */
 #define SORT_LIST(X)                                                                               \
@@ -96,6 +100,8 @@ static int list_all(struct ls_run *run)
     print_kept(run);
     if (run->remote.as_json)
         json_close(&run->json, ']');
+    else if (code >= 0 && !run->n_printed && isatty(STDOUT_FILENO))
+        puts("no entries");
     if (code < 0)
         status = remote_fail(&run->remote, code);
     remote_close(&run->remote);
@@ -157,8 +163,57 @@ static int show_one(struct remote *r, const struct wire_show *message, struct an
     return remote_ask(r, tag, WIRE_ROW, answer);
 }
 
+struct part_search {
+    const char *text;
+    struct listing found;
+};
+
+/* True if the key begins with the text, or the label is the text. */
+static bool is_named(const struct wire_row *row, const char *text)
+{
+    char key[WARM_KEY_TEXT];
+    size_t len = strlen(text);
+    key_to_text(&row->key, key);
+    return (len >= KEY_PART_MIN && strncasecmp(key, text, len) == 0) ||
+           (row->label.len == len && memcmp(row->label.data, text, len) == 0);
+}
+
+static int on_candidate(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct part_search *search = arg;
+    return is_named(row, search->text) ? listing_keep(&search->found, frame, row->accessed_ms) : 0;
+}
+
+/* Finds the one entry whose key begins with the text, or that has it as its label. */
+static int find_by_part(struct remote *r, const char *text, struct listing *out_kept,
+                        struct wire_row *out)
+{
+    struct part_search search = {.text = text};
+    struct wire_list message = {.filter = filter_all()};
+    int code;
+    do
+        code = listing_ask(r, &message, on_candidate, &search);
+    while (code == 1);
+    *out_kept = search.found;
+    if (code < 0)
+        return remote_fail(r, code);
+    if (search.found.n == 1 && listing_row(&search.found, 0, out))
+        return CLI_OK;
+    if (search.found.n == 0)
+        cli_say("%s: no such entry", text);
+    else
+        cli_say("%s: %zu entries are called so; give a key", text, search.found.n);
+    for (size_t i = 0; search.found.n > 1 && i < search.found.n; i++)
+        if (listing_row(&search.found, i, out))
+            row_line(out, rows_now_ms());
+    return CLI_FINDING;
+}
+
+/* Finds an entry by its key, name, the beginning of its key, or its label. The row borrows from the answer
+ * or from *out_kept, which the caller closes. */
 /* Asks for one entry. 0 and *out, or an exit status. *out borrows the connection's buffer. */
-static int find_row(struct remote *r, const char *text, struct wire_row *out)
+static int find_row(struct remote *r, const char *text, struct listing *out_kept,
+                    struct wire_row *out)
 {
     struct key key;
     struct answer answer;
@@ -169,7 +224,7 @@ static int find_row(struct remote *r, const char *text, struct wire_row *out)
     if (status == CLI_FINDING)
         status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
     if (status == CLI_FINDING)
-        cli_say("%s: no such entry", text);
+        return find_by_part(r, text, out_kept, out);
     if (!status && wire_get_row(&answer.frame, out, &r->w->err))
         status = remote_fail(r, request_unexpected(r->w, &answer));
     return status;
@@ -180,6 +235,7 @@ static int show_run(const struct command *self, int argc, char **argv)
     static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct wire_row row;
+    struct listing kept = {0};
     int status;
     for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
         if (cli_option_ends(c, &status))
@@ -191,7 +247,7 @@ static int show_run(const struct command *self, int argc, char **argv)
     status = remote_open(&r);
     if (status)
         return status;
-    status = find_row(&r, argv[optind], &row);
+    status = find_row(&r, argv[optind], &kept, &row);
     if (!status && r.as_json) {
         struct json j;
         json_init(&j, stdout);
@@ -199,6 +255,7 @@ static int show_run(const struct command *self, int argc, char **argv)
     } else if (!status) {
         row_fields(&row, rows_now_ms());
     }
+    listing_close(&kept);
     remote_close(&r);
     return status;
 }
@@ -209,7 +266,8 @@ const struct command cmd_show = {
     .summary = "Show all fields of one entry",
     .synopsis = "KEY [--json]",
     .help =
-        "KEY is 32 hex digits, as `warm ls` prints them, or a name. Showing an entry does not\n"
-        "count as a hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
+        "KEY is 32 hex digits, as `warm ls` prints them, or a name; or a label, or the first four\n"
+        "digits or more of a key, if one entry alone has them. Showing an entry does not count as\n"
+        "a hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
         "  $ warm show 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n",
 };

@@ -18,10 +18,28 @@ static int print_report(const struct remote *r, enum keys_action action, int n_a
 {
     static const char *const done[] = {"removed", "pinned", "unpinned"};
     remote_print_report(r, done[action], report, false);
-    if (report->n_entries >= (uint64_t)n_asked)
-        return CLI_OK;
-    cli_say("of %d keys, some are not in the cache, or not yours", n_asked);
-    return CLI_FINDING;
+    return report->n_entries >= (uint64_t)n_asked ? CLI_OK : CLI_FINDING;
+}
+
+/* Says which keys lead to no entry of this user. */
+static void name_missing(struct remote *r, char **keys, int n_keys)
+{
+    for (int i = 0; i < n_keys; i++) {
+        struct answer answer;
+        struct key key;
+        bool hex = key_from_text(keys[i], strlen(keys[i]), &key), found = false;
+        for (int by_key = 0; by_key <= hex && !found; by_key++) {
+            struct view name = {keys[i], strlen(keys[i])}, digest = {key.bytes, sizeof key.bytes};
+            uint64_t tag = request_begin(r->w);
+            wire_put_show(&r->w->request, tag,
+                          &(struct wire_show){by_key ? WIRE_SPACE_KEY : WIRE_SPACE_NAME,
+                                              by_key ? digest : name});
+            int status = remote_ask(r, tag, WIRE_ROW, &answer);
+            found = status != CLI_FINDING;
+        }
+        if (!found)
+            cli_say("%s: not in the cache, or not yours", keys[i]);
+    }
 }
 
 static int act_on_keys(struct remote *r, enum keys_action action, char **keys, int n_keys)
@@ -32,6 +50,7 @@ static int act_on_keys(struct remote *r, enum keys_action action, char **keys, i
     int status = remote_open(r);
     if (status)
         return status;
+    name_missing(r, keys, n_keys);
     writer_init(&list, 0);
     for (int i = 0; i < n_keys; i++)
         n += remote_add_key(&list, keys[i]);
@@ -83,7 +102,7 @@ const struct command cmd_rm = {
     .help =
         "Removes entries, pinned ones too, and prints the freed bytes. " KEYS_HELP "\nExample:\n"
         "  $ warm rm 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
-        "  removed 1 entry, 14K bytes\n",
+        "  removed 1 entry, 14 KiB\n",
 };
 
 const struct command cmd_pin = {
@@ -94,7 +113,7 @@ const struct command cmd_pin = {
     .help =
         "Pinned entries stay until they are unpinned or removed by name. " KEYS_HELP "\nExample:\n"
         "  $ warm pin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
-        "  pinned 1 entry, 14K bytes\n",
+        "  pinned 1 entry, 14 KiB\n",
 };
 
 const struct command cmd_unpin = {
@@ -104,5 +123,5 @@ const struct command cmd_unpin = {
     .synopsis = "KEY... [--json]",
     .help = "Undoes `warm pin`: the entries can be evicted again. " KEYS_HELP "\nExample:\n"
             "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
-            "  unpinned 1 entry, 14K bytes\n",
+            "  unpinned 1 entry, 14 KiB\n",
 };
