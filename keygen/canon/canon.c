@@ -14,6 +14,7 @@
 
 #include "keygen/canon/form.h"
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 
 #define DETECT_BYTES 65536 /* read to find the kind */
 
@@ -119,6 +120,8 @@ static int form_exact(const struct kind *kind, const struct canon_input *input, 
 int canon_key(const struct canon_input *input, struct canon_result *out, struct writer *text,
               struct err *e)
 {
+    if (!WARM_EXPECT(input && out && (input->data || !input->len)))
+        return err_set(e, WARM_EINVALID, "no input");
     const struct kind *kind = kind_find(input);
     struct form form;
     memset(&form, 0, offsetof(struct form, buffer));

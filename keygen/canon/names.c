@@ -13,6 +13,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "keygen/expect.h"
+
 #define NAMES_START 64u /* slots, a power of two */
 
 /* Returns the entry of a slot, or NULL if the slot is free. */
@@ -73,6 +75,8 @@ uint32_t *names_add(struct names *t, const char *name, size_t len, bool *out_new
     if (len > UINT32_MAX || !reserve(t))
         return NULL;
     uint32_t hash = (uint32_t)XXH3_64bits(name, len), slot;
+    if (!WARM_EXPECT(t->n < t->cap / 2)) /* else the search of a free slot does not end */
+        return NULL;
     struct names_entry *e = entry_of(t, name, len, hash, &slot);
     if (out_new)
         *out_new = !e;

@@ -9,6 +9,8 @@
  */
 #include "keygen/canon/tokens.h"
 
+#include "keygen/expect.h"
+
 static enum token_class class_at(const struct tokens *t, uint32_t at)
 {
     return at < t->len ? (enum token_class)t->classes[(uint8_t)t->text[at]] : CLASS_BAD;
@@ -211,7 +213,8 @@ void tokens_put_text(struct tokens *t, const char *text)
 void tokens_put_exact(struct tokens *t, uint32_t at, uint32_t end)
 {
     flush(t);
-    form_put(t->out, t->text + at, end - at);
+    if (WARM_EXPECT(at <= end && end <= t->len))
+        form_put(t->out, t->text + at, end - at);
     t->last = '\0';
 }
 

@@ -203,7 +203,7 @@ void graph_func_end(struct graph *g)
 
 void graph_region_begin(struct graph *g)
 {
-    if (g->failed)
+    if (g->failed || !GRAPH_EXPECT(g, g->frames.n > 0))
         return;
     struct frame *f = &g->frames.at[g->frames.n - 1];
     line_before(g);
@@ -257,7 +257,7 @@ void graph_op_begin(struct graph *g, uint32_t opname)
 
 void graph_op_dict(struct graph *g, uint32_t dict)
 {
-    if (!g->failed)
+    if (!g->failed && GRAPH_EXPECT(g, g->frames.n > 0 && dict < g->dicts.n))
         g->frames.at[g->frames.n - 1].dict = dict;
 }
 
@@ -267,7 +267,7 @@ void graph_op_result(struct graph *g, uint32_t type) { PUSH(g, g->stack_results,
 
 uint32_t graph_op_end(struct graph *g)
 {
-    if (g->failed)
+    if (g->failed || !GRAPH_EXPECT(g, g->frames.n > 0))
         return 0;
     const struct frame f = g->frames.at[--g->frames.n];
     struct shape s = {.kind = f.opened ? LINE_CLOSE : LINE_OP,
@@ -323,7 +323,7 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
 
 void graph_op_drop(struct graph *g)
 {
-    if (g->failed)
+    if (g->failed || !GRAPH_EXPECT(g, g->frames.n > 0))
         return;
     const struct frame *f = &g->frames.at[--g->frames.n];
     g->stack_operands.n = f->operands;
@@ -355,6 +355,9 @@ struct graph *graph_new(const char *domain, struct form *out)
 
 int graph_end(struct graph *g, struct err *e)
 {
+    bool is_complete = !g->frames.n && !g->in_func && g->module_dict < g->dicts.n;
+    if (!g->failed && !GRAPH_EXPECT(g, is_complete))
+        return err_set(e, WARM_EINVALID, "a program that does not end");
     if (g->keeps_lines)
         return graph_regions(g, g->printer.out, e);
     if (!g->failed)

@@ -27,10 +27,14 @@
 
 #include <string.h>
 
+#include "keygen/expect.h"
 #include "keygen/graph/graph.h"
 #include "keygen/vector.h"
 
 #define NONE GRAPH_NONE
+
+/* True if the reader keeps a promise of graph.h. A broken one marks the graph, so that it has no key. */
+#define GRAPH_EXPECT(g, promise) (WARM_EXPECT(promise) || !((g)->failed = true))
 
 struct text {
     const char *data;
