@@ -298,6 +298,20 @@ Test(tool, names_of_inductors_folders_do_not_show)
            "&& cmp m.o other/cd/m.o && grep -q m.cpp m.o && ! grep -q cd/m.cpp m.o"),
         0, "%s", out);
     free(out);
+    forget(&lab);
+    static const char checked[] = "echo 'int f(int x) { return 11 / x; }' >%s/m.cpp; cd /; " GXX
+                                  "-fsanitize=undefined -c %s/m.cpp -o %s/m.o && "
+                                  "grep -q %s/m.cpp %s/m.o";
+    static const char *const folders[] = {"$D/torchinductor_me/ab", "$D/torchinductor_me/cd"};
+    cr_assert_eq(sh(&lab, NULL, "mkdir torchinductor_me/cd"), 0);
+    for (size_t i = 0; i < 2; i++) {
+        const char *f = folders[i];
+        char *command;
+        cr_assert(asprintf(&command, checked, f, f, f, f, f) > 0);
+        cr_assert_eq(sh(&lab, NULL, "D=$PWD; %s", command), 0, "a sanitizer names the whole path");
+        free(command);
+        expect_told(&lab, "hit", 0);
+    }
     lab_down(&lab);
 }
 
