@@ -626,6 +626,8 @@ int store_verify(struct store *s, uint64_t sample,
     store_stats(s, &stats);
     t->verify.store = s;
     t->verify.sample = sample;
+    if (sample >= stats.n_entries) /* as many as there are: each once */
+        t->verify.sample = 0;
     t->verify.total = sample && sample < stats.n_entries ? sample : stats.n_entries;
     t->verify.on_progress = on_progress;
     t->on_report = cb;

@@ -183,8 +183,6 @@ void *verify_main(void *task)
     uint64_t told = 0;
     if (rc == 0)
         *v = (struct verifier){.s = s, .task = t, .piece = piece, .sample = t->verify.sample};
-    if (rc == 0 && v->sample >= t->verify.total) /* as many as there are: each once */
-        v->sample = 0;
     if (rc == 0)
         v->rng = clock_mono_ms() * 2654435761u;
     while (rc == 0) {

@@ -140,7 +140,10 @@ static int import_all(struct import_run *run, int n, char **paths)
         code = run->format ? foreign_cache_read(run->format, paths[i], &sink, &run->err)
                            : read_archive(run, paths[i]);
         if (run->err.code) { /* the folder, not the daemon */
-            on_bad(run, paths[i], run->err.text);
+            size_t len = strlen(paths[i]);
+            bool named = strncmp(run->err.text, paths[i], len) == 0 && run->err.text[len] == ':';
+            on_bad(run, paths[i],
+                   run->err.text + (named ? len + 1 + strspn(run->err.text + len + 1, " ") : 0));
             run->err.code = code = 0;
         }
     }
