@@ -384,7 +384,7 @@ install: all
 	$(foreach i,$(COMPLETIONS),install -D -m 644 /dev/null $(call place,$i) && \
 	    $(B)/bin/warm completion $(call from,$i) >$(call place,$i) || rm $(call place,$i)$(newline)	)
 	$(call for_system,[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF))
-	$(if $(DESTDIR)$(FOR_USER),,-ldconfig 2>/dev/null)
+	$(if $(DESTDIR),,$(if $(filter /usr/% /lib%,$(LIBDIR)),-ldconfig 2>/dev/null))
 
 # A wheel for pip, for every x86-64 Linux with glibc 2.17 or newer.
 #: make wheel         build/wheel/*.whl for pip
