@@ -11,7 +11,7 @@
  *     __builtin_FILE,  of the system's folders may spell them. Clang names a lambda and a type
  *     source_location, without a name by the file and line: "(lambda at /tmp/x/m.cc:3:1)"
  *     __PRETTY_FUNCTION__
- *     ##               may join any of them: no such text may spell a long piece of one
+ *     ##               may join any of them: no such text may spell a piece of one that has a '_'
  *
  * A preprocessor alone cannot compute with texts: a name shows as it is, or not at all.
  *
@@ -32,7 +32,6 @@
 #include "keygen/cuda/reach.h"
 
 #define TEXT_MAX_BYTES (64u << 20)
-#define PIECE_MIN 4 /* letters of a piece of a name; shorter words occur everywhere */
 
 static const char *const caller_names[] = {"__BASE_FILE__", "__builtin_FILE", "__builtin_FILE_NAME",
                                            "source_location", "__builtin_source_location"};
@@ -49,10 +48,12 @@ static bool is_system(const char *path)
     return false;
 }
 
+/* True for a piece of a name that ## can join to it. Every name begins with '_', so pieces that cover it
+ * have one with a '_'; the others, such as FILE, need not count. */
 static bool is_piece(struct view word)
 {
     static const char *const names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE"};
-    if (word.len < PIECE_MIN || (word.len == 4 && memcmp(word.data, "FILE", 4) == 0))
+    if (!memchr(word.data, '_', word.len))
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (word.len < strlen(names[i]) && memmem(names[i], strlen(names[i]), word.data, word.len))
@@ -67,6 +68,7 @@ static bool is_word(struct view word, const char *name)
 
 struct asking {
     bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
+    bool is_system;   /* the text is a system's header: only names of types count */
     bool asks;
 };
 
@@ -74,9 +76,10 @@ static void on_word(void *self, enum cuda_place place, struct view word)
 {
     struct asking *a = self;
     (void)place;
-    for (size_t i = 0; i < sizeof caller_names / sizeof caller_names[0]; i++)
+    for (size_t i = 0; !a->is_system && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= is_word(word, caller_names[i]);
-    a->asks |= is_piece(word) || (a->names_types && is_word(word, "__PRETTY_FUNCTION__"));
+    a->asks |= !a->is_system && is_piece(word);
+    a->asks |= a->names_types && is_word(word, "__PRETTY_FUNCTION__");
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,
@@ -151,10 +154,11 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
-        if (text.len == 0 || (from && from->root == 0 && is_system(from->path)))
+        a.is_system = from && from->root == 0 && is_system(from->path);
+        if (text.len == 0 || (a.is_system && !a.names_types))
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
-        if (a.asks || (from && (from->root || job->n_spelled) &&
+        if (a.asks || (from && !a.is_system && (from->root || job->n_spelled) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
             return true;
     }

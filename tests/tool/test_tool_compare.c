@@ -195,6 +195,10 @@ Test(tool_compare, temporary_folders_count_where_their_names_decide)
 {
     COMPARE(
         {"nowhere", PLACE("#define H 1\\n", "int x = H;\\n"), STEPS_PLACED(TAKEN)},
+        {"pasted of short pieces",
+         PLACE(HASH PASTE "#define D X(__, X(FIL, X(E, __)))\\n",
+               "extern const unsigned x = hash(D);\\n"),
+         STEPS_PLACED(MADE)},
         {"the system's headers",
          PLACE("#include <string>\\n#include <cassert>\\n", "int x = 1;\\n"), STEPS_PLACED(TAKEN)},
         {"__FILE__ of a header, hashed",
