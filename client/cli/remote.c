@@ -28,6 +28,18 @@ bool remote_option(struct remote *r, int c)
     return c == 'S' || c == 'J';
 }
 
+bool remote_options(struct remote *r, const struct command *self, int argc, char **argv,
+                    int *out_status)
+{
+    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, out_status))
+            return false;
+        remote_option(r, c);
+    }
+    return true;
+}
+
 int remote_open(struct remote *r)
 {
     assert(r && !r->w);

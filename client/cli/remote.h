@@ -33,6 +33,10 @@ struct remote {
 
 /* Reads the options 'S' and 'J'. False for another option. */
 bool remote_option(struct remote *r, int c);
+/* Reads all options of a command that has no others. False if the command ends here; then sets its exit
+ * status. */
+bool remote_options(struct remote *r, const struct command *self, int argc, char **argv,
+                    int *out_status);
 
 /* Connects. 0, or an exit status after printing the reason. */
 int remote_open(struct remote *r);

@@ -128,14 +128,10 @@ static int print_path(void)
 
 static int config_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     int n = argc - optind;
     const char *verb = n ? argv[optind] : "";
     if (strcmp(verb, "show") == 0 && n == 1)

@@ -208,15 +208,11 @@ static int print_log(const struct run_places *places)
 
 static int daemon_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct run_places places;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     const char *verb = argc - optind == 1 ? argv[optind] : "";
     if (!run_places_fill(&places, r.socket)) {
         cli_say("cannot tell where the daemon's socket is");

@@ -377,14 +377,10 @@ static int doctor_checks(struct doctor *d)
 
 static int doctor_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct doctor d = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&d.remote, c);
-    }
+    if (!remote_options(&d.remote, self, argc, argv, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
     d.colour = colour_wanted(stdout);

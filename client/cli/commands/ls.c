@@ -232,16 +232,12 @@ static int find_row(struct remote *r, const char *text, struct listing *out_kept
 
 static int show_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct wire_row row;
     struct listing kept = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     if (argc - optind != 1 || !*argv[optind] || strlen(argv[optind]) > WIRE_NAME_MAX)
         return cli_usage(self, "one KEY of 1 to %u bytes is needed", WIRE_NAME_MAX);
     status = remote_open(&r);

@@ -38,14 +38,10 @@ static void print_answer(const struct remote *r, double took_ms)
 
 static int ping_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
     double begun_ms = now_ms();

@@ -74,14 +74,10 @@ static int act_on_keys(struct remote *r, enum keys_action action, char **keys, i
 
 static int keys_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     if (optind == argc)
         return cli_usage(self, "no key given");
     enum keys_action action = strcmp(self->name, "rm") == 0    ? KEYS_REMOVE

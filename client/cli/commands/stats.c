@@ -89,16 +89,12 @@ static void print_kinds(struct view doc)
 
 static int stats_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct answer answer;
     struct wire_text text;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        remote_option(&r, c);
-    }
+    if (!remote_options(&r, self, argc, argv, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
     status = remote_open(&r);
