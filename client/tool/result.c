@@ -247,8 +247,8 @@ static int check_text(const uint8_t *data, size_t len, const char *text,
     return 0;
 }
 
-/* REFUSED if a root shows outside of debug information, or a source's one spelling outside of the
- * names of symbols, of which one is the source's name without folders. */
+/* Returns REFUSED if the bytes show a root outside of debug information, or the spelling of a source
+ * outside of symbol names. (The symbol of a source file has the source's name without folders.) */
 static int check_names(const struct tool_job *job, const uint8_t *data, size_t len, struct err *e)
 {
     int code = 0;

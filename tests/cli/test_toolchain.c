@@ -88,6 +88,11 @@ Test(toolchain, find_knows_a_library_by_its_content)
     line = strstr(out, wanted);
     cr_assert(line && strncmp(line - 9, "new      ", 9) == 0, "%s", out);
     free(out);
+    cr_assert_eq(toolchain(&k, &out, "find --json"), 0, "%s", out);
+    line = strstr(out, wanted);
+    cr_assert(line && strncmp(line + strlen(wanted), ".12\",\"state\":\"new\"}", 19) == 0, "%s",
+              out);
+    free(out);
     free(wanted);
     free(lib);
     free(other);

@@ -22,11 +22,11 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/run.h"
 
-#define STOP_WAIT_MS 15000 /* the daemon gives what is in flight 6 s */
+#define STOP_WAIT_MS 15000 /* a stopping daemon waits 6 s for its open requests */
 #define LOG_LINES 10u
 #define LOG_TAIL 65536 /* bytes of the log's end that are looked at */
 
-/* What a daemon says of itself. */
+/* The part of a daemon's INFO that these commands print. */
 struct status {
     pid_t pid;
     unsigned uid;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/settings.h"
 #include "client/lib/nvrtc_id.h"
@@ -188,6 +189,19 @@ static bool daemon_has(struct view info, const struct key *id)
     return false;
 }
 
+/* Prints a library, as JSON if there is a writer. */
+static void print_found(struct json *j, const char *path, const char *state)
+{
+    if (!j) {
+        printf("%-8s %s\n", state, path);
+        return;
+    }
+    json_open(j, '{');
+    json_key(j, "path"), json_text(j, path);
+    json_key(j, "state"), json_text(j, state);
+    json_close(j, '}');
+}
+
 static int find(struct remote *r)
 {
     struct answer answer;
@@ -199,23 +213,28 @@ static int find(struct remote *r)
     for (size_t i = 0; i < f.n; i++) /* before INFO, which is borrowed from the connection */
         readable[i] = request_nvrtc_id(r->w, f.path[i], &id[i]);
     int status = remote_text(r, WIRE_INFO, &answer, &text);
+    struct json j;
+    json_init(&j, stdout);
+    if (!status && r->as_json)
+        json_open(&j, '[');
     for (size_t i = 0; i < f.n; i++) {
         if (!status)
-            printf("%-8s %s\n",
-                   !readable[i]                    ? "damaged"
-                   : daemon_has(text.text, &id[i]) ? "known"
-                                                   : "new",
-                   f.path[i]);
+            print_found(r->as_json ? &j : NULL, f.path[i],
+                        !readable[i]                    ? "damaged"
+                        : daemon_has(text.text, &id[i]) ? "known"
+                                                        : "new");
         free(f.path[i]);
     }
-    if (!status && !f.n)
+    if (!status && r->as_json)
+        json_close(&j, ']');
+    else if (!status && !f.n)
         puts("no NVRTC found: `pip install nvidia-cuda-nvrtc`, or install a CUDA toolkit");
     return status ? status : f.n ? CLI_OK : CLI_FINDING;
 }
 
 /* ---- add ---- */
 
-/* Tells what is left to do, by whose daemon it is. */
+/* Prints the next step, and a warning if the daemon is another user's. */
 static void print_next_step(const char *socket)
 {
     struct warm *w;

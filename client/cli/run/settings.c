@@ -91,7 +91,7 @@ static bool write_changed(FILE *from, FILE *to, const char *key, const char *val
     return fflush(to) == 0 && fsync(fileno(to)) == 0;
 }
 
-/* True if warmd accepts the file; it prints what is wrong. */
+/* True if warmd accepts the file. Else warmd has printed the error. */
 static bool warmd_accepts(const char *path)
 {
     struct run_places places;
