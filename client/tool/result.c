@@ -226,13 +226,15 @@ static bool shows_text(const uint8_t *data, size_t len, const char *text, size_t
 {
     char wide[4 * PATH_MAX] = {0};
     size_t n = strlen(text);
-    for (size_t i = 0; i < n && i < PATH_MAX; i++)
+    if (n == 0 || n > PATH_MAX)
+        return true; /* no name of a file */
+    for (size_t i = 0; i < n; i++)
         wide[i * width] = text[i];
     const uint8_t *at = data;
     while ((at = memmem(at, len - (size_t)(at - data), wide, n * width))) {
         if (!is_in_section(data, len, (size_t)(at - data), sections))
             return true;
-        at += n;
+        at++;
     }
     return false;
 }
