@@ -25,6 +25,7 @@ thread.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pathlib
 import re
@@ -336,7 +337,7 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
         compile_ = _current()
         try:
             if compile_ is not None and compile_.callbacks and compile_.name:
-                return _callbacks.load(cc, cache, *a, *k.values(), compile_.callbacks)
+                return _callbacks.load(cc, cache, compile_.callbacks, *a, **k)
             return _take_ahead(compile_, *a) or stock_get(*a, **k)
         except Exception as e:
             if compile_ is None or not compile_.ours:
@@ -349,6 +350,14 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
     cc.get_executable_and_time = get_executable_and_time
 
 
+def _argument(signature: inspect.Signature, name: str, a: Sequence[Any], k: Any) -> Any:
+    """Returns the argument of that name in a call with (*a, **k), or None."""
+    try:
+        return signature.bind(*a, **k).arguments.get(name)
+    except TypeError:
+        return None
+
+
 def _store_with_callbacks(jax: _Modules, cache: Cache, c: _Compile, executable: Any) -> None:
     """JAX itself does not put such a program into its cache."""
     try:
@@ -359,11 +368,12 @@ def _store_with_callbacks(jax: _Modules, cache: Cache, c: _Compile, executable: 
 
 def _hook_compile(jax: _Modules, cache: Cache) -> None:
     stock = jax.compiler.compile_or_get_cached
+    signature = inspect.signature(stock)
 
     def compile_or_get_cached(*a: Any, **k: Any) -> Any:
         outer = _current()
         _thread.compile = compile_ = _Compile()
-        compile_.callbacks = tuple(k.get("host_callbacks", a[4] if len(a) > 4 else ()))
+        compile_.callbacks = _argument(signature, "host_callbacks", a, k) or ()
         compile_.foresight = None if compile_.callbacks else _foresight.of_module(a[:2])
         try:
             executable = stock(*a, **k)

@@ -68,15 +68,24 @@ def by_index(module: Any, n: int) -> Any:
 
 
 def load(
-    cc: Any, cache: Any, key: str, options: Any, backend: Any, devices: Any, callbacks: Sequence[Any]
+    cc: Any,
+    cache: Any,
+    callbacks: Sequence[Any],
+    cache_key: str,
+    compile_options: Any,
+    backend: Any,
+    executable_devices: Any,
 ) -> Any:
     """Does what get_executable_and_time of compilation_cache (`cc`) does, with the callbacks of this
-    process."""
-    value = cache.get(key)
+    process. The last four parameters are JAX's."""
+    value = cache.get(cache_key)
     if value is None:
         return None, None
     executable, seconds = cc.extract_executable_and_time(cc.decompress_executable(value))
-    return backend.deserialize_executable(executable, devices, options, callbacks), seconds
+    loaded = backend.deserialize_executable(
+        executable, executable_devices, compile_options, callbacks
+    )
+    return loaded, seconds
 
 
 def store(cc: Any, cache: Any, key: str, executable: Any, missed_at: float) -> None:
