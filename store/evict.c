@@ -17,8 +17,9 @@
  *   pinned       never taken
  *   old          last used before keys changed (old.c): taken first, the least worth of them
  *   expired      taken next
- *   young        the newest tenth of the cap by bytes, if younger than a minute: taken only if the whole
- *                sample is young, so that a new entry is not the victim of its own put
+ *   young        the newest tenth of the cap by bytes, if younger than a minute and put since the store was
+ *                opened: taken only if the whole sample is young, so that a new entry is not the victim of
+ *                its own put
  *   in a group   weighed and taken with all of its group; never if one of them is pinned
  *
  * Thread: writer.

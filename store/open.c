@@ -178,6 +178,8 @@ static struct store *store_alloc(const struct store_config *config)
     task_list_init(&s->evictions);
     handles_init(&s->handles);
     s->evictor.rng = clock_wall_ms() * 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < sizeof s->evictor.young / sizeof s->evictor.young[0]; i++)
+        s->evictor.young[i] = clock_wall_ms(); /* older entries have had their chance */
     s->flushed_ms = clock_mono_ms();
     s->dir = strdup(config->dir);
     s->active = fault_calloc(1, sizeof *s->active);

@@ -136,6 +136,22 @@ Test(store_evict, new_entry_of_little_worth_gets_its_chance)
     cr_assert_geq(count_there(HERE, 5000, 5020), 18);
 }
 
+/* All entries are younger than a minute, but only the newcomer was put since the store was opened. */
+Test(store_evict, new_entry_of_little_worth_gets_its_chance_after_a_restart)
+{
+    kit_begin(&k, 16 * KIT_MIB);
+    for (unsigned round = 0; round < 20; round++) {
+        k.config.max_bytes = 16 * KIT_MIB;
+        kit_reopen(&k);
+        for (uint64_t n = 0; n < 60; n++)
+            cr_assert_eq(put_worth(HERE, n, 20000, 60000), 0);
+        k.config.max_bytes = KIT_MIB;
+        kit_reopen(&k);
+        cr_assert_eq(put_worth(HERE, 5000, 70000, 1), 0);
+        cr_assert(there(HERE, 5000), "round %u", round);
+    }
+}
+
 Test(store_evict, pinned_entry_stays_and_a_store_full_of_them_says_so)
 {
     kit_begin(&k, 8 * KIT_MIB);
