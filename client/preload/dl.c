@@ -6,15 +6,13 @@
  * The answer of the real dlsym for RTLD_NEXT and RTLD_DEFAULT depends on its caller, which it finds
  * by the return address. So it is called in tail position: the return address is the program's own.
  *
- * Thread: any, also before this object's constructors ran; no state but one pointer.
+ * Thread: any, also before this object's constructors ran; no state.
  */
 #include "client/preload/preload.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "client/lib/digests.h"
 #include "keygen/expect.h"
 
 static const struct preload_family families[] = {
@@ -28,58 +26,6 @@ static const struct preload_family families[] = {
     {"cuGetProcAddress", driver_stand_in},
     {"mlirPassManagerRunOnOp", mlir_stand_in},
 };
-
-typedef void *(*dlsym_fn)(void *handle, const char *name);
-
-/* Versions under which the C library has dlsym, newest first: since 2.34, and before that the first
- * release on each machine. */
-static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-
-/* Returns the next dlsym behind ours: the C library's, or that of another object like this one. The
- * latter has no version, so only the C library's dlsym finds it. */
-static dlsym_fn real_dlsym(void)
-{
-    static _Atomic(dlsym_fn) known;
-    dlsym_fn f = atomic_load_explicit(&known, memory_order_acquire);
-    if (f)
-        return f;
-    void *found = NULL;
-    for (size_t i = 0; !found && i < sizeof versions / sizeof *versions; i++)
-        found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-    memcpy(&f, &found, sizeof f);
-    found = f(RTLD_NEXT, "dlsym");
-    if (found)
-        memcpy(&f, &found, sizeof f);
-    atomic_store_explicit(&known, f, memory_order_release);
-    return f;
-}
-
-void *preload_real_dlsym(void *handle, const char *name) { return real_dlsym()(handle, name); }
-
-/* The linker defines these: the begin and the end of this object. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
-static bool is_ours(const void *address)
-{
-    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
-}
-
-const void *preload_library_of(const void *function, char *out, size_t cap)
-{
-    Dl_info it;
-    if (!function || is_ours(function) || !dladdr(function, &it) || !it.dli_fname ||
-        it.dli_fname[0] != '/' || strlen(it.dli_fname) >= cap)
-        return NULL;
-    strcpy(out, it.dli_fname);
-    return it.dli_fbase;
-}
-
-bool preload_file_is(const char *path, const struct stat *st)
-{
-    struct stat now;
-    return stat(path, &now) == 0 && stat_is_same(&now, st);
-}
 
 /* Returns the family of a name; NULL if it has none, or after a broken promise. */
 static const struct preload_family *family_of(const char *name)
@@ -100,7 +46,7 @@ static const struct preload_family *family_of(const char *name)
  */
 static void *find_stand_in(const struct preload_family *family, const char *name, void *found)
 {
-    void *real = is_ours(found) ? preload_real_dlsym(RTLD_NEXT, name) : found;
+    void *real = preload_is_ours(found) ? preload_real_dlsym(RTLD_NEXT, name) : found;
     if (!real)
         return NULL;
     void *function = family->stand_in(name, real);
@@ -121,5 +67,5 @@ __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(v
     } else if (family && !preload_real_dlsym(RTLD_NEXT, name)) {
         return NULL;
     }
-    return real_dlsym()(handle, name);
+    return preload_dlsym_address()(handle, name);
 }

@@ -59,9 +59,18 @@ static inline bool preload_may_stand_in(const char *name, const void *real)
     return !expect_is_off() && WARM_EXPECT(name && real);
 }
 
+/* ---- linker.c ---- */
+
+/* Returns the next dlsym behind ours: the C library's, or that of another object like this one. */
+typedef void *preload_dlsym_fn(void *handle, const char *name);
+preload_dlsym_fn *preload_dlsym_address(void);
+
 /* Calls the real dlsym, which finds names without stand-ins. A handle of RTLD_NEXT means: after
  * this object. */
 void *preload_real_dlsym(void *handle, const char *name);
+
+/* True if a function is one of this object. */
+bool preload_is_ours(const void *address);
 
 /* Returns the address where the library of `function` is mapped, and writes its absolute path, as
  * the dynamic linker has it. NULL if that is not known, or if the function is one of ours. */

@@ -3,20 +3,13 @@
  * driver.c - decides which functions of libcuda get stand-ins. Programs find them by dlsym (dl.c)
  * or by cuGetProcAddress, as the CUDA runtime does; exports.c has them for linked programs.
  *
- * Thread: any; the driver is found once, for ever.
+ * Thread: any; no state.
  */
 #include "client/preload/driver/driver.h"
 
-#include <dlfcn.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/preload/preload.h"
-
-static _Atomic(struct driver *) known;
-
-const struct driver *driver_get(void) { return atomic_load(&known); }
 
 /* ---- loading ---- */
 
@@ -139,44 +132,6 @@ static int proc_address_v2(const char *name, void **function, int version, uint6
     if (code == CU_SUCCESS && function && *function)
         *function = by_name(name, version, *function);
     return code;
-}
-
-static struct driver *driver_open(const void *base, const char *path)
-{
-    struct driver *d = calloc(1, sizeof *d);
-    void *library = d ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    if (!library) {
-        free(d);
-        return NULL;
-    }
-    d->base = base;
-    strcpy(d->path, path);
-#define X(field, symbol, parameters)                                                               \
-    *(void **)(void *)&d->field = preload_real_dlsym(library, #symbol);
-    DRIVER_LIST(X)
-#undef X
-    return d;
-}
-
-/* True if the driver has the functions that every load needs. */
-static bool is_whole(const struct driver *d)
-{
-    return d->driver_version && d->context_device && d->device_count && d->device_get &&
-           d->device_name && d->device_attribute && d->module_load;
-}
-
-/* Returns the driver of `function`. A process has one; NULL for any other, which is left alone. */
-static const struct driver *driver_of(const void *function)
-{
-    char path[sizeof((struct driver *)0)->path];
-    struct driver *d = atomic_load(&known), *made;
-    const void *base = preload_library_of(function, path, sizeof path);
-    if (!d && base && (made = driver_open(base, path)) != NULL) {
-        if (is_whole(made) && atomic_compare_exchange_strong(&known, &d, made))
-            return made;
-        free(made);
-    }
-    return d && d->base == base ? d : NULL;
 }
 
 void *driver_stand_in(const char *name, void *real)

@@ -38,6 +38,9 @@ struct driver {
 };
 /* Returns the driver; NULL until a program looked up one of its functions. */
 const struct driver *driver_get(void);
+/* Returns the driver that `function` is in, and finds it first if it is new. A process has one:
+ * NULL for any other, which is left alone. */
+const struct driver *driver_of(const void *function);
 
 /* Options of the JIT compiler, sorted by their effect on a cubin. */
 struct jit_options {

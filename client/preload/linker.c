@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * linker.c - tells what the dynamic linker knows: the real dlsym, and the library that a function
+ * is in. dl.c and all families call it; it knows none of them.
+ *
+ * Thread: any, also before this object's constructors ran; no state but one pointer.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "client/lib/digests.h"
+#include "client/preload/preload.h"
+
+/* Versions under which the C library has dlsym, newest first: since 2.34, and before that the first
+ * release on each machine. */
+static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+
+preload_dlsym_fn *preload_dlsym_address(void)
+{
+    static _Atomic(preload_dlsym_fn *) known;
+    preload_dlsym_fn *f = atomic_load_explicit(&known, memory_order_acquire);
+    if (f)
+        return f;
+    void *found = NULL;
+    for (size_t i = 0; !found && i < sizeof versions / sizeof *versions; i++)
+        found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    memcpy(&f, &found, sizeof f);
+    /* Another object's dlsym has no version: only the C library's dlsym finds it. */
+    found = f(RTLD_NEXT, "dlsym");
+    if (found)
+        memcpy(&f, &found, sizeof f);
+    atomic_store_explicit(&known, f, memory_order_release);
+    return f;
+}
+
+void *preload_real_dlsym(void *handle, const char *name)
+{
+    return preload_dlsym_address()(handle, name);
+}
+
+/* The linker defines these: the begin and the end of this object. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool preload_is_ours(const void *address)
+{
+    return (uintptr_t)address >= (uintptr_t)__ehdr_start && (uintptr_t)address < (uintptr_t)_end;
+}
+
+const void *preload_library_of(const void *function, char *out, size_t cap)
+{
+    Dl_info it;
+    if (!function || preload_is_ours(function) || !dladdr(function, &it) || !it.dli_fname ||
+        it.dli_fname[0] != '/' || strlen(it.dli_fname) >= cap)
+        return NULL;
+    strcpy(out, it.dli_fname);
+    return it.dli_fbase;
+}
+
+bool preload_file_is(const char *path, const struct stat *st)
+{
+    struct stat now;
+    return stat(path, &now) == 0 && stat_is_same(&now, st);
+}
