@@ -10,19 +10,12 @@
  *
  * Thread: main.
  */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
-#include "client/exec/compilers.h"
-#include "client/exec/programs.h"
 #include "client/lib/environment.h"
 #include "client/lib/warm.h"
 
@@ -32,79 +25,6 @@ struct options {
     bool no_start, report, regional;
     const char *socket;
 };
-
-/* ---- our own files ---- */
-
-/* Makes a session's id: 16 hex digits, or the id of an outer `warm run`. */
-static bool fill_session(struct run_places *p)
-{
-    const char *outer = getenv("WARM_SESSION");
-    unsigned char bytes[8];
-    if (outer && *outer)
-        return snprintf(p->session, sizeof p->session, "%s", outer) < (int)sizeof p->session;
-    if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != sizeof bytes)
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(p->session + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
-/* Finds our own files: BUILD/bin/warm and PREFIX/bin/warm have the same folders beside them. */
-bool run_places_fill(struct run_places *p, const char *socket)
-{
-    ssize_t len = readlink("/proc/self/exe", p->exe, sizeof p->exe - 1);
-    if (len <= 0 || !fill_session(p))
-        return false;
-    p->exe[len] = '\0';
-    strcpy(p->prefix, p->exe);
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(p->prefix, '/');
-        if (!slash)
-            return false;
-        *slash = '\0';
-    }
-    if (socket)
-        return snprintf(p->socket, sizeof p->socket, "%s", socket) < (int)sizeof p->socket;
-    return warm_default_socket(p->socket, sizeof p->socket) == 0;
-}
-
-/* ---- running ---- */
-
-/* Runs a compiler through `warm tool`, as client/preload/exec.c does for those that a program
- * starts. Returns if the program is no compiler, or cannot run that way. */
-static void exec_compiler(char **argv)
-{
-    char found[PATH_MAX];
-    char tool[] = "tool", option[] = "--argv0", end[] = "--", *exe = getenv("WARM_EXE");
-    const char *path = strchr(argv[0], '/') ? argv[0] : program_find(argv[0], found) ? found : NULL;
-    struct stat st;
-    size_t n = 0;
-    if (!compiler_name(argv[0]) || !exe || !path || environment_is_set("WARM_DISABLE") ||
-        environment_is_set("WARM_TOOL_ACTIVE") || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
-        st.st_mode & (S_ISUID | S_ISGID) || access(path, X_OK) < 0)
-        return;
-    while (argv[n])
-        n++;
-    char *head[] = {exe, tool, option, argv[0], end, strdup(path)};
-    enum { N_HEAD = sizeof head / sizeof *head };
-    char **stand_in = malloc((N_HEAD + n) * sizeof *stand_in);
-    if (stand_in && head[N_HEAD - 1]) {
-        memcpy(stand_in, head, sizeof head);
-        memcpy(stand_in + N_HEAD, argv + 1, n * sizeof *argv); /* with the NULL at the end */
-        execv(exe, stand_in);
-    }
-    free(head[N_HEAD - 1]);
-    free(stand_in);
-}
-
-int run_exec(char **argv)
-{
-    exec_compiler(argv);
-    execvp(argv[0], argv);
-    int error = errno;
-    cli_say("%s: %s", argv[0], strerror(error));
-    return error == ENOENT ? 127 : 126;
-}
 
 /* Starts a daemon if none answers, and sets the environment. True if both succeeded. */
 static bool prepare(struct run_places *p, const struct options *o)

@@ -2,9 +2,10 @@
 /*
  * run.h - the parts of `warm run`: a daemon that answers, the environment, waiting for the program.
  *
- *     commands/run.c ──▶ daemon.c   is the listener at the socket trusted? else start a daemon
+ *     commands/run.c ──▶ places.c   where our files, the socket and the session are
+ *                    ──▶ daemon.c   is the listener at the socket trusted? else start a daemon
  *                    ──▶ env.c      the table of variables
- *                    ──▶ exec, and nothing of `warm` is left
+ *                    ──▶ exec.c     becomes the program: nothing of `warm` is left
  *                    ──▶ wait.c     with --report: fork, pass everything through, report
  *
  * Thread: main. Memory: paths are embedded.
@@ -17,6 +18,8 @@
 
 #define RUN_SOCKET_MAX 108 /* of sockaddr_un */
 #define RUN_SESSION_MAX 65 /* a session's id, NUL included */
+
+/* ---- places.c ---- */
 
 struct run_places {
     char exe[PATH_MAX];    /* this program, absolute */
@@ -48,6 +51,12 @@ void run_find_warmd(const struct run_places *places, char out[PATH_MAX]);
 /* Sets everything that a program needs to start warm. False without memory. */
 bool run_env_set(const struct run_places *places);
 
+/* ---- exec.c ---- */
+
+/* Replaces this process by the program, found as a shell finds it. Returns only if that fails,
+ * after printing the reason: the exit status, 127 not found, 126 not executable. */
+int run_exec(char **argv);
+
 /* ---- wait.c ---- */
 
 /*
@@ -63,9 +72,5 @@ _Noreturn void run_end_as(int status);
 
 /* Prints the requests, hits and saved time of the session in one line on stderr. */
 void run_report(const struct run_places *places);
-
-/* Replaces this process by the program, found as a shell finds it. Returns only if that fails,
- * after printing the reason: the exit status, 127 not found, 126 not executable. */
-int run_exec(char **argv);
 
 #endif
