@@ -34,12 +34,13 @@
 #define DOMAIN_PTXAS "ptxas/3"
 #define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/3"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
-#define DOMAIN_CC "cc/5"
+#define DOMAIN_CC "cc/6"
 #define DOMAIN_CC_NOTE "cc-note/1"
 #define DOMAIN_FOLDER "folder/1"
+#define DOMAIN_LIBRARY "library/1"
 #define DOMAIN_OUTPUTS "outputs/2"
-#define DOMAIN_NVCC "nvcc/3"
-#define DOMAIN_NV "nv/2"
+#define DOMAIN_NVCC "nvcc/4"
+#define DOMAIN_NV "nv/3"
 
 /* keys of code that is loaded into programs */
 #define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
@@ -64,9 +65,9 @@
                 " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT                    \
                 " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL                 \
                 " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER           \
-                " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT             \
-                " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU    \
-                " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT             \
-                " " DOMAIN_MLIR_PASSES " "
+                " " DOMAIN_LIBRARY " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV                \
+                " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST  \
+                " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK                    \
+                " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " "
 
 #endif

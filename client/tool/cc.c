@@ -51,8 +51,8 @@
 #define NOT_KNOWN "not in the table of options"
 
 /* Variables that count. Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and
- * binutils'. Not TMPDIR, and not PATH: programs found on it are inputs. Others show in the
- * trace. */
+ * binutils', and ld.so's. Not TMPDIR, and not PATH or LD_LIBRARY_PATH: programs and libraries that
+ * are found on them are inputs. Others show in the trace. */
 static const char *const environment[] = {"CPATH",
                                           "C_INCLUDE_PATH",
                                           "CPLUS_INCLUDE_PATH",
@@ -72,6 +72,10 @@ static const char *const environment[] = {"CPATH",
                                           "RC_DEBUG_OPTIONS",
                                           "RC_DEBUG_PREFIX_MAP",
                                           "QA_OVERRIDE_GCC3_OPTIONS",
+                                          "GLIBC_TUNABLES", /* the loader chooses variants by it */
+                                          "LD_HWCAP_MASK",
+                                          "LD_ASSUME_KERNEL",
+                                          "LD_ORIGIN_PATH",
                                           NULL};
 /* Variables that write files, or change the command line. */
 static const char *const refused_environment[] = {
@@ -606,7 +610,6 @@ static int make_key(struct command *c, struct err *e)
         return refuse(e, "native", "nobody knows what that is on a processor of this kind");
     tool_key_preloads(&key, VARIABLES);
     key_add_u64(&key, VARIABLES, 0);
-    tool_key_library_path(&key, VARIABLES);
     if (!tool_key_environment(&key, VARIABLES, environment))
         return refuse(e, "the environment", "so many variables");
     tool_key_end(c->job, &key);

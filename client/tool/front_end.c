@@ -79,6 +79,8 @@ int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
     const char *exact = getenv("WARM_TOOL_EXACT");
     if (exact && strcmp(exact, "1") == 0)
         job->exact = true;
+    if (getenv("LD_AUDIT"))
+        return err_set(e, WARM_EREFUSED, "LD_AUDIT: it changes what the loader finds");
     if (!getcwd(job->cwd, sizeof job->cwd))
         return err_sys(e, WARM_EREFUSED, errno, "the working folder");
     job->in_top = job->cwd[1] == '\0';
@@ -234,20 +236,6 @@ bool tool_environment_names_root(const struct tool_job *job, const char *const *
             tool_names_root(job, *v, strlen(*v)))
             return true;
     return false;
-}
-
-void tool_key_library_path(struct key_builder *key, uint32_t tag)
-{
-    struct stat st;
-    char folder[PATH_MAX];
-    for (const char *at = getenv("LD_LIBRARY_PATH"); at && *at;) {
-        size_t len = strcspn(at, ":;");
-        int n = snprintf(folder, sizeof folder, "%.*s", (int)len, at);
-        bool absent = len && n < (int)sizeof folder && stat(folder, &st) < 0 && errno == ENOENT;
-        if (!absent)
-            key_add(key, tag, at, len);
-        at += len + (at[len] != '\0');
-    }
 }
 
 bool tool_prints_to_one_place(void)

@@ -19,6 +19,7 @@
 
 #include "client/exec/programs.h"
 #include "client/tool/file_state.h"
+#include "client/tool/libraries.h"
 #include "client/tool/pch.h"
 #include "keygen/domains.h"
 
@@ -35,7 +36,8 @@ void inputs_close(struct inputs *in)
 
 static bool has_digest(const struct input *i)
 {
-    return i->kind == INPUT_FILE || i->kind == INPUT_LIST || i->kind == INPUT_VARIABLE;
+    return i->kind == INPUT_FILE || i->kind == INPUT_LIST || i->kind == INPUT_VARIABLE ||
+           i->kind == INPUT_LIBRARY;
 }
 
 static void write_input(const struct input *i, struct writer *w)
@@ -89,7 +91,7 @@ static void read_input(struct reader *r, struct input *i)
         i->type = reader_u8(r);
     if (i->kind == INPUT_PROGRAM)
         i->program = read_text(r);
-    if (i->kind < INPUT_FILE || i->kind > INPUT_VARIABLE || i->root > TOOL_ROOTS_MAX)
+    if (i->kind < INPUT_FILE || i->kind > INPUT_LIBRARY || i->root > TOOL_ROOTS_MAX)
         r->failed = true;
 }
 
@@ -208,6 +210,11 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     return true;
 }
 
+static bool look_at_library(struct warm *w, struct input *i)
+{
+    return !strchr(i->path, '/') && library_digest(w, i->path, UINT64_MAX, &i->digest) == 0;
+}
+
 /* True if a real precompiled header is up to date, or is a stub. Compilers do not check that, and
  * use an old one. */
 static bool look_at_header(struct warm *w, const char *path)
@@ -219,10 +226,13 @@ static bool look_at_header(struct warm *w, const char *path)
     if (pch_read_inputs(path, &made, NULL))
         return false;
     for (size_t i = 0; same && i < made.n; i++) {
-        struct proof then = made.list[i].digest;
-        same = made.list[i].kind != INPUT_FILE ||
-               (look_at_file(w, made.list[i].path, &made.list[i]) &&
-                memcmp(&then, &made.list[i].digest, sizeof then) == 0);
+        struct input *input = &made.list[i];
+        struct proof then = input->digest;
+        if (input->kind == INPUT_FILE)
+            same = look_at_file(w, input->path, input);
+        else if (input->kind == INPUT_LIBRARY)
+            same = look_at_library(w, input);
+        same = same && memcmp(&then, &input->digest, sizeof then) == 0;
     }
     inputs_close(&made);
     return same;
@@ -250,6 +260,7 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     case INPUT_PROGRAM: return program_find(i->path, found) && strcmp(found, i->program) == 0;
     case INPUT_HEADER: return look_at_header(w, path);
     case INPUT_VARIABLE: input_look_at_variable(i); return true;
+    case INPUT_LIBRARY: return look_at_library(w, i);
     default: return false;
     }
 }

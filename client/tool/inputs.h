@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inputs.h - the inputs of a compiler's run beyond its key: files, absent files, variables.
+ * inputs.h - the inputs of a compiler's run beyond its key: files, absent files, variables,
+ * libraries.
  *
  *     trace of a run ──inputs_from_trace──▶ struct inputs ──inputs_write──▶ manifest, in the cache
  *     manifest ──inputs_read──▶ sets ──inputs_now──▶ state now: name of the result
@@ -15,13 +16,14 @@
  * files of one content and time once. A text can have the pragma without spelling it (_Pragma in a
  * macro of another file), so this holds for all files.
  *
- * Bytes, little-endian: "WINP", u16 version 3, u16 s, then s × (u32 n, n × input):
+ * Bytes, little-endian: "WINP", u16 version 4, u16 s, then s × (u32 n, n × input):
  *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
  *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes)
  *     EXISTS   u8 type: 'f', 'd' or 'o'
  *     LIST     SHA-256 of the sorted names (32 bytes)
  *     PROGRAM  blob: the file that PATH has for it; the path is the name that is looked up
  *     VARIABLE u8 type: 's' set or 'u' not, SHA-256 of its value (32 bytes); the path is its name
+ *     LIBRARY  SHA-256 of what the loader finds by that name (libraries.h, 32 bytes)
  *     FOLDER   the five of FILE, of the folder; u32 n: the next n inputs are ABSENT, right in it.
  *              While the folder is unchanged, nothing was added, and none of them is looked at
  *     ABSENT, HEADER: nothing
@@ -37,7 +39,7 @@
 
 #include "client/tool/tool.h"
 
-#define INPUTS_VERSION 3u
+#define INPUTS_VERSION 4u
 #define INPUTS_SETS_MAX 6            /* of one manifest: the oldest are dropped */
 #define INPUTS_MAX (1u << 17)        /* inputs of one set */
 #define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
@@ -51,6 +53,7 @@ enum input_kind {
     INPUT_FOLDER,
     INPUT_HEADER, /* a precompiled header of ours, or none: its own inputs are in the list too */
     INPUT_VARIABLE,
+    INPUT_LIBRARY, /* the name of a library, and what the loader finds by it */
 };
 
 struct stamp { /* of a file whose digest is known */
@@ -68,7 +71,7 @@ struct input {
     bool may_change;     /* FILE, since it was looked at, without its stamp doing so */
     struct stamp stamp;  /* FILE, FOLDER; zero of a file that may change, or a folder not settled */
     uint32_t covers;     /* FOLDER */
-    struct proof digest; /* FILE, LIST, VARIABLE */
+    struct proof digest; /* FILE, LIST, VARIABLE, LIBRARY */
 };
 
 struct inputs {

@@ -56,6 +56,10 @@ static const char *const environment[] = {"PATH",
                                           "LIBRARIES",
                                           "CUDA_INC_PATH",
                                           "CUDA_LIB_PATH",
+                                          "GLIBC_TUNABLES",
+                                          "LD_HWCAP_MASK",
+                                          "LD_ASSUME_KERNEL",
+                                          "LD_ORIGIN_PATH",
                                           NULL};
 
 static int refuse(struct err *e, const char *what)

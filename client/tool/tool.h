@@ -140,9 +140,6 @@ void tool_name(const struct tool_job *job, const char *kind, struct key_builder 
  * if there are too many. */
 bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *const *names);
 
-/* Adds the existing folders of LD_LIBRARY_PATH: libraries can be found in no others. */
-void tool_key_library_path(struct key_builder *key, uint32_t tag);
-
 /* True if both outputs go to one place, so that their order shows. */
 bool tool_prints_to_one_place(void);
 /* Adds the surroundings of messages, if the job is loud: the locale, one place or two for outputs,

@@ -15,6 +15,7 @@
  */
 #define XXH_INLINE_ALL
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include "client/exec/programs.h"
 #include "client/tool/file_state.h"
 #include "client/tool/inputs.h"
+#include "client/tool/libraries.h"
 #include "client/tool/pch.h"
 #include "client/tool/trace_log.h"
 #include "client/trace/trace.h"
@@ -42,7 +44,9 @@ enum seen {
 };
 
 #define VARIABLES_MAX 256
-#define PASSED_OVER_MAX 4096 /* looks of the loader that are inferred */
+#define INFERRED_MAX 4096 /* looks of the loader that are inferred */
+#define NAMES_MAX 1024    /* of libraries */
+#define PRELOADS_MAX 64
 
 struct entry {
     const char *path; /* in the log */
@@ -66,7 +70,10 @@ struct reading {
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
     const char *variables[VARIABLES_MAX]; /* names of those that it read; in the log */
-    size_t n_variables, n_passed_over;
+    const char *names[NAMES_MAX];         /* of libraries; in the log, or in preloads */
+    char *preloads[PRELOADS_MAX];         /* owned */
+    size_t n_variables, n_names, n_preloads, n_inferred;
+    bool counts_list; /* the loader's whole list of libraries is an input */
     const char
         *made[TOOL_OUTPUTS_MAX]; /* which file each output was when last opened; in the log */
 };
@@ -121,57 +128,99 @@ static void see_made(struct reading *r, const char *text)
             r->made[i] = text;
 }
 
-/* Notes the looks in a folder of LD_LIBRARY_PATH before the one where the loader found a
- * library. */
-static int see_passed_over(struct reading *r, const char *folder, size_t len, const char *base,
-                           struct err *e)
+/* Notes a look that no record shows, and takes the path. `if_there`: what it is to a file. */
+static int see_inferred(struct reading *r, char *path, unsigned if_there, struct err *e)
 {
-    struct stat st;
-    char *path = NULL;
-    if (r->n_passed_over++ == PASSED_OVER_MAX ||
-        asprintf(&path, "%.*s/%s", (int)len, folder, base) < 0)
-        return err_set(e, WARM_ETOO_BIG, "so many folders of libraries");
+    if (!path || r->n_inferred++ == INFERRED_MAX) {
+        free(path);
+        return err_set(e, WARM_ETOO_BIG, "so many variants of libraries");
+    }
     struct entry *entry = find(r, path);
     bool is_new = !entry->path;
     if (is_new) {
         *entry = (struct entry){path, 0, IS_OURS};
         r->order[r->n_order++] = entry;
     }
-    entry->all |= lstat(path, &st) == 0 ? SEEN_EXISTS : SEEN_ABSENT;
+    entry->all |= access(path, F_OK) == 0 ? if_there : SEEN_ABSENT;
     if (!is_new)
         free(path);
     return 0;
 }
 
-/* Notes the loader's own files, and the places where it looks for libraries that no folder of
- * LD_LIBRARY_PATH has. Another library found first means another compiler. */
-static void see_loader(struct reading *r)
+/* Notes a name that the loader looked for. */
+static int see_name(struct reading *r, const char *name, struct err *e)
 {
-    static const char *const files[] = {"/etc/ld.so.cache", "/etc/ld.so.preload"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        see(r, files[i], access(files[i], F_OK) == 0 ? SEEN_READ : SEEN_ABSENT);
+    static const char *const ours[] = {"libwarm-trace.so", "libwarm-preload.so"};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (strcmp(name, ours[i]) == 0)
+            return 0;
+    for (size_t i = 0; i < r->n_names; i++)
+        if (strcmp(r->names[i], name) == 0)
+            return 0;
+    if (r->n_names == NAMES_MAX)
+        return err_set(e, WARM_ETOO_BIG, "so many libraries");
+    r->names[r->n_names++] = name;
+    return 0;
 }
 
-/* Infers the loader's own looks for a library, which no record shows. */
-static int see_library(struct reading *r, const char *path, struct err *e)
+/* Infers the loader's looks for variants of a library, in the folders of "FOLDER/NAME". */
+static int see_variants(struct reading *r, const char *text, struct err *e)
 {
-    const char *base = strrchr(path, '/') + 1, *at = getenv("LD_LIBRARY_PATH");
+    const char *name = strrchr(text, '/');
+    char *folder = name ? strndup(text, (size_t)(name - text)) : NULL, *path;
+    DIR *d = folder ? opendir(folder) : NULL;
+    int code =
+        d ? see_name(r, LIBRARY_PROCESSOR, e) : err_set(e, WARM_EREFUSED, "cannot list %s", text);
+    for (struct dirent *entry; !code && (entry = readdir(d));)
+        if (entry->d_name[0] != '.')
+            code = asprintf(&path, "%s/%s%s", folder, entry->d_name, name) < 0
+                       ? err_set(e, WARM_ENOMEM, "no memory for a trace")
+                       : see_inferred(r, path, SEEN_READ, e);
+    if (d)
+        closedir(d);
+    return code ? (free(folder), code) : see_inferred(r, folder, SEEN_LIST, e);
+}
+
+/* Notes the variables and files by which the loader loads libraries into each program. A name in
+ * the file is looked for as well: then the whole list counts. */
+static int see_preloads(struct reading *r, struct err *e)
+{
+    static const char path[] = "/etc/ld.so.preload";
+    struct stat st;
+    size_t len;
     int code = 0;
-    if (strcmp(base, "libwarm-trace.so") == 0 || strcmp(base, "libwarm-preload.so") == 0)
-        return 0;
-    see(r, path, SEEN_READ);
-    see_loader(r);
-    while (!code && at && *at) {
-        size_t len = strcspn(at, ":;");
-        if (len == (size_t)(base - path) - 1 && strncmp(at, path, len) == 0)
-            return 0;
-        if (len)
-            code = see_passed_over(r, at, len, base, e);
-        if (!code && len)
-            code = see_passed_over(r, at, len, "glibc-hwcaps", e);
-        at += len + (at[len] != '\0');
+    see(r, path, stat(path, &st) == 0 ? SEEN_READ : SEEN_ABSENT);
+    r->counts_list |= stat(path, &st) == 0 && st.st_size > 0;
+    for (const char *at = getenv("LD_PRELOAD"); !code && (at = tool_next_preload(at, &len));
+         at += len) {
+        if (memchr(at, '/', len))
+            continue;
+        char *name = r->n_preloads < PRELOADS_MAX ? strndup(at, len) : NULL;
+        if (!name)
+            return err_set(e, WARM_ETOO_BIG, "so many preloaded libraries");
+        r->preloads[r->n_preloads++] = name;
+        code = see_name(r, name, e);
     }
     return code;
+}
+
+/* Notes a library that was loaded. */
+static int see_library(struct reading *r, const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || strcmp(slash, "/libwarm-trace.so") == 0 ||
+        strcmp(slash, "/libwarm-preload.so") == 0)
+        return 0;
+    see(r, path, SEEN_READ);
+    return see_name(r, slash + 1, e);
+}
+
+/* Notes by which folders a process finds libraries. A program that changes them for another one
+ * makes a difference that our own environment does not show: then the whole list counts. */
+static void see_search(struct reading *r, const char *folders)
+{
+    const char *ours = getenv("LD_LIBRARY_PATH");
+    r->counts_list |= strcmp(folders, ours ? ours : "") != 0;
 }
 
 /* True for compilers whose use of the clock is recorded (trace.c). */
@@ -199,7 +248,10 @@ static int see_record(struct reading *r, char what, const char *path, struct err
         see(r, path, SEEN_READ);
         return 0;
     case TRACE_EXEC_FAILED: r->executed--; return 0;
-    case TRACE_LIBRARY: return path[0] == '/' ? see_library(r, path, e) : 0;
+    case TRACE_LIBRARY: return see_library(r, path, e);
+    case TRACE_NAME: return see_name(r, path, e);
+    case TRACE_VARIANTS: return see_variants(r, path, e);
+    case TRACE_SEARCH: see_search(r, path); return 0;
     case TRACE_READ: see(r, path, SEEN_READ); return 0;
     case TRACE_VARIABLE: return see_variable(r, path, e);
     case TRACE_MADE: see_made(r, path); return 0;
@@ -220,7 +272,7 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
         records += log[i] == '\0';
     if (len == 0 || log[len - 1] != '\0')
         return err_set(e, WARM_EREFUSED, "there is no trace of what it read");
-    records += PASSED_OVER_MAX;
+    records += INFERRED_MAX;
     for (r->slots = 64; r->slots < 4 * records; r->slots *= 2) /* each record may add two */
         continue;
     r->table = calloc(r->slots, sizeof *r->table);
@@ -228,11 +280,16 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     if (!r->table || !r->order)
         return err_set(e, WARM_ENOMEM, "no memory for a trace");
     see(r, r->job->program, SEEN_READ); /* through links: their target may change */
+    int code = see_preloads(r, e);
+    if (code)
+        return code;
     for (const char *at = log; at < log + len; at += strlen(at) + 1) {
-        int code = see_record(r, at[0], at[0] ? at + 1 : at, e);
+        code = see_record(r, at[0], at[0] ? at + 1 : at, e);
         if (code)
             return code;
     }
+    if (r->counts_list)
+        see(r, LOADER_LIST, access(LOADER_LIST, F_OK) == 0 ? SEEN_READ : SEEN_ABSENT);
     if (r->begun != r->executed + 1)
         return err_set(e, WARM_EREFUSED, "%u of %u processes were not seen",
                        r->executed + 1 - r->begun, r->executed + 1);
@@ -496,7 +553,8 @@ static int add_headers_inputs(struct reading *r, struct err *e)
             struct input *from = &r->headers[h].list[n];
             struct entry *entry = find(r, from->path);
             if (from->kind == INPUT_FOLDER || from->kind == INPUT_VARIABLE ||
-                (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE))
+                (entry->path && entry->all & IS_INPUT && from->kind != INPUT_FILE &&
+                 from->kind != INPUT_LIBRARY))
                 continue;
             struct input *i = add(r, from->kind, from->path);
             if (!i)
@@ -538,6 +596,20 @@ static int add_variables(struct reading *r, struct err *e)
         input_look_at_variable(&now);
         input->type = now.type;
         input->digest = now.digest;
+    }
+    return 0;
+}
+
+static int add_libraries(struct reading *r, struct err *e)
+{
+    for (size_t i = 0; i < r->n_names; i++) {
+        struct proof digest;
+        if (library_digest(r->w, r->names[i], r->started_ns, &digest))
+            return err_set(e, WARM_EREFUSED, "nobody knows how %s is found", r->names[i]);
+        struct input *input = add(r, INPUT_LIBRARY, r->names[i]);
+        if (!input)
+            return no_room(e);
+        input->digest = digest;
     }
     return 0;
 }
@@ -671,6 +743,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
     if (!code)
         code = add_variables(&r, e);
     if (!code)
+        code = add_libraries(&r, e);
+    if (!code)
         code = check_outputs(&r, e);
     if (!code)
         code = check_clock(&r, e);
@@ -686,6 +760,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
     for (size_t i = 0; r.table && i < r.slots; i++)
         if (r.table[i].all & IS_OURS)
             free((void *)(uintptr_t)r.table[i].path);
+    for (size_t i = 0; i < r.n_preloads; i++)
+        free(r.preloads[i]);
     free(r.table);
     free(r.order);
     return code;

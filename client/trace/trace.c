@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -40,7 +41,8 @@ OLD_GLIBC_BIND(dlsym);
 
 #define TOLD_SLOTS 4096 /* of the table of recent records */
 #define TOLD_BYTES                                                                                 \
-    (512u << 10)     /* of its texts: when they are full, new records are written each time */
+    (512u << 10) /* of its texts: when they are full, new records are written each time */
+#define SEARCH_LIST_BYTES (32u << 10)
 #define FIRST_FD 200 /* above the descriptors that a compiler expects to get */
 
 /* Programs that were linked with an older C library still call these; no header declares them
@@ -65,7 +67,7 @@ char *__realpath_chk(const char *path, char *out, size_t room);
     X(access) X(faccessat) X(euidaccess) X(readlink) X(readlinkat) X(realpath) X(opendir) \
     X(glob) X(mkstemp) X(mkstemp64) X(mkstemps) X(mkstemps64) X(mkostemp) X(mkostemp64) \
     X(rename) X(renameat) X(link) X(symlink) X(mkdir) X(chdir) X(fchdir) X(close) X(dlclose) \
-    X(_exit) X(system) X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) \
+    X(dlopen) X(dlmopen) X(dlinfo)     X(_exit) X(system) X(popen) X(execve) X(posix_spawn) X(fexecve) X(getenv) X(secure_getenv) \
     X(localtime) X(localtime_r) X(__readlink_chk) X(__realpath_chk)
 /* clang-format on */
 #define X(name) static __typeof__(&name) real_##name;
@@ -166,85 +168,125 @@ static void tell_look(char what, const char *path, int error)
         tell(TRACE_UNKNOWN, path);
 }
 
-/* ---- beginning ---- */
+/* ---- libraries ---- */
 
-/* An object's table of the libraries that it needs; its texts are in `strings`. */
-struct dynamic {
-    const ElfW(Dyn) * entries;
-    const char *strings, *folders; /* DT_RUNPATH or DT_RPATH; NULL: none */
+union search_list {
+    Dl_serinfo info;
+    char room[SEARCH_LIST_BYTES];
 };
 
-static bool find_dynamic(const struct dl_phdr_info *info, struct dynamic *out)
+/* Asks the loader where it looks for the libraries that an object needs: its own folders, those of
+ * the objects that loaded it, LD_LIBRARY_PATH, then the loader's folders. */
+static bool read_search_list(struct link_map *object, union search_list *out)
 {
-    ElfW(Addr) folders = 0;
-    *out = (struct dynamic){NULL, NULL, NULL};
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            out->entries = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    for (const ElfW(Dyn) *d = out->entries; d && d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_STRTAB) /* the loader has made most of them addresses */
-            out->strings = (const void *)(d->d_un.d_ptr +
-                                          (d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr : 0));
-        if (d->d_tag == DT_RUNPATH || (d->d_tag == DT_RPATH && !folders))
-            folders = d->d_un.d_val;
-    }
-    if (folders && out->strings)
-        out->folders = out->strings + folders;
-    return out->folders != NULL;
+    return real_dlinfo && real_dlinfo(object, RTLD_DI_SERINFOSIZE, &out->info) == 0 &&
+           out->info.dls_size <= sizeof *out &&
+           real_dlinfo(object, RTLD_DI_SERINFO, &out->info) == 0;
 }
 
-/* Writes one folder of a list, with the folder of `object` for $ORIGIN. False if it has another
- * variable, which only the loader knows. */
-static bool expand(const char *folder, size_t len, const char *object, char out[PATH_MAX])
+/* Records folders for certain processors in `folder`, into which the loader looks first. Those of
+ * glibc before 2.37 nest; nobody uses them now. */
+static void tell_variants(const char *folder, const char *name)
 {
-    static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
-    const char *slash = strrchr(object, '/');
-    for (size_t i = 0; slash && i < 2; i++) {
-        size_t n = strlen(origins[i]);
-        if (len >= n && strncmp(folder, origins[i], n) == 0)
-            return snprintf(out, PATH_MAX, "%.*s%.*s", (int)(slash - object), object,
-                            (int)(len - n), folder + n) < PATH_MAX;
-    }
-    return len && !memchr(folder, '$', len) &&
-           snprintf(out, PATH_MAX, "%.*s", (int)len, folder) < PATH_MAX;
-}
-
-/* Records the places where the loader looks for `name` by the object's own list, up to the first
- * hit. */
-static void tell_search(const char *folders, const char *object, const char *name)
-{
-    char folder[PATH_MAX], path[2 * PATH_MAX];
-    size_t len;
-    for (const char *at = folders; *at; at += len + (at[len] == ':')) {
-        len = strcspn(at, ":");
-        if (!expand(at, len, object, folder))
-            continue;
-        snprintf(path, sizeof path, "%s/glibc-hwcaps", folder);
-        tell_look(TRACE_EXISTS, path, real_access(path, F_OK) == 0 ? 0 : errno);
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (real_access(path, F_OK) == 0)
-            return;
+    static const char *const old[] = {"tls",      "x86_64", "haswell", "avx512_1",
+                                      "xeon_phi", "sse2",   "aarch64"};
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/glibc-hwcaps", folder);
+    if (real_access(path, F_OK) == 0) {
+        snprintf(path, sizeof path, "%s/glibc-hwcaps/%s", folder, name);
+        tell(TRACE_VARIANTS, path);
+    } else {
         tell_look(TRACE_EXISTS, path, errno);
     }
+    if (was_told(TRACE_VARIANTS, folder))
+        return;
+    for (size_t i = 0; i < sizeof old / sizeof old[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, old[i]);
+        tell_look(TRACE_UNKNOWN, path, real_access(path, F_OK) == 0 ? 0 : errno);
+    }
 }
 
-/* Records a library, and the searches for those that it needs. `self`: the program's own path,
- * which has no name here. */
-static int on_library(struct dl_phdr_info *info, size_t size, void *self)
+/* True if the loader takes the file: it passes over libraries for other machines. */
+static bool is_loadable(const char *path)
 {
-    struct dynamic dynamic;
-    bool is_named = info->dlpi_name && info->dlpi_name[0] == '/';
-    const char *object = is_named ? info->dlpi_name : self;
-    (void)size;
-    if (is_named)
-        tell(TRACE_LIBRARY, info->dlpi_name);
-    if (!object || !find_dynamic(info, &dynamic))
-        return 0;
-    for (const ElfW(Dyn) *d = dynamic.entries; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED)
-            tell_search(dynamic.folders, object, dynamic.strings + d->d_un.d_val);
-    return 0;
+    static const ElfW(Ehdr) * own;
+    ElfW(Ehdr) head;
+    int fd = real_open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, &head, sizeof head) : -1;
+    if (fd >= 0)
+        real_close(fd);
+    if (!own)
+        own = (const void *)getauxval(AT_SYSINFO_EHDR);
+    return n == (ssize_t)sizeof head && own &&
+           memcmp(head.e_ident, own->e_ident, EI_DATA + 1) == 0 && head.e_machine == own->e_machine;
 }
+
+/* Records the places where the loader looks for `name`, up to the first that has it. It takes an
+ * entry of its list before its own folders: then these are too many, which does no harm. */
+static void tell_search(const Dl_serinfo *folders, const char *name)
+{
+    char path[2 * PATH_MAX];
+    for (unsigned i = 0; i < folders->dls_cnt; i++) {
+        const char *folder = folders->dls_serpath[i].dls_name;
+        tell_variants(folder, name);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        int error = real_access(path, F_OK) == 0 ? 0 : errno;
+        if (error == 0 && is_loadable(path))
+            return;
+        tell_look(TRACE_READ, path, error);
+    }
+}
+
+/* Records the names that an object needs, or all searches of it for `name`. */
+static void tell_names(struct link_map *object, const char *name)
+{
+    union search_list folders;
+    const char *strings = NULL;
+    bool has_folders = false;
+    for (const ElfW(Dyn) *d = object->l_ld; d && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_STRTAB) /* the loader has made most of them addresses */
+            strings = (const void *)(d->d_un.d_ptr +
+                                     (d->d_un.d_ptr < object->l_addr ? object->l_addr : 0));
+    for (const ElfW(Dyn) *d = object->l_ld; strings && d->d_tag != DT_NULL; d++) {
+        bool names = d->d_tag == DT_NEEDED || d->d_tag == DT_AUXILIARY || d->d_tag == DT_FILTER;
+        if (d->d_tag == DT_AUDIT || d->d_tag == DT_DEPAUDIT)
+            tell(TRACE_UNKNOWN, strings + d->d_un.d_val);
+        const char *needed = name ? name : strings + d->d_un.d_val;
+        if (!names || strchr(needed, '/')) /* a path: the library that it leads to is recorded */
+            continue;
+        tell_text(TRACE_NAME, needed);
+        if (!has_folders && !(has_folders = read_search_list(object, &folders)))
+            tell(TRACE_UNKNOWN, needed);
+        if (has_folders)
+            tell_search(&folders.info, needed);
+        if (name)
+            return;
+    }
+}
+
+/* Records all libraries, and the searches for those that they need; with `name` all searches for
+ * that. dl_iterate_phdr calls it once, with the loader's lock. */
+static int on_libraries(struct dl_phdr_info *info, size_t size, void *name)
+{
+    (void)info, (void)size;
+    if (log_fd < 0)
+        return 1;
+    for (struct link_map *object = _r_debug.r_map; object; object = object->l_next) {
+        if (!name && strchr(object->l_name, '/'))
+            tell(TRACE_LIBRARY, object->l_name);
+        tell_names(object, name);
+    }
+    return 1;
+}
+
+static void tell_libraries(void)
+{
+    int kept = errno;
+    dl_iterate_phdr(on_libraries, NULL);
+    errno = kept;
+}
+
+/* ---- beginning ---- */
 
 /* Forgets recent records after a change of the folder: their names now mean other files. */
 static void note_folder(void)
@@ -324,7 +366,9 @@ static void begin(void)
     note_folder();
     self[len > 0 ? len : 0] = '\0';
     tell(TRACE_BEGIN, self);
-    dl_iterate_phdr(on_library, self);
+    const char *folders = real_getenv("LD_LIBRARY_PATH");
+    tell_text(TRACE_SEARCH, folders ? folders : "");
+    tell_libraries();
 }
 
 __attribute__((constructor)) static void on_load(void) { begin(); }
@@ -562,28 +606,55 @@ int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glo
     return real_glob(pattern, flags, on_error, out);
 }
 
-/* Records libraries when a process ends, or before it closes one. A stand-in for dlopen would
- * search other folders than the caller's own call. */
+/* Records libraries when a process ends, or before it closes one. */
 int dlclose(void *library)
 {
     begin();
-    dl_iterate_phdr(on_library, NULL);
+    tell_libraries();
     return real_dlclose(library);
 }
 
-__attribute__((destructor)) static void on_exit_of_process(void)
-{
-    dl_iterate_phdr(on_library, NULL);
-}
+__attribute__((destructor)) static void on_exit_of_process(void) { tell_libraries(); }
 
 void _exit(int status)
 {
     begin();
-    dl_iterate_phdr(on_library, NULL);
+    tell_libraries();
     real__exit(status);
     __builtin_unreachable();
 }
 void _Exit(int status) { _exit(status); }
+
+/* Records what a program loads by itself, even if it is absent. For a path, the caller's folders do
+ * not matter; for a name, those of all objects are recorded. */
+static void tell_load(const char *name)
+{
+    int kept = errno;
+    if (!name || !*name)
+        return;
+    if (strchr(name, '$'))
+        tell(TRACE_UNKNOWN, name); /* the loader replaces $ORIGIN and $LIB */
+    else if (strchr(name, '/'))
+        tell_look(TRACE_READ, name, real_access(name, F_OK) == 0 ? 0 : errno);
+    else
+        dl_iterate_phdr(on_libraries, (void *)(uintptr_t)name);
+    errno = kept;
+}
+
+/* The real function takes its caller's folders, by the return address: so this must end in a jump. */
+__attribute__((optimize("optimize-sibling-calls"))) void *dlopen(const char *name, int flags)
+{
+    begin();
+    tell_load(name);
+    return real_dlopen(name, flags);
+}
+
+void *dlmopen(Lmid_t space, const char *name, int flags)
+{
+    begin();
+    tell(TRACE_UNKNOWN, name ? name : "dlmopen");
+    return real_dlmopen(space, name, flags);
+}
 
 /* ---- the environment ---- */
 

@@ -10,6 +10,8 @@
  *
  *     B  a process began: its program          X  a program is about to be executed
  *     L  a shared library is in use            Y  exec of it failed
+ *     N  a library was looked for by its name  H  the same in F/glibc-hwcaps: "F/glibc-hwcaps/NAME"
+ *     S  the process's LD_LIBRARY_PATH
  *     R  opened for reading                    P  a program was found on PATH, here
  *     E  exists, and was only looked at        W  opened for writing, or made
  *     A  looked for and absent                 ?  something that no record describes: the run's
@@ -35,6 +37,9 @@ enum trace_what {
     TRACE_EXEC = 'X',
     TRACE_EXEC_FAILED = 'Y',
     TRACE_LIBRARY = 'L',
+    TRACE_NAME = 'N',
+    TRACE_VARIANTS = 'H',
+    TRACE_SEARCH = 'S',
     TRACE_READ = 'R',
     TRACE_EXISTS = 'E',
     TRACE_ABSENT = 'A',

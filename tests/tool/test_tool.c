@@ -62,38 +62,89 @@ Test(tool, new_header_earlier_on_the_path_is_a_miss)
     lab_down(&lab);
 }
 
-/* In a mount namespace of its own, where another cache of the loader stands in the place of the
- * machine's: the compiler's libraries are then found in another folder. */
+/* Makes lists of libraries for the loader, in a test of their own mount namespaces: `same` is the
+ * machine's, `more` has an unrelated library too, and in `wins` a library of the compiler comes from
+ * another folder. False, with a line on stderr, if the machine cannot do that. */
+static bool make_lists(struct lab *lab)
+{
+    static const char make[] =
+        "unshare -m true && mkdir new extra && cp \"$(ldd \"$(gcc -print-prog-name=cc1)\" | "
+        "sed -n 's/.*=> \\(.*libgmp[^ ]*\\) .*/\\1/p')\" new && echo 'int u;' >u.c && "
+        "gcc -shared -Wl,-soname,libunrelated.so.1 u.c -o extra/libunrelated.so.1 && rm u.c && "
+        "cp /etc/ld.so.cache same && for f in new extra; do (echo $PWD/$f; cat /etc/ld.so.conf) "
+        ">$f.conf && /sbin/ldconfig -C $PWD/$f.cache -f $PWD/$f.conf || exit 1; done && "
+        "mv new.cache wins && mv extra.cache more";
+    char *out;
+    int status = sh(lab, &out, "%s", make);
+    if (status)
+        fprintf(stderr, "skipped: %s\n", out);
+    free(out);
+    return status == 0;
+}
+
+#define WITH_LIST "unshare -m sh -c 'mount --bind %s /etc/ld.so.cache && exec \"$@\"' sh "
+
+/* Only the compiler's own libraries count, and not the whole list. */
 Test(tool, a_library_that_newly_wins_is_a_miss)
 {
     struct lab lab;
-    char *out;
     if (!lab_up(&lab))
         return;
     write_text(&lab, "a.c", "int main(void) { return 7; }\n");
-    if (sh(&lab, &out,
-           "unshare -m true && mkdir new && cp \"$(ldd \"$(gcc -print-prog-name=cc1)\" | "
-           "sed -n 's/.*=> \\(.*libgmp[^ ]*\\) .*/\\1/p')\" new && (echo $PWD/new; cat "
-           "/etc/ld.so.conf) "
-           ">conf && /sbin/ldconfig -C $PWD/cache -f $PWD/conf && cp /etc/ld.so.cache same") != 0) {
-        fprintf(stderr, "skipped: %s\n", out);
-        free(out);
-        lab_down(&lab);
-        return;
+    if (make_lists(&lab)) {
+        static const char command[] = WITH_LIST GCC "a.c -o a";
+        static const struct {
+            const char *list, *told;
+        } runs[] = {
+            {"same", "hit"}, {"more", "hit"}, {"wins", "miss"}, {"wins", "hit"}, {"more", "hit"}};
+        expect_cached(&lab, GCC "a.c -o a");
+        for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+            cr_assert_eq(sh(&lab, NULL, command, runs[i].list), 0);
+            expect_told(&lab, runs[i].told, 1);
+        }
+        cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), 7);
+        expect_told(&lab, "hit", 1);
     }
-    free(out);
-    expect_cached(&lab, GCC "a.c -o a");
-    static const char command[] =
-        "unshare -m sh -c 'mount --bind %s /etc/ld.so.cache && exec \"$@\"' sh " GCC "a.c -o a";
-    cr_assert_eq(sh(&lab, NULL, command, "same"), 0);
-    expect_told(&lab, "hit", 1);
-    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
-    expect_told(&lab, "miss", 1);
-    cr_assert_eq(sh(&lab, NULL, command, "cache"), 0);
-    expect_told(&lab, "hit", 1);
-    cr_assert_eq(sh(&lab, NULL, GCC "a.c -o a; ./a"), 7);
-    expect_told(&lab, "hit", 1);
     lab_down(&lab);
+}
+
+/* In another root, with copies of the compiler's libraries and another list. */
+Test(tool, an_archive_of_one_image_serves_another)
+{
+    static const char copies[] = "mkdir root libs && ldd \"$(gcc -print-prog-name=cc1)\" | "
+                                 "sed -n 's/.*=> \\(.*\\) (.*/\\1/p' >names && "
+                                 "while read -r lib; do cp \"$lib\" libs || exit 1; done <names";
+    static const char in_root[] =
+        "unshare -m sh -c 'mount --rbind / root && mount --bind %s root/etc/ld.so.cache && "
+        "while read -r lib; do mount --bind libs/$(basename $lib) root$lib || exit 99; done "
+        "<names; "
+        "exec chroot root sh -c \"cd $PWD && exec \\\"\\$@\\\"\" sh \"$@\"' sh " GCC "a.c -o a";
+    struct lab one, two;
+    char *out;
+    if (!lab_up(&one) || !lab_up(&two))
+        return;
+    write_text(&one, "a.c", "int main(void) { return 7; }\n");
+    write_text(&two, "a.c", "int main(void) { return 7; }\n");
+    if (make_lists(&two)) {
+        expect_cached(&one, GCC "a.c -o a");
+        cr_assert_eq(sh(&one, &out, "%s export seed", one.warm), 0, "%s", out);
+        free(out);
+        cr_assert_eq(sh(&two, &out, "%s import %s/seed", two.warm, one.d.dir), 0, "%s", out);
+        free(out);
+        cr_assert_eq(sh(&two, &out, "%s", copies), 0, "%s", out);
+        free(out);
+        cr_assert_eq(sh(&two, &out, in_root, "more"), 0, "%s", out);
+        free(out);
+        expect_told(&two, "hit", 1);
+        cr_assert_eq(sh(&two, NULL, "./a"), 7);
+        cr_assert_eq(sh(&two, NULL, in_root, "wins"), 0);
+        expect_told(&two, "miss", 1);
+        cr_assert_eq(sh(&two, NULL, "echo >>libs/$(basename $(grep gmp names))"), 0);
+        cr_assert_eq(sh(&two, NULL, in_root, "more"), 0);
+        expect_told(&two, "miss", 1);
+    }
+    lab_down(&one);
+    lab_down(&two);
 }
 
 Test(tool, errors_and_warnings_are_the_compilers_each_time)

@@ -221,6 +221,56 @@ Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
     lab_down(&lab);
 }
 
+/* The library that asks for it has a list of folders of its own, which the loader finds by the caller. */
+Test(tool_fake, a_library_that_a_compiler_loads_by_its_name_counts)
+{
+    static const char run[] = "$T gcc -- $PWD/bin/gcc one.ptx -o one.o";
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
+    write_text(&lab, "load.c",
+               "#include <dlfcn.h>\n#include <stdlib.h>\n"
+               "__attribute__((constructor)) static void load(void) {\n"
+               "  dlopen(\"libnone.so\", RTLD_NOW);\n"
+               "  if (!dlopen(\"libplug.so\", RTLD_NOW)) _Exit(9);\n}\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
+    cr_assert_eq(
+        sh(&lab, &out,
+           "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libplug.so && "
+           "/usr/bin/gcc -shared -fPIC load.c -o bin/libload.so -Wl,-rpath,$PWD/first:$PWD/second "
+           "&& /usr/bin/gcc -w fake.c -o bin/gcc -Wl,--no-as-needed -Lbin -lload "
+           "-Wl,-rpath,$PWD/bin"),
+        0, "%s", out);
+    free(out);
+    expect_cached(&lab, run);
+    static const struct {
+        const char *change, *told;
+    } rows[] = {
+        {"/usr/bin/gcc -DOTHER -shared -fPIC -g tiny.c -o second/libplug.so", "miss"},
+        {"cp second/libplug.so wide && printf '\\001' | dd of=wide bs=1 seek=4 conv=notrunc 2>dd "
+         "&& "
+         "cp wide first/libplug.so",
+         "miss"}, /* of 32 bits: the loader passes over it */
+        {"cp second/libplug.so first/libplug.so", "miss"},
+        {"rm first/libplug.so", "hit"},
+        {"touch second/libother.so", "hit"},
+        {"cp second/libplug.so first/libnone.so", "miss"},
+        {"rm first/libnone.so", "hit"},
+        {"mkdir -p first/glibc-hwcaps/x86-64-v2", "miss"},
+        {"cp second/libplug.so first/glibc-hwcaps/x86-64-v2/libplug.so", "miss"},
+        {"echo >>first/glibc-hwcaps/x86-64-v2/libplug.so", "miss"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(sh(&lab, &out, "%s && %s", rows[i].change, run), 0, "%s", out);
+        free(out);
+        expect_told(&lab, rows[i].told, 1);
+    }
+    lab_down(&lab);
+}
+
 /* A name is another file's after a change of the folder. */
 Test(tool_fake, a_name_in_another_folder_is_another_input)
 {
