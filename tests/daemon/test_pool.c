@@ -70,6 +70,57 @@ static bool has_no_server(void *pids) { return server_pids(pids) == 0; }
 static bool was_asked(void *arg) { return ((struct header_server *)arg)->n_asked >= 1; }
 static bool was_asked_again(void *arg) { return ((struct header_server *)arg)->n_asked >= 2; }
 
+/* A compile that keeps its slot: its client answers no question, or none before the gate opens. */
+struct held {
+    struct header_server server;
+    struct ask ask;
+    struct outcome outcome;
+    sem_t gate;
+};
+
+/* Makes the compile of a source that includes h.h. */
+static void held_make(struct rig *r, struct held *h, enum manner manner)
+{
+    free(in_dir(r, "h.h", "#define H 1\n"));
+    *h = (struct held){.server = {.manner = manner, .root = r->dir}};
+    sem_init(&h->gate, 0, 0);
+    h->server.gate = manner == SERVES ? &h->gate : NULL;
+    h->ask = (struct ask){
+        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &h->server};
+}
+
+/* Starts the compile, and waits for its first question. */
+static void held_start(struct rig *r, struct held *h, enum manner manner)
+{
+    held_make(r, h, manner);
+    ask_start(r, &h->ask, &h->outcome);
+    run_until_condition(r, was_asked, &h->server);
+}
+
+/* Starts a user's compile, which may have to wait for a slot. */
+static void held_start_for(struct rig *r, struct held *h, uint32_t uid)
+{
+    held_make(r, h, SERVES);
+    h->ask.uid = uid;
+    ask_start(r, &h->ask, &h->outcome);
+}
+
+/* Opens the gate, and waits for the end of the compile, which must work. */
+static void held_end(struct rig *r, struct held *h)
+{
+    for (int i = 0; i < 100; i++)
+        sem_post(&h->gate);
+    ask_finish(r, &h->ask, &h->outcome);
+    cr_assert_eq(h->outcome.status, 0, "%s", h->outcome.text);
+}
+
+/* Does the same, and frees the outcome. */
+static void held_close(struct rig *r, struct held *h)
+{
+    held_end(r, h);
+    outcome_close(&h->outcome);
+}
+
 static void kill_all(size_t (*find)(pid_t out[16]))
 {
     pid_t pids[16];
@@ -84,31 +135,22 @@ Test(pool, tries_again_when_a_worker_is_killed_in_mid_compile)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    free(in_dir(&r, "h.h", "#define H 1\n"));
-    sem_t gate;
-    sem_init(&gate, 0, 0);
-    struct header_server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
-    ask_start(&r, &a, &o);
-    run_until_condition(&r, was_asked, &server);
+    struct held held;
+    held_start(&r, &held, SERVES);
     kill_all(worker_pids);
-    for (int i = 0; i < 100; i++)
-        sem_post(&gate);
-    ask_finish(&r, &a, &o);
-    cr_assert_eq(o.status, 0, "%s", o.text);
-    cr_assert_eq(o.nvrtc_status, 0);
+    held_end(&r, &held);
+    cr_assert_eq(held.outcome.nvrtc_status, 0);
     struct pool_stats stats;
     pool_stats(r.pool, &stats);
     cr_assert_eq(stats.n_crashes, 1u);
     cr_assert_eq(stats.n_compiles, 1u);
     size_t want_len, got_len;
-    char *want = reference(&r, versions[0], &a, &want_len), *got = outcome_form(&o, &got_len);
+    char *want = reference(&r, versions[0], &held.ask, &want_len);
+    char *got = outcome_form(&held.outcome, &got_len);
     cr_assert(want_len == got_len && memcmp(want, got, got_len) == 0);
     free(want);
     free(got);
-    outcome_close(&o);
+    outcome_close(&held.outcome);
     rig_stop(&r);
 }
 
@@ -117,19 +159,15 @@ Test(pool, gives_up_when_a_second_worker_dies_too)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
-    ask_start(&r, &a, &o);
-    run_until_condition(&r, was_asked, &server);
+    struct held held;
+    held_start(&r, &held, SILENT);
     kill_all(worker_pids);
-    run_until_condition(&r, was_asked_again, &server);
+    run_until_condition(&r, was_asked_again, &held.server);
     kill_all(worker_pids);
-    ask_finish(&r, &a, &o);
-    cr_assert_eq(o.status, WARM_ECRASHED);
-    cr_assert(strstr(o.text, "signal 9"), "%s", o.text);
-    outcome_close(&o);
+    ask_finish(&r, &held.ask, &held.outcome);
+    cr_assert_eq(held.outcome.status, WARM_ECRASHED);
+    cr_assert(strstr(held.outcome.text, "signal 9"), "%s", held.outcome.text);
+    outcome_close(&held.outcome);
     expect_saxpy(&r);
     rig_stop(&r);
 }
@@ -151,27 +189,16 @@ Test(pool, tries_again_when_a_fork_server_dies_with_its_workers)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    free(in_dir(&r, "h.h", "#define H 1\n"));
-    sem_t gate;
-    sem_init(&gate, 0, 0);
-    struct header_server server = {.manner = SERVES, .root = r.dir, .gate = &gate};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
+    struct held held;
     pid_t worker[16];
-    ask_start(&r, &a, &o);
-    run_until_condition(&r, was_asked, &server);
+    held_start(&r, &held, SERVES);
     run_until_condition(&r, has_one_worker, worker);
     kill_all(server_pids);
     for (int tries = 0; kill(worker[0], 0) == 0; tries++) {
         cr_assert_lt(tries, 2000, "a worker outlived its fork server");
         poll(NULL, 0, 5);
     }
-    for (int i = 0; i < 100; i++)
-        sem_post(&gate);
-    ask_finish(&r, &a, &o);
-    cr_assert_eq(o.status, 0, "%s", o.text);
-    outcome_close(&o);
+    held_close(&r, &held);
     rig_stop(&r);
 }
 
@@ -181,18 +208,15 @@ Test(pool, fails_cleanly_when_the_spawner_dies)
     struct rig r;
     rig_start(&r);
     log_set_level(0);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct held held;
     struct outcome o;
-    ask_start(&r, &a, &o);
-    run_until_condition(&r, was_asked, &server);
+    held_start(&r, &held, SILENT);
     pid_t spawner[16], workers[16];
     size_t n_workers = worker_pids(workers);
     cr_assert_eq(children_of(getpid(), spawner), 1u);
     kill(spawner[0], SIGKILL);
-    ask_finish(&r, &a, &o);
-    cr_assert_eq(o.status, WARM_EIO, "%s", o.text);
+    ask_finish(&r, &held.ask, &held.outcome);
+    cr_assert_eq(held.outcome.status, WARM_EIO, "%s", held.outcome.text);
     ask_run(&r, &(struct ask){.source = SAXPY}, &o);
     cr_assert_eq(o.status, WARM_EIO, "%s", o.text);
     for (size_t i = 0; i < n_workers; i++)
@@ -210,12 +234,11 @@ Test(pool, says_closed_when_the_client_goes_away)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct header_server server = {.manner = LEAVES, .leaves_after = 1, .root = r.dir};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
-    ask_run(&r, &a, &o);
-    cr_assert_eq(o.status, WARM_ECLOSED, "%s", o.text);
+    struct held held;
+    held_make(&r, &held, LEAVES);
+    held.server.leaves_after = 1;
+    ask_run(&r, &held.ask, &held.outcome);
+    cr_assert_eq(held.outcome.status, WARM_ECLOSED, "%s", held.outcome.text);
     expect_saxpy(&r);
     rig_stop(&r);
 }
@@ -225,14 +248,11 @@ Test(pool, a_client_that_never_answers_meets_the_deadline)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask a = {.source = "#include \"h.h\"\n" SAXPY,
-                    .options = {{"-arch=sm_90"}},
-                    .server = &server,
-                    .timeout_ms = 500};
-    struct outcome o;
-    ask_run(&r, &a, &o);
-    cr_assert_eq(o.status, WARM_ETIMEOUT, "%s", o.text);
+    struct held held;
+    held_make(&r, &held, SILENT);
+    held.ask.timeout_ms = 500;
+    ask_run(&r, &held.ask, &held.outcome);
+    cr_assert_eq(held.outcome.status, WARM_ETIMEOUT, "%s", held.outcome.text);
     rig_stop(&r);
 }
 
@@ -241,81 +261,47 @@ Test(pool, a_client_that_never_answers_holds_a_slot_for_ten_seconds_at_most)
     NEEDS_TOOLCHAIN();
     struct rig r;
     rig_start(&r);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
+    struct held held;
+    held_make(&r, &held, SILENT);
     uint64_t begun = uv_hrtime();
-    ask_run(&r, &a, &o);
-    cr_assert_eq(o.status, WARM_ETIMEOUT);
-    cr_assert(strstr(o.text, "does not answer"), "%s", o.text);
+    ask_run(&r, &held.ask, &held.outcome);
+    cr_assert_eq(held.outcome.status, WARM_ETIMEOUT);
+    cr_assert(strstr(held.outcome.text, "does not answer"), "%s", held.outcome.text);
     cr_assert_lt(uv_hrtime() - begun, 20000000000ull);
     rig_stop(&r);
 }
-
-/* A compile that keeps its slot until its gate is opened. */
-struct gated {
-    struct header_server server;
-    struct ask ask;
-    struct outcome outcome;
-    sem_t gate;
-};
-
-static void gated_start(struct rig *r, struct gated *g, uint32_t uid)
-{
-    *g = (struct gated){.server = {.manner = SERVES, .root = r->dir}};
-    sem_init(&g->gate, 0, 0);
-    g->server.gate = &g->gate;
-    g->ask = (struct ask){.source = "#include \"h.h\"\n" SAXPY,
-                          .options = {{"-arch=sm_90"}},
-                          .server = &g->server,
-                          .uid = uid};
-    ask_start(r, &g->ask, &g->outcome);
-}
-
-static void gated_finish(struct rig *r, struct gated *g)
-{
-    for (int i = 0; i < 100; i++)
-        sem_post(&g->gate);
-    ask_finish(r, &g->ask, &g->outcome);
-    cr_assert_eq(g->outcome.status, 0, "%s", g->outcome.text);
-    outcome_close(&g->outcome);
-}
-
-static bool has_slot(struct gated *g) { return was_asked(&g->server); }
 
 Test(pool, gives_slots_to_users_in_turn_and_one_more_to_who_has_none)
 {
     enum { ALICE = 100, BOB = 200, CAROL = 300 };
     NEEDS_TOOLCHAIN();
     struct rig r;
-    static struct gated alice[3], bob[2], carol;
+    static struct held alice[3], bob[2], carol;
     rig_configure(&r);
     r.config.limits.jobs = 1;
     rig_open(&r);
-    free(in_dir(&r, "h.h", "#define H 1\n"));
     for (int i = 0; i < 3; i++)
-        gated_start(&r, &alice[i], ALICE);
+        held_start_for(&r, &alice[i], ALICE);
     run_until_condition(&r, was_asked, &alice[0].server);
     for (int i = 0; i < 2; i++)
-        gated_start(&r, &bob[i], BOB);
-    gated_start(&r, &carol, CAROL);
+        held_start_for(&r, &bob[i], BOB);
+    held_start_for(&r, &carol, CAROL);
     run_until_condition(&r, was_asked, &bob[0].server); /* the one slot more */
     struct pool_stats stats;
     pool_stats(r.pool, &stats);
     cr_assert_eq(stats.n_queued, 4u);
     cr_assert_eq(stats.n_workers, 2u);
-    gated_finish(&r, &alice[0]); /* the next is CAROL: she follows BOB, and has none */
+    held_close(&r, &alice[0]); /* the next is CAROL: she follows BOB, and has none */
     run_until_condition(&r, was_asked, &carol.server);
-    cr_assert(!has_slot(&alice[1]) && !has_slot(&bob[1]));
-    gated_finish(&r, &bob[0]);
+    cr_assert(!was_asked(&alice[1].server) && !was_asked(&bob[1].server));
+    held_close(&r, &bob[0]);
     run_until_condition(&r, was_asked, &alice[1].server);
-    cr_assert(!has_slot(&bob[1]));
-    gated_finish(&r, &carol);
+    cr_assert(!was_asked(&bob[1].server));
+    held_close(&r, &carol);
     run_until_condition(&r, was_asked, &bob[1].server);
-    gated_finish(&r, &alice[1]);
-    gated_finish(&r, &bob[1]); /* ALICE has the slot when nobody else has one */
-    gated_finish(&r, &alice[2]);
+    held_close(&r, &alice[1]);
+    held_close(&r, &bob[1]); /* ALICE has the slot when nobody else has one */
+    held_close(&r, &alice[2]);
     rig_stop(&r);
 }
 
@@ -326,23 +312,20 @@ Test(pool, cancels_what_runs_and_what_waits)
     rig_configure(&r);
     r.config.limits.jobs = 1;
     rig_open(&r);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask running = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
+    struct held running;
     struct ask waiting = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
-    struct outcome o1, o2, o3;
-    ask_start(&r, &running, &o1);
-    run_until_condition(&r, was_asked, &server);
+    struct outcome o2, o3;
+    held_start(&r, &running, SILENT);
     ask_start(&r, &waiting, &o2);
     ask_start(&r, &waiting, &o3);
     pool_cancel(r.pool, o2.compile);
     cr_assert(!o2.finished);
     run_until(&r, &o2.finished);
     cr_assert_eq(o2.status, WARM_ECANCELLED);
-    cr_assert(!o1.finished && !o3.finished);
-    pool_cancel(r.pool, o1.compile);
-    ask_finish(&r, &running, &o1);
-    cr_assert_eq(o1.status, WARM_ECANCELLED);
+    cr_assert(!running.outcome.finished && !o3.finished);
+    pool_cancel(r.pool, running.outcome.compile);
+    ask_finish(&r, &running.ask, &running.outcome);
+    cr_assert_eq(running.outcome.status, WARM_ECANCELLED);
     ask_finish(&r, &waiting, &o3);
     cr_assert_eq(o3.status, 0, "the slot came back");
     outcome_close(&o3);
@@ -378,21 +361,11 @@ Test(pool, runs_no_more_workers_than_jobs_and_answers_all)
 /* Compiles, and tells which process did it. */
 static pid_t worker_of_compile(struct rig *r)
 {
-    sem_t gate;
-    sem_init(&gate, 0, 0);
-    struct header_server server = {.manner = SERVES, .root = r->dir, .gate = &gate};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
+    struct held held;
     pid_t pids[16];
-    ask_start(r, &a, &o);
-    run_until_condition(r, was_asked, &server);
+    held_start(r, &held, SERVES);
     run_until_condition(r, has_one_worker, pids);
-    for (int i = 0; i < 100; i++)
-        sem_post(&gate);
-    ask_finish(r, &a, &o);
-    cr_assert_eq(o.status, 0, "%s", o.text);
-    outcome_close(&o);
+    held_close(r, &held);
     return pids[0];
 }
 
@@ -403,7 +376,6 @@ Test(pool, no_process_sees_two_sources)
     rig_configure(&r);
     r.config.limits.jobs = 1;
     rig_open(&r);
-    free(in_dir(&r, "h.h", "#define H 1\n"));
     pid_t before[16], after[16];
     pid_t first = worker_of_compile(&r);
     cr_assert_eq(server_pids(before), 1u);
@@ -499,13 +471,9 @@ Test(pool, workers_run_confined)
     struct rig r;
     setenv("WARM_TEST_SECRET", "must not be handed on", 1);
     rig_start(&r);
-    struct header_server server = {.manner = SILENT, .root = r.dir};
-    struct ask a = {
-        .source = "#include \"h.h\"\n" SAXPY, .options = {{"-arch=sm_90"}}, .server = &server};
-    struct outcome o;
+    struct held held;
     pid_t servers[16], pids[16];
-    ask_start(&r, &a, &o);
-    run_until_condition(&r, was_asked, &server);
+    held_start(&r, &held, SILENT);
     run_until_condition(&r, has_one_worker, pids);
     run_until_condition(&r, has_one_server, servers);
     expect_confined(servers[0]);
@@ -522,8 +490,8 @@ Test(pool, workers_run_confined)
 #ifndef __SANITIZE_ADDRESS__
     cr_expect_str_eq(target, "/dev/null", "no source writes into the daemon's log");
 #endif
-    pool_cancel(r.pool, o.compile);
-    ask_finish(&r, &a, &o);
+    pool_cancel(r.pool, held.outcome.compile);
+    ask_finish(&r, &held.ask, &held.outcome);
     rig_stop(&r);
 }
 

@@ -123,17 +123,10 @@ static int questions(struct rig *r, const struct ask *given)
 {
     int sum = 0;
     for (size_t v = 0; v < 2; v++) {
-        struct header_server server = {.manner = SERVES, .root = r->dir};
-        struct ask a = *given;
         struct outcome o;
-        char version[5];
-        snprintf(version, sizeof version, "%.4s", versions[v]);
-        a.version = version;
-        a.server = &server;
-        ask_run(r, &a, &o);
-        cr_assert_eq(o.status, 0, "%s", o.text);
-        cr_assert_eq((size_t)server.n_asked, o.n_paths);
-        sum += server.n_asked;
+        int n = ask_serving(r, given, v, &o);
+        cr_assert_eq((size_t)n, o.n_paths);
+        sum += n;
         outcome_close(&o);
     }
     return sum;

@@ -11,45 +11,24 @@
 #include "client/lib/warm.h"
 #include "daemon/compiler/toolchain.h"
 #include "keygen/err.h"
-#include "tests/support/warmd.h"
+#include "tests/support/two_nvrtc.h"
 
 #define NOBODY 65534u
 
 static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
 
-/* What one test works with: a daemon with NVRTC 13.5, and both versions' folders. */
-struct rig {
-    struct warmd kit;
-    char *lib13, *lib12, *own;
-    struct warm *warm;
-};
-
-/* With `from`, other users may name what lies beneath it. */
-static void rig_up_from(struct rig *r, char *from)
+/* Starts a daemon with NVRTC 13.5, and makes a folder. With `from`, other users may name the libraries
+ * beneath it. */
+static void path_up_from(struct rig *r, char *from)
 {
     char *options[] = {"--nvrtc", r->lib13, "--jobs", "2", from ? "--nvrtc-from" : NULL,
                        from,      NULL};
-    r->kit = warmd_up(options);
+    rig_up_with(r, options);
     r->own = path_join(r->kit.dir, "own");
     cr_assert_eq(mkdir(r->own, 0755), 0);
-    r->warm = warmd_libwarm(&r->kit);
 }
 
-static void rig_up(struct rig *r) { rig_up_from(r, NULL); }
-
-static void rig_down(struct rig *r)
-{
-    warm_close(r->warm);
-    free(r->own);
-    free(r->lib13);
-    free(r->lib12);
-    warmd_down(&r->kit);
-}
-
-#define NEEDS_TOOLCHAIN(r)                                                                         \
-    struct rig r = {.lib13 = toolchain_lib("13.5.37"), .lib12 = toolchain_lib("12.9.86")};         \
-    if (!r.lib13 || !r.lib12)                                                                      \
-    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+static void path_up(struct rig *r) { path_up_from(r, NULL); }
 
 /* Copies a version's two libraries into a new folder of the rig; gives the library's path. */
 static char *copy_library(const struct rig *r, const char *lib, const char *name)
@@ -104,7 +83,7 @@ static void expect_refused(struct rig *r, const char *compiler, const char *why)
 Test(toolchain_path, the_same_library_shares_its_entries_however_it_is_named)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib13, "13"), *link = path_join(r.own, "libnvrtc.so");
     cr_assert_eq(symlink(path, link), 0);
     char first[33], key[33];
@@ -121,7 +100,7 @@ Test(toolchain_path, the_same_library_shares_its_entries_however_it_is_named)
 Test(toolchain_path, another_library_is_another_compiler)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib12, "12");
     char first[33], key[33];
     cr_assert_eq(outcome(&r, "", first), WARM_MISS);
@@ -135,7 +114,7 @@ Test(toolchain_path, another_library_is_another_compiler)
 Test(toolchain_path, a_library_that_changes_is_identified_while_the_request_waits)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib12, "12"), *other = copy_library(&r, r.lib13, "13");
     char *link = path_join(r.own, "libnvrtc.so"), *next = path_join(r.own, "next");
     char first[33], key[33];
@@ -163,7 +142,7 @@ Test(toolchain_path, a_configured_library_that_changes_keeps_nobody_from_its_ans
     cr_assert_eq(symlink(path12, link), 0);
     char *lib13 = r.lib13;
     r.lib13 = link;
-    rig_up(&r);
+    path_up(&r);
     r.lib13 = lib13;
     char first[33], key[33];
     cr_assert_eq(outcome(&r, "", first), WARM_MISS);
@@ -187,7 +166,7 @@ Test(toolchain_path, a_configured_library_that_failed_is_looked_at_again)
     cr_assert_eq(run_command(&out, "cp -a '%s'/libnvrtc* '%s'/", lib13, dir), 0, "%s", out);
     free(out);
     r.lib13 = dir;
-    rig_up(&r);
+    path_up(&r);
     r.lib13 = lib13;
     cr_expect_eq(outcome(&r, "", key), WARM_MISS);
     cr_assert_eq(run_command(&out,
@@ -215,7 +194,7 @@ Test(toolchain_path, a_configured_library_that_failed_is_looked_at_again)
 Test(toolchain_path, says_wait_and_then_goes_on)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib12, "12");
     int fd = warmd_native(&r.kit);
     struct writer w;
@@ -237,7 +216,7 @@ Test(toolchain_path, says_wait_and_then_goes_on)
 Test(toolchain_path, who_leaves_while_it_waits_holds_up_nobody)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib12, "12");
     struct writer w;
     writer_init(&w, 0);
@@ -265,7 +244,7 @@ Test(toolchain_path, who_leaves_while_it_waits_holds_up_nobody)
 Test(toolchain_path, a_library_that_others_can_change_is_not_loaded)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = path_join(r.own, "libnvrtc.so.13");
     char *builtins = path_join(r.own, "libnvrtc-builtins.so.13.5");
     static const struct {
@@ -309,7 +288,7 @@ Test(toolchain_path, a_library_of_another_user_is_not_loaded)
     NEEDS_TOOLCHAIN(r);
     if (geteuid() != 0)
         cr_skip_test("needs root");
-    rig_up(&r);
+    path_up(&r);
     char *path = path_join(r.own, "libnvrtc.so.13");
     file_write(path, "x", 1);
     cr_assert_eq(chmod(path, 0644), 0);
@@ -325,7 +304,7 @@ Test(toolchain_path, a_copy_of_the_daemons_library_is_that_library)
     NEEDS_TOOLCHAIN(r);
     if (geteuid() != 0)
         cr_skip_test("needs root");
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib13, "venv"), *folder = strdup(path);
     char *warm = bin_path("warm"), *out, key[33], own[33];
     *strrchr(folder, '/') = '\0';
@@ -390,7 +369,7 @@ Test(toolchain_path, another_user_may_name_what_lies_beside_a_configured_library
 {
     NEEDS_TOOLCHAIN(r);
     NEEDS_TWO_USERS();
-    rig_up(&r);
+    path_up(&r);
     char *real = realpath(r.lib13, NULL), *path = path_join(real, "libnvrtc.so.13");
     char *told = told_to_nobody(&r, path);
     cr_expect_str_eq(told, "");
@@ -406,7 +385,7 @@ Test(toolchain_path, another_user_learns_nothing_of_other_places)
 {
     NEEDS_TOOLCHAIN(r);
     NEEDS_TWO_USERS();
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib12, "12"), *secret = path_join(r.own, "secret");
     char *real = realpath(r.lib13, NULL), *beside, *through;
     cr_assert_eq(mkdir(secret, 0700), 0);
@@ -441,7 +420,7 @@ Test(toolchain_path, another_user_may_name_what_the_administrator_lists)
          *outside = path_join(dir, "out");
     char *real = realpath(dir, NULL);
     cr_assert(chmod(dir, 0755) == 0 && mkdir(listed, 0755) == 0 && mkdir(outside, 0755) == 0);
-    rig_up_from(&r, listed);
+    path_up_from(&r, listed);
     char *own = r.own;
     r.own = listed;
     char *path = copy_library(&r, r.lib12, "12");
@@ -471,7 +450,7 @@ Test(toolchain_path, a_library_on_a_mount_that_a_user_may_have_brought_is_not_lo
     NEEDS_TWO_USERS();
     char *dir = temp_dir_new(), *out;
     cr_assert_eq(chmod(dir, 0755), 0);
-    rig_up_from(&r, dir);
+    path_up_from(&r, dir);
     char *own = r.own;
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
         r.own = path_join(dir, mounts[i]);
@@ -551,7 +530,7 @@ Test(toolchain_path, a_librarys_constructors_run_with_no_privilege)
 Test(toolchain_path, what_is_no_library_is_refused_in_one_line)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *text = path_join(r.own, "libnvrtc.so.13"), *folder = path_join(r.own, "libnvrtc.so.d");
     char *link = path_join(r.own, "libnvrtc.so.12"), *none = path_join(r.own, "libnvrtc.so.11");
     file_write(text, "not a library\n", 14);
@@ -575,7 +554,7 @@ Test(toolchain_path, what_is_no_library_is_refused_in_one_line)
 Test(toolchain_path, a_name_forges_no_line_of_the_log)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char path[200];
     for (int i = 0; i < 100; i++) {
         snprintf(path, sizeof path, "/tmp/%d/\n00:00:00.000 warmd: forged/libnvrtc.so.13", i);
@@ -616,7 +595,7 @@ Test(toolchain_path, builtins_of_another_minor_version_do_if_there_are_no_others
 Test(toolchain_path, any_number_of_names_costs_no_more_than_some)
 {
     NEEDS_TOOLCHAIN(r);
-    rig_up(&r);
+    path_up(&r);
     char *path = copy_library(&r, r.lib13, "13");
     char key[33], first[33];
     cr_assert_eq(outcome(&r, path, first), WARM_MISS);

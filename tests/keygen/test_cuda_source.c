@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "keygen/canon/canon.h"
 #include "keygen/cuda/cuda.h"
+#include "tests/support/canon_kit.h"
 
 #define KERNEL                                                                                     \
     "__global__ void k(float *a, int n)\n{\n    int i = threadIdx.x;\n    a[i] = n + 1.5f;\n}\n"
@@ -13,25 +13,14 @@ static bool exact;
 
 static struct key key_of(const char *text)
 {
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_CUDA};
-    struct canon_result result;
-    struct err e = {0};
-    cr_assert_eq(canon_key(&input, &result, NULL, &e), 0, "%s", e.text);
+    struct canon_result result = canon_of(CANON_CUDA, text);
     exact = result.exact;
     return result.key;
 }
 
-static void same(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(key_equal(&x, &y), "these differ:\n%s\n%s", a, b);
-}
+static void same(const char *a, const char *b) { canon_expect_same(CANON_CUDA, a, b); }
 
-static void differ(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(!(key_equal(&x, &y)), "these are alike:\n%s\n%s", a, b);
-}
+static void differ(const char *a, const char *b) { canon_expect_other(CANON_CUDA, a, b); }
 
 static struct cuda_scan scan_of(const char *text)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keygen/canon/canon.h"
+#include "tests/support/canon_kit.h"
 
 #define T "\"f32[4, 8][8, 1]cuda:0\""
 #define U "\"f32[4, 1][1, 1]cuda:0\""
@@ -20,33 +20,13 @@
          "        sum_1: " U " = torch.ops.aten.sum.dim_IntList(mul, [1], True);  mul = None\n"    \
          "        return (sum_1, y)\n"
 
-static struct key key_of(const char *text)
-{
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_FX};
-    struct canon_result result;
-    struct err e = {0};
-    cr_assert_eq(canon_key(&input, &result, NULL, &e), 0, "%s\n%s", e.text, text);
-    return result.key;
-}
+static struct key key_of(const char *text) { return canon_of(CANON_FX, text).key; }
 
-static int error_of(const char *text, struct err *e)
-{
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_FX};
-    struct canon_result result;
-    return canon_key(&input, &result, NULL, e);
-}
+static int error_of(const char *text, struct err *e) { return canon_error(CANON_FX, text, e); }
 
-static void same(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(key_equal(&x, &y), "these differ:\n%s\n%s", a, b);
-}
+static void same(const char *a, const char *b) { canon_expect_same(CANON_FX, a, b); }
 
-static void differ(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(!key_equal(&x, &y), "these are alike:\n%s\n%s", a, b);
-}
+static void differ(const char *a, const char *b) { canon_expect_other(CANON_FX, a, b); }
 
 /* `base` with every `from` replaced by `to`; two results live at a time. */
 static const char *with(const char *base, const char *from, const char *to)

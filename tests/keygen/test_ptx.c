@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "keygen/canon/canon.h"
+#include "tests/support/canon_kit.h"
 
 #define HEAD ".version 8.5\n.target sm_90\n.address_size 64\n"
 #define ENTRY                                                                                      \
@@ -15,26 +15,11 @@
     "$L__BB0_1:\n\tadd.s32 %r2, %r1, -1;\n\tsetp.ne.s32 %p1, %r2, 0;\n\t@%p1 bra $L__BB0_1;\n"
 #define BASE HEAD ENTRY LOOP "\tst.global.u32 [%rd1], %r2;\n\tret;\n}\n"
 
-static struct key key_of(const char *text)
-{
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_PTX};
-    struct canon_result result;
-    struct err e = {0};
-    cr_assert_eq(canon_key(&input, &result, NULL, &e), 0, "%s", e.text);
-    return result.key;
-}
+static struct key key_of(const char *text) { return canon_of(CANON_PTX, text).key; }
 
-static void same(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(key_equal(&x, &y), "these differ:\n%s\n%s", a, b);
-}
+static void same(const char *a, const char *b) { canon_expect_same(CANON_PTX, a, b); }
 
-static void differ(const char *a, const char *b)
-{
-    struct key x = key_of(a), y = key_of(b);
-    cr_expect(!(key_equal(&x, &y)), "these are alike:\n%s\n%s", a, b);
-}
+static void differ(const char *a, const char *b) { canon_expect_other(CANON_PTX, a, b); }
 
 static bool is_exact(const char *text, bool debug_info)
 {
@@ -46,12 +31,7 @@ static bool is_exact(const char *text, bool debug_info)
     return result.exact;
 }
 
-static int error_of(const char *text, struct err *e)
-{
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_PTX};
-    struct canon_result result;
-    return canon_key(&input, &result, NULL, e);
-}
+static int error_of(const char *text, struct err *e) { return canon_error(CANON_PTX, text, e); }
 
 /* `base` with the first `from` replaced by `to`; static memory, two calls live at a time. */
 static const char *with(const char *base, const char *from, const char *to)

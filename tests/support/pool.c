@@ -318,6 +318,19 @@ void ask_run(struct rig *r, const struct ask *a, struct outcome *o)
     ask_finish(r, a, o);
 }
 
+int ask_serving(struct rig *r, const struct ask *a, size_t v, struct outcome *o)
+{
+    struct header_server server = {.manner = SERVES, .root = r->dir};
+    struct ask served = *a;
+    char version[5];
+    snprintf(version, sizeof version, "%.4s", versions[v]);
+    served.version = version;
+    served.server = &server;
+    ask_run(r, &served, o);
+    cr_assert_eq(o->status, 0, "%s: %s", version, o->text);
+    return server.n_asked;
+}
+
 char *in_dir(const struct rig *r, const char *name, const char *content)
 {
     char *path = path_join(r->dir, name);

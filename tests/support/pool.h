@@ -116,6 +116,9 @@ void ask_start(struct rig *r, const struct ask *a, struct outcome *o);
 void ask_finish(struct rig *r, const struct ask *a, struct outcome *o);
 /* Does both. */
 void ask_run(struct rig *r, const struct ask *a, struct outcome *o);
+/* Does both with versions[v] and a client that serves the rig's folder. The compile must work. Returns the
+ * number of questions to the client. */
+int ask_serving(struct rig *r, const struct ask *a, size_t v, struct outcome *o);
 /* Frees an outcome. */
 void outcome_close(struct outcome *o);
 /* Returns a section of the bundle, empty if it has none. */

@@ -159,21 +159,14 @@ char *outcome_form(const struct outcome *o, size_t *out_len)
 void expect_same(struct rig *r, const struct ask *given)
 {
     for (size_t v = 0; v < 2; v++) {
-        struct header_server server = {.manner = SERVES, .root = r->dir};
-        struct ask a = *given;
         struct outcome o;
-        char version[5];
-        snprintf(version, sizeof version, "%.4s", versions[v]);
-        a.version = version;
-        a.server = &server;
-        ask_run(r, &a, &o);
-        cr_assert_eq(o.status, 0, "%s: %s", version, o.text);
         size_t want_len, got_len;
-        char *want = reference(r, versions[v], &a, &want_len);
+        ask_serving(r, given, v, &o);
+        char *want = reference(r, versions[v], given, &want_len);
         char *got = outcome_form(&o, &got_len);
         cr_expect(want_len == got_len && memcmp(want, got, got_len) == 0,
-                  "NVRTC %s, option %s: in process\n%.400s\nthrough a worker\n%.400s", version,
-                  a.options.texts[1], want, got);
+                  "NVRTC %s, option %s: in process\n%.400s\nthrough a worker\n%.400s", versions[v],
+                  given->options.texts[1], want, got);
         free(want);
         free(got);
         outcome_close(&o);

@@ -10,21 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rig_up(struct rig *r)
-{
-    char *options[] = {"--nvrtc", r->lib13, "--nvrtc", r->lib12, "--jobs", "2", NULL};
-    r->kit = warmd_up(options);
-    r->warm = warmd_libwarm(&r->kit);
-}
-
-void rig_down(struct rig *r)
-{
-    warm_close(r->warm);
-    free(r->lib13);
-    free(r->lib12);
-    warmd_down(&r->kit);
-}
-
 int spelling_try(struct warm *w, const struct spelling *s, struct warm_result *out)
 {
     const char *options[6] = {"--gpu-architecture=sm_90"};

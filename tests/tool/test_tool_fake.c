@@ -50,18 +50,23 @@ static const char fake[] =
     "  return 0;\n"
     "}\n";
 
-static bool fake_up(struct lab *lab)
+/* Makes a lab whose bin/ has a compiler of this source under each of `names`. */
+static bool compiler_up(struct lab *lab, const char *source, const char *names)
 {
     char *out;
     if (!lab_up(lab))
         return false;
-    write_text(lab, "fake.c", fake);
-    cr_assert_eq(
-        sh(lab, &out, "mkdir bin && /usr/bin/gcc -w fake.c -o bin/gcc && cp bin/gcc bin/ptxas"), 0,
-        "%s", out);
+    write_text(lab, "compiler.c", source);
+    cr_assert_eq(sh(lab, &out,
+                    "mkdir bin && /usr/bin/gcc -w compiler.c -o compiler && "
+                    "for n in %s; do cp -p compiler bin/$n || exit 1; done",
+                    names),
+                 0, "%s", out);
     free(out);
     return true;
 }
+
+static bool fake_up(struct lab *lab) { return compiler_up(lab, fake, "gcc ptxas"); }
 
 #define FAKE "$T $PWD/bin/gcc -- $PWD/bin/gcc "
 #define AWAIT(condition)                                                                           \
@@ -207,7 +212,7 @@ Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
     cr_assert_eq(
         sh(&lab, &out,
            "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libtiny.so && "
-           "/usr/bin/gcc -w fake.c -o bin/gcc -Wl,--no-as-needed -Lsecond -ltiny "
+           "/usr/bin/gcc -w compiler.c -o bin/gcc -Wl,--no-as-needed -Lsecond -ltiny "
            "-Wl,-rpath,'$ORIGIN/../first:'$PWD/second"),
         0, "%s", out);
     free(out);
@@ -286,14 +291,9 @@ Test(tool_fake, a_name_in_another_folder_is_another_input)
     static const char run[] = "$T gcc -- $PWD/bin/gcc a.c -o a.o && cat a.o";
     struct lab lab;
     char *out;
-    if (!lab_up(&lab))
+    if (!compiler_up(&lab, source, "gcc"))
         return;
-    write_text(&lab, "mover.c", source);
-    cr_assert_eq(sh(&lab, &out,
-                    "mkdir bin sub && /usr/bin/gcc mover.c -o bin/gcc && echo a >a.c && "
-                    "echo b >h.h && echo c >sub/h.h"),
-                 0, "%s", out);
-    free(out);
+    cr_assert_eq(sh(&lab, NULL, "mkdir sub && echo a >a.c && echo b >h.h && echo c >sub/h.h"), 0);
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(sh(&lab, &out, "%s", run), 0);
         cr_assert_str_eq(out, "a\nb\nc\n");
@@ -305,6 +305,16 @@ Test(tool_fake, a_name_in_another_folder_is_another_input)
     free(out);
     expect_told(&lab, "miss", 1);
     lab_down(&lab);
+}
+
+/* Writes k.ptx, with some lines of comment, which do not count. */
+static void write_kernel(struct lab *lab, int comments, const char *body)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n%s\n}\n",
+             4 * comments, "//c\n//d\n", body);
+    write_text(lab, "k.ptx", text);
 }
 
 /* Messages name the file and its lines: those of another text of the same form are not taken. */
@@ -327,19 +337,12 @@ Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
     static const char *const bodies[] = {"rett;", ".pragma \"bogus\";\nret;", "ret;"};
     struct lab lab;
     char *out;
-    if (!lab_up(&lab))
+    if (!compiler_up(&lab, compiler, "ptxas"))
         return;
-    write_text(&lab, "p.c", compiler);
-    cr_assert_eq(sh(&lab, &out, "mkdir bin && /usr/bin/gcc -w p.c -o bin/ptxas"), 0, "%s", out);
-    free(out);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         for (int comments = 0; comments < 4; comments++) {
-            char text[1024], *plain;
-            snprintf(text, sizeof text,
-                     "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
-                     "%s\n}\n",
-                     4 * (comments & 1), "//c\n", bodies[i]);
-            write_text(&lab, "k.ptx", text);
+            char *plain;
+            write_kernel(&lab, comments & 1, bodies[i]);
             int status = sh(&lab, &plain, "bin/ptxas -arch=sm_90 k.ptx -o plain");
             cr_assert_eq(sh(&lab, &out, PTXAS "-arch=sm_90 k.ptx -o ours"), status);
             cr_assert_str_eq(out, plain);
@@ -364,22 +367,11 @@ Test(tool_fake, a_hit_of_ptxas_prints_its_own_name_and_no_time)
     static const char *const names[] = {"ptxas", "ptxas-blackwell"};
     struct lab lab;
     char *out, expected[256];
-    if (!lab_up(&lab))
+    if (!compiler_up(&lab, compiler, "ptxas ptxas-blackwell"))
         return;
-    write_text(&lab, "p.c", compiler);
-    cr_assert_eq(sh(&lab, &out,
-                    "mkdir bin && /usr/bin/gcc -w p.c -o bin/ptxas && cp -p bin/ptxas "
-                    "bin/ptxas-blackwell"),
-                 0, "%s", out);
-    free(out);
     for (size_t i = 0; i < 2; i++)
         for (int comments = 0; comments < 3; comments++) {
-            char text[1024];
-            snprintf(text, sizeof text,
-                     "%.*s.version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
-                     "ret;\n}\n",
-                     4 * comments, "//c\n//d\n");
-            write_text(&lab, "k.ptx", text);
+            write_kernel(&lab, comments, "ret;");
             int n =
                 snprintf(expected, sizeof expected, "%s info    : Used 8 registers\n", names[i]);
             if (comments == 0)
