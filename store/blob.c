@@ -101,7 +101,7 @@ static DIR *open_listing(int at, const char *name)
     return listing;
 }
 
-/* The next name that is not hidden; NULL at the end. */
+/* Returns the next name that is not hidden; NULL at the end. */
 static const char *next_name(DIR *listing)
 {
     struct dirent *entry;

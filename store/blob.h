@@ -55,8 +55,8 @@ struct blob_id {
 /* True if both name the same blob. */
 bool blob_id_equal(const struct blob_id *a, const struct blob_id *b);
 
-/* A file's state in the file system. While it is the same, the bytes are the same, as far as the file
- * system knows. The next hash of the file finds the rest, such as a rotten sector. */
+/* A file's state in the file system. While it is the same, the bytes are the same, as far as the
+ * file system knows. The next hash of the file finds the rest, such as a rotten sector. */
 struct blob_state {
     uint64_t ino, size;
     int64_t mtime_ns, ctime_ns;
@@ -85,9 +85,9 @@ void hashing_free(struct hashing *h);
 
 /* Makes the file of a draft. Errors: FULL, IO. */
 int draft_begin(struct files *f, struct draft *d, uint64_t len, struct err *e);
-/* Copies up to `max` further bytes into it and hashes them: from memory or, if `data` is NULL, from `fd`
- * from offset 0 on. Returns 1 while there is more, 0 at the end. Errors: FULL, IO, TRUNCATED; the draft
- * is then dropped. */
+/* Copies up to `max` further bytes into it and hashes them: from memory or, if `data` is NULL,
+ * from `fd` from offset 0 on. Returns 1 while there is more, 0 at the end. Errors: FULL, IO,
+ * TRUNCATED; the draft is then dropped. */
 int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *data, int fd,
                uint64_t max, struct err *e);
 /* Reads exactly `len` bytes from offset 0. Errors: IO, TRUNCATED. */
@@ -114,8 +114,8 @@ int blob_check(int fd, uint64_t len, const struct key *check, void *piece, const
 int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashing *h, uint64_t max,
                     struct err *e);
 
-/* Appends a row to a blob. Reports the state before and after: if the first was verified, the second is
- * too. Errors: NOT_FOUND; FULL (also of trailers); IO. */
+/* Appends a row to a blob. Reports the state before and after: if the first was verified, the
+ * second is too. Errors: NOT_FOUND; FULL (also of trailers); IO. */
 int blob_append(struct files *f, const struct blob_id *id, const struct store_row *row,
                 struct blob_state *out_before, struct blob_state *out_after, struct err *e);
 
@@ -124,13 +124,13 @@ int blob_append(struct files *f, const struct blob_id *id, const struct store_ro
 int blob_doom(struct files *f, const struct blob_id *id, char out_name[DOOMED_NAME]);
 /* Unlinks tmp/NAME. Slow for large files: not for the writer thread. */
 void blob_bury(struct files *f, const char *name);
-/* Move a damaged blob to quarantine/, or write a damaged inline value there, for a person to look at. */
+/* Moves a damaged blob, or writes a damaged inline value, to quarantine/: a person may look at it. */
 int blob_quarantine(struct files *f, const struct blob_id *id);
 int value_quarantine(struct files *f, const struct store_id *id, const void *data, size_t len);
 
 /* Calls `cb` for each row in the trailers of an open blob, the newest first, in at most
- * BLOB_TRAILERS_MAX bytes. `cb` returns false to stop; the row lives during the call. *out_n: the number
- * of rows. Errors: IO, NOMEM. */
+ * BLOB_TRAILERS_MAX bytes. `cb` returns false to stop; the row lives during the call. *out_n: the
+ * number of rows. Errors: IO, NOMEM. */
 typedef bool (*blob_row_cb)(void *arg, const struct store_row *row);
 int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n);
 

@@ -71,7 +71,8 @@ int change_rewrite(struct change *c, const struct store_row *row);
 int change_pin(struct change *c, const struct store_row *row, bool pinned);
 
 typedef int (*group_cb)(void *arg, const struct store_id *id);
-/* Calls `cb` for each member of the row's group, at most `max`. Collects them before the first call. */
+/* Calls `cb` for each member of the row's group, at most `max`. Collects them before the first
+ * call. */
 int change_group(struct change *c, const struct store_row *row, size_t max, group_cb cb, void *arg);
 
 /* ---- blobs ---- */
@@ -90,7 +91,7 @@ int change_meta(struct change *c, const char *name, const void *data, size_t len
 /* Clears `adopting`: the index knows all blobs. */
 int change_adopted(struct change *c);
 
-/* For index_upgrade.c alone: adds to a user's share, and writes the record of a blob. */
+/* Adds to a user's share, and writes the record of a blob. Only index_upgrade.c calls these. */
 int change_count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
                        int64_t pinned);
 int change_put_blob(struct change *c, const struct blob_id *id,

@@ -24,7 +24,7 @@ uint64_t clock_mono_ms(void) { return now_ns(CLOCK_MONOTONIC) / 1000000; }
 
 uint64_t clock_mono_ns(void) { return now_ns(CLOCK_MONOTONIC); }
 
-/* xorshift64*: Marsaglia 2003, Vigna 2016. */
+/* Computes xorshift64*: Marsaglia 2003, Vigna 2016. */
 uint64_t random_next(void *arg)
 {
     uint64_t *state = arg, x = *state ? *state : 0x9e3779b97f4a7c15u;

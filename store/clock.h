@@ -9,13 +9,14 @@
 
 #include <stdint.h>
 
-/* Returns Unix time in milliseconds: for what is stored. */
+/* Returns Unix time in milliseconds: for times that are stored. */
 uint64_t clock_wall_ms(void);
-/* The same, as of the last tick of the kernel, for a few nanoseconds: every hit asks for it. */
+/* Returns Unix time as of the kernel's last tick. It costs a few nanoseconds: every hit asks for
+ * it. */
 uint64_t clock_wall_coarse_ms(void);
 /* Returns a time in milliseconds that never goes back: for deadlines. */
 uint64_t clock_mono_ms(void);
-/* The same in nanoseconds. */
+/* Returns the same time in nanoseconds. */
 uint64_t clock_mono_ns(void);
 /* Returns a random number from a uint64_t of state. For sampling, not for secrets. */
 uint64_t random_next(void *state);

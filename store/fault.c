@@ -48,7 +48,7 @@ int fault_index(void)
     return atomic_load(&fault.errnum);
 }
 
-/* True, with errno set, if this call is to fail. */
+/* True, with errno set, if this call must fail. */
 static bool fault_now(void)
 {
     int errnum = atomic_load_explicit(&fault.errnum, memory_order_relaxed) < 0 ? 0 : fault_index();

@@ -27,7 +27,7 @@ void fault_arm(long nth, int errnum, bool lasting);
 /* Ends the fault. True if a call has failed since it was armed. */
 bool fault_disarm(void);
 
-/* Each does what the call of its name does, or fails as armed. */
+/* Makes the call of the same name, or fails as armed: each of these. */
 int fault_openat(int dirfd, const char *path, int flags, mode_t mode);
 int fault_mkdirat(int dirfd, const char *path, mode_t mode);
 int fault_renameat(int olddirfd, const char *old_path, int newdirfd, const char *new_path);
@@ -38,7 +38,7 @@ ssize_t fault_write(int fd, const void *data, size_t len);
 ssize_t fault_pread(int fd, void *out, size_t len, off_t offset);
 void *fault_malloc(size_t size);
 void *fault_calloc(size_t n, size_t size);
-/* `size` must be a multiple of the alignment. */
+/* Allocates aligned memory, or fails as armed. `size` must be a multiple of the alignment. */
 void *fault_malloc_aligned(size_t alignment, size_t size);
 
 /* Returns 0, or the code with which the next call into LMDB must fail. */

@@ -41,7 +41,7 @@ struct handle *handles_find(struct handles *h, const struct blob_id *id)
     return NULL;
 }
 
-/* handles_give has made room in `closing` for all that this turn can drop. */
+/* Drops a handle. `closing` has room for every descriptor of this turn: handles_give made it. */
 static void drop(struct handles *h, struct handle *handle)
 {
     if (handle->fd < 0)

@@ -22,7 +22,7 @@ struct handle {
     bool given;              /* in this turn */
 };
 struct handles {
-    uint64_t tag[HANDLES_MAX]; /* first bytes of the content: what a search looks at */
+    uint64_t tag[HANDLES_MAX]; /* first bytes of the content: a search compares them */
     struct handle slot[HANDLES_MAX];
     uint64_t tick;
     size_t n_given;
@@ -41,7 +41,7 @@ struct handle *handles_add(struct handles *h, const struct blob_id *id, int fd,
                            const struct blob_state *state);
 /* Closes a blob's descriptor, or plans that for the turn's end if it was given out. */
 void handles_drop(struct handles *h, const struct blob_id *id);
-/* The same for all. */
+/* Does the same for all blobs. */
 void handles_drop_all(struct handles *h);
 /* Marks a handle as given out in this turn. False, with nothing marked, without memory. */
 bool handles_give(struct handles *h, struct handle *handle);

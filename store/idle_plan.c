@@ -55,8 +55,8 @@ void idle_walk_deeply(struct store *s)
 
 static uint64_t soonest(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* The first commit since the last sync sets the time. Later ones do not put it off, nor do changes that
- * wrote nothing. */
+/* Plans a sync, unless one is planned: later commits do not put it off. A change that wrote
+ * nothing needs none. */
 void idle_sync_soon(struct store *s)
 {
     struct idle *idle = &s->idle;

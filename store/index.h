@@ -67,8 +67,8 @@ struct index {
 
 /* ---- its life ---- */
 
-/* Opens DIR/index, or makes it. A new index is `adopting` until change_adopted. The struct must stay
- * where it is until index_close. Errors: IO, NOMEM, FULL; CORRUPT if it must be set aside. */
+/* Opens DIR/index, or makes it. A new index is `adopting` until change_adopted. The struct must
+ * stay where it is until index_close. Errors: IO, NOMEM, FULL; CORRUPT if it must be set aside. */
 int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_abort)(void),
                struct err *e);
 /* Closes the environment if it is open. No transaction may be open. */
@@ -100,16 +100,17 @@ bool index_is_latest(const struct index *x, MDB_txn *txn);
 
 /* Writes the key of an entry. */
 void index_key(const struct store_id *id, uint8_t out[INDEX_KEY]);
-/* Reads the row of an entry. Errors, after which *out is undefined: NOT_FOUND; CORRUPT if it does not
- * decode or is another entry's. */
+/* Reads the row of an entry. Errors, after which *out is undefined: NOT_FOUND; CORRUPT if it does
+ * not decode or is another entry's. */
 int index_row(const struct index *x, MDB_txn *txn, const struct store_id *id,
               struct store_row *out);
-/* Reads its inline value, unhashed. Errors: NOT_FOUND; CORRUPT if its length is not `len`. */
+/* Reads the inline value of an entry, unhashed. Errors: NOT_FOUND; CORRUPT if its length is not
+ * `len`. */
 int index_value(const struct index *x, MDB_txn *txn, const struct store_id *id, uint64_t len,
                 struct view *out);
 /* Hashes an inline value. CORRUPT if it is not the row's. */
 int index_check_value(const struct store_row *row, struct view value);
-/* Read the accounts of an owner or a user: all zero if there is none. */
+/* Reads the accounts of an owner, or of a user: all zero if there is none. */
 int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out);
 int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out);
 /* Finds the user with the largest share. NOT_FOUND if there are none. */

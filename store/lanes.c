@@ -119,7 +119,7 @@ static bool must_wait(const struct lanes *l, const struct lane *own, const struc
     return false;
 }
 
-/* The turn goes to the next user in numeric order, and from the last to the first. */
+/* Gives the turn to the next user in numeric order, and after the last to the first. */
 struct task *lanes_next(struct lanes *l)
 {
     const struct lane *best = NULL;

@@ -55,7 +55,7 @@ struct walk {
     const char *fault;
 };
 
-/* The kind of table that a tree is; it decides what the leaves hold. */
+/* The kind of table; it decides what a leaf holds. */
 enum role { FREE_LIST, MAIN, PLAIN, DUPLICATE_TREE };
 
 static uint64_t number(const uint8_t *p, unsigned size)
@@ -131,7 +131,7 @@ static const uint8_t *take_overflow(struct walk *w, uint64_t page, uint64_t len,
     return p + PAGE_HEAD;
 }
 
-/* A record of the free list: how many, then page numbers in falling order. */
+/* Checks a record of the free list: the number of pages, then their numbers in falling order. */
 static bool check_free(struct walk *w, const uint8_t *data, uint64_t len)
 {
     uint64_t n = len >= 8 ? number(data, 8) : 0, last = NO_PAGE;
@@ -217,7 +217,7 @@ static bool check_branch_node(struct walk *w, const uint8_t *node, uint64_t room
     return check_page(w, number(node, 6), levels - 1, role, seen);
 }
 
-/* A page whose distance from the leaves is `levels` - 1. */
+/* Checks a page whose distance from the leaves is `levels` - 1, and all pages below it. */
 static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role role,
                        struct table *seen)
 {
@@ -257,7 +257,7 @@ static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role
     return used <= PAGE - upper ? true : fail(w, "nodes of a page overlap");
 }
 
-/* A whole tree against its record. Adds its entries to *out_entries, if that is asked for. */
+/* Checks a whole tree against its record. Adds the number of entries to *out_entries, unless NULL. */
 static bool check_tree(struct walk *w, const uint8_t *record, enum role role, uint64_t *out_entries)
 {
     struct table said = read_table(record), seen = {0};
@@ -275,7 +275,7 @@ static bool check_tree(struct walk *w, const uint8_t *record, enum role role, ui
                : fail(w, "a table has not as many pages or entries as it says");
 }
 
-/* The newer of the two meta pages that are whole; NULL if neither is. */
+/* Returns the newer meta page of those that are whole; NULL if both are damaged. */
 static const uint8_t *newest_meta(const uint8_t *file)
 {
     const uint8_t *newest = NULL;

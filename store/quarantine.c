@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quarantine.c - takes an entry that is damaged, or that its user refused, out of the store, and keeps
- * its bytes for a person to look at. The writer, eviction and the idle work call it, inside a change.
+ * quarantine.c - takes an entry that is damaged, or that its user refused, out of the store. It keeps
+ * the bytes, which a person may look at. The writer, eviction and the idle work call it, inside a change.
  *
  * Other threads only suspect: quarantine_damaged looks again before it acts, because the entry may have
  * been replaced since.

@@ -111,8 +111,8 @@ static void flush_touches(struct store *s, uint64_t after_ms)
     store_queue(s, t);
 }
 
-/* Counts a hit on a row of the index. Its time is later than any that is written, or being written, for
- * the row: by this the writer knows which hits it has written. */
+/* Counts a hit on a row of the index. Its time is later than any that is written, or being
+ * written, for the row: by this the writer knows which hits it has written. */
 static void count_hit(struct store *s, const struct store_row *row, uint64_t now_ms)
 {
     const struct touch *flushing = s->flush_busy ? touch_find(s->flushing, &row->id) : NULL;
@@ -161,7 +161,7 @@ static void note_expired(struct store *s, const struct store_id *id, uint64_t no
     pthread_mutex_unlock(&s->lock);
 }
 
-/* *out is undefined after an error. */
+/* Finds a row that has not expired. *out is undefined after an error. */
 static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
                     struct store_row *out, struct err *e)
 {

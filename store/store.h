@@ -123,18 +123,20 @@ struct store_config {
 
 struct store;
 
-/* Opens or makes the store; starts its threads. Gives *out (store_close). Forks a child that checks the
- * index, so call it before the process has threads or much memory. Errors: BUSY (another process has it;
- * err names its pid), IO (not a folder, not writable), NOMEM. A damaged index is no error: see (6). */
+/* Opens or makes the store; starts its threads. Gives *out (store_close). Forks a child that
+ * checks the index, so call it before the process has threads or much memory. Errors: BUSY
+ * (another process has it; err names its pid), IO (not a folder, not writable), NOMEM. A damaged
+ * index is no error: see (6). */
 int store_open(struct store **out, const struct store_config *config, struct err *e);
 
-/* Marks the store that this process opened last as suspect: the next open then checks every page of its
- * index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT, in which the memory map of a
- * damaged index can end. Async-signal-safe; any thread. */
+/* Marks the store that this process opened last as suspect: the next open then checks every page
+ * of its index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT, in which the memory
+ * map of a damaged index can end. Async-signal-safe; any thread. */
 void store_mark_suspect(void);
 
-/* Changes the caps (struct store_config). Entries above the new cap go in the background, those above a
- * user's quota at the user's next put. The address space of the index stays as it was at open. */
+/* Changes the caps (struct store_config). Entries above the new cap go in the background, those
+ * above a user's quota at the user's next put. The address space of the index stays as it was at
+ * open. */
 void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
 
 /* Makes eviction take entries of older key versions first. These were last used before this time
@@ -161,9 +163,9 @@ struct store_value {
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
 
-/* Hashes a large blob on another thread, after a store_get that returned BUSY. `cb` runs from store_poll
- * with 0, NOT_FOUND, CORRUPT, IO or NOMEM; call store_get again in any case. Errors: NOT_FOUND, NOMEM;
- * BUSY if too many are under way. */
+/* Hashes a large blob on another thread, after a store_get that returned BUSY. `cb` runs from
+ * store_poll with 0, NOT_FOUND, CORRUPT, IO or NOMEM; call store_get again in any case. Errors:
+ * NOT_FOUND, NOMEM; BUSY if too many are under way. */
 int store_prepare(struct store *s, const struct store_id *id, void (*cb)(void *arg, int status),
                   void *arg, struct err *e);
 
@@ -184,12 +186,12 @@ size_t store_users(struct store *s, uint32_t *out, size_t cap);
 /* Returns the bytes that one user may pin: half of a quota, or of the store. */
 uint64_t store_pins_max(struct store *s);
 
-/* Ends this turn of the loop: all results of store_get, store_peek and store_scan become invalid. Call it
- * after each batch of requests; it is cheap. */
+/* Ends this turn of the loop: all results of store_get, store_peek and store_scan become invalid.
+ * Call it after each batch of requests; it is cheap. */
 void store_turn_end(struct store *s);
 
-/* One entry to write. `row` needs id, kind, maker, cost_ms, len, and the known parts of the address. The
- * store fills check, content, created and accessed. All views are copied. */
+/* One entry to write. `row` needs id, kind, maker, cost_ms, len, and the known parts of the
+ * address. The store fills check, content, created and accessed. All views are copied. */
 struct store_put {
     struct store_row row;
     const void *data;        /* the value, copied before store_put returns; or NULL, and instead */
@@ -204,13 +206,13 @@ struct store_put {
     void *arg;
 };
 
-/* Queues a put. It replaces an entry of the same id; a pinned one stays pinned. Requests for one id run
- * in the order of the calls. On error nothing was taken and on_done does not run. Errors: TOO_BIG,
- * INVALID, NOMEM (also if queued values take too much memory). */
+/* Queues a put. It replaces an entry of the same id; a pinned one stays pinned. Requests for one
+ * id run in the order of the calls. On error nothing was taken and on_done does not run. Errors:
+ * TOO_BIG, INVALID, NOMEM (also if queued values take too much memory). */
 int store_put(struct store *s, const struct store_put *put, struct err *e);
 
-/* Runs the waiting completions. Begins with store_turn_end, so that a callback finds an entry that was
- * just put. */
+/* Runs the waiting completions. Begins with store_turn_end, so that a callback finds an entry that
+ * was just put. */
 void store_poll(struct store *s);
 
 /* Selects entries: a field that is zero, empty or negative does not restrict. */
@@ -232,8 +234,8 @@ struct store_filter store_filter_all(void);
 /* True if a row matches. */
 bool store_filter_match(const struct store_filter *f, const struct store_row *row, uint64_t now_ms);
 
-/* Calls `cb` for rows in key order, at most `max_rows` a call, so that a loop can share its time. Start
- * with *cursor all zero. Returns 1 while there is more, 0 at the end, or an error. */
+/* Calls `cb` for rows in key order, at most `max_rows` a call, so that a loop can share its time.
+ * Start with *cursor all zero. Returns 1 while there is more, 0 at the end, or an error. */
 struct store_cursor {
     uint8_t bytes[24];
 };
@@ -259,17 +261,17 @@ int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_
 /* Pins or unpins the given entries; FULL if some are above the user's share of pins. */
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e);
-/* Reads entries from disk and checks them: all (`sample` 0), or a random sample. Runs on a thread of its
- * own; `on_progress` (may be NULL) runs from store_poll. BUSY while another one runs. */
+/* Reads entries from disk and checks them: all (`sample` 0), or a random sample. Runs on a thread
+ * of its own; `on_progress` (may be NULL) runs from store_poll. BUSY while another one runs. */
 int store_verify(struct store *s, uint64_t sample,
                  void (*on_progress)(void *arg, uint64_t done, uint64_t total), store_report_cb cb,
                  void *arg, struct err *e);
 
-/* Checks a value from disk again, and quarantines it if it is damaged: a client read bytes that did not
- * match their checksum. */
+/* Checks a value from disk again, and quarantines it if it is damaged: a client read bytes that
+ * did not match their checksum. */
 void store_suspect(struct store *s, const struct store_id *id);
-/* Quarantines an entry whose user refused the value, though its bytes are sound. Does nothing if the
- * value's checksum is not `check`, or no longer. */
+/* Quarantines an entry whose user refused the value, though its bytes are sound. Does nothing if
+ * the value's checksum is not `check`, or no longer. */
 void store_refuse(struct store *s, const struct store_id *id, const struct key *check);
 
 /* The reason for which an entry left. */
@@ -288,8 +290,9 @@ struct store_departure {
     uint32_t cause; /* enum store_cause */
     uint64_t at_ms; /* Unix time */
 };
-/* Takes up to `cap` of the entries that left since the last call, the oldest first; returns their number.
- * The store remembers the last STORE_DEPARTURES_MAX, and of one large change only a part. */
+/* Takes up to `cap` of the entries that left since the last call, the oldest first; returns their
+ * number. The store remembers the last STORE_DEPARTURES_MAX, and of one large change only a part.
+ */
 #define STORE_DEPARTURES_MAX 1024u
 size_t store_departures(struct store *s, struct store_departure *out, size_t cap);
 
@@ -306,8 +309,8 @@ struct store_stats {
 /* Reads the statistics. */
 void store_stats(struct store *s, struct store_stats *out);
 
-/* Read and write a small named value of the store's owner (lifetime counters, identities of toolchains):
- * at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
+/* Reads, or writes, a small named value of the store's owner (lifetime counters, identities of
+ * toolchains): at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
 int store_meta_get(struct store *s, const char *name, void *out, size_t cap, size_t *out_len);
 int store_meta_put(struct store *s, const char *name, const void *data, size_t len);
 

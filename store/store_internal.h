@@ -148,8 +148,8 @@ struct store {
 void store_event(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Gives a finished task to store_poll. */
 void store_finish(struct store *s, struct task *t);
-/* Takes a task and queues it: for the copier if its kind or the order of its id needs that, else for the
- * writer. Without memory the task is finished with NOMEM. */
+/* Takes a task and queues it: for the copier if its kind or the order of its id needs that, else
+ * for the writer. Without memory the task is finished with NOMEM. */
 void store_queue(struct store *s, struct task *t);
 /* Takes a task and queues it for the writer. */
 void store_queue_writer(struct store *s, struct task *t);
@@ -183,13 +183,15 @@ void *writer_main(void *store);
 
 /* ---- transaction.c; writer thread ---- */
 
-/* Makes a change through `apply`, commits it and dooms its blobs. Evicts and tries again if the map is
- * full; replaces a damaged environment. `apply` can run several times. Returns a code of index.h. */
+/* Makes a change through `apply`, commits it and dooms its blobs. Evicts and tries again if the
+ * map is full; replaces a damaged environment. `apply` can run several times. Returns a code of
+ * index.h. */
 typedef int (*transact_apply)(struct store *s, struct change *c, void *arg);
 int transact(struct store *s, transact_apply apply, void *arg);
-/* The same with one try. */
+/* Does the same with one try. */
 int transact_once(struct store *s, transact_apply apply, void *arg);
-/* Replaces the environment. `why` is LMDB's code for the damage, or 0 to try again after a failure. */
+/* Replaces the environment. `why` is LMDB's code for the damage, or 0 to try again after a
+ * failure. */
 int transact_recover(struct store *s, int why);
 /* ---- quarantine.c; writer thread, inside a change ---- */
 
@@ -198,7 +200,7 @@ int quarantine_entry(struct store *s, struct change *c, const struct store_id *i
                      enum store_cause cause, const char *why);
 /* Quarantines the entry of a TASK_CHECK or TASK_DAMAGED, if it is still damaged. */
 int quarantine_damaged(struct store *s, struct change *c, struct task *t);
-/* Quarantines the entry of a TASK_REFUSED, if its value is still the refused one. */
+/* Quarantines the entry of a TASK_REFUSED, if it still has the refused value. */
 int quarantine_refused(struct store *s, struct change *c, const struct task *t);
 
 /* ---- evict.c; writer thread ---- */
@@ -206,8 +208,8 @@ int quarantine_refused(struct store *s, struct change *c, const struct task *t);
 #define EVICT_ANY UINT64_MAX
 /* Notes that `bytes` were put: by this the youth of entries is counted. */
 void evict_note_put(struct store *s, uint64_t bytes);
-/* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or of
- * EVICT_ANY. NOT_FOUND if nothing may go. */
+/* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or
+ * of EVICT_ANY. NOT_FOUND if nothing may go. */
 int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal);
 /* Removes the expired ones of a sample, and counts them in *(size_t *)out_n: a transact_apply. */
 int evict_some_expired(struct store *s, struct change *c, void *out_n);
@@ -224,8 +226,8 @@ uint64_t evict_pins_max(const struct store *s);
 uint64_t evict_low_water(const struct store *s);
 /* Runs one step of eviction to the low-water mark. True while there is more. */
 bool evict_step(struct store *s);
-/* Makes room for an entry: `index_bytes` and `blob_bytes` in the store, `user_bytes` in the user's share.
- * FULL if there is none. */
+/* Makes room for an entry: `index_bytes` and `blob_bytes` in the store, `user_bytes` in the user's
+ * share. FULL if there is none. */
 int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
                     uint64_t user_bytes, struct err *e);
 /* Removes the expired ones of a sample. Returns their number. */
@@ -279,8 +281,8 @@ void *verify_main(void *task);
 
 /* ---- index_guard.c; the thread that opens the store ---- */
 
-/* Checks DIR/index in a child process: a few pages, or all of them if `thorough`. False if it is damaged,
- * with the reason in *why (static memory). */
+/* Checks DIR/index in a child process: a few pages, or all of them if `thorough`. False if it is
+ * damaged, with the reason in *why (static memory). */
 bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
 
 /* ---- suspect.c; the thread that opens the store; store.h has store_mark_suspect ---- */

@@ -34,14 +34,14 @@ MDB_val name_val(const char *name);
 
 /* Writes an owner or a user as a key: 4 bytes, big-endian. */
 void owner_encode(uint32_t owner, uint8_t *out);
-/* Reads it. */
+/* Reads an owner or a user. */
 uint32_t owner_decode(const uint8_t *p);
 /* Writes the key of a blob. */
 void blob_key(const struct blob_id *id, uint8_t out[BLOB_KEY]);
 
 /* Writes a record of `n` numbers and their checksum. */
 int numbers_put(MDB_txn *txn, MDB_dbi dbi, MDB_val key, const uint64_t *numbers, size_t n);
-/* Reads it; MDB_CORRUPTED if it is not `n` numbers with their checksum. */
+/* Reads such a record. MDB_CORRUPTED if it is not `n` numbers with their checksum. */
 int numbers_get(MDB_txn *txn, MDB_dbi dbi, MDB_val key, uint64_t *out, size_t n);
 
 #endif
