@@ -781,7 +781,7 @@ static void drop_cancelled(struct pool *p)
         queue_remove(p, j);
         job_fail(j, j->cancelled ? WARM_ECANCELLED : WARM_ESHUTDOWN,
                  j->cancelled ? "the compile was cancelled" : "the daemon is stopping");
-        next = p->queue; /* the callback may have changed what follows */
+        next = p->queue; /* the callback may have changed the queue */
     }
 }
 
@@ -899,7 +899,7 @@ static void choose_user(struct worker_program *program)
     }
 }
 
-/* Copies what the caller's configuration lends. */
+/* Copies the configuration, whose texts belong to the caller. */
 static int copy_config(struct pool *p, const struct pool_config *config, struct err *e)
 {
     p->config = *config;

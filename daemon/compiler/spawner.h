@@ -33,12 +33,12 @@ struct spawn {
 struct spawner_event {
     uint64_t id;
     pid_t pid;
-    int status; /* as waitpid gives it; -1: it could not be started, `error` says why */
+    int status; /* as waitpid returns it; -1: it could not be started, `error` says why */
     int error;  /* errno */
 };
 
 struct spawner;
-/* Forks the spawner. To be called first in main, before the store or the loop exist: the child must be
+/* Forks the spawner. main calls this first, before the store or the loop exist: the child must be
  * small. *out keeps the socket that talks to it. Errors: IO, NOMEM. */
 int spawner_start(struct spawner **out, struct err *e);
 /* Ends the spawner, and with it all that it started. NULL is fine. */

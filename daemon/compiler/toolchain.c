@@ -76,7 +76,7 @@ int toolchain_locate(const char *given, struct toolchain_files *out, struct err 
     return code;
 }
 
-/* ---- whether to load what a client names ---- */
+/* ---- may the library that a client names be loaded? ---- */
 
 #define NAME_PREFIX "libnvrtc.so"
 
@@ -319,7 +319,7 @@ static int open_located(const char *path, const struct worker_file *located, int
                  : err_set(e, WARM_ENO_TOOLCHAIN, "%s is being replaced: ask again", path);
 }
 
-/* Sends a new fork server the files that it is to load. */
+/* Sends a new fork server the files to load. */
 static int send_files(int socket, const struct toolchain_files *files, struct err *e)
 {
     struct worker_files message = {.type = WORKER_FILES, .has_builtins = *files->builtins};

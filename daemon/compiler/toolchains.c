@@ -3,7 +3,7 @@
  * toolchains.c - decides which compiler each path leads to right now; see toolchains.h for the picture.
  *
  * Identifying a place:
- *   1. a pool thread finds the files (and for a client's path, whether they are to be trusted);
+ *   1. a pool thread finds the files (and for a client's path, if they may be trusted);
  *   2. the loop looks whether they are known, or were remembered at an earlier start; else
  *   3. a pool thread reads them and starts a fork server, which tells version and targets;
  *   4. the loop sets the place and tells the waiters to ask again.

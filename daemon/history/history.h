@@ -107,14 +107,14 @@ struct history_ask {
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms);
 /* Finds the last miss of an entry that has no reason yet; 0 if there is none. */
 uint64_t history_find(const struct history *h, const struct store_id *id);
-/* Returns the label, else the name, of an entry's last miss (borrowed); empty if it is not known. `uid`: if
- * the miss was this user's; -1: anybody's. */
+/* Returns the label, else the name, of an entry's last miss (borrowed); empty if it is not known.
+ * `uid`: if the miss was this user's; -1: anybody's. */
 struct view history_label(const struct history *h, const struct store_id *id, int64_t uid);
 
-/* Takes a miss back: it counts neither as a request nor as a miss of its session any more. */
+/* Takes a miss back: its session no longer counts it as a request and a miss. */
 void history_forget(struct history *h, uint32_t session, uint64_t miss);
 
-/* Adds what a client says of the value that it has made. */
+/* Adds a client's description of a value that it has made. */
 void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct view label,
                   struct view hardware, struct view compiler);
 /* Sets a reason that is certain; `text` says more. A number of an old miss is fine, and so is 0. */

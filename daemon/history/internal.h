@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the five files of the history share.
+ * internal.h - the types and functions that the five files of the history share.
  *
  *     history.c   sessions; misses and their reasons
  *     tables.c    the tables: entries that have left, known recipes, misses

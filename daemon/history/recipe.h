@@ -8,9 +8,9 @@
  *     option -D  N=4
  *     source     5e1f0a77c0129b3d (812 bytes)
  *
- * Two keys tell that two artifacts differ; their recipes tell in what. Parts are sorted by name, then
- * value; a name may come more than once. Long texts are cut, contents are digests: a recipe is some
- * hundred bytes and holds no source.
+ * Two keys tell that two artifacts differ; their recipes tell which parts differ. Parts are sorted by
+ * name, then value; a name may come more than once. Long texts are cut, contents are digests: a recipe
+ * is some hundred bytes and holds no source.
  *
  *     bytes: n × (blob name, blob value), a blob being a u32 length and that many bytes
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * report.c - answers a query of the history as JSON: the sessions, misses and reasons that a peer may see.
- * `warm why` and `warm run --report` print what stands in it.
+ * `warm why` and `warm run --report` print it.
  *
  * The service calls it for HISTORY messages.
  *

@@ -107,7 +107,8 @@ static bool http_is_idle(const void *state)
     return true;
 }
 
-/* RESP has inline commands, and GET is one: a name that begins with '/' is asked for in another way. */
+/* True if the bytes begin an HTTP request. RESP has inline commands, and GET is one of them: a
+ * name that begins with '/' cannot be asked for inline. */
 static enum protocol_fit http_fits(const uint8_t *data, size_t len)
 {
     static const char *const methods[] = {"GET /", "HEAD /"};

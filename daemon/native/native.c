@@ -566,7 +566,7 @@ static native_take handler_of(uint8_t type)
     return ours ? handlers[type] : native_admin_handler(type);
 }
 
-/* Answers one frame. False if the connection is to end. */
+/* Answers one frame. False if the connection must end. */
 static bool take_frame(struct native *n, const struct wire_frame *frame)
 {
     struct request r = {.native = n, .frame = frame, .fds = {-1, -1}};
@@ -635,7 +635,7 @@ static void drop_calls(struct native *n)
     }
 }
 
-/* The end of the socket frees leases at once. Operations of the store are still answered. */
+/* Frees leases at once when the socket ends. Operations of the store are still answered. */
 static bool native_on_end(void *state)
 {
     struct native *n = state;

@@ -50,7 +50,7 @@ struct listener {
     int fd;
     bool paused;
     unsigned n_closing;
-    /* Takes `fd`; returns false if no further connection is to be accepted for now. */
+    /* Takes `fd`; returns false to accept no further connections for now. */
     bool (*on_connection)(void *arg, int fd);
     void *arg;
     void (*on_closed)(void *arg);

@@ -304,7 +304,7 @@ static size_t item_advance(struct output_item *item, size_t sent)
     return n;
 }
 
-/* Keeps (2): sends batched output, and queues what the socket does not take. */
+/* Keeps (2): sends batched output, and queues the bytes that the socket does not take. */
 bool output_flush(struct connection *c)
 {
     struct turn *t = c->turn;
@@ -342,7 +342,7 @@ struct writer *connection_begin(struct connection *c)
     return &c->turn->out;
 }
 
-/* Adds an item to this turn's output, or to the queue. Takes what the item owns. */
+/* Adds an item to this turn's output, or to the queue. Takes the item's artifact and descriptors. */
 static void output_add(struct connection *c, struct output_item *item)
 {
     struct turn *t = c->turn;
@@ -363,7 +363,8 @@ static void output_add(struct connection *c, struct output_item *item)
         output_break(c);
 }
 
-/* Commits the bytes that were appended since connection_begin, with what `item` owns. */
+/* Commits the bytes that were appended since connection_begin, with the artifact and the
+ * descriptors of `item`. */
 static void commit(struct connection *c, struct output_item *item)
 {
     struct turn *t = c->turn;

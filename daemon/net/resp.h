@@ -46,7 +46,7 @@ struct resp_command {
 };
 
 /* Parses one command at the start of `data`, without its first `n_spilled` long arguments. Returns
- * its length in the buffer and fills *out; 0 if more bytes are needed, or an argument is to be
+ * its length in the buffer and fills *out; 0 if more bytes are needed, or an argument must be
  * spilled; MALFORMED or TOO_BIG. */
 long resp_parse(const void *data, size_t len, unsigned n_spilled, struct resp_command *out,
                 struct err *e);
@@ -59,7 +59,7 @@ bool resp_arg_number(const struct resp_arg *arg, int64_t *out);
  * the product of the lengths. */
 bool resp_glob(struct view pattern, struct view name);
 
-/* Each writes one reply, or its beginning. `version` is 2 or 3. */
+/* Writes one reply, or its beginning: each of these. `version` is 2 or 3. */
 void resp_put_status(struct writer *w, const char *text);
 void resp_put_error(struct writer *w, const char *text); /* line ends in it become spaces */
 void resp_put_number(struct writer *w, int64_t n);

@@ -54,8 +54,8 @@ struct server {
 /* ---- connections that come and go ---- */
 
 /*
- * Near the limit idle connections are closed first, those of the user with the most connections. The last
- * places are for users without a connection:
+ * Returns the number of places that are for users without a connection. Near the limit idle connections
+ * are closed first, those of the user with the most connections:
  *
  *     0 ────────────────────────────── max - reserve ───────── max
  *       anybody                        │ users without one     │
@@ -171,7 +171,7 @@ static bool on_connection(void *arg, int fd)
     return take_connection(s, fd, !s->config.is_shared, false);
 }
 
-/* The administrator gets in, however many connections there are. */
+/* Takes an administrator's connection, however many there are. */
 static bool on_admin_connection(void *arg, int fd) { return take_connection(arg, fd, true, true); }
 
 static void on_close(void *arg, struct connection *c)

@@ -14,8 +14,8 @@
 /* Sends lines such as "READY=1\nSTATUS=…". A manager that does not listen is no error. */
 void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns how often WATCHDOG=1 is to be sent: half of the time that the manager allows; 0:
- * never. */
+/* Returns the interval at which WATCHDOG=1 must be sent: half of the time that the manager allows.
+ * 0: never. */
 uint64_t notify_watchdog_ms(void);
 
 #endif

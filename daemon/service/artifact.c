@@ -58,7 +58,7 @@ int memfd_from_bytes(const void *data, size_t len, int *out, struct err *e)
     return 0;
 }
 
-/* A name below a descriptor of the folder costs less than the whole path. */
+/* Opens by a name below a descriptor of the folder, which costs less than the whole path. */
 int fd_reopen(int fd)
 {
     static _Atomic int folder = -1;

@@ -196,7 +196,7 @@ static void answered_error(struct call *call, const struct err *e)
                      (struct view){"", 0}, view_of_text(e->text), clock_wall_coarse_ms());
 }
 
-/* A client that gets the lease at once missed. A client that waited first is not counted again. */
+/* Counts a lease as a miss, unless the client waited first: then its miss was counted. */
 void bookkeeping_answer(struct call *call, const struct answer *a)
 {
     assert(call->ops);
@@ -221,7 +221,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     }
 }
 
-/* The daemon's own counters keep the look: they count requests. */
+/* Forgets the look in the history alone: the daemon's counters count requests. */
 void bookkeeping_look_is_over(const struct call *call)
 {
     struct service *s = call->service;

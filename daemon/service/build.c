@@ -182,7 +182,7 @@ static void build_offer(struct build *b, const struct artifact *a)
 
 /* Hands a result to all who can use it. If it depends on files, each waiter compares them, and so
  * do the leaders of other builds, which go on meanwhile. Else everybody can use it: builds without
- * a leader end, unless they alone are to be stored. */
+ * a leader end, unless their results alone are stored. */
 static void build_finish(struct build *b, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;

@@ -49,7 +49,7 @@ struct build {
     uint32_t maker;
     bool keep;        /* a caller wants the result stored */
     bool may_replace; /* it may replace results that were made for others, too */
-    bool cancelled;   /* it is to end; a compile that runs was told so */
+    bool cancelled;   /* it must end; a compile that runs was told so */
     struct call_compile ask;
     struct store_id id;
     struct proof proof;
@@ -91,11 +91,12 @@ int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, str
  * agrees with its files; NULL if none does. */
 void build_checked(struct call *call, const struct manifest_alternative *a);
 
-/* Marks the builds of this flight: their results are to be stored. */
+/* Marks the builds of this flight: their results must be stored. */
 void builds_keep(struct flight *f);
 /* Ends the builds of this flight that nothing else waits for. */
 void builds_cancel(struct flight *f);
-/* Ends builds that wait for a leader that has gone. To be called from time to time while any exist. */
+/* Ends builds that wait for a leader that has gone. To be called from time to time while any
+ * exist. */
 void builds_tick(struct service *s);
 /* Ends all builds. */
 void builds_shutdown(struct service *s);

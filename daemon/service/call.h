@@ -38,10 +38,10 @@ enum answer_kind {
     ANSWER_FAILED, /* last: `artifact` is the compiler's refusal */
     ANSWER_ERROR,  /* last: `err` */
     ANSWER_OVER,   /* last: the lease of this call has ended; the client is told nothing */
-    ANSWER_LEASE,  /* the client is to make the value: `token`, `deadline_ms` */
+    ANSWER_LEASE,  /* the client must make the value: `token`, `deadline_ms` */
     ANSWER_WAIT,   /* another client makes the value: `n_waiters`, `elapsed_ms` */
-    ANSWER_NEED,   /* the client is to send the source: service_source */
-    ANSWER_CHECK,  /* the client is to describe the paths of `manifest`: service_checked */
+    ANSWER_NEED,   /* the client must send the source: service_source */
+    ANSWER_CHECK,  /* the client must describe the paths of `manifest`: service_checked */
 };
 
 /* Everything in it is borrowed until on_answer returns. */
@@ -108,8 +108,8 @@ struct call {
     } chosen; /* the result, or the shared key, that a manifest or an alias names */
 };
 
-/* Answers a call; all answers go through here. Counts the answer and notes it in the history. The last
- * answer also ends the call: its memory may be gone on return. */
+/* Answers a call; all answers go through here. Counts the answer and notes it in the history. The
+ * last answer also ends the call: its memory may be gone on return. */
 void call_answer(struct call *call, const struct answer *a);
 /* Answers with an error, which ends the call. */
 void call_fail(struct call *call, const struct err *e);
@@ -128,8 +128,8 @@ void call_uncheck(struct call *call);
  * ended. False if that is impossible, or was done before. */
 bool call_prepare(struct call *call, const struct store_id *id, void (*again)(struct call *call));
 
-/* Ends a call without an answer: the client is gone, or wants no answer (`cancelled`: a compile that
- * nobody else waits for ends, too). */
+/* Ends a call without an answer: the client is gone, or wants no answer (`cancelled`: a compile
+ * that nobody else waits for ends, too). */
 void call_drop(struct call *call, bool cancelled);
 
 /* Starts the timer of flights and compiles, if it does not run. */

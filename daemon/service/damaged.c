@@ -122,8 +122,8 @@ static void verify(struct service *s, const struct peer *peer, const struct stor
         store_suspect(s->config.store, id);
 }
 
-/* A value that was just made may not be in the index yet: find_maker knows its maker from the
- * pending puts. A client that names the checksum has had the bytes. */
+/* Takes the report of a client. A value that was just made may not be in the index yet: find_maker
+ * knows its maker from the pending puts. A client that names the checksum has had the bytes. */
 void service_damaged(struct service *s, const struct peer *peer, const struct key *key,
                      const struct key *seen)
 {

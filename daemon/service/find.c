@@ -33,7 +33,8 @@ static enum found read_lead_file(int fd, uint64_t len, struct find *out)
     return found;
 }
 
-/* The store may still find that a value without its hash is not what its client announced. */
+/* Finds a pending put. One without its hash is skipped: its bytes may not be those that its client
+ * announced. */
 static enum found find_pending(const struct service *s, const struct store_id *id,
                                const struct proof *proof, struct find *out)
 {

@@ -228,7 +228,8 @@ static struct ask *list_find_maker(const struct ask_list *list, bool but, uint32
     return ask;
 }
 
-/* Chooses the next holder when nobody makes it: one of another user than the last, if there is one. */
+/* Chooses the next holder when nobody makes it: one of another user than the last, if there is
+ * one. */
 static struct ask *flight_next_maker(const struct flight *f)
 {
     struct ask *other = list_find_maker(&f->waiting, true, f->last_uid);
@@ -368,7 +369,7 @@ void flight_unmake(struct making *m, uint64_t now_ms)
 
 /* ---- results ---- */
 
-/* Moves the asks that are to be told to a list of the caller's: callbacks may join anew, or take each
+/* Moves the asks that must be told to a list of the caller's: callbacks may join anew, or take each
  * other out (d). */
 static void list_take(struct ask_list *from, const struct making *by, enum flight_reach reach,
                       struct ask_list *to)

@@ -2,7 +2,7 @@
 /*
  * flight.h - one flight for each key that is being made: who makes it, who waits, who gets it.
  *
- * One asker of a flight holds its lease: it is to make the artifact, or to send its source. Others wait.
+ * One asker of a flight holds its lease: it must make the artifact, or send its source. Others wait.
  *
  * The life of a flight; reviews and tests refer to these numbers:
  *
@@ -48,7 +48,7 @@ struct flights;
 struct ask;
 
 struct ask_ops {
-    /* Tells the asker that it holds the lease: it is to make the artifact, or to send its source. */
+    /* Tells the asker that it holds the lease: it must make the artifact, or send its source. */
     void (*on_hold)(struct ask *ask);
     /* Hands out the result (borrowed); the asker has left the flight. */
     void (*on_result)(struct ask *ask, struct artifact *result);
@@ -116,20 +116,20 @@ enum flight_place {
     FLIGHT_WAIT,
     FLIGHT_NONE, /* nobody makes it, and this asker cannot */
 };
-/* Joins the key's flight, or makes it; returns an enum flight_place. The flight's own result is ignored:
- * the caller has looked at it. Negative: NOMEM. */
+/* Joins the key's flight, or makes it; returns an enum flight_place. The flight's own result is
+ * ignored: the caller has looked at it. Negative: NOMEM. */
 int flight_join(struct flights *all, const struct store_id *id, const struct proof *proof,
                 struct ask *ask, uint64_t now_ms, struct err *e);
 
-/* Takes the asker out of its flight; its lease, if it holds one, ends. Calls nothing of `ask`. ASK_OUT
- * is fine. */
+/* Takes the asker out of its flight; its lease, if it holds one, ends. Calls nothing of `ask`.
+ * ASK_OUT is fine. */
 void flight_leave(struct ask *ask, uint64_t now_ms);
 /* True if this asker is the last one in its flight. */
 bool flight_is_last(const struct ask *ask);
 
-/* Begins a build of what the lease holder `ask` brought. Other holders of the same user wait from now on:
- * one build of a user is enough. flight_unmake ends it, after flight_finish, flight_pass or flight_fail
- * if it had an outcome. The flight lives until then. */
+/* Begins a build of the source that the lease holder `ask` brought. Other holders of the same user
+ * wait from now on: one build of a user is enough. flight_unmake ends it, after flight_finish,
+ * flight_pass or flight_fail if it had an outcome. The flight lives until then. */
 void flight_make(struct ask *ask, struct making *m);
 /* Ends a build. Its asker waits again if it is still in the flight. */
 void flight_unmake(struct making *m, uint64_t now_ms);
@@ -142,8 +142,8 @@ enum flight_reach {
     FLIGHT_TO_WAITERS, /* that asker, and all who have no build of their own */
     FLIGHT_TO_ALL,
 };
-/* Hands the result out. `by` is NULL for a result that no build of the daemon brought. With `storing`
- * the flight keeps a reference for askers that come before flight_stored. */
+/* Hands the result out. `by` is NULL for a result that no build of the daemon brought. With
+ * `storing` the flight keeps a reference for askers that come before flight_stored. */
 void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
                    enum flight_reach reach, bool storing, uint64_t now_ms);
 /* Ends one `storing`: the result is in the store, or cannot be stored. */
@@ -171,8 +171,8 @@ struct flight_brief {
     unsigned n_waiters;
     uint64_t age_ms;
 };
-/* Lists at most `cap` of them, of FLIGHTS_LOOKED_AT flights at most; returns how many. `uid`: those of one
- * user, who makes or waits; -1: all. */
+/* Lists at most `cap` of them, of FLIGHTS_LOOKED_AT flights at most; returns how many. `uid`:
+ * those of one user, who makes or waits; -1: all. */
 #define FLIGHTS_LOOKED_AT 1024u
 size_t flights_list(const struct flights *all, int64_t uid, struct flight_brief *out, size_t cap,
                     uint64_t now_ms);

@@ -75,7 +75,7 @@ struct service {
     bool stopping;
 };
 
-/* The loop's monotonic clock, in ms. */
+/* Returns the loop's monotonic clock, in ms. */
 static inline uint64_t service_clock_ms(const struct service *s) { return uv_now(s->config.loop); }
 
 /* ---- damaged.c ---- */
@@ -98,7 +98,7 @@ void negatives_clear(struct service *s);
 
 /* Chooses the first hit to audit. */
 void audit_init(struct service *s);
-/* True if the result of this hit is to be compiled again and compared. */
+/* True if the result of this hit must be compiled again and compared. */
 bool audit_wanted(struct service *s, const struct call *call, const struct store_row *row);
 /* Ends the audit that runs, if one does. */
 void audit_shutdown(struct service *s);

@@ -32,8 +32,9 @@ static struct store_id key_id(uint32_t owner, struct view key)
     return id;
 }
 
-/* A proof is compared for everybody: two inputs of one author may have one key, too. Without one the
- * asker wants what is there, whatever it was made of, and that only its maker may have. */
+/* True if the peer may have an entry. A proof is compared for everybody, because even one author's
+ * inputs may have equal keys. A peer without a proof must be allowed to see the entry by its key
+ * alone. */
 static bool may_have(const struct peer *peer, const struct store_row *row,
                      const struct proof *proof)
 {
@@ -42,7 +43,7 @@ static bool may_have(const struct peer *peer, const struct store_row *row,
     return peer_may_see(peer, row);
 }
 
-/* Which entry a key names for this peer: one that was made here, else one of its own. */
+/* Finds the entry that a key names for this peer: one that was made here, else one of its own. */
 static int find_id(struct service *s, const struct peer *peer, enum wire_space space,
                    struct view key, const struct proof *proof, struct store_id *out,
                    struct store_row *out_row, struct err *e)

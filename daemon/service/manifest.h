@@ -136,9 +136,9 @@ const struct manifest_alternative *manifest_match(const struct manifest *m,
                                                   const struct wire_path_seen *states);
 /* True if the client's file at this one path differs. */
 bool manifest_differs(const struct manifest_state *was, const struct wire_path_seen *is);
-/* If all contents agree: finds the first state that is one file with another state on one side
- * alone, in the alternative or at the client. Returns n_states if there is none; 0 if memory ran
- * out. */
+/* Finds the first state that shares its file with another one on one side only: in the
+ * alternative, or at the client. All contents must agree. Returns n_states if there is none; 0 if
+ * memory ran out. */
 uint32_t manifest_other_file(const struct manifest *m, const struct manifest_alternative *a,
                              const struct wire_path_seen *states);
 

@@ -24,7 +24,7 @@ static void write_family(struct writer *out, const char *name, const char *type,
     writer_format(out, "# HELP %s %s\n", name, help);
 }
 
-/* One counter for each kind that has any. */
+/* Writes one counter for each kind that has any. */
 static void write_counter(const struct stats *s, enum stats_counter what, const char *name,
                           const char *help, struct writer *out)
 {
@@ -82,7 +82,7 @@ static void write_hit_times(const struct stats *s, struct writer *out)
                   (unsigned long long)seen, (unsigned long long)seen, (double)s->hit_ns_sum / 1e9);
 }
 
-/* One histogram for each kind that has any. */
+/* Writes one histogram for each kind that has any. */
 static void write_times(const struct stats_times *times, const char *name, const char *help,
                         struct writer *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * negative.c - remembers for a short while what a compiler refused.
+ * negative.c - remembers the refusals of compilers for a short while.
  *
  * build.c adds a refusal when a compile ends with one; compile_request.c asks before it leads or waits.
  * The table has a fixed size: the oldest entry makes room.

@@ -223,7 +223,7 @@ static struct flight *put_flight(struct service *s, const struct service_put *pu
     return flight_find(s->flights, id, out_asked);
 }
 
-/* Describes the entry of a put, but for what the artifact knows. */
+/* Fills the row of a put's entry, without the fields that the artifact has. */
 static struct store_row put_row(struct service *s, const struct peer *peer,
                                 const struct service_put *put, const struct store_id *id,
                                 const struct artifact *a)

@@ -31,13 +31,13 @@ struct pending_put {
     void *arg;
 };
 
-/* Finds what is on its way to the store under an id with this proof (NULL: any), the newest first. */
+/* Finds the newest put on its way to the store under an id with this proof (NULL: any). */
 const struct pending_put *put_find(const struct service *s, const struct store_id *id,
                                    const struct proof *proof);
 
 /* Queues an artifact under the row's id; `flight` (may be NULL) is told when it is committed. An
- * artifact that cannot be queued is counted and logged. `row` brings all that the artifact does not
- * know. `keep_existing`: an entry that is there stays. */
+ * artifact that cannot be queued is counted and logged. `row` has the fields that the artifact
+ * lacks. `keep_existing`: an entry that is there stays. */
 void put_result(struct service *s, struct flight *flight, struct artifact *a, struct store_row *row,
                 bool keep_existing);
 

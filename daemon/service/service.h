@@ -19,7 +19,7 @@
  * Trust. An entry has an owner. A client's puts are in the space of its peer (peer.h), and no other
  * peer finds them. A value that the daemon compiled belongs to STORE_MADE_HERE. Its maker and
  * administrators get it by key alone; everybody else needs the proof: the SHA-256 of the same
- * canonical bytes. A proof that is given must be the entry's, whoever gives it.
+ * canonical bytes. If a peer names a proof, it must be the entry's, whoever the peer is.
  *
  * A name's key is the XXH3-128 of its bytes. The row keeps the name itself, which is compared.
  *
@@ -111,8 +111,8 @@ enum ask_mode {
     ASK_WAIT,  /* also waits for a lease holder's value */
     ASK_LEASE, /* also takes the lease */
 };
-/* Goes on after service_get found nothing. Answers at once with MISS, VALUE or LEASE, or with WAIT and
- * later with one of those or ERROR. `wait_ms` 0: the default. */
+/* Goes on after service_get found nothing. Answers at once with MISS, VALUE or LEASE, or with WAIT
+ * and later with one of those or ERROR. `wait_ms` 0: the default. */
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
                  const struct proof *proof, uint64_t wait_ms);
 
@@ -181,8 +181,8 @@ struct service_work {
     void (*run)(struct service_work *w);  /* pool thread */
     void (*done)(struct service_work *w); /* loop thread */
 };
-/* Runs `run` on a pool thread, then `done`, which may free `w`; `w` is borrowed until then. False, and
- * nothing runs, if there is no memory. */
+/* Runs `run` on a pool thread, then `done`, which may free `w`; `w` is borrowed until then. False,
+ * and nothing runs, if there is no memory. */
 bool service_work_start(struct service *s, struct service_work *w,
                         void (*run)(struct service_work *w), void (*done)(struct service_work *w));
 
@@ -202,7 +202,7 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
 uint32_t service_join_session(struct service *s, uint32_t uid, struct view id);
 /* Leaves a session when the connection ends. */
 void service_leave_session(struct service *s, uint32_t session);
-/* Notes in the history what a client tells of a miss of its own. */
+/* Notes a client's remark about a miss of its own in the history. */
 void service_note(struct service *s, const struct peer *peer, const struct wire_note *note);
 /* Writes the JSON of HISTORY. False if nothing is known. */
 bool service_write_history(struct service *s, const struct peer *peer,
@@ -218,7 +218,7 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in,
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out);
 /* Writes the JSON of INFO. */
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out);
-/* The text of GET /metrics: metrics.c. */
+/* Writes the text of GET /metrics: metrics.c. */
 void service_write_metrics(struct service *s, const struct peer *peer, struct writer *out);
 
 #endif

@@ -25,10 +25,10 @@
     X(compiles)          /* results of a compiler, good or bad, that this daemon made */           \
     X(coalesced)         /* requests that waited for another's work and got its result */          \
     X(errors)            /* requests that ended in an error of the daemon or the compiler */       \
-    X(hedges)            /* a second one was asked to make what the first did not bring in time */ \
+    X(hedges)            /* a second asker was told to make a value that is late */                \
     X(puts)              /* values that clients stored */                                          \
     X(dropped)           /* values that could not be stored: no space, or a fault */               \
-    X(saved_ms)          /* what the hits would have cost to make */                               \
+    X(saved_ms)          /* the time that making the hits would have cost */                       \
     X(audits)            /* hits that were made once more and compared (audit.c) */                \
     X(audit_differences) /* of these, those that yielded other bytes */
 

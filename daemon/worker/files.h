@@ -44,7 +44,7 @@ struct file {
  * compiler checks that the folders of both exist. It is told that they do, with all folders above
  * them, and the client is not asked: the answer does not change the result. */
 void files_begin(int channel, const char *cwd, const char *name);
-/* The compile is over: forgets what was asked. */
+/* Ends the compile: forgets all questions and answers. */
 void files_end(void);
 
 /* Hides three files from the next run of the compiler. NVRTC looks for them by stat alone, and does

@@ -94,7 +94,7 @@ struct worker_kill {
 
 struct worker_exited {
     uint32_t type;
-    int32_t status; /* as waitpid gives it; -1: it could not be forked, `error` says why */
+    int32_t status; /* as waitpid returns it; -1: it could not be forked, `error` says why */
     int32_t error;  /* errno */
     uint64_t id;
 };
