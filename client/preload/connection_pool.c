@@ -170,8 +170,8 @@ struct warm *connection_pool_borrow(void)
     return s ? open_in(s) : NULL;
 }
 
-/* A lost connection is no failure here: a daemon may have been started again, and looking for it
- * costs nothing. A daemon that does not answer is left alone for a while. */
+/* Takes a connection back. A lost one is no failure here: a daemon may have been started again,
+ * and a look costs nothing. A daemon that does not answer is left alone for a while. */
 void connection_pool_return(struct warm *w)
 {
     struct slot *s = w ? slot_of(w) : NULL;

@@ -97,7 +97,7 @@ static bool can_run(const char *path)
            !(st.st_mode & (S_ISUID | S_ISGID));
 }
 
-/* True if `program` is to be started through `warm`, whose path is then *out_warm. */
+/* True if `program` must be started through `warm`, whose path is then *out_warm. */
 static bool is_ours(const char *program, char *const *argv, char *const *env, const char **out_warm,
                     size_t *out_n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linker.c - tells what the dynamic linker knows: the real dlsym, and the library that a function
- * is in. dl.c and all families call it; it knows none of them.
+ * linker.c - asks the dynamic linker for the real dlsym, and for the library that a function is in.
+ * dl.c and all families call it; it knows none of them.
  *
  * Thread: any, also before this object's constructors ran; no state but one pointer.
  */

@@ -46,7 +46,7 @@ struct preload_family {
     const char *prefix;
     void *(*stand_in)(const char *name, void *real);
 };
-/* Return the stand-in for `real`, or `real`. */
+/* Returns the stand-in for `real`, or `real`: each of these. */
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */

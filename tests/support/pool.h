@@ -83,7 +83,7 @@ void header_server_start(struct header_server *s);
 struct text_list {
     const char *texts[16];
 };
-struct ask { /* what a test wants compiled */
+struct ask { /* one compile */
     const char *source;
     size_t source_len; /* 0: strlen */
     const char *name;

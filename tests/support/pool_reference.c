@@ -19,7 +19,8 @@
 #include "keygen/cuda/job.h"
 #include "tests/support/support.h"
 
-/* In a child of the test, where the framework's assertions would wait for ever. */
+/* Ends the test's child with a message if `good` is false. The framework's assertions would wait
+ * for ever in a child. */
 static void child_needs(bool good, const char *what)
 {
     if (good)

@@ -82,10 +82,10 @@ int kit_put_with(struct store_kit *k, const struct store_put *put);
 int kit_put_version(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t version, size_t len);
 /* Puts entry n in version 0. */
 int kit_put(struct store_kit *k, uint32_t owner, uint64_t n, size_t len);
-/* Returns 0 if entry n is in the store with the right bytes, or store_get's error. Wrong bytes fail the
- * test. */
+/* Returns 0 if entry n is in the store with the right bytes, or store_get's error. Wrong bytes
+ * fail the test. */
 int kit_get_version(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t version);
-/* The same of version 0. */
+/* Does the same for version 0. */
 int kit_get(struct store_kit *k, uint32_t owner, uint64_t n);
 /* Removes entry n. Returns 0 or the error. */
 int kit_remove(struct store_kit *k, uint32_t owner, uint64_t n);
@@ -117,9 +117,9 @@ char *kit_only_file(const char *dir);
 /* Returns the path of the only blob; free() it. */
 char *kit_blob_path(struct store_kit *k);
 
-/* A callback for store_put, with the kit as its argument: notes status and `existed`. */
+/* Notes status and `existed`: a callback for store_put, with the kit as its argument. */
 void kit_on_done(void *arg, int status, bool existed, const struct err *e);
-/* A callback for operations that report, with the kit as its argument. */
+/* Notes a report: a callback for operations, with the kit as its argument. */
 void kit_on_report(void *arg, int status, const struct store_report *r, const struct err *e);
 
 #endif

@@ -12,7 +12,7 @@ char *temp_dir_new(void);
 /* Removes a folder and everything in it, frees `path`. */
 void temp_dir_free(char *path);
 
-/* "DIR/NAME" in memory that the caller frees. */
+/* Returns "DIR/NAME" in memory that the caller frees. */
 char *path_join(const char *dir, const char *name);
 /* Writes a whole file, or aborts the test. */
 void file_write(const char *path, const void *data, size_t len);
@@ -20,12 +20,12 @@ void file_write(const char *path, const void *data, size_t len);
  */
 char *file_read(const char *path, size_t *out_len);
 
-/* The path of a program of this build, e.g. "warmd": beside this test program's own folder. Free
- * it. */
+/* Returns the path of a program of this build, e.g. "warmd": beside this test program's own
+ * folder. free() it. */
 char *bin_path(const char *name);
 
-/* Whether a test can be two users: it is root, and another user reaches the folder of temporary
- * files, which not every container lets them. */
+/* True if a test can be two users: it is root, and another user reaches the folder of temporary
+ * files. Some containers forbid that. */
 bool two_users_can_be(void);
 #define NEEDS_TWO_USERS()                                                                          \
     if (!two_users_can_be())                                                                       \
@@ -38,8 +38,8 @@ bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t 
  * status, or -1 if it ended by a signal. */
 int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "…/toolchain/VERSION/lib" of the CUDA toolchain that the tests compile with; NULL if it is not there.
- * free() it. */
+/* Returns "…/toolchain/VERSION/lib" of the CUDA toolchain that the tests compile with; NULL if it
+ * is not there. free() it. */
 char *toolchain_lib(const char *version);
 
 #endif

@@ -14,7 +14,7 @@
 #include "tests/support/support.h"
 #include "tests/support/tool.h"
 
-/* What a command did, as one text: status, both outputs, all files with their modes and digests. */
+/* Prints what a command left, as one text: status, both outputs, all files with modes and digests. */
 #define SEEN                                                                                       \
     "{ (%s) >../out 2>../err; echo \"status $?\"; cat ../out; echo ---; cat ../err; echo ---; "    \
     "find . -name '*.warm*' -prune -o -printf '%%%%p %%%%y%%%%m %%%%l\\n' | sort; "                \

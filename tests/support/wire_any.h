@@ -7,7 +7,7 @@
 
 #include "client/wire/wire.h"
 
-/* Decodes a frame by its type, and where that works appends to `again` what the encoder makes of
+/* Decodes a frame by its type, and, if that works, appends to `again` what the encoder makes of
  * it. 0, the decoder's error, or UNSUPPORTED for a type that has no fields or is not known. */
 static inline int wire_any(const struct wire_frame *frame, struct writer *again, struct err *e)
 {

@@ -82,7 +82,7 @@ void jit_options_read(unsigned n, const int *options, void **values, struct jit_
         out->plain = false;
 }
 
-/* A value is an unsigned int, stored as a pointer. */
+/* Adds the options. A value is an unsigned int, stored as a pointer. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o)
 {
     for (unsigned i = 0; i < o->n_code; i++) {

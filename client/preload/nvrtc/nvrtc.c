@@ -24,7 +24,8 @@ static struct nvrtc_library *library_at(int i)
 
 /* ---- libraries ---- */
 
-/* dlsym gives an object pointer; ISO C wants it copied, not cast, into a function pointer. */
+/* Finds a function. dlsym returns an object pointer; ISO C wants it copied, not cast, into a
+ * function pointer. */
 static void find(void *handle, const char *symbol, void *out_function)
 {
     void *found = preload_real_dlsym(handle, symbol);
