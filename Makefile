@@ -32,17 +32,19 @@ LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 TOOL_DIRS    = client/trace client/tool
 CLI_DIRS     = client/cli $(addprefix client/cli/,import run top commands)
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver pjrt mlir)
+TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis http)
 KERNEL_DIRS  = kernels
-TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon install kernels)
+TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
-    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
+    $(TIER_DIRS) $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a
 CLIENT  = $(B)/lib/libwarm.a
 DAEMON  = $(B)/obj/daemon.a
+TIER    = $(B)/obj/tier.a
 KERNELS = $(B)/obj/kernels.a
 
 # What is loaded into other programs is never built with a sanitizer.
@@ -81,7 +83,8 @@ $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
-$(KEYGEN) $(STORE) $(DAEMON) $(KERNELS) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
+$(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
+$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -135,7 +138,7 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import client/tool))
-TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(STORE) $(CLIENT)
+TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 $(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
@@ -421,7 +424,7 @@ uninstall:
 .PHONY: check-layers
 check-layers:
 	@mkdir -p $(B); n=0; for folder in $(LAYERS); do n=$$((n + 1)); echo "$$folder $$n"; done >$(B)/layers
-	@git ls-files 'keygen/*.[ch]' 'store/*.[ch]' 'client/*.[ch]' 'daemon/*.[ch]' 'kernels/*.[ch]' | \
+	@git ls-files 'keygen/*.[ch]' 'store/*.[ch]' 'client/*.[ch]' 'tier/*.[ch]' 'daemon/*.[ch]' 'kernels/*.[ch]' | \
 	    xargs grep -no '^#include "[a-z].*"' | awk -F: -v layers=$(B)/layers ' \
 	        function folder(path) { sub("/[^/]*$$", "", path); return path } \
 	        BEGIN { while ((getline line <layers) > 0) { split(line, f, " "); layer[f[1]] = f[2] } } \
