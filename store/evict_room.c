@@ -9,6 +9,7 @@
  *
  * Thread: writer; evict_pins_max any.
  */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "store/store_internal.h"
@@ -23,6 +24,7 @@
 static uint64_t excess(const struct store *s, unsigned permille, uint64_t index_bytes,
                        uint64_t blob_bytes)
 {
+    assert(permille <= 1000);
     const struct totals *t = &s->index.totals;
     uint64_t cap = s->max_bytes / 1000 * permille;
     uint64_t map = s->index.map_bytes / 4000 * 3 * permille; /* as in evict_note_put */

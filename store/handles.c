@@ -83,6 +83,7 @@ struct handle *handles_add(struct handles *h, const struct blob_id *id, int fd,
                 oldest = &h->slot[i];
     }
     drop(h, oldest);
+    assert(oldest->fd < 0);
     *oldest = (struct handle){.id = *id, .fd = fd, .state = *state, .used = ++h->tick};
     h->tag[oldest - h->slot] = tag_of(id);
     return oldest;
@@ -104,11 +105,13 @@ bool handles_give(struct handles *h, struct handle *handle)
     }
     handle->given = true;
     h->n_given++;
+    assert(h->n_closing + HANDLES_MAX <= h->cap_closing);
     return true;
 }
 
 void handles_turn_end(struct handles *h)
 {
+    assert(h->n_closing <= h->cap_closing);
     for (size_t i = 0; h->n_given && i < HANDLES_MAX; i++)
         h->slot[i].given = false;
     h->n_given = 0;

@@ -19,6 +19,7 @@
  *
  * Thread: writer.
  */
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -170,6 +171,7 @@ static bool needs_change(struct store *s, const struct walked *w)
 /* Ends a complete walk: a new index now knows all files. */
 static void walk_done(struct store *s, uint64_t now_ms)
 {
+    assert(s->idle.walking && !s->idle.unread); /* a complete walk */
     bool adopting = s->index.adopting;
     unsigned walk = s->idle.n_begun;
     idle_end(s);

@@ -24,11 +24,6 @@ static bool is_about_many(const struct task *t)
     return t->type == TASK_REMOVE || t->type == TASK_PIN || t->type == TASK_EVICT;
 }
 
-static bool same_id(const struct store_id *a, const struct store_id *b)
-{
-    return a->owner == b->owner && key_equal(&a->key, &b->key);
-}
-
 /* True if `wide`, a task on many entries, may change the entry of `one`. */
 static bool concerns(const struct task *wide, const struct task *one)
 {
@@ -37,7 +32,7 @@ static bool concerns(const struct task *wide, const struct task *one)
         return (f->owner < 0 && f->maker < 0) || f->owner == (int64_t)one->row.id.owner ||
                f->maker == (int64_t)one->row.maker;
     for (size_t i = 0; i < wide->many.n_ids; i++)
-        if (same_id(&wide->many.ids[i], &one->row.id))
+        if (store_id_equal(&wide->many.ids[i], &one->row.id))
             return true;
     return false;
 }
@@ -46,7 +41,7 @@ static bool conflict(const struct task *a, const struct task *b)
 {
     if (is_about_many(a))
         return !is_about_many(b) && concerns(a, b);
-    return is_about_many(b) ? concerns(b, a) : same_id(&a->row.id, &b->row.id);
+    return is_about_many(b) ? concerns(b, a) : store_id_equal(&a->row.id, &b->row.id);
 }
 
 static uint32_t user_of(const struct task *t)

@@ -10,11 +10,6 @@
 #include <assert.h>
 #include <string.h>
 
-static bool same_id(const struct store_id *a, const struct store_id *b)
-{
-    return a->owner == b->owner && key_equal(&a->key, &b->key);
-}
-
 /* Mixes the whole key: users choose their keys, and could fill one chain by choosing some bits. */
 static size_t first_slot(const struct store_id *id)
 {
@@ -30,7 +25,7 @@ static size_t slot_of(const struct touches *t, const struct store_id *id)
 {
     assert(t->n <= TOUCH_MAX);
     size_t i = first_slot(id);
-    while (t->slot[i].n_hits && !same_id(&t->slot[i].id, id))
+    while (t->slot[i].n_hits && !store_id_equal(&t->slot[i].id, id))
         i = (i + 1) % TOUCH_SLOTS;
     return i;
 }
