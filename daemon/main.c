@@ -12,6 +12,7 @@
  *
  * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
  */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -324,6 +325,7 @@ static void on_server_closed(void *arg)
 
 static void enter(struct daemon *d, enum phase phase, uint64_t limit_ms)
 {
+    assert(phase == d->phase + 1); /* phases never go back, and none is left out */
     d->phase = phase;
     d->phase_ends_ms = uv_now(&d->loop) + limit_ms;
 }

@@ -155,6 +155,7 @@ static void queue_push(struct pool *p, struct pool_job *j, bool first)
 static void queue_remove(struct pool *p, struct pool_job *j)
 {
     struct pool_job **at = &p->queue;
+    assert(p->stats.n_queued && !j->worker);
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
@@ -171,6 +172,7 @@ static void on_worker_handle_closed(uv_handle_t *handle)
 {
     struct worker *w = handle->data;
     struct pool *p = w->pool;
+    assert(p->n_handles > 0);
     p->n_handles--;
     free(w);
     pool_closed_maybe(p);
@@ -198,6 +200,7 @@ static void worker_free(struct worker *w)
 /* Stops listening to a worker: from now on only its end counts. */
 static void worker_leave(struct worker *w)
 {
+    assert(w->state != ENDING);
     if (w->state == BUSY)
         w->pool->stats.n_busy--;
     w->state = ENDING;
@@ -228,6 +231,7 @@ static void describe_death(char *out, size_t cap, int status, bool started)
 static void job_lost(struct pool_job *j, int status, bool started)
 {
     struct pool *p = j->pool;
+    assert(j->request.cb && j->n_attempts <= ATTEMPTS_MAX);
     char text[128];
     describe_death(text, sizeof text, status, started);
     if (j->cancelled) {
@@ -271,6 +275,7 @@ static void on_server_handle_closed(uv_handle_t *handle)
 {
     struct server *s = handle->data;
     struct pool *p = s->pool;
+    assert(p->n_handles > 0);
     p->n_handles--;
     free(s);
     pool_closed_maybe(p);
@@ -297,6 +302,7 @@ static void server_exited(struct server *s, int status)
         if (w->server == s)
             worker_exited(w, status);
     }
+    assert(!s->n_workers);
     struct server **at = &p->servers;
     while (*at != s)
         at = &(*at)->next;

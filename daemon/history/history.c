@@ -14,6 +14,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 
 static struct session *session_at(struct history *h, uint32_t session)
 {
+    assert(session <= HISTORY_SESSIONS);
     return session == HISTORY_NO_SESSION ? NULL : &h->session[session - 1];
 }
 
@@ -55,6 +57,7 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
         s = session_place(h);
         if (!s)
             return HISTORY_NO_SESSION;
+        assert(!s->refs);
         *s = (struct session){.uid = uid, .number = ++h->last_session, .started_ms = now_ms};
         memcpy(s->id, id.data, id.len);
     }
@@ -65,6 +68,7 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
 void history_leave(struct history *h, uint32_t session)
 {
     struct session *s = session_at(h, session);
+    assert(!s || s->refs);
     if (s)
         s->refs--;
 }
@@ -161,6 +165,7 @@ static void settle_by_end(struct history *h, struct miss *m, const struct store_
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms)
 {
     static const struct store_id none;
+    assert(h && ask);
     history_load(h);
     struct miss *m = miss_begin(h, ask->uid, ask->session, now_ms);
     m->id = ask->id;
@@ -239,6 +244,7 @@ static struct view cut(struct view v)
 static void add_change(struct miss *m, const struct recipe_change *change)
 {
     struct view part = cut(change->part), old = cut(change->old), now = cut(change->now);
+    assert(m->n_changes <= HISTORY_CHANGES_MAX);
     if (m->n_changes == HISTORY_CHANGES_MAX)
         return;
     m->n_changes++;
@@ -327,6 +333,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
     find_nearest(h, m, recipe, &best);
     if (!best.known)
         return;
+    assert(best.known->at_ms && best.known->uid == m->uid);
     m->reason = WIRE_REASON_DIFFERS;
     m->settled = true;
     for (size_t i = 0; i < best.n_changes && i < HISTORY_CHANGES_MAX; i++)

@@ -11,6 +11,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,6 +74,7 @@ void history_locate(struct history *h, uint64_t miss)
     struct writer changes;
     if (!m || !m->n_changes)
         return;
+    assert(m->n_changes <= HISTORY_CHANGES_MAX && m->changes.len);
     writer_init(&changes, m->changes.max_len);
     struct reader r = reader_over(m->changes.data, m->changes.len);
     while (r.len && !r.failed) {

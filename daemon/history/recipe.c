@@ -9,6 +9,7 @@
  */
 #include "daemon/history/recipe.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ void recipe_begin(struct recipe *r)
 
 void recipe_add(struct recipe *r, const char *name, struct view value)
 {
+    assert(name && r->n <= RECIPE_PARTS_MAX);
     if (r->n == RECIPE_PARTS_MAX) {
         struct key key = key_of_bytes(value.data, value.len);
         uint64_t mixed;
@@ -57,6 +59,7 @@ static void write_part(struct writer *out, const char *name, const char *value)
 void recipe_end(struct recipe *r, struct writer *out)
 {
     char digest[20];
+    assert(r->n <= RECIPE_PARTS_MAX && out->len == 0);
     qsort(r->part, r->n, sizeof *r->part, by_name_and_value);
     for (size_t i = 0; i < r->n && out->len < RECIPE_MAX - 512; i++)
         write_part(out, r->part[i].name, r->part[i].value);
@@ -245,6 +248,7 @@ size_t recipe_compare(struct view old, struct view now, struct recipe_change *ou
     struct differ d = {.n_old = 0};
     size_t n = 0, i = 0, k = 0;
     collect(old, now, &d);
+    assert(d.n_old <= DIFFER_MAX && d.n_now <= DIFFER_MAX);
     while (i < d.n_old || k < d.n_now) {
         int order = i == d.n_old ? 1 : k == d.n_now ? -1 : view_order(d.old[i].name, d.now[k].name);
         struct recipe_change change = {.old = {"", 0}, .now = {"", 0}};

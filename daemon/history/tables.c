@@ -10,6 +10,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ struct store_departure *history_left_find(struct history *h, const struct store_
 void history_left_add(struct history *h, const struct store_departure *gone)
 {
     struct store_departure *to = history_left_find(h, &gone->id), *set = left_set(h, &gone->id);
+    assert(gone->cause); /* 0 marks a free place */
     for (size_t i = 0; i < SET && !to; i++)
         if (!set[i].cause)
             to = &set[i];
@@ -61,6 +63,7 @@ void history_left_add(struct history *h, const struct store_departure *gone)
             if (set[i].at_ms < to->at_ms)
                 to = &set[i];
     }
+    assert(to >= set && to < set + SET);
     *to = *gone;
 }
 
@@ -79,9 +82,11 @@ void history_known_drop(struct history *h, struct known *k)
     uint16_t *link = &h->bucket[history_hash(&k->id) % BUCKETS];
     if (k->at_ms == 0)
         return;
-    while (&h->known[*link] != k)
+    while (*link != NOBODY && &h->known[*link] != k)
         link = &h->known[*link].next;
+    assert(*link != NOBODY); /* a place in use is in its bucket */
     *link = k->next;
+    assert(h->known_bytes >= k->len);
     h->known_bytes -= k->len;
     free(k->recipe);
     *k = (struct known){.at_ms = 0};
@@ -95,6 +100,7 @@ static struct known *known_place(struct history *h, size_t len)
     for (size_t n = 1; h->known_bytes + len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
         history_known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
     h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
+    assert(place->at_ms == 0 && h->next_known < HISTORY_KNOWN);
     return place;
 }
 
@@ -111,6 +117,7 @@ void history_kinship(struct view recipe, uint64_t *source, uint64_t *label)
 
 void history_known_add(struct history *h, const struct known *from, struct view recipe)
 {
+    assert(from->at_ms); /* 0 marks a free place */
     uint8_t *bytes = malloc(recipe.len ? recipe.len : 1);
     if (!bytes)
         return;
@@ -151,6 +158,7 @@ struct miss *history_miss_new(struct history *h)
 {
     struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
     history_miss_clear(m);
+    assert(h->last_miss); /* 0 marks a free place */
     m->number = h->last_miss;
     writer_init(&m->changes, HISTORY_CHANGES_MAX * (3 * (RECIPE_TEXT_MAX + 4)));
     h->miss_hash[h->last_miss % HISTORY_MISSES] = 0;
@@ -160,6 +168,7 @@ struct miss *history_miss_new(struct history *h)
 
 void history_set_text(struct miss *m, enum history_text which, struct view text)
 {
+    assert(which < TEXTS);
     free(m->text[which]);
     m->text[which] = copy_of(text);
 }

@@ -30,6 +30,7 @@ void native_send_empty(struct native *n, uint64_t tag, enum wire_type type)
 
 int native_yield(struct native *n, const struct native_rest *rest)
 {
+    assert(!n->yields);
     n->rest = *rest;
     n->yields = true;
     connection_yield(n->connection);
@@ -40,6 +41,7 @@ int native_yield(struct native *n, const struct native_rest *rest)
 
 struct native_op *native_op_new(const struct request *r, unsigned weight, struct err *e)
 {
+    assert(weight);
     struct native *n = r->native;
     if (budget_ask(n->peer->uid, BUDGET_calls, weight, e) != 0)
         return NULL;

@@ -79,6 +79,7 @@ static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcom
 static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outcome,
                           struct artifact *a)
 {
+    assert(a->refs);
     struct connection *c = n->connection;
     struct writer *w = connection_begin(c);
     struct wire_hit m = {.outcome = outcome,
@@ -113,6 +114,7 @@ static void add_path(struct writer *list, const struct manifest *m, struct view 
 
 static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
 {
+    assert(m && m->refs);
     struct writer list;
     struct err e = {0};
     int fd = -1;
@@ -138,6 +140,7 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
 
 static void call_unlink(struct native_call *call)
 {
+    assert(call->native && call->native->calls);
     struct native *n = call->native;
     LIST_REMOVE(n->calls, call);
     budget_give(n->peer->uid, BUDGET_calls, 1);
@@ -271,6 +274,7 @@ static int take_hello(struct request *r, struct err *e)
 /* Answers a rank as the other ranks of its job were answered. False if the question is new. */
 static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m)
 {
+    assert(n->ranks);
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     struct artifact *known;
     switch (
@@ -288,6 +292,7 @@ static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m
 static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
                            const struct store_value *v)
 {
+    assert(n->ranks);
     struct proof name = proof_of_bytes(m->key.data, m->key.len);
     if (code == 0)
         rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), v);
@@ -600,7 +605,8 @@ static long native_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct native *n = state;
     struct wire_frame frame;
-    struct err e; /* the function that fails fills it */
+    struct err e;       /* the function that fails fills it */
+    assert(!n->yields); /* a turn ended the frame before */
     long took = wire_parse(data, len, &frame, &e);
     if (took < 0)
         native_send_error(n, 0, &e);
@@ -651,6 +657,7 @@ static void native_on_close(void *state)
                   (unsigned long long)n->n_imported, n->n_imported == 1 ? "entry" : "entries",
                   (unsigned long long)n->imported_bytes);
     drop_calls(n);
+    assert(!n->calls);
     rank_agreement_leave(n->ranks);
     for (struct native_op *op = n->ops; op; op = op->next)
         op->native = NULL;

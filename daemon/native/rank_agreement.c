@@ -9,6 +9,7 @@
  */
 #include "daemon/native/rank_agreement.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -90,6 +91,7 @@ static void answer_clear(struct rank_group *job, struct rank_answer *a)
 
 void rank_agreement_leave(struct rank_group *job)
 {
+    assert(!job || job->n_connections);
     if (!job || --job->n_connections)
         return;
     for (unsigned i = 0; i < RANK_ANSWERS; i++)
@@ -103,6 +105,7 @@ void rank_agreement_leave(struct rank_group *job)
 
 static bool had_it(const struct rank_answer *a, pid_t pid)
 {
+    assert(a->used && a->n_members <= RANK_MEMBERS);
     if (a->n_members == RANK_MEMBERS)
         return true; /* the list is full: a new process looks like one that had it */
     for (unsigned i = 0; i < a->n_members; i++)
@@ -134,6 +137,7 @@ static struct rank_answer *answer_find(struct rank_group *job, const struct proo
 enum rank_agreement_said rank_agreement_recall(struct rank_group *job, const struct proof *name,
                                                pid_t pid, uint64_t now_ms, struct artifact **out)
 {
+    assert(job && name && job->n_connections);
     struct rank_answer *a = answer_find(job, name, pid, now_ms);
     if (!a)
         return RANK_NEW;
@@ -182,6 +186,7 @@ void rank_agreement_note(struct rank_group *job, const struct proof *name, pid_t
     struct artifact *kept = NULL;
     if (!make_room(job, n_bytes, n_fds) || (value && !(kept = keep(value))))
         return;
+    assert(job->next_answer < RANK_ANSWERS);
     struct rank_answer *a = &job->answers[job->next_answer];
     job->next_answer = (job->next_answer + 1) % RANK_ANSWERS;
     answer_clear(job, a);

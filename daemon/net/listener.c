@@ -15,6 +15,7 @@
  */
 #include "daemon/net/listener.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -269,6 +270,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 int listener_start(struct listener *l, uv_loop_t *loop, int fd,
                    bool (*on_connection)(void *arg, int fd), void *arg, struct err *e)
 {
+    assert(fd >= 0);
     *l = (struct listener){.fd = fd, .on_connection = on_connection, .arg = arg};
     int rc = uv_poll_init(loop, &l->poll, fd);
     if (rc)

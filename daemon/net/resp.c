@@ -9,6 +9,7 @@
  */
 #include "daemon/net/resp.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- the cursor: each step returns 1, 0 (more bytes are needed) or an error ---- */
@@ -167,6 +168,7 @@ static int resp_inline(struct resp_cursor *c, struct resp_command *out, struct e
 long resp_parse(const void *data, size_t len, unsigned n_spilled, struct resp_command *out,
                 struct err *e)
 {
+    assert(n_spilled <= RESP_SPILLS_MAX);
     struct resp_cursor c = {data, len, 0};
     out->n_args = 0;
     out->spill_at = 0;

@@ -168,6 +168,7 @@ static int config_add_text(char ***list, size_t *count, const char *value, struc
 
 static int config_set_entry(struct config *c, enum config_key key, const char *value, struct err *e)
 {
+    assert(key < CONFIG_KEYS);
     const struct config_entry *entry = &config_entries[key];
     int code = 0;
     if (entry->type == CONFIG_TEXT) {

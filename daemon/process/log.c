@@ -8,6 +8,7 @@
  */
 #include "daemon/process/log.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,9 @@ void log_set_level(enum log_level level) { log_threshold = level; }
 static const char *log_level_name(enum log_level level)
 {
     size_t i = 0;
-    while (log_names[i].level != level)
+    while (i < sizeof log_names / sizeof *log_names && log_names[i].level != level)
         i++;
+    assert(i < sizeof log_names / sizeof *log_names);
     return log_names[i].name;
 }
 

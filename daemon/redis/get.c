@@ -6,6 +6,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stddef.h>
 
 #include "daemon/redis/internal.h"
@@ -50,6 +51,7 @@ static void on_get_answer(struct call *call, const struct answer *a)
 static struct call *wait_begin(struct redis *r,
                                void (*answer)(struct call *call, const struct answer *a))
 {
+    assert(!r->waiting); /* a connection waits for one value */
     r->wait = (struct call){.service = r->service, .peer = r->peer, .on_answer = answer};
     return &r->wait;
 }

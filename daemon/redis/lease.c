@@ -10,6 +10,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static struct redis_lease *lease_find(const struct redis *r, const struct store_
 
 static void lease_free(struct redis_lease *l)
 {
+    assert(l->redis->n_leases);
     LIST_REMOVE(l->redis->leases, l);
     l->redis->n_leases--;
     budget_give(l->redis->peer->uid, BUDGET_leases, 1);
@@ -87,6 +89,7 @@ void redis_lease_ask(struct redis *r, struct view name)
 {
     struct store_id id = service_name_id(r->peer, name);
     struct redis_lease *l = NULL;
+    assert(!r->waiting_lease && r->n_leases <= LEASES_MAX);
     if (!lease_find(r, &id) && r->n_leases < LEASES_MAX &&
         budget_take(r->peer->uid, BUDGET_leases, 1) && !(l = calloc(1, sizeof *l)))
         budget_give(r->peer->uid, BUDGET_leases, 1);
@@ -109,4 +112,5 @@ void redis_leases_free(struct redis *r)
         call_drop(&r->leases->call, false);
         lease_free(r->leases);
     }
+    assert(!r->n_leases);
 }

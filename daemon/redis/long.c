@@ -44,6 +44,7 @@ void redis_long_free(struct redis *r)
     struct spills *s = r->spills;
     if (!s)
         return;
+    assert(s->n <= RESP_SPILLS_MAX);
     for (unsigned i = 0; i < s->n + (s->left > 0); i++)
         if (s->fds[i] >= 0)
             fd_close_later(s->fds[i]);
@@ -120,6 +121,7 @@ static long take_argument(struct redis *r, const uint8_t *data, size_t len, cons
     struct spills *s = r->spills;
     struct err e = {0};
     size_t body = s->left > 2 ? (size_t)(s->left - 2 < len ? s->left - 2 : len) : 0;
+    assert(s->left && s->n < RESP_SPILLS_MAX);
     int *fd = &s->fds[s->n];
     for (size_t at = 0; at < body && *fd >= 0;) {
         ssize_t n = write(*fd, data + at, body - at);
@@ -155,6 +157,7 @@ static long take_rest(struct redis *r, const uint8_t *data, size_t len, const in
     struct spills *s = r->spills;
     struct err e = {0};
     size_t before = s->head.len;
+    assert(!s->left && before <= RESP_COMMAND_MAX);
     size_t room = RESP_COMMAND_MAX - before;
     if (len > room)
         len = room;

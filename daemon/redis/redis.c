@@ -21,6 +21,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,7 @@ static bool is_plain_set(const struct resp_command *c)
 /* Runs a complete command. */
 static void run(struct redis *r, const struct resp_command *parsed, const int *spill_fds)
 {
+    assert(parsed->n_args);
     char text[160];
     struct redis_command c = {r, parsed->args, parsed->n_args, spill_fds};
     const struct redis_entry *entry = find_entry(&c.args[0]);

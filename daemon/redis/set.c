@@ -17,6 +17,7 @@
  *
  * Thread: loop thread, but for the work on a pool thread.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct redis_op {
 
 static struct redis_op *op_new(struct redis *r, enum op_answer answer, unsigned n_parts)
 {
+    assert(n_parts);
     struct redis_op *op = malloc(sizeof *op);
     if (!op)
         return NULL;
@@ -73,6 +75,7 @@ static void op_answer(const struct redis_op *op)
 static void op_part_done(struct redis_op *op)
 {
     struct redis *r = op->redis;
+    assert(op->n_parts && (!r || r->n_ops));
     if (--op->n_parts)
         return;
     if (r) {
@@ -158,6 +161,7 @@ static uint32_t cost_of_value(const struct resp_arg *value, int fd)
 static int spill_fd(const struct redis_command *c, size_t arg)
 {
     size_t n = 0;
+    assert(c->spill_fds && arg < c->n_args && !c->args[arg].data);
     for (size_t i = 0; i < arg; i++)
         n += !c->args[i].data;
     return c->spill_fds[n];
@@ -213,6 +217,7 @@ static void long_put_done(struct service_work *w)
 /* Has a pool thread take the value apart before it is put. False if there is no memory. */
 static bool put_later(struct redis *r, const struct service_put *put, struct redis_op *op)
 {
+    assert(op->n_parts == 1 && put->name.len <= STORE_NAME_MAX);
     struct long_put *l = malloc(sizeof *l);
     if (!l)
         return false;
@@ -252,6 +257,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
                       const struct set_options *options, struct redis_op *op)
 {
     struct redis *r = c->redis;
+    assert(name < c->n_args && value < c->n_args && op->n_parts);
     const struct resp_arg *v = &c->args[value];
     struct err e = {0};
     int fd = v->data ? -1 : spill_fd(c, value);

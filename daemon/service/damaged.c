@@ -18,6 +18,7 @@
  * Thread: loop thread. Memory: a table of fixed size in the service. If it is full, the oldest refusal is
  * forgotten, a user's own first.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "daemon/process/log.h"
@@ -66,6 +67,7 @@ static struct refusal *refusal_place(struct service *s, uint32_t uid)
         if (!own || r->at_ms < own->at_ms)
             own = r;
     }
+    assert(n_own == 0 || own);
     return n_own >= REFUSALS_OF_USER ? own : any;
 }
 
@@ -89,6 +91,7 @@ static void refusals_forget(struct service *s, const struct key *key, const stru
 static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
                    const struct key *key, const struct key *check)
 {
+    assert(peer && key && check);
     char text[WARM_KEY_TEXT];
     bool may = peer->is_admin || maker == peer->uid;
     key_to_text(key, text);

@@ -10,6 +10,7 @@
 #include "daemon/service/manifest.h"
 #include "keygen/domains.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,12 +135,14 @@ int manifest_decode(const void *data, size_t len, struct manifest **out, struct 
 
 struct manifest *manifest_ref(struct manifest *m)
 {
+    assert(m->refs);
     m->refs++;
     return m;
 }
 
 void manifest_unref(struct manifest *m)
 {
+    assert(!m || m->refs);
     if (!m || --m->refs)
         return;
     for (uint32_t i = 0; m->alternatives && i < m->n_alternatives; i++)
@@ -190,6 +193,7 @@ static uint32_t path_table_add(struct path_table *t, struct view path)
         if (known.len == path.len && memcmp(known.data, path.data, path.len) == 0)
             return t->slots[slot] - 1;
     }
+    assert(t->n_paths <= t->mask / 2); /* never more than init was told */
     t->paths[t->n_paths++] = path;
     t->slots[slot] = t->n_paths;
     return t->n_paths - 1;
@@ -220,6 +224,7 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     writer_u32(out, a->n_states);
     for (uint32_t i = 0; i < a->n_states; i++) {
         const struct manifest_state *s = &a->states[i];
+        assert(s->path < m->n_paths);
         writer_u32(out, path_table_add(t, m->paths[s->path]));
         writer_u8(out, s->absent ? WIRE_PATH_ABSENT : WIRE_PATH_FILE);
         if (!s->absent) {
@@ -307,6 +312,7 @@ static void take_state(struct manifest_alternative *a, struct path_table *t, uin
     kept[i] = path_table_add(t, paths[i]);
     if (kept[i] < a->n_states)
         return;
+    assert(kept[i] == a->n_states);
     struct manifest_state *s = &a->states[a->n_states++];
     *s = states[i];
     s->path = kept[i];

@@ -12,6 +12,7 @@
  */
 #include "daemon/service/stats.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ void stats_save(struct stats *s, struct store *store)
 
 uint64_t stats_total(const struct stats *s, enum stats_counter what)
 {
+    assert(what < STATS_COUNTERS);
     uint64_t sum = 0;
     for (unsigned k = 0; k < STATS_KINDS; k++)
         sum += s->now[what][k];
@@ -101,6 +103,7 @@ unsigned stats_step(uint64_t ns)
 /* Returns the middle of a step, in nanoseconds. */
 static double stats_step_ns(unsigned step)
 {
+    assert(step < STATS_TIME_STEPS);
     if (step < 16)
         return step;
     unsigned power = step / 16 + 3;
@@ -124,6 +127,7 @@ void stats_add_time(struct stats_times *times, enum store_kind kind, uint64_t ns
 
 double stats_hit_us(const struct stats *s, double percent)
 {
+    assert(percent > 0 && percent <= 100);
     uint64_t all = 0, seen = 0;
     for (unsigned i = 0; i < STATS_TIME_STEPS; i++)
         all += s->hit_times[i];
@@ -137,6 +141,7 @@ double stats_hit_us(const struct stats *s, double percent)
 
 uint64_t stats_lifetime(const struct stats *s, enum stats_counter what)
 {
+    assert(what < STATS_COUNTERS);
     uint64_t sum = 0;
     for (unsigned k = 0; k < STATS_KINDS; k++)
         sum += s->now[what][k] + s->before[what][k];

@@ -9,6 +9,7 @@
  */
 #include "daemon/worker/files.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -74,6 +75,7 @@ static uint64_t hash_of(const char *path)
 static struct slot **find(const char *path, uint64_t hash, uint32_t **out_index)
 {
     size_t mask = files.index_size - 1;
+    assert(files.index_size && (files.index_size & mask) == 0 && files.n < files.index_size);
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
         *out_index = &files.index[i];
         if (!files.index[i])
@@ -87,6 +89,7 @@ static struct slot **find(const char *path, uint64_t hash, uint32_t **out_index)
 /* Makes room for one more path; the index stays at most half full. */
 static bool grow(void)
 {
+    assert(files.n <= files.cap);
     if (files.n < files.cap)
         return true;
     size_t cap = files.cap ? files.cap * 2 : 256;
@@ -158,6 +161,7 @@ static int receive_answer(uint32_t id, struct wire_opened *out, int *out_fd)
 
 static int ask_client(const char *path, enum wire_path_state *out_state, int *out_fd)
 {
+    assert(files.active && files.channel >= 0);
     struct wire_open question = {.id = ++files.last_id, .path = {path, strlen(path)}};
     struct writer w;
     writer_init(&w, WIRE_OPEN_MAX);
@@ -310,6 +314,7 @@ static void resolve(char out[static PLACE_MAX], const char *path)
 
 void files_begin(int channel, const char *cwd, const char *name)
 {
+    assert(!files.active);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     files.last_id = (uint32_t)now.tv_nsec; /* an answer to a worker that died has another id */

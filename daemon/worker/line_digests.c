@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include "daemon/worker/line_digests.h"
 
+#include <assert.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -51,12 +52,14 @@ bool line_digests_of(struct view text, struct line_digests *out)
 /* Returns the mark after `line` lines. Both texts have a mark there. */
 static uint16_t mark_at(const struct line_digests *l, uint32_t line)
 {
+    assert(line && line % l->step == 0 && line / l->step <= l->n_marks);
     return l->marks[line / l->step - 1];
 }
 
 bool line_digests_differ(const struct line_digests *a, const struct line_digests *b,
                          uint32_t *out_first, uint32_t *out_last)
 {
+    assert(a->step && b->step);
     uint32_t step = a->step > b->step ? a->step : b->step, equal = 0;
     uint32_t most = a->n < b->n ? a->n : b->n, longest = a->n > b->n ? a->n : b->n;
     while (equal + step <= most && mark_at(a, equal + step) == mark_at(b, equal + step))

@@ -16,6 +16,7 @@
  *
  * Thread: the main thread.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -219,6 +220,7 @@ static void tell_exited(uint64_t id, int status, int error)
 
 static void take_job(const struct worker_job *job, const int *fds)
 {
+    assert(server.n_workers <= WORKERS_MAX && fds[1] >= 0);
     pid_t parent = getpid();
     if (server.n_workers == WORKERS_MAX) {
         tell_exited(job->id, -1, EAGAIN);
