@@ -28,6 +28,7 @@
 #include "client/lib/identity.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
+#include "keygen/expect.h"
 #include "keygen/key.h"
 
 #define NAME_MAX_BYTES 160
@@ -51,8 +52,10 @@ static int hash(int fd, char out[WARM_IDENTITY_TEXT])
     SHA256_CTX sha;
     XXH128_canonical_t check;
     uint8_t proof[32];
-    uint8_t *chunk = malloc(CHUNK_BYTES);
     ssize_t n = 0;
+    if (!WARM_EXPECT(fd >= 0))
+        return WARM_EINVALID;
+    uint8_t *chunk = malloc(CHUNK_BYTES);
     if (!chunk)
         return WARM_ENOMEM;
     XXH3_128bits_reset(&xxh);
@@ -74,6 +77,8 @@ static int hash(int fd, char out[WARM_IDENTITY_TEXT])
 bool identity_sha256(const char identity[WARM_IDENTITY_TEXT], struct proof *out)
 {
     const char *hex = identity + 2 * sizeof(XXH128_canonical_t);
+    if (!WARM_EXPECT(strlen(identity) == WARM_IDENTITY_TEXT - 1))
+        return false;
     for (size_t i = 0; i < sizeof out->bytes; i++)
         if (sscanf(hex + 2 * i, "%2hhx", &out->bytes[i]) != 1)
             return false;

@@ -31,6 +31,7 @@
 #include "client/lib/request.h"
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
+#include "keygen/expect.h"
 
 #define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
 
@@ -149,6 +150,8 @@ static int send_states(struct remote_compile *c, const struct wire_check *check,
 {
     struct wire_checked checked = {.n = check->n, .len = states->len};
     int fd = -1;
+    if (!WARM_EXPECT(check->n == 0 || states->len))
+        return err_set(&c->w->err, WARM_EINVALID, "no states of %u paths", check->n);
     if (states->len <= WIRE_INLINE_MAX) {
         checked.list = (struct view){states->data, states->len};
     } else {
@@ -212,6 +215,8 @@ static int send_source(struct remote_compile *c, const struct writer *job, int o
     int fds[WIRE_FDS_MAX];
     size_t n_fds = 0;
     int job_fd = -1;
+    if (!WARM_EXPECT(job->len && other_end >= 0))
+        return err_set(&c->w->err, WARM_EINVALID, "a source without bytes, or without a channel");
     if (job->len <= WIRE_INLINE_MAX) {
         source.job = (struct view){job->data, job->len};
     } else {
@@ -286,6 +291,8 @@ static int fill_lowered(struct warm_result *r, struct view section, struct err *
         return err_set(e, WARM_ENOMEM, "no memory for a result");
     list = reader_over(section.data, section.len);
     while (bundle_lowered_next(&list, &expression, &lowered)) {
+        if (!WARM_EXPECT(r->n_lowered < n))
+            break;
         r->lowered[r->n_lowered][0] = (struct warm_part){expression.data, expression.len};
         r->lowered[r->n_lowered][1] = (struct warm_part){lowered.data, lowered.len};
         r->n_lowered++;

@@ -244,6 +244,8 @@ static void note_life(struct warm *w)
 static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                       struct answer *out)
 {
+    if (!WARM_EXPECT(tag && w->n_tags))
+        return err_set(&w->err, WARM_EINVALID, "no request waits for an answer");
     for (;;) {
         int code = conn_recv(&w->conn, other_fd, &out->frame, out->fds, deadline_ms, &w->err);
         if (code)
