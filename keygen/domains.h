@@ -34,7 +34,7 @@
 #define DOMAIN_PTXAS "ptxas/3"
 #define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/3"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
-#define DOMAIN_CC "cc/6"
+#define DOMAIN_CC "cc/7"
 #define DOMAIN_CC_NOTE "cc-note/1"
 #define DOMAIN_FOLDER "folder/1"
 #define DOMAIN_LIBRARY "library/1"

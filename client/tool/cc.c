@@ -24,8 +24,8 @@
  *
  * The compiler gets most sources in one spelling (spelling.c).
  *
- * The working folder is in the key if debug information, a file of dependencies or an argument
- * names it. If it shows without that (.loc in assembler), the result is kept for that folder alone.
+ * The working folder is in the key if debug information, an argument or Clang's file of
+ * dependencies names it. GCC's is written anew for the roots of each job (dependencies.h). If it shows without that (.loc in assembler), the result is kept for that folder alone.
  *
  * Thread: main; no state.
  */
@@ -41,6 +41,7 @@
 
 #include "client/exec/programs.h"
 #include "client/tool/cc_options.h"
+#include "client/tool/dependencies.h"
 #include "client/tool/file_state.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
@@ -231,11 +232,11 @@ static int add_objects(struct command *c, const char *suffix, struct err *e)
 
 static int add_dependencies(struct command *c, struct err *e)
 {
-    if (c->dependency_file)
-        return tool_add_output(c->job, c->dependency_file, e);
-    if (!c->output || !c->stops)
+    if (!c->dependency_file && (!c->output || !c->stops))
         return refuse(e, "-MD", "without -MF or -o it names its file itself");
-    return tool_add_output(c->job, derived(c, c->output, ".d", false), e);
+    const char *path = c->dependency_file ? c->dependency_file : derived(c, c->output, ".d", false);
+    c->job->dependencies = path;
+    return tool_add_output(c->job, path, e);
 }
 
 /* True in the folder where TorchInductor makes precompiled headers for itself: it never says
@@ -288,7 +289,7 @@ static int add_outputs(struct command *c, struct err *e)
 
 static bool takes_roots(const struct command *c)
 {
-    return !c->job->exact && !c->dependencies && !c->prints;
+    return !c->job->exact && !(c->dependencies && !tool_is_gcc(c->job)) && !c->prints;
 }
 
 /* Returns the length of the one temporary folder of all files; 0 if there is none. */
@@ -321,7 +322,7 @@ static bool spells_root(const struct command *c)
         const struct cc_option *o = cc_option_find(job->argv[i]);
         bool valued = o && (o->form == SEPARATE || o->form == EITHER);
         bool is_path = o && (o->rule == PATH || o->rule == FOLDER_TO_SEARCH || o->rule == INCLUDE ||
-                             o->rule == OUTPUT);
+                             o->rule == OUTPUT || o->rule == DEPENDENCY_FILE);
         if (job->argv[i][0] != '-')
             continue;
         if (valued && job->argv[i][strlen(o->name)] == '\0' && i + 1 < job->argc)
@@ -330,6 +331,28 @@ static bool spells_root(const struct command *c)
             return true;
     }
     return tool_environment_names_root(job, environment);
+}
+
+/* True if a file of dependencies names files of the roots in each folder alike. Of headers in system
+ * folders GCC writes the name without links if that is shorter, so such a folder must be in none. */
+static bool depends_alike(const struct command *c)
+{
+    const struct tool_job *job = c->job;
+    const char *rest;
+    for (size_t i = 0; i < job->n_roots; i++)
+        if (!dependencies_can_name(job->roots[i]))
+            return false;
+    for (int i = 1; i < job->argc; i++) {
+        const struct cc_option *o = job->argv[i][0] == '-' ? cc_option_find(job->argv[i]) : NULL;
+        if (!o || o->rule != FOLDER_TO_SEARCH)
+            continue;
+        const char *value = job->argv[i] + strlen(o->name);
+        value = *value ? value : job->argv[++i];
+        bool is_system = strcmp(o->name, "-I") != 0 && strcmp(o->name, "-iquote") != 0;
+        if (is_system && (value[0] != '/' || tool_root_of(job, value, &rest) >= 0))
+            return false;
+    }
+    return true;
 }
 
 /* Adds a folder as a root, but never the temporary folder itself: too many files are below that. */
@@ -355,7 +378,7 @@ static bool add_roots(struct command *c, size_t len)
         return false;
     if (tool_is_temporary(cwd) && !add_folder(c, cwd, strlen(cwd)))
         return false;
-    while (c->job->n_roots && spells_root(c))
+    while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
         free(c->job->roots[--c->job->n_roots]);
     return true;
 }
@@ -426,20 +449,22 @@ static int spell(struct command *c, struct err *e)
 
 /* ---- names without roots ---- */
 
-/* True for files that TorchInductor generates in its cache folder. */
-static bool is_generated(const char *path)
+/* True for files that TorchInductor generates in its cache folder, and PyTorch from a user's code
+ * (load_inline). In the latter, only __FILE__ from the user's own hand must be the whole name. */
+static bool is_generated(const char *path, bool names_show)
 {
     return strstr(path, "/torchinductor_") ||
-           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR"));
+           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
+           (!names_show && tool_is_of_extension(path));
 }
 
 /* True if the compiler can replace the roots that the command will have. The option ends a name at
  * the first '='. */
-static bool can_map_roots(const struct command *c)
+static bool can_map_roots(const struct command *c, bool names_show)
 {
     const struct tool_job *job = c->job;
-    return takes_roots(c) && c->n_files && is_generated(c->files[0]) && !c->preprocesses &&
-           !c->assembles && tool_is_gcc(job) && !strchr(c->files[0], '=') &&
+    return takes_roots(c) && c->n_files && is_generated(c->files[0], names_show) &&
+           !c->preprocesses && !c->assembles && tool_is_gcc(job) && !strchr(c->files[0], '=') &&
            !strchr(job->cwd, '=') && !(c->include && strchr(c->include, '='));
 }
 
@@ -559,8 +584,8 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    job->keys_cwd =
-        root < 0 && (job->exact || c->debug || c->dependencies || job->in_top || spells_folder(c));
+    job->keys_cwd = root < 0 && (job->exact || c->debug || (c->dependencies && !tool_is_gcc(job)) ||
+                                 job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)
@@ -595,7 +620,7 @@ static int make_key(struct command *c, struct err *e)
     key_end(&sources, &sources_key, &sources_proof);
     if (!code && !names_show)
         code = spell(c, e);
-    bool maps = can_map_roots(c);
+    bool maps = can_map_roots(c, names_show);
     size_t folder = takes_roots(c) && (maps || !names_show) ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "so many folders");

@@ -30,7 +30,7 @@ enum cc_rule {
     STOP,             /* -c, -S, -E: no linking */
     PRINT,            /* it prints, and writes no file */
     VERBOSE,          /* prints the commands of a run, which name temporary files */
-    DEPENDENCIES,     /* a file of dependencies too: the working folder counts */
+    DEPENDENCIES,     /* a file of dependencies too */
     DEPENDENCY_FILE,
     DEBUG, /* the working folder counts */
     NO_DEBUG,

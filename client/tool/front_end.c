@@ -314,6 +314,13 @@ bool tool_is_below(const char *path, const char *folder)
     return len && folder[0] == '/' && strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
+bool tool_is_of_extension(const char *path)
+{
+    assert(path);
+    return strstr(path, "/torch_extensions/") ||
+           tool_is_below(path, getenv("TORCH_EXTENSIONS_DIR"));
+}
+
 bool tool_is_temporary(const char *path)
 {
     assert(path);
@@ -326,7 +333,7 @@ bool tool_is_temporary(const char *path)
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         if (tool_is_below(path, getenv(variables[i])))
             return true;
-    return false;
+    return tool_is_of_extension(path);
 }
 
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/lib/ptxas_log.h"
+#include "client/tool/dependencies.h"
 #include "client/tool/pch.h"
 #include "keygen/domains.h"
 
@@ -273,29 +274,44 @@ static int check_folder(const struct tool_job *job, const void *data, size_t len
     return err_set(e, WARM_EREFUSED, "the result shows %s", job->cwd);
 }
 
+/* True for a file of dependencies that names roots. */
+static bool packs_file(const struct tool_job *job, const char *path)
+{
+    return job->n_roots && job->dependencies && strcmp(job->dependencies, path) == 0;
+}
+
 /* Appends a file that the run left. *out_named: it holds the name of an output. Short names occur
  * by chance, and do not count. */
-static int write_file(const struct tool_job *job, const char *path, int status, struct writer *w,
-                      bool *out_named, struct err *e)
+static int write_file(const struct tool_job *job, const char *path, const struct compiler_run *run,
+                      struct writer *w, bool *out_named, struct err *e)
 {
+    struct writer packed;
     struct stat st = {0};
     uint8_t *data = NULL;
     size_t len = 0;
-    bool there = job->lazy ? status == 0 : stat(path, &st) == 0;
+    bool there = job->lazy ? run->wait_status == 0 : stat(path, &st) == 0;
     int code = 0;
     if (there && !job->lazy)
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
-    if (!code && len)
+    bool packs = packs_file(job, path);
+    struct view kept = {data, len};
+    writer_init(&packed, 0);
+    if (!code && packs) {
+        code = dependencies_pack(job, kept, (struct view){run->log, run->log_len}, &packed, e);
+        kept = (struct view){packed.data, packed.len};
+    } else if (!code && len) {
         code = check_names(job, data, len, e);
+    }
     if (!code)
         code = check_folder(job, data, len, e);
     if (!code) {
         writer_u8(w, there);
         writer_u8(w, there && st.st_mode & S_IXUSR);
-        writer_u64(w, len);
-        writer_bytes(w, data, len);
+        writer_u64(w, kept.len);
+        writer_bytes(w, kept.data, kept.len);
         *out_named |= len && names_output(job, (struct view){data, len}, FILE_NAME_MIN);
     }
+    writer_close(&packed);
     free(data);
     return code;
 }
@@ -325,7 +341,7 @@ int result_write(const struct tool_job *job, const struct compiler_run *run, str
     if (!code)
         code = write_text(job, &run->err, w, e);
     for (size_t i = 0; !code && i < job->n_outputs; i++)
-        code = write_file(job, job->outputs[i], run->wait_status, w, &named, e);
+        code = write_file(job, job->outputs[i], run, w, &named, e);
     if (!code && w->failed)
         code = err_set(e, WARM_ETOO_BIG, "the result is too big");
     if (!code && named) {
@@ -414,7 +430,16 @@ static bool replay_file(const struct tool_job *job, const char *path,
         return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
     if (job->lazy)
         return pch_write_stub(job, NULL) == 0;
-    return put_file(path, file);
+    if (!packs_file(job, path))
+        return put_file(path, file);
+    struct writer whole;
+    struct result_file unpacked = *file;
+    writer_init(&whole, 0);
+    bool ok = dependencies_unpack(job, file->data, &whole) && !whole.failed;
+    unpacked.data = (struct view){whole.data, whole.len};
+    ok = ok && put_file(path, &unpacked);
+    writer_close(&whole);
+    return ok;
 }
 
 int result_replay(const struct tool_job *job, const struct result *result)

@@ -2,11 +2,11 @@
 /*
  * result.h - the result of a compiler's run: exit status, texts, files.
  *
- * Bytes, little-endian: "WRES", u16 version 3, u16 n files, u32 exit status, SHA-256 of the
+ * Bytes, little-endian: "WRES", u16 version 4, u16 n files, u32 exit status, SHA-256 of the
  * outputs' names if they show in the texts or files (else zero), blob standard output, blob
  * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit; lines in which ptxas says how long it took
- * are left out. Of a precompiled header there are no bytes: a stub stands for it (pch.h).
+ * are left out. A file of dependencies is packed, if the job has roots (dependencies.h). Of a precompiled header there are no bytes: a stub stands for it (pch.h).
  *
  * Thread: main. Memory: a decoded result borrows the bytes.
  */
@@ -16,7 +16,7 @@
 #include "client/tool/compiler_run.h"
 #include "client/tool/tool.h"
 
-#define RESULT_VERSION 3u
+#define RESULT_VERSION 4u
 
 struct result_file {
     bool is_there, is_executable;

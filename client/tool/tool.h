@@ -74,6 +74,7 @@ struct tool_job {
     size_t n_roots;
     const char *outputs[TOOL_OUTPUTS_MAX]; /* files that a run may leave */
     size_t n_outputs;
+    const char *dependencies; /* of them the file of dependencies; NULL: none (dependencies.h) */
     const char *sources[TOOL_SOURCES_MAX]; /* must be in the trace, or the result is not kept */
     size_t n_sources;
     bool any_source;                       /* one of them is enough: some may be mere names */
@@ -159,6 +160,8 @@ bool tool_is_gcc(const struct tool_job *job);
 
 /* True if the path lies below an absolute folder; NULL: false. */
 bool tool_is_below(const char *path, const char *folder);
+/* True if the file lies in a folder in which PyTorch builds extensions. */
+bool tool_is_of_extension(const char *path);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 

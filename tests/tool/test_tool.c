@@ -401,6 +401,85 @@ Test(tool, dependency_files_come_back)
     lab_down(&lab);
 }
 
+/* Each folder's name has another length, so GCC breaks the lines elsewhere. */
+Test(tool, dependency_files_are_written_for_each_folder)
+{
+    static const char *const options[] = {
+        "-MMD -MF m.d",
+        "-MD -MF $D/m.d -MP",
+        "-MMD -MF $D/m.d -MT $D/other.o -MT two -MQ 'a$b'",
+        "-MD -MF m.d -MP -MQ \"$D/a b\" -MT 'all these'",
+        "-MMD -MP -Isub -I$D/sub2 -include $D/first.h",
+        "-MMD -g",
+    };
+    static const char *const folders[] = {"b/a", "b/one", "b/three", "b/a_much_longer_name_of_it",
+                                          "b/some.name-of_15"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(
+        sh(&lab, &out,
+           "for d in %s %s %s %s %s; do mkdir -p $d/sub $d/sub2; for i in 1 2 3 4 5 6 7 8 9; "
+           "do echo 'int x'$i';' >$d/h$i.h; echo \"#include \\\"h$i.h\\\"\"; done >$d/m.cc; "
+           "echo '#include <string>' >>$d/m.cc; echo '#include \"s.h\"' >$d/h1.h; "
+           "echo 'int s;' >$d/sub/s.h; echo 'int t;' | tee $d/s.h >$d/sub2/t.h; "
+           "echo '#include \"t.h\"' >$d/sub/u.h; echo >$d/first.h; done",
+           folders[0], folders[1], folders[2], folders[3], folders[4]),
+        0, "%s", out);
+    free(out);
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
+            cr_assert_eq(
+                sh(&lab, &out,
+                   "cd %s && D=$PWD && rm -f *.d *.o && /usr/bin/g++ %s -c $D/m.cc -o $D/m.o "
+                   "&& mv m.d real && mv m.o real.o && " GXX "%s -c $D/m.cc -o $D/m.o && "
+                   "cmp m.d real && { cmp m.o real.o || [ '%s' = '-MMD -g' ]; }",
+                   folders[f], options[o], options[o], options[o]),
+                0, "%s in %s: %s", options[o], folders[f], out);
+            free(out);
+        }
+        cr_expect_eq(told(&lab, "miss"), 1, "%s: %d misses", options[o], told(&lab, "miss"));
+        cr_expect_eq(told(&lab, "hit"), 4, "%s: %d hits", options[o], told(&lab, "hit"));
+        forget(&lab);
+    }
+    lab_down(&lab);
+}
+
+/* Names whose meaning hangs on the folder: no other folder gets them. */
+Test(tool, dependencies_that_may_read_otherwise_elsewhere_are_for_their_folder_alone)
+{
+    static const char *const options[] = {
+        "-MD -isystem $D/sys", /* GCC may write a shorter name of such a header */
+        "-MMD -MT x=$D/m.o",   /* not a path */
+        "-MMD -I$D/link",      /* a link: another file */
+        "-MMD -DWHERE='\"'$D'\"'",
+    };
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, &out,
+                    "mkdir -p other; echo 'int s;' >other/s.h; for d in b/a b/two; do "
+                    "mkdir -p $d/sys; echo 'int s;' >$d/sys/s.h; ln -s $PWD/other $d/link; "
+                    "echo '#include <s.h>' >$d/m.cc; done"),
+                 0, "%s", out);
+    free(out);
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        for (size_t f = 0; f < 4; f++) {
+            cr_assert_eq(sh(&lab, &out,
+                            "cd %s && D=$PWD && /usr/bin/g++ %s -Isys -MF m.d -c $D/m.cc -o $D/m.o "
+                            "&& mv m.d real && " GXX
+                            "%s -Isys -MF m.d -c $D/m.cc -o $D/m.o && cmp m.d real",
+                            f % 2 ? "b/two" : "b/a", options[o], options[o]),
+                         0, "%s: %s", options[o], out);
+            free(out);
+        }
+        forget(&lab);
+    }
+    lab_down(&lab);
+}
+
 Test(tool, what_a_trace_cannot_show_is_run_for_real)
 {
     struct lab lab;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dependencies.c - decides how a file of dependencies reads in another folder. result.c calls it for
+ * runs whose job has roots; dependencies.h has the contract.
+ *
+ * The file is one rule, "TARGETS: FILES", then with -MP a line "FILE:" for each file but the first.
+ * GCC's algorithm (libcpp/mkdeps.cc, make_write, the same since GCC 4): names have a space between
+ * them; a name that would go beyond column 72 gets a new line, after " \".
+ *
+ * Thread: any; no state.
+ */
+#define XXH_INLINE_ALL
+#include "client/tool/dependencies.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/trace/trace.h"
+
+#define ROOT_MARK 1 /* the byte before a root's digit, as in texts (result.h) */
+#define LINE_MAX_COLUMN 72
+
+bool dependencies_can_name(const char *root)
+{
+    assert(root);
+    for (const char *c = root; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("/._+,@-", *c))
+            return false;
+    return true;
+}
+
+/* Returns the length of the name at `at`: up to a space without a backslash, or the line's end. */
+static size_t name_len(const char *at, const char *end)
+{
+    const char *c = at;
+    while (c < end && *c != '\n' && (*c != ' ' || (c > at && c[-1] == '\\')))
+        c++;
+    return (size_t)(c - at);
+}
+
+/* ---- packing ---- */
+
+/* True if the run opened the path to read it: it was not found out to be the name of a link's
+ * target, which GCC writes for system headers. */
+static bool was_read(struct view log, const char *path, size_t len)
+{
+    char record[PATH_MAX + 2];
+    if (len >= PATH_MAX)
+        return false;
+    record[0] = TRACE_READ;
+    memcpy(record + 1, path, len);
+    record[len + 1] = '\0';
+    return log.len && memmem(log.data, log.len, record, len + 2);
+}
+
+/* Appends a name with its root as a mark. False if it means a root otherwise. */
+static bool pack_name(const struct tool_job *job, const char *name, size_t len, bool is_target,
+                      struct view log, struct writer *out)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    bool has_colon = len && name[len - 1] == ':';
+    if (len >= sizeof path)
+        return false;
+    memcpy(path, name, len);
+    path[len - has_colon] = '\0';
+    int root = tool_root_of(job, path, &rest);
+    if (root >= 0 && !is_target && !was_read(log, path, strlen(path)))
+        return false;
+    if (tool_names_root(job, rest, strlen(rest)))
+        return false;
+    if (root >= 0) {
+        writer_u8(out, ROOT_MARK);
+        writer_u8(out, (uint8_t)('0' + root));
+    }
+    writer_bytes(out, rest, strlen(rest));
+    if (has_colon)
+        writer_u8(out, ':');
+    return true;
+}
+
+static bool pack_all(const struct tool_job *job, struct view file, struct view log,
+                     struct writer *out)
+{
+    const char *at = file.data, *end = at + file.len;
+    bool is_target = true;
+    while (at < end) {
+        size_t len = name_len(at, end);
+        if (len == 1 && *at == '\\' && at + 1 < end && at[1] == '\n') { /* the rule goes on */
+            at += 2;
+            if (at == end || *at++ != ' ')
+                return false;
+            continue;
+        }
+        if (len && !pack_name(job, at, len, is_target, log, out))
+            return false;
+        is_target = is_target && !(len && at[len - 1] == ':');
+        at += len;
+        if (at == end)
+            return false; /* the last line has an end */
+        writer_u8(out, (uint8_t)*at++);
+    }
+    return true;
+}
+
+int dependencies_pack(const struct tool_job *job, struct view file, struct view log,
+                      struct writer *out, struct err *e)
+{
+    assert(job && out && (file.data || file.len == 0));
+    struct writer again;
+    size_t from = out->len;
+    bool ok = !(file.len && memchr(file.data, ROOT_MARK, file.len)) &&
+              pack_all(job, file, log, out) && !out->failed;
+    writer_init(&again, 0);
+    ok = ok && dependencies_unpack(job, (struct view){out->data + from, out->len - from}, &again) &&
+         !again.failed && again.len == file.len &&
+         (file.len == 0 || memcmp(again.data, file.data, file.len) == 0);
+    writer_close(&again);
+    return ok ? 0 : err_set(e, WARM_EREFUSED, "nobody knows its dependencies in another folder");
+}
+
+/* ---- unpacking ---- */
+
+/* Appends a name with the root in place of its mark. */
+static bool unpack_name(const struct tool_job *job, const char *name, size_t len,
+                        struct writer *out)
+{
+    size_t root = len >= 2 && *name == ROOT_MARK ? (size_t)(name[1] - '0') : 0;
+    if (len && *name == ROOT_MARK) {
+        if (len < 2 || root >= job->n_roots)
+            return false;
+        writer_bytes(out, job->roots[root], strlen(job->roots[root]));
+        name += 2;
+        len -= 2;
+    }
+    writer_bytes(out, name, len);
+    return true;
+}
+
+bool dependencies_unpack(const struct tool_job *job, struct view packed, struct writer *out)
+{
+    assert(job && out && (packed.data || packed.len == 0));
+    const char *at = packed.data, *end = at + packed.len;
+    size_t column = 0;
+    bool in_rule = true, in_targets = true, ok = true;
+    while (ok && at < end) {
+        struct writer name;
+        size_t len = name_len(at, end);
+        bool ends_targets = in_targets && len && at[len - 1] == ':';
+        writer_init(&name, PATH_MAX * 2);
+        ok = unpack_name(job, at, len, &name) && !name.failed && at + len < end;
+        if (ok && in_rule && column) {
+            if (column + name.len - ends_targets > LINE_MAX_COLUMN) {
+                writer_bytes(out, " \\\n", 3);
+                column = 0;
+            }
+            writer_u8(out, ' ');
+            column++;
+        }
+        writer_bytes(out, name.data, name.len);
+        column += name.len;
+        in_targets = in_targets && !ends_targets;
+        if (ok && at[len] == '\n') {
+            writer_u8(out, '\n');
+            in_rule = false;
+        } else if (ok && !in_rule) {
+            ok = false;
+        }
+        writer_close(&name);
+        at += len + 1;
+    }
+    return ok;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dependencies.h - the file of dependencies that GCC writes (-MD, -MF), for another folder.
+ *
+ *     "/tmp/a/m.o: /tmp/a/m.cc \<newline> /tmp/a/h.h"
+ *        ──dependencies_pack──▶ "<0>/m.o: <0>/m.cc <0>/h.h"     on one line; <0>: a root (tool.h)
+ *        ──dependencies_unpack──▶ the file as GCC writes it with the roots of that job
+ *
+ * GCC breaks the lines of the rule by the lengths of names, so they are broken anew.
+ *
+ * Thread: any; no state. Memory: the caller's.
+ */
+#ifndef WARM_TOOL_DEPENDENCIES_H
+#define WARM_TOOL_DEPENDENCIES_H
+
+#include "client/tool/tool.h"
+
+/* True if GCC writes a root's name into such a file without escapes. */
+bool dependencies_can_name(const char *root);
+
+/* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED if unpacking it here does
+ * not give the same bytes, or a name of a root in it does not stand for that root. */
+int dependencies_pack(const struct tool_job *job, struct view file, struct view log,
+                      struct writer *out, struct err *e);
+
+/* Appends the file as GCC would write it for this job. False if it is not packed like that. */
+bool dependencies_unpack(const struct tool_job *job, struct view packed, struct writer *out);
+
+#endif
