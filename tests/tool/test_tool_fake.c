@@ -246,7 +246,7 @@ Test(tool_fake, a_library_that_a_compiler_loads_by_its_name_counts)
         sh(&lab, &out,
            "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libplug.so && "
            "/usr/bin/gcc -shared -fPIC load.c -o bin/libload.so -Wl,-rpath,$PWD/first:$PWD/second "
-           "&& /usr/bin/gcc -w fake.c -o bin/gcc -Wl,--no-as-needed -Lbin -lload "
+           "&& /usr/bin/gcc -w compiler.c -o bin/gcc -Wl,--no-as-needed -Lbin -lload "
            "-Wl,-rpath,$PWD/bin"),
         0, "%s", out);
     free(out);
