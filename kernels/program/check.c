@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.c - decides if an operation's operands and ints fit it, and computes the type of its result.
+ * program_add calls it for each operation. The rules are the constraints (C) of each operation in the
+ * StableHLO specification, section "Ops".
+ *
+ * Thread: any; no state.
+ */
+#include "kernels/program/check.h"
+
+#include <string.h>
+
+#define ALLOW_F 1u
+#define ALLOW_FI 3u
+#define ALLOW_IB 6u
+#define ALLOW_FIB 7u
+#define ALLOW_SHAPE 0u
+
+static const struct {
+    int n_operands;
+    unsigned allow; /* bit by enum elem; 0: a rule of its own */
+} RULES[] = {
+#define X(name, text, operands, elements) {operands, ALLOW_##elements},
+    PROGRAM_OPS(X)
+#undef X
+};
+
+bool check_same(const struct tensor *a, const struct tensor *b)
+{
+    return a->elem == b->elem && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, sizeof a->dims) == 0;
+}
+
+static bool same_dims(const struct tensor *a, const struct tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
+}
+
+static int wrong(struct err *e, const char *what) { return err_set(e, WARM_EINVALID, "%s", what); }
+
+/* True if n numbers are dimensions below `rank`, each at most once. With `rising` each is larger than the last. */
+static bool dims_fit(const int64_t *dims, uint32_t n, uint32_t rank, bool rising)
+{
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (dims[i] < 0 || dims[i] >= rank || seen & 1u << dims[i])
+            return false;
+        if (rising && i && dims[i] <= dims[i - 1])
+            return false;
+        seen |= 1u << dims[i];
+    }
+    return true;
+}
+
+static int check_slice(const struct tensor *x, const int64_t *ints, struct tensor *out,
+                       struct err *e)
+{
+    uint32_t r = x->rank;
+    for (uint32_t i = 0; i < r; i++) {
+        int64_t start = ints[i], limit = ints[r + i], stride = ints[2 * r + i];
+        if (start < 0 || limit < start || limit > x->dims[i] || stride < 1)
+            return wrong(e, "the slice is not inside of the operand");
+        out->dims[i] = (limit - start) / stride + ((limit - start) % stride != 0);
+    }
+    return 0;
+}
+
+static int check_pad(const struct tensor *x, const int64_t *ints, struct tensor *out, struct err *e)
+{
+    uint32_t r = x->rank;
+    for (uint32_t i = 0; i < r; i++) {
+        int64_t gaps = x->dims[i] > 0 ? x->dims[i] - 1 : 0, n;
+        if (ints[2 * r + i] < 0 || __builtin_mul_overflow(gaps, ints[2 * r + i], &n) ||
+            __builtin_add_overflow(n, x->dims[i], &n) || __builtin_add_overflow(n, ints[i], &n) ||
+            __builtin_add_overflow(n, ints[r + i], &n) || n < 0)
+            return wrong(e, "the padding does not fit the operand");
+        out->dims[i] = n;
+    }
+    return 0;
+}
+
+static int check_broadcast(const struct tensor *x, const int64_t *dims, const struct tensor *out,
+                           struct err *e)
+{
+    if (x->elem != out->elem || !dims_fit(dims, x->rank, out->rank, false))
+        return wrong(e, "broadcast_dimensions does not fit the types");
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->dims[i] != 1 && x->dims[i] != out->dims[dims[i]])
+            return wrong(e, "a dimension of the operand is neither 1 nor that of the result");
+    return 0;
+}
+
+static int check_concatenate(const struct program *p, const struct new_op *op, struct tensor *out,
+                             struct err *e)
+{
+    int64_t d = op->ints[0], sum = 0;
+    if (op->n_operands == 0 || d < 0 || d >= out->rank)
+        return wrong(e, "no such dimension");
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        struct tensor x = *program_tensor(p, op->operands[i]);
+        if (x.rank != out->rank || __builtin_add_overflow(sum, x.dims[d], &sum))
+            return wrong(e, "the operands' types do not fit");
+        x.dims[d] = out->dims[d];
+        if (!check_same(&x, out))
+            return wrong(e, "the operands' types do not fit");
+    }
+    out->dims[d] = sum;
+    return 0;
+}
+
+/* True if the last operands are a scalar i32 for each dimension of x. */
+static bool starts_fit(const struct program *p, const struct new_op *op, uint32_t first,
+                       uint32_t rank)
+{
+    if (op->n_operands != first + rank)
+        return false;
+    for (uint32_t i = first; i < op->n_operands; i++) {
+        const struct tensor *t = program_tensor(p, op->operands[i]);
+        if (t->elem != ELEM_I32 || t->rank != 0)
+            return false;
+    }
+    return true;
+}
+
+static int check_reduce(const struct tensor *x, const struct tensor *init, const struct new_op *op,
+                        struct tensor *out, struct err *e)
+{
+    enum op kind = (enum op)op->ints[0];
+    bool of_numbers = kind == OP_ADD || kind == OP_MULTIPLY,
+         of_order = kind == OP_MAXIMUM || kind == OP_MINIMUM;
+    if (!of_numbers && !of_order && kind != OP_AND && kind != OP_OR)
+        return wrong(e, "its reducer is not add, multiply, maximum, minimum, and, or");
+    if (!(RULES[kind].allow & 1u << x->elem))
+        return wrong(e, "its reducer does not take such elements");
+    if (init->rank != 0 || init->elem != x->elem)
+        return wrong(e, "the initial value is not a scalar of the operand's elements");
+    if (!dims_fit(op->ints + 1, op->n_ints - 1, x->rank, true))
+        return wrong(e, "the dimensions are not those of the operand, in order");
+    *out = (struct tensor){.elem = x->elem};
+    for (uint32_t i = 0, k = 1; i < x->rank; i++) {
+        if (k < op->n_ints && op->ints[k] == i)
+            k++;
+        else
+            out->dims[out->rank++] = x->dims[i];
+    }
+    return 0;
+}
+
+static int check_dot(const struct tensor *x, const struct tensor *y, const struct new_op *op,
+                     struct tensor *out, struct err *e)
+{
+    if (op->n_ints < 2 || op->ints[0] < 0 || op->ints[1] < 0 || op->ints[0] > PROGRAM_RANK_MAX ||
+        op->ints[1] > PROGRAM_RANK_MAX || op->n_ints != 2 + 2 * (op->ints[0] + op->ints[1]))
+        return wrong(e, "the numbers of dimensions do not fit");
+    uint32_t b = (uint32_t)op->ints[0], c = (uint32_t)op->ints[1];
+    /* batch and contracting dimensions together must differ from one another */
+    int64_t of_x[2 * PROGRAM_RANK_MAX], of_y[2 * PROGRAM_RANK_MAX];
+    const int64_t *ints = op->ints + 2;
+    memcpy(of_x, ints, b * sizeof *ints);
+    memcpy(of_y, ints + b, b * sizeof *ints);
+    memcpy(of_x + b, ints + 2 * b, c * sizeof *ints);
+    memcpy(of_y + b, ints + 2 * b + c, c * sizeof *ints);
+    if (x->elem != y->elem || x->elem == ELEM_I1)
+        return wrong(e, "the operands are not both f32 or both i32");
+    if (!dims_fit(of_x, b + c, x->rank, false) || !dims_fit(of_y, b + c, y->rank, false))
+        return wrong(e, "the dimension numbers do not fit the operands");
+    *out = (struct tensor){.elem = x->elem};
+    unsigned used_x = 0, used_y = 0;
+    for (uint32_t i = 0; i < b + c; i++) {
+        if (x->dims[of_x[i]] != y->dims[of_y[i]])
+            return wrong(e, "paired dimensions differ");
+        used_x |= 1u << of_x[i];
+        used_y |= 1u << of_y[i];
+    }
+    if (x->rank + y->rank - b - 2 * c > PROGRAM_RANK_MAX)
+        return wrong(e, "the result has too many dimensions");
+    for (uint32_t i = 0; i < b; i++)
+        out->dims[out->rank++] = x->dims[of_x[i]];
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (!(used_x & 1u << i))
+            out->dims[out->rank++] = x->dims[i];
+    for (uint32_t i = 0; i < y->rank; i++)
+        if (!(used_y & 1u << i))
+            out->dims[out->rank++] = y->dims[i];
+    return 0;
+}
+
+/* Checks the operations without operands; the caller gave their type. */
+static int check_source(const struct program *p, const struct new_op *op, const struct tensor *out,
+                        struct err *e)
+{
+    if (op->op == OP_IOTA)
+        return op->n_ints == 1 && op->ints[0] >= 0 && op->ints[0] < out->rank &&
+                       out->elem != ELEM_I1
+                   ? 0
+                   : wrong(e, "no such dimension, or elements of i1");
+    if (op->n_ints != 2 || op->ints[0] < 0 || op->ints[0] > p->data.n)
+        return wrong(e, "the constant has no elements");
+    int64_t n = op->ints[1] ? 1 : out->n;
+    return n <= (p->data.n - op->ints[0]) / program_elem_size(out->elem)
+               ? 0
+               : wrong(e, "the constant has too few elements");
+}
+
+/* Checks the operations on two or three tensors of one shape. */
+static int check_elements(const struct program *p, const struct new_op *op, const struct tensor *x,
+                          struct tensor *out, struct err *e)
+{
+    const struct tensor *y = program_tensor(p, op->operands[1]);
+    const struct tensor *z = op->n_operands > 2 ? program_tensor(p, op->operands[2]) : NULL;
+    if (op->op == OP_COMPARE) {
+        out->elem = ELEM_I1;
+        return op->n_ints == 1 && op->ints[0] >= 0 && op->ints[0] <= DIRECTION_LT &&
+                       check_same(x, y)
+                   ? 0
+                   : wrong(e, "the operands' types differ");
+    }
+    *out = *y;
+    if (op->op == OP_SELECT)
+        return x->elem == ELEM_I1 && (x->rank == 0 || same_dims(x, y)) && check_same(y, z)
+                   ? 0
+                   : wrong(e, "the operands' types do not fit");
+    return y->elem != ELEM_I1 && x->elem == y->elem && z->elem == y->elem &&
+                   (x->rank == 0 || same_dims(x, y)) && (z->rank == 0 || same_dims(z, y))
+               ? 0
+               : wrong(e, "the operands' types do not fit");
+}
+
+int check_op(const struct program *p, const struct new_op *op, struct tensor *out, struct err *e)
+{
+    const struct tensor *given = op->type == PROGRAM_NONE ? NULL : &p->types.at[op->type];
+    if (RULES[op->op].n_operands >= 0 && (uint32_t)RULES[op->op].n_operands != op->n_operands)
+        return wrong(e, "wrong number of operands");
+    if (op->op == OP_CONSTANT || op->op == OP_IOTA) {
+        if (!given)
+            return wrong(e, "it has no type");
+        *out = *given;
+        return check_source(p, op, out, e);
+    }
+    if (op->n_operands == 0)
+        return wrong(e, "wrong number of operands");
+    const struct tensor *x = program_tensor(p, op->operands[0]);
+    const struct tensor *y = op->n_operands > 1 ? program_tensor(p, op->operands[1]) : NULL;
+    uint32_t r = x->rank;
+    *out = *x;
+
+    if (RULES[op->op].allow) {
+        if (!(RULES[op->op].allow & 1u << x->elem))
+            return wrong(e, "it does not take such elements");
+        return !y || check_same(x, y) ? 0 : wrong(e, "the operands' types differ");
+    }
+    static const uint8_t INTS_PER_DIM[OP_N] = {[OP_BROADCAST] = 1,
+                                               [OP_TRANSPOSE] = 1,
+                                               [OP_SLICE] = 3,
+                                               [OP_PAD] = 3,
+                                               [OP_DYNAMIC_SLICE] = 1};
+    if (INTS_PER_DIM[op->op] && op->n_ints != INTS_PER_DIM[op->op] * r)
+        return wrong(e, "an attribute has not one number for each dimension");
+    switch (op->op) {
+    case OP_COMPARE:
+    case OP_SELECT:
+    case OP_CLAMP: return check_elements(p, op, x, out, e);
+    case OP_CONVERT:
+    case OP_RESHAPE:
+    case OP_BROADCAST:
+        if (!given)
+            return wrong(e, "it has no type");
+        *out = *given;
+        if (op->op == OP_BROADCAST)
+            return check_broadcast(x, op->ints, out, e);
+        if (op->op == OP_CONVERT)
+            return same_dims(x, out) ? 0 : wrong(e, "the shape differs from the operand's");
+        return x->elem == out->elem && x->n == out->n
+                   ? 0
+                   : wrong(e, "the elements differ from the operand's");
+    case OP_TRANSPOSE:
+        if (!dims_fit(op->ints, r, r, false))
+            return wrong(e, "the permutation is none");
+        for (uint32_t i = 0; i < r; i++)
+            out->dims[i] = x->dims[op->ints[i]];
+        return 0;
+    case OP_SLICE: return check_slice(x, op->ints, out, e);
+    case OP_PAD:
+        if (y->rank != 0 || y->elem != x->elem)
+            return wrong(e, "the padding value is not a scalar of the operand's elements");
+        return check_pad(x, op->ints, out, e);
+    case OP_CONCATENATE:
+        return op->n_ints == 1 ? check_concatenate(p, op, out, e) : wrong(e, "no such dimension");
+    case OP_DYNAMIC_SLICE:
+        for (uint32_t i = 0; i < r; i++) {
+            if (op->ints[i] < 0 || op->ints[i] > x->dims[i])
+                return wrong(e, "a size is larger than the operand");
+            out->dims[i] = op->ints[i];
+        }
+        return starts_fit(p, op, 1, r)
+                   ? 0
+                   : wrong(e, "the starts are not one scalar i32 for each dimension");
+    case OP_DYNAMIC_UPDATE:
+        if (!y || y->rank != r || y->elem != x->elem)
+            return wrong(e, "the update does not fit the operand");
+        for (uint32_t i = 0; i < r; i++)
+            if (y->dims[i] > x->dims[i])
+                return wrong(e, "the update is larger than the operand");
+        return starts_fit(p, op, 2, r)
+                   ? 0
+                   : wrong(e, "the starts are not one scalar i32 for each dimension");
+    case OP_REDUCE:
+        return op->n_ints >= 1 ? check_reduce(x, y, op, out, e) : wrong(e, "it has no reducer");
+    case OP_DOT: return check_dot(x, y, op, out, e);
+    default: return wrong(e, "not built this way");
+    }
+}

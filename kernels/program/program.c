@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * program.c - stores a program: types once each, and operations that check.c has accepted. read.c and
+ * the passes of the compiler call it.
+ *
+ * Thread: one at a time for a program; no other state.
+ */
+#include "kernels/program/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/program/check.h"
+
+static const char *const NAMES[] = {
+#define X(name, text, operands, elements) text,
+    PROGRAM_OPS(X)
+#undef X
+};
+
+const char *program_op_name(enum op op) { return NAMES[op]; }
+
+uint32_t program_elem_size(enum elem elem) { return elem == ELEM_I1 ? 1 : 4; }
+
+struct program *program_new(void) { return calloc(1, sizeof(struct program)); }
+
+void program_free(struct program *p)
+{
+    if (!p)
+        return;
+    for (uint32_t i = 0; i < p->names.n; i++)
+        free(p->names.at[i]);
+    free(p->names.at);
+    free(p->types.at);
+    free(p->type_slots);
+    free(p->values.at);
+    free(p->ops.at);
+    free(p->operands.at);
+    free(p->ints.at);
+    free(p->blocks.at);
+    free(p->functions.at);
+    free(p->data.at);
+    free(p);
+}
+
+uint32_t program_function(const struct program *p, const char *name)
+{
+    uint32_t found = PROGRAM_NONE;
+    for (uint32_t i = 0; i < p->functions.n; i++) {
+        const char *its = p->functions.at[i].name;
+        if (!its || (name && strcmp(name, its) != 0))
+            continue;
+        if (found != PROGRAM_NONE)
+            return PROGRAM_NONE;
+        found = i;
+    }
+    return found;
+}
+
+/* ---- types ---- */
+
+static uint64_t type_hash(const struct tensor *t)
+{
+    uint64_t h = (uint64_t)t->elem * 31 + t->rank;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        h = (h ^ (uint64_t)t->dims[i]) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* Doubles the table of types. */
+static void types_widen(struct program *p)
+{
+    uint32_t mask = p->type_slots ? 2 * p->type_mask + 1 : 63;
+    uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+    p->failed |= !slots;
+    if (!slots)
+        return;
+    for (uint32_t i = 0; i < p->types.n; i++) {
+        uint32_t at = (uint32_t)type_hash(&p->types.at[i]) & mask;
+        while (slots[at])
+            at = (at + 1) & mask;
+        slots[at] = i + 1;
+    }
+    free(p->type_slots);
+    p->type_slots = slots;
+    p->type_mask = mask;
+}
+
+int program_type(struct program *p, struct tensor *type, uint32_t *out, struct err *e)
+{
+    type->n = 1;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (type->dims[i] < 0 || __builtin_mul_overflow(type->n, type->dims[i], &type->n) ||
+            type->n > PROGRAM_ELEMENTS_MAX)
+            return err_set(e, WARM_ETOO_BIG, "a tensor of more than 2^40 elements");
+    if (!p->type_slots || 2 * p->types.n > p->type_mask)
+        types_widen(p);
+    if (p->failed)
+        return err_set(e, WARM_ENOMEM, "a type");
+    uint32_t at = (uint32_t)type_hash(type) & p->type_mask;
+    for (; p->type_slots[at]; at = (at + 1) & p->type_mask) {
+        *out = p->type_slots[at] - 1;
+        if (check_same(&p->types.at[*out], type))
+            return 0;
+    }
+    PUSH(p, p->types, *type);
+    if (p->failed)
+        return err_set(e, WARM_ENOMEM, "a type");
+    *out = p->types.n - 1;
+    p->type_slots[at] = *out + 1;
+    return 0;
+}
+
+/* ---- functions and operations ---- */
+
+int program_func_begin(struct program *p, const char *name, const uint32_t *types, uint32_t n_types,
+                       uint32_t *out_args, struct err *e)
+{
+    char *copy = strdup(name);
+    if (copy)
+        PUSH(p, p->names, copy);
+    if (!copy || p->failed) {
+        free(copy);
+        return err_set(e, WARM_ENOMEM, "a function");
+    }
+    *out_args = p->values.n;
+    PUSH(p, p->functions, (struct function){.name = copy, .block = p->blocks.n});
+    PUSH(p, p->blocks, (struct block){.args = p->values.n, .n_args = n_types, .first = p->ops.n});
+    for (uint32_t i = 0; i < n_types; i++)
+        PUSH(p, p->values, types[i]);
+    return p->failed ? err_set(e, WARM_ENOMEM, "a function") : 0;
+}
+
+int program_func_end(struct program *p, const uint32_t *values, uint32_t n, struct err *e)
+{
+    struct function *f = &p->functions.at[p->functions.n - 1];
+    struct block *b = &p->blocks.at[f->block];
+    b->end = p->ops.n;
+    b->results = p->operands.n;
+    b->n_results = f->n_types = n;
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(p, p->operands, values[i]);
+    f->types = p->operands.n;
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(p, p->operands, p->values.at[values[i]]);
+    return p->failed ? err_set(e, WARM_ENOMEM, "a function") : 0;
+}
+
+int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e)
+{
+    struct tensor result;
+    struct err why = {0};
+    uint32_t type = 0;
+    int rc = check_op(p, op, &result, &why);
+    if (rc == 0)
+        rc = program_type(p, &result, &type, &why);
+    if (rc == 0 && op->type != PROGRAM_NONE && op->type != type)
+        rc = err_set(&why, WARM_EINVALID, "the result's type does not follow from the operands");
+    if (rc) {
+        err_set(e, rc, "%s: %s", NAMES[op->op], why.text);
+        if (e)
+            e->line = op->line;
+        return rc;
+    }
+    struct operation add = {.op = op->op,
+                            .line = op->line,
+                            .operands = p->operands.n,
+                            .n_operands = op->n_operands,
+                            .ints = p->ints.n,
+                            .n_ints = op->n_ints,
+                            .results = p->values.n,
+                            .n_results = 1,
+                            .next = p->ops.n + 1};
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        PUSH(p, p->operands, op->operands[i]);
+    for (uint32_t i = 0; i < op->n_ints; i++)
+        PUSH(p, p->ints, op->ints[i]);
+    PUSH(p, p->values, type);
+    PUSH(p, p->ops, add);
+    if (p->failed)
+        return err_set(e, WARM_ENOMEM, "an operation");
+    *out = add.results;
+    return 0;
+}
+
+int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e)
+{
+    int64_t ints[] = {p->data.n, 1};
+    uint8_t bytes[sizeof value];
+    memcpy(bytes, &value, sizeof value);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        PUSH(p, p->data, bytes[i]);
+    if (p->failed)
+        return err_set(e, WARM_ENOMEM, "a constant");
+    return program_add(p, &(struct new_op){OP_CONSTANT, 0, NULL, 0, ints, 2, type}, out, e);
+}

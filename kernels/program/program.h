@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * program.h - a StableHLO graph with types: what the graph compiler reads, differentiates and compiles.
+ *
+ *     StableHLO text or bytecode ──keygen──▶ canonical text ──read.c──▶ program ──write.c──▶ StableHLO text
+ *                                                     builder calls ──────▲
+ *
+ * The compiler's input is the canonical text that keygen hashes (`warm hash --explain` prints it). So
+ * equal keys are equal input. Both ways into a program end in program_add, which checks each operation.
+ *
+ *     function ── block ── operations: kind, operands, ints, results
+ *                             └── while: two blocks, condition and body
+ *
+ * Terms
+ *   value   the number of a function's argument, a block's argument or an operation's result
+ *   ints    the numbers of an operation that are no operands: dimensions, sizes. See PROGRAM_OPS
+ *   block   arguments, operations in order, and the values that it returns
+ *
+ * Element types are f32, i32 and i1. A tensor is row-major. Shapes are known; no dimension is dynamic.
+ *
+ * Errors: err->line is a line of the canonical text; err->text names the operation.
+ *
+ * Thread: one at a time for a program; no other state.
+ * Memory: a program owns its arrays. A reader may look at them directly; only the functions here change
+ * them. Nothing recurses.
+ */
+#ifndef WARM_KERNELS_PROGRAM_PROGRAM_H
+#define WARM_KERNELS_PROGRAM_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keygen/bytes.h"
+#include "keygen/err.h"
+#include "keygen/vector.h"
+
+#define PROGRAM_NONE UINT32_MAX /* no value, no type */
+#define PROGRAM_RANK_MAX 8
+#define PROGRAM_DEPTH_MAX 32                    /* loops inside of loops */
+#define PROGRAM_TEXT_MAX ((size_t)1 << 30)      /* bytes of canonical text */
+#define PROGRAM_ELEMENTS_MAX ((int64_t)1 << 40) /* of one tensor */
+
+enum elem { ELEM_F32, ELEM_I32, ELEM_I1 };
+
+struct tensor {
+    enum elem elem;
+    uint32_t rank;
+    int64_t dims[PROGRAM_RANK_MAX]; /* outermost first; 0 beyond the rank */
+    int64_t n;                      /* elements */
+};
+
+/*
+ * name, name in StableHLO, operands (-1: any number), its elements, its ints.
+ *   F, FI, FIB, IB   element-wise on f32, also i32, also i1, on i32 and i1; the result has the operands' type
+ *   SHAPE            has a rule of its own (check.c)
+ * "r" is the rank of the first operand.
+ */
+#define PROGRAM_OPS(X)                                                                             \
+    X(ABS, "abs", 1, FI)                                                                           \
+    X(NEGATE, "negate", 1, FI)                                                                     \
+    X(SIGN, "sign", 1, FI)                                                                         \
+    X(EXP, "exponential", 1, F)                                                                    \
+    X(EXPM1, "exponential_minus_one", 1, F)                                                        \
+    X(LOG, "log", 1, F)                                                                            \
+    X(LOG1P, "log_plus_one", 1, F)                                                                 \
+    X(LOGISTIC, "logistic", 1, F)                                                                  \
+    X(TANH, "tanh", 1, F)                                                                          \
+    X(SQRT, "sqrt", 1, F)                                                                          \
+    X(RSQRT, "rsqrt", 1, F)                                                                        \
+    X(SINE, "sine", 1, F)                                                                          \
+    X(COSINE, "cosine", 1, F)                                                                      \
+    X(FLOOR, "floor", 1, F)                                                                        \
+    X(CEIL, "ceil", 1, F)                                                                          \
+    X(NOT, "not", 1, IB)                                                                           \
+    X(ADD, "add", 2, FI)                                                                           \
+    X(SUBTRACT, "subtract", 2, FI)                                                                 \
+    X(MULTIPLY, "multiply", 2, FI)                                                                 \
+    X(DIVIDE, "divide", 2, FI)                                                                     \
+    X(REMAINDER, "remainder", 2, FI)                                                               \
+    X(POWER, "power", 2, F)                                                                        \
+    X(MAXIMUM, "maximum", 2, FIB)                                                                  \
+    X(MINIMUM, "minimum", 2, FIB)                                                                  \
+    X(AND, "and", 2, IB)                                                                           \
+    X(OR, "or", 2, IB)                                                                             \
+    X(XOR, "xor", 2, IB)                                                                           \
+    X(COMPARE, "compare", 2, SHAPE)   /* direction: enum direction */                              \
+    X(SELECT, "select", 3, SHAPE)     /* none; the first operand may be a scalar */                \
+    X(CLAMP, "clamp", 3, SHAPE)       /* none: low, x, high; low and high may be scalars */        \
+    X(CONVERT, "convert", 1, SHAPE)   /* none; the caller gives the type */                        \
+    X(CONSTANT, "constant", 0, SHAPE) /* offset in `data`, 1 if it is a splat; type */             \
+    X(IOTA, "iota", 0, SHAPE)         /* dimension; type */                                        \
+    X(BROADCAST, "broadcast_in_dim", 1, SHAPE)   /* r: the dimension of the result; type */        \
+    X(RESHAPE, "reshape", 1, SHAPE)              /* none; type */                                  \
+    X(TRANSPOSE, "transpose", 1, SHAPE)          /* r: result dimension i is operand's ints[i] */  \
+    X(SLICE, "slice", 1, SHAPE)                  /* r starts, r limits, r strides */               \
+    X(PAD, "pad", 2, SHAPE)                      /* r low, r high, r interior */                   \
+    X(CONCATENATE, "concatenate", -1, SHAPE)     /* dimension */                                   \
+    X(DYNAMIC_SLICE, "dynamic_slice", -1, SHAPE) /* r sizes; operands: x, r starts */              \
+    X(DYNAMIC_UPDATE, "dynamic_update_slice", -1, SHAPE) /* none; x, update, r starts */           \
+    X(REDUCE, "reduce", 2, SHAPE)   /* enum op of the reducer, dimensions in order; x, initial */  \
+    X(DOT, "dot_general", 2, SHAPE) /* b, c, b lhs batch, b rhs batch, c lhs and c rhs contract */ \
+    X(WHILE, "while", -1, SHAPE)    /* condition block, body block; one result per operand */      \
+    X(CALL, "call", -1, SHAPE)      /* function */
+
+enum op {
+#define X(name, text, operands, elements) OP_##name,
+    PROGRAM_OPS(X)
+#undef X
+        OP_N
+};
+
+enum direction {
+    DIRECTION_EQ,
+    DIRECTION_NE,
+    DIRECTION_GE,
+    DIRECTION_GT,
+    DIRECTION_LE,
+    DIRECTION_LT
+};
+
+struct operation {
+    enum op op;
+    uint32_t line;                 /* of the canonical text; 0: built */
+    uint32_t operands, n_operands; /* slice of program.operands */
+    uint32_t ints, n_ints;         /* slice of program.ints */
+    uint32_t results, n_results;   /* values; they follow one another */
+    uint32_t next;                 /* the operation behind it and its blocks */
+};
+
+struct block {
+    uint32_t args, n_args;       /* values */
+    uint32_t first, end;         /* operations: first, its next, ... up to end */
+    uint32_t results, n_results; /* slice of program.operands */
+};
+
+struct function {
+    const char *name; /* of a public one; NULL if private. In `names` */
+    uint32_t block;
+    uint32_t types, n_types; /* of its results: slice of program.operands */
+};
+
+struct program {
+    VECTOR(struct tensor) types;
+    uint32_t *type_slots, type_mask; /* type + 1, or 0 */
+    VECTOR(uint32_t) values;         /* by value: its type */
+    VECTOR(struct operation) ops;
+    VECTOR(uint32_t) operands;
+    VECTOR(int64_t) ints;
+    VECTOR(struct block) blocks;
+    VECTOR(struct function) functions;
+    VECTOR(char *) names;
+    VECTOR(uint8_t) data; /* elements of constants: 4 bytes each, 1 byte of i1 */
+    bool failed;          /* no memory */
+};
+
+/* Returns StableHLO's name of an operation, "add". Static memory. */
+const char *program_op_name(enum op op);
+/* Returns the bytes of an element of a constant. */
+uint32_t program_elem_size(enum elem elem);
+
+/* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for
+ * an operation, a type or an attribute that the compiler lacks; INVALID for types that do not fit. */
+int program_read(const void *data, size_t len, struct program **out, struct err *e);
+/* Returns an empty program. NULL without memory. */
+struct program *program_new(void);
+/* Frees a program. NULL is fine. */
+void program_free(struct program *p);
+
+/* Returns the public function of this name, or the only public one if `name` is NULL; NONE if there is none. */
+uint32_t program_function(const struct program *p, const char *name);
+
+/* Finds or adds a type. Sets out->n. Errors: TOO_BIG for a product of dimensions that is too large; NOMEM. */
+int program_type(struct program *p, struct tensor *type, uint32_t *out, struct err *e);
+/* Returns the type of a value. It lives until the next type is added. */
+static inline const struct tensor *program_tensor(const struct program *p, uint32_t value)
+{
+    return &p->types.at[p->values.at[value]];
+}
+
+/* Begins a public function and its block. Gives it arguments of these types; the first is *out_args. */
+int program_func_begin(struct program *p, const char *name, const uint32_t *types, uint32_t n_types,
+                       uint32_t *out_args, struct err *e);
+/* Ends the function that was begun last: it returns these values. */
+int program_func_end(struct program *p, const uint32_t *values, uint32_t n, struct err *e);
+
+/* An operation to add. Not for WHILE and CALL. The arrays must not be the program's own: they move. */
+struct new_op {
+    enum op op;
+    uint32_t line;
+    const uint32_t *operands;
+    uint32_t n_operands;
+    const int64_t *ints;
+    uint32_t n_ints;
+    uint32_t
+        type; /* of the result; NONE: computed, unless PROGRAM_OPS says that the caller gives it */
+};
+/* Checks an operation and adds it to the open block. Sets *out to its result. Errors: INVALID, NOMEM. */
+int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e);
+/* Adds a constant all of whose elements are `value`, an f32. */
+int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e);
+
+/* Appends the program as StableHLO in MLIR's generic text form, which keygen and StableHLO's tools read. */
+void program_write(const struct program *p, struct writer *out);
+
+#endif

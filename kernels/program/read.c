@@ -1,0 +1,1095 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * read.c - reads a program from the canonical text of a module (KEYS.md, section 2), which keygen writes
+ * for text and for bytecode. It has one statement a line:
+ *
+ *     func public @#0(%0 : tensor<2xf32>) -> (tensor<2xf32>) {
+ *       %1 = stablehlo.add %0, %0 : tensor<2xf32>            an operation
+ *       stablehlo.while %1 (                                 one with blocks
+ *         ^0 (%2 : tensor<2xf32>)                            the head of a block
+ *         ...
+ *         | ^0 (%5 : tensor<2xf32>)                          ... of the next one
+ *         ...
+ *       ) : tensor<2xf32> = %9                               its end
+ *       func.return %9
+ *     }
+ *     module {...}
+ *     name @#0 main
+ *
+ * Everything that the compiler does not know is refused: operations, element types and attributes.
+ * Keygen has checked the grammar and the scopes of values; this file checks again all that it indexes by.
+ *
+ * Thread: any; no state. Memory: the canonical text and some tables, freed at the end.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/program/check.h"
+#include "kernels/program/program.h"
+#include "keygen/canon/canon.h"
+
+#define ATTRS_MAX 16
+#define ADVICE "the framework's own compiler goes on"
+
+struct attr {
+    struct view key, value;
+    bool used;
+};
+
+struct stmt {                  /* a line of an operation, or of its end */
+    uint32_t first, n_results; /* numbers of values in the text */
+    bool has_results;
+    struct view name;
+    struct attr attrs[ATTRS_MAX];
+    uint32_t n_attrs;
+    bool opens;
+};
+
+struct open {       /* a loop whose blocks are being read */
+    uint32_t op;    /* in program.ops */
+    uint32_t block; /* the current one */
+};
+
+struct read {
+    struct program *p;
+    struct err *e;
+    const char *at, *end; /* the rest of the text; `end` is the end of the current line */
+    const char *text_end;
+    uint32_t line;
+    int code;
+    bool failed;               /* a VECTOR had no memory */
+    VECTOR(uint32_t) values;   /* of the function: by number in the text, the program's value */
+    VECTOR(uint32_t) operands; /* of the statement: the program's values */
+    VECTOR(uint32_t) types;    /* of the statement's results, or of a block's arguments */
+    VECTOR(int64_t) ints;
+    VECTOR(uint32_t) symbols; /* by function: its number in the text */
+    struct stmt s;
+    struct open open[PROGRAM_DEPTH_MAX];
+    uint32_t depth;
+    uint32_t function, block; /* being read; NONE */
+};
+
+__attribute__((format(printf, 3, 4))) static bool fail(struct read *r, int code, const char *format,
+                                                       ...)
+{
+    char text[sizeof r->e->text];
+    va_list args;
+    if (r->code)
+        return false;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->code = err_set(r->e, code, "%s", text);
+    if (r->e)
+        r->e->line = r->line;
+    return false;
+}
+
+/* Fails because the text is not what keygen writes. */
+static bool strange(struct read *r)
+{
+    return fail(r, WARM_EMALFORMED, "the canonical text ends a statement in an unknown way");
+}
+
+static bool lacks(struct read *r, struct view what, const char *of)
+{
+    int n = what.len < 80 ? (int)what.len : 80;
+    return fail(r, WARM_EUNSUPPORTED, "%.*s: %s: " ADVICE, n, (const char *)what.data, of);
+}
+
+/* ---- the line ---- */
+
+/* Moves to the next line, behind its indentation. False at the end of the text. */
+static bool next_line(struct read *r)
+{
+    if (r->line)
+        r->at = r->end < r->text_end ? r->end + 1 : r->text_end;
+    if (r->at >= r->text_end)
+        return false;
+    const char *end = memchr(r->at, '\n', (size_t)(r->text_end - r->at));
+    r->end = end ? end : r->text_end;
+    r->line++;
+    while (r->at < r->end && *r->at == ' ')
+        r->at++;
+    return true;
+}
+
+/* Takes this text if the rest of the line begins with it. */
+static bool take(struct read *r, const char *text)
+{
+    size_t len = strlen(text);
+    if ((size_t)(r->end - r->at) < len || memcmp(r->at, text, len) != 0)
+        return false;
+    r->at += len;
+    return true;
+}
+
+/* Takes a number. */
+static bool take_number(struct read *r, int64_t *out)
+{
+    bool minus = take(r, "-");
+    const char *first = r->at;
+    int64_t n = 0;
+    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *r->at - '0', &n))
+            return fail(r, WARM_ETOO_BIG, "a number of more than 63 bits");
+    *out = minus ? -n : n;
+    return r->at > first || strange(r);
+}
+
+static bool take_u32(struct read *r, uint32_t *out)
+{
+    int64_t n;
+    if (!take_number(r, &n))
+        return false;
+    *out = (uint32_t)n;
+    return (n >= 0 && n < VECTOR_MAX) || strange(r);
+}
+
+static struct view take_word(struct read *r)
+{
+    const char *first = r->at;
+    while (r->at < r->end && *r->at != ' ' && *r->at != ',' && *r->at != '>' && *r->at != ')')
+        r->at++;
+    return (struct view){first, (size_t)(r->at - first)};
+}
+
+static bool is(struct view v, const char *text)
+{
+    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
+}
+
+/* Takes a type, and appends its number to `types`. */
+static bool take_type(struct read *r)
+{
+    static const char *const ELEMS[] = {"f32", "i32", "i1"};
+    struct view whole = {r->at, 0};
+    struct tensor t = {.rank = 0};
+    if (!take(r, "tensor<"))
+        return lacks(r, take_word(r), "the type is not a tensor");
+    for (;;) {
+        if (r->at < r->end && *r->at == '?')
+            return fail(r, WARM_EUNSUPPORTED, "a dynamic shape: " ADVICE);
+        if (r->at >= r->end || *r->at < '0' || *r->at > '9')
+            break;
+        if (t.rank == PROGRAM_RANK_MAX)
+            return fail(r, WARM_EUNSUPPORTED, "a tensor of more than %d dimensions: " ADVICE,
+                        PROGRAM_RANK_MAX);
+        if (!take_number(r, &t.dims[t.rank++]))
+            return false;
+        if (!take(r, "x"))
+            return strange(r);
+    }
+    for (size_t i = 0; i < sizeof ELEMS / sizeof *ELEMS; i++) {
+        if (!take(r, ELEMS[i]))
+            continue;
+        uint32_t type;
+        struct err why = {0};
+        t.elem = (enum elem)i;
+        if (!take(r, ">"))
+            break;
+        int rc = program_type(r->p, &t, &type, &why);
+        if (rc)
+            return fail(r, rc, "%s", why.text);
+        PUSH(r, r->types, type);
+        return true;
+    }
+    while (r->at < r->end && *r->at != '>')
+        r->at++;
+    whole.len = (size_t)(r->at - (const char *)whole.data) + (r->at < r->end);
+    return lacks(r, whole, "the elements are not f32, i32 or i1");
+}
+
+/* Takes "%4" of a value that was defined, and appends it to `operands`. */
+static bool take_operand(struct read *r)
+{
+    uint32_t number;
+    if (!take(r, "%") || !take_u32(r, &number))
+        return strange(r);
+    if (number >= r->values.n || r->values.at[number] == PROGRAM_NONE)
+        return strange(r);
+    PUSH(r, r->operands, r->values.at[number]);
+    return true;
+}
+
+static bool take_operands(struct read *r)
+{
+    r->operands.n = 0;
+    if (r->at >= r->end || *r->at != '%')
+        return true;
+    do
+        if (!take_operand(r))
+            return false;
+    while (take(r, ", "));
+    return true;
+}
+
+/* Takes "%4, %5": the numbers of new values. */
+static bool take_results(struct read *r)
+{
+    struct stmt *s = &r->s;
+    s->has_results = true;
+    for (s->n_results = 0; s->n_results == 0 || take(r, ", "); s->n_results++) {
+        uint32_t number;
+        if (!take(r, "%") || !take_u32(r, &number))
+            return strange(r);
+        if (s->n_results == 0)
+            s->first = number;
+        else if (number != s->first + s->n_results)
+            return strange(r);
+    }
+    return true;
+}
+
+/* Returns the end of a value of a dictionary: a ',' or '}' outside of brackets and strings. */
+static const char *value_end(const char *at, const char *end)
+{
+    int depth = 0;
+    for (bool quoted = false; at < end; at++) {
+        if (quoted) {
+            at += *at == '\\' && at + 1 < end;
+            quoted = *at != '"';
+        } else if (*at == '"') {
+            quoted = true;
+        } else if (strchr("([{<", *at)) {
+            depth++;
+        } else if (depth == 0 && (*at == ',' || *at == '}')) {
+            break;
+        } else if (strchr(")]}>", *at)) {
+            depth--;
+        }
+    }
+    return at;
+}
+
+/* Takes a dictionary, if there is one. */
+static bool take_dict(struct read *r)
+{
+    struct stmt *s = &r->s;
+    s->n_attrs = 0;
+    if (!take(r, "{"))
+        return true;
+    while (!take(r, "}")) {
+        struct attr a = {.key = {r->at, 0}};
+        if (s->n_attrs == ATTRS_MAX)
+            return fail(r, WARM_EUNSUPPORTED, "more than %d attributes: " ADVICE, ATTRS_MAX);
+        while (r->at < r->end && *r->at != ' ' && *r->at != ',' && *r->at != '}')
+            r->at++;
+        a.key.len = (size_t)(r->at - (const char *)a.key.data);
+        if (take(r, " = ")) {
+            a.value.data = r->at;
+            r->at = value_end(r->at, r->end);
+            a.value.len = (size_t)(r->at - (const char *)a.value.data);
+        }
+        s->attrs[s->n_attrs++] = a;
+        if (!take(r, ", ") && (r->at >= r->end || *r->at != '}'))
+            return strange(r);
+    }
+    return true;
+}
+
+/* Takes the dictionary and the types at the end of an operation. */
+static bool take_tail(struct read *r)
+{
+    r->types.n = 0;
+    if (take(r, " {")) {
+        r->at--;
+        if (!take_dict(r))
+            return false;
+    }
+    if (take(r, " : "))
+        do
+            if (!take_type(r))
+                return false;
+        while (take(r, ", "));
+    return true;
+}
+
+/* Reads the current line as a statement. */
+static bool read_stmt(struct read *r)
+{
+    struct stmt *s = &r->s;
+    *s = (struct stmt){.first = 0};
+    if (r->at < r->end && *r->at == '%' && (!take_results(r) || !take(r, " = ")))
+        return strange(r);
+    s->name = take_word(r);
+    r->operands.n = 0;
+    if (take(r, " %")) {
+        r->at--;
+        if (!take_operands(r))
+            return false;
+    }
+    if (take(r, " (") && r->at == r->end) {
+        s->opens = true;
+        return true;
+    }
+    return take_tail(r) && (r->at == r->end || strange(r));
+}
+
+/* ---- attributes ---- */
+
+/* Begins to read the value of an attribute, at r->at; finish with attr_end. False if there is none. */
+static bool attr_begin(struct read *r, const char *key, const char **out_end)
+{
+    for (uint32_t i = 0; i < r->s.n_attrs; i++) {
+        struct attr *a = &r->s.attrs[i];
+        if (!is(a->key, key) || !a->value.data)
+            continue;
+        a->used = true;
+        *out_end = r->end;
+        r->at = a->value.data;
+        r->end = r->at + a->value.len;
+        return true;
+    }
+    return false;
+}
+
+/* Ends it: the whole value must have been read. The line is at its end then. */
+static bool attr_end(struct read *r, const char *end)
+{
+    bool whole = r->at == r->end;
+    r->at = r->end = end;
+    return whole;
+}
+
+static bool lacks_attr(struct read *r, const char *key)
+{
+    return fail(r, WARM_EUNSUPPORTED,
+                "%.*s: attribute %s is missing or of an unknown form: " ADVICE, (int)r->s.name.len,
+                (const char *)r->s.name.data, key);
+}
+
+/* Takes numbers up to `close`. Returns how many there are in *n. */
+static bool take_numbers(struct read *r, const char *close, uint32_t *n)
+{
+    for (*n = 0; !take(r, close); ++*n) {
+        int64_t number;
+        if ((*n && !take(r, ", ")) || !take_number(r, &number))
+            return false;
+        PUSH(r, r->ints, number);
+    }
+    return true;
+}
+
+/* Appends the numbers of "array<i64 : 1, 2>" to `ints`. */
+static bool attr_array(struct read *r, const char *key)
+{
+    const char *end;
+    uint32_t n;
+    if (!attr_begin(r, key, &end))
+        return lacks_attr(r, key);
+    bool ok =
+        take(r, "array<i64") && (take(r, ">") || (take(r, " : ") && take_numbers(r, ">", &n)));
+    return (attr_end(r, end) && ok) || lacks_attr(r, key);
+}
+
+/* Appends the number of "1 : i64" to `ints`. */
+static bool attr_number(struct read *r, const char *key)
+{
+    const char *end;
+    int64_t n = 0;
+    if (!attr_begin(r, key, &end))
+        return lacks_attr(r, key);
+    bool ok = take_number(r, &n) && take(r, " : i64");
+    PUSH(r, r->ints, n);
+    return (attr_end(r, end) && ok) || lacks_attr(r, key);
+}
+
+static bool attr_compare(struct read *r)
+{
+    static const char *const DIRECTIONS[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+    static const char *const TYPES[] = {
+        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED"};
+    const char *end;
+    bool ok = false;
+    if (!attr_begin(r, "comparison_direction", &end))
+        return lacks_attr(r, "comparison_direction");
+    if (take(r, "#stablehlo<comparison_direction ")) {
+        struct view word = take_word(r);
+        for (int64_t i = 0; i < 6; i++) {
+            if (is(word, DIRECTIONS[i])) {
+                PUSH(r, r->ints, i);
+                ok = take(r, ">");
+            }
+        }
+    }
+    if (!attr_end(r, end) || !ok)
+        return lacks_attr(r, "comparison_direction");
+    if (!attr_begin(r, "compare_type", &end))
+        return true; /* the operands' own comparison */
+    ok = take(r, "#stablehlo<comparison_type ");
+    struct view word = take_word(r);
+    ok = ok && r->operands.n && is(word, TYPES[program_tensor(r->p, r->operands.at[0])->elem]) &&
+         take(r, ">");
+    return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
+}
+
+static bool attr_dot(struct read *r)
+{
+    static const char *const LISTS[] = {
+        "lhs_batching_dimensions = [", "rhs_batching_dimensions = [",
+        "lhs_contracting_dimensions = [", "rhs_contracting_dimensions = ["};
+    const char *end;
+    uint32_t n[4] = {0}, first = r->ints.n;
+    PUSH(r, r->ints, 0);
+    PUSH(r, r->ints, 0);
+    if (!attr_begin(r, "dot_dimension_numbers", &end))
+        return lacks_attr(r, "dot_dimension_numbers");
+    bool ok = take(r, "#stablehlo.dot<");
+    for (int i = 0; ok && i < 4; i++) {
+        if (take(r, LISTS[i]))
+            ok =
+                take_numbers(r, "]", &n[i]) && (take(r, ", ") || (r->at < r->end && *r->at == '>'));
+    }
+    ok = ok && take(r, ">") && n[0] == n[1] && n[2] == n[3];
+    if (!attr_end(r, end) || !ok || r->failed)
+        return lacks_attr(r, "dot_dimension_numbers");
+    r->ints.at[first] = n[0];
+    r->ints.at[first + 1] = n[2];
+    /* It asks for the least precision that will do; f32 throughout is at least that. */
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+    return true;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Appends the elements of "dense<0000803F> : tensor<f32>" to the program's data. */
+static bool attr_value(struct read *r)
+{
+    const char *end;
+    struct program *p = r->p;
+    if (r->types.n != 1 || !attr_begin(r, "value", &end))
+        return lacks_attr(r, "value");
+    uint32_t type = r->types.at[0], size = program_elem_size(p->types.at[type].elem),
+             first = p->data.n;
+    int64_t n = p->types.at[type].n;
+    bool ok = take(r, "dense<");
+    while (ok && r->end - r->at >= 2 && hex_digit(r->at[0]) >= 0 && hex_digit(r->at[1]) >= 0 &&
+           !p->failed) {
+        PUSH(p, p->data, (uint8_t)(hex_digit(r->at[0]) * 16 + hex_digit(r->at[1])));
+        r->at += 2;
+    }
+    ok = ok && take(r, "> : ") && take_type(r) && r->types.at[1] == type;
+    r->types.n = 1;
+    if (p->failed)
+        return fail(r, WARM_ENOMEM, "a constant");
+    uint32_t len = p->data.n - first;
+    bool splat = len == size;
+    if (!attr_end(r, end) || !ok || (!splat && (uint64_t)len != (uint64_t)n * size))
+        return lacks_attr(r, "value");
+    PUSH(r, r->ints, first);
+    PUSH(r, r->ints, splat && n != 0);
+    return true;
+}
+
+/* Fills `ints` from the attributes. */
+static bool read_attrs(struct read *r, enum op op)
+{
+    switch (op) {
+    case OP_COMPARE: return attr_compare(r);
+    case OP_CONSTANT: return attr_value(r);
+    case OP_IOTA: return attr_number(r, "iota_dimension");
+    case OP_BROADCAST: return attr_array(r, "broadcast_dimensions");
+    case OP_TRANSPOSE: return attr_array(r, "permutation");
+    case OP_SLICE:
+        return attr_array(r, "start_indices") && attr_array(r, "limit_indices") &&
+               attr_array(r, "strides");
+    case OP_PAD:
+        return attr_array(r, "edge_padding_low") && attr_array(r, "edge_padding_high") &&
+               attr_array(r, "interior_padding");
+    case OP_CONCATENATE: return attr_number(r, "dimension");
+    case OP_DYNAMIC_SLICE: return attr_array(r, "slice_sizes");
+    case OP_REDUCE: return attr_array(r, "dimensions");
+    case OP_DOT: return attr_dot(r);
+    default: return true;
+    }
+}
+
+/* True if every attribute was used; else fails. */
+static bool attrs_are_known(struct read *r)
+{
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        if (!r->s.attrs[i].used)
+            return lacks(r, r->s.attrs[i].key, "an attribute that the compiler lacks");
+    return true;
+}
+
+/* ---- operations ---- */
+
+/* Finds an operation by its full name. */
+static bool op_of_name(struct read *r, struct view name, enum op *out)
+{
+    static const char dialect[] = "stablehlo.";
+    const size_t skip = sizeof dialect - 1;
+    if (is(name, "func.call")) {
+        *out = OP_CALL;
+        return true;
+    }
+    if (name.len > skip && memcmp(name.data, dialect, skip) == 0) {
+        struct view rest = {(const char *)name.data + skip, name.len - skip};
+        for (int i = 0; i < OP_CALL; i++) {
+            if (is(rest, program_op_name((enum op)i))) {
+                *out = (enum op)i;
+                return true;
+            }
+        }
+    }
+    return lacks(r, name, "an operation that the compiler lacks");
+}
+
+/* Gives the next number in the text to a value. */
+static void define(struct read *r, uint32_t value) { PUSH(r, r->values, value); }
+
+static bool results_are_next(struct read *r, uint32_t n)
+{
+    return (r->s.has_results && r->s.first == r->values.n && r->s.n_results == n &&
+            r->types.n == n) ||
+           strange(r);
+}
+
+/* Adds the operation in `operands`, `ints` and `types`. */
+static bool add(struct read *r, enum op op)
+{
+    struct err why = {0};
+    uint32_t value;
+    if (!attrs_are_known(r) || !results_are_next(r, 1) || r->failed)
+        return fail(r, WARM_ENOMEM, "an operation");
+    int rc = program_add(r->p,
+                         &(struct new_op){op, r->line, r->operands.at, r->operands.n, r->ints.at,
+                                          r->ints.n, r->types.at[0]},
+                         &value, &why);
+    if (rc)
+        return fail(r, rc, "%s", why.text);
+    define(r, value);
+    return true;
+}
+
+/* Reads "^0 (%1 : type, %2 : type)" of a block, up to its types. */
+static bool read_head(struct read *r, const char *begins)
+{
+    r->types.n = 0;
+    if (!take(r, begins))
+        return strange(r);
+    if (!take(r, ")"))
+        do {
+            uint32_t number;
+            if (!take(r, "%") || !take_u32(r, &number) || number != r->values.n + r->types.n ||
+                !take(r, " : ") || !take_type(r))
+                return strange(r);
+        } while (!take(r, ")") && take(r, ", "));
+    return r->at == r->end || strange(r);
+}
+
+/* Reads a reduction of one tensor by one operation, from its opening to its end. */
+static bool read_reduce(struct read *r)
+{
+    struct view name = r->s.name;
+    uint32_t operands[2], number = r->values.n;
+    enum op reducer;
+    if (!r->s.opens || r->operands.n != 2)
+        return lacks(r, name, "a reduction of several tensors");
+    memcpy(operands, r->operands.at, sizeof operands);
+
+    if (!next_line(r) || !read_head(r, "^0 (") || r->types.n != 2)
+        return strange(r);
+    uint32_t scalar = r->types.at[0];
+    bool scalars = r->p->types.at[scalar].rank == 0 && r->types.at[1] == scalar;
+    if (scalar != r->p->values.at[operands[1]])
+        scalars = false;
+    /* The arguments stand for themselves while the body is read. */
+    define(r, operands[1]);
+    define(r, operands[1]);
+    if (!next_line(r))
+        return strange(r);
+    if (!read_stmt(r) || !op_of_name(r, r->s.name, &reducer))
+        return false;
+    char want[2][48]; /* the two orders of its operands */
+    int len = snprintf(want[0], sizeof want[0], " %%%u, %%%u ", number, number + 1);
+    snprintf(want[1], sizeof want[1], " %%%u, %%%u ", number + 1, number);
+    const char *behind = (const char *)r->s.name.data + r->s.name.len;
+    bool both = r->end - behind >= len && (memcmp(behind, want[0], (size_t)len) == 0 ||
+                                           memcmp(behind, want[1], (size_t)len) == 0);
+    if (!scalars || !both || r->s.n_attrs || r->s.opens || r->types.n != 1 ||
+        r->types.at[0] != scalar)
+        return lacks(r, name, "its reducer is not one operation on its two arguments");
+    define(r, PROGRAM_NONE);
+    char returned[32];
+    snprintf(returned, sizeof returned, "stablehlo.return %%%u", number + 2);
+    if (!next_line(r) || !take(r, returned) || r->at != r->end)
+        return lacks(r, name, "its reducer is not one operation on its two arguments");
+    r->values.at[number] = r->values.at[number + 1] = PROGRAM_NONE;
+
+    r->s = (struct stmt){.name = name};
+    if (!next_line(r) || !take(r, ")") || !take_tail(r) || !take(r, " = ") || !take_results(r) ||
+        r->at != r->end)
+        return strange(r);
+    r->ints.n = 0;
+    PUSH(r, r->ints, reducer);
+    r->operands.n = 0;
+    PUSH(r, r->operands, operands[0]);
+    PUSH(r, r->operands, operands[1]);
+    return read_attrs(r, OP_REDUCE) && add(r, OP_REDUCE);
+}
+
+/* ---- blocks ---- */
+
+/* Begins a block whose head is the current line. */
+static bool block_begin(struct read *r, const char *begins)
+{
+    struct program *p = r->p;
+    if (!read_head(r, begins))
+        return false;
+    r->block = p->blocks.n;
+    PUSH(p, p->blocks,
+         (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});
+    for (uint32_t i = 0; i < r->types.n; i++) {
+        define(r, p->values.n);
+        PUSH(p, p->values, r->types.at[i]);
+    }
+    return !p->failed || fail(r, WARM_ENOMEM, "a block");
+}
+
+/* Ends the block at a return. */
+static bool block_return(struct read *r)
+{
+    struct program *p = r->p;
+    struct block *b = &p->blocks.at[r->block];
+    b->end = p->ops.n;
+    b->results = p->operands.n;
+    b->n_results = r->operands.n;
+    for (uint32_t i = 0; i < r->operands.n; i++)
+        PUSH(p, p->operands, r->operands.at[i]);
+    return !p->failed || fail(r, WARM_ENOMEM, "a block");
+}
+
+/* True if the current block has ended with a return. */
+static bool returned(const struct read *r) { return r->p->blocks.at[r->block].end == r->p->ops.n; }
+
+/* Begins a loop at its opening, and its first block at the next line. */
+static bool while_begin(struct read *r)
+{
+    struct program *p = r->p;
+    if (!r->s.opens || r->operands.n == 0)
+        return strange(r);
+    if (r->depth == PROGRAM_DEPTH_MAX)
+        return fail(r, WARM_EUNSUPPORTED, "while: loops nested more than %d deep: " ADVICE,
+                    PROGRAM_DEPTH_MAX);
+    struct operation op = {.op = OP_WHILE,
+                           .line = r->line,
+                           .operands = p->operands.n,
+                           .n_operands = r->operands.n,
+                           .ints = p->ints.n,
+                           .n_ints = 2};
+    for (uint32_t i = 0; i < r->operands.n; i++)
+        PUSH(p, p->operands, r->operands.at[i]);
+    PUSH(p, p->ints, p->blocks.n);
+    PUSH(p, p->ints, 0);
+    r->open[r->depth++] = (struct open){p->ops.n, r->block};
+    PUSH(p, p->ops, op);
+    return (!p->failed || fail(r, WARM_ENOMEM, "a loop")) && next_line(r) && block_begin(r, "^0 (");
+}
+
+/* True if the types of n values, at `values`, are those of the loop's operands. */
+static bool carries(const struct program *p, const struct operation *op, const uint32_t *values,
+                    uint32_t n)
+{
+    bool same = n == op->n_operands;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = p->values.at[values[i]] == p->values.at[p->operands.at[op->operands + i]];
+    return same;
+}
+
+static bool block_fits(const struct program *p, const struct operation *op, const struct block *b)
+{
+    bool same = b->n_args == op->n_operands;
+    for (uint32_t i = 0; same && i < b->n_args; i++)
+        same = p->values.at[b->args + i] == p->values.at[p->operands.at[op->operands + i]];
+    return same;
+}
+
+/* Ends a loop at its last line. */
+static bool while_end(struct read *r)
+{
+    struct program *p = r->p;
+    struct open o = r->open[--r->depth];
+    struct operation *op = &p->ops.at[o.op];
+    if (!returned(r))
+        return strange(r);
+    r->s = (struct stmt){.name = view_of_text("stablehlo.while")};
+    if (!take_tail(r) || !take(r, " = ") || !take_results(r) || r->at != r->end ||
+        !attrs_are_known(r) || !results_are_next(r, op->n_operands))
+        return strange(r);
+    struct block *cond = &p->blocks.at[p->ints.at[op->ints]],
+                 *body = &p->blocks.at[p->ints.at[op->ints + 1]];
+    bool fits = cond != body && block_fits(p, op, cond) && block_fits(p, op, body) &&
+                cond->n_results == 1 &&
+                carries(p, op, p->operands.at + body->results, body->n_results);
+    if (fits) {
+        const struct tensor *t = program_tensor(p, p->operands.at[cond->results]);
+        fits = t->elem == ELEM_I1 && t->rank == 0;
+    }
+    for (uint32_t i = 0; fits && i < op->n_operands; i++)
+        fits = r->types.at[i] == p->values.at[p->operands.at[op->operands + i]];
+    if (!fits)
+        return fail(r, WARM_EINVALID, "while: the types of operands, blocks and results differ");
+    op->next = p->ops.n;
+    op->results = p->values.n;
+    op->n_results = op->n_operands;
+    r->block = o.block;
+    for (uint32_t i = 0; i < r->types.n; i++) {
+        define(r, p->values.n);
+        PUSH(p, p->values, r->types.at[i]);
+    }
+    return !p->failed || fail(r, WARM_ENOMEM, "a loop");
+}
+
+/* Adds a call. Its types are checked when all functions are known. */
+static bool read_call(struct read *r)
+{
+    struct program *p = r->p;
+    const char *end;
+    uint32_t symbol = 0;
+    if (!attr_begin(r, "callee", &end))
+        return lacks_attr(r, "callee");
+    bool ok = take(r, "@#") && take_u32(r, &symbol);
+    if (!attr_end(r, end) || !ok)
+        return lacks_attr(r, "callee");
+    if (!attrs_are_known(r) || (r->types.n && !results_are_next(r, r->types.n)))
+        return false;
+    struct operation op = {.op = OP_CALL,
+                           .line = r->line,
+                           .operands = p->operands.n,
+                           .n_operands = r->operands.n,
+                           .ints = p->ints.n,
+                           .n_ints = 1,
+                           .results = p->values.n,
+                           .n_results = r->types.n,
+                           .next = p->ops.n + 1};
+    for (uint32_t i = 0; i < r->operands.n; i++)
+        PUSH(p, p->operands, r->operands.at[i]);
+    PUSH(p, p->ints, symbol);
+    for (uint32_t i = 0; i < r->types.n; i++) {
+        define(r, p->values.n);
+        PUSH(p, p->values, r->types.at[i]);
+    }
+    PUSH(p, p->ops, op);
+    return !p->failed || fail(r, WARM_ENOMEM, "a call");
+}
+
+static bool read_op(struct read *r)
+{
+    enum op op;
+    if (!read_stmt(r))
+        return false;
+    if (is(r->s.name, "func.return") || is(r->s.name, "stablehlo.return"))
+        return block_return(r);
+    if (is(r->s.name, "chlo.square") && r->operands.n == 1) {
+        PUSH(r, r->operands, r->operands.at[0]);
+        r->ints.n = 0;
+        return add(r, OP_MULTIPLY);
+    }
+    if (!op_of_name(r, r->s.name, &op))
+        return false;
+    if (op == OP_REDUCE)
+        return read_reduce(r);
+    if (op == OP_WHILE)
+        return while_begin(r);
+    if (r->s.opens)
+        return strange(r);
+    if (op == OP_CALL)
+        return read_call(r);
+    r->ints.n = 0;
+    return read_attrs(r, op) && add(r, op);
+}
+
+/* ---- functions and the module ---- */
+
+/* Donation of an argument's memory is a permission that this compiler does not use. */
+static bool skip_arg_dict(struct read *r)
+{
+    if (!take(r, " {"))
+        return true;
+    r->at--;
+    if (!take_dict(r))
+        return false;
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used = is(r->s.attrs[i].key, "tf.aliasing_output") ||
+                             is(r->s.attrs[i].key, "jax.buffer_donor");
+    return attrs_are_known(r);
+}
+
+/* Reads "func public @#0(%0 : type {dict}) -> (type {dict}) {". */
+static bool func_begin(struct read *r)
+{
+    struct program *p = r->p;
+    uint32_t symbol;
+    take(r, "public ");
+    if (!take(r, "@#") || !take_u32(r, &symbol) || !take(r, "("))
+        return strange(r);
+    r->values.n = r->types.n = 0;
+    if (!take(r, ")"))
+        do {
+            uint32_t number;
+            if (!take(r, "%") || !take_u32(r, &number) || number != r->types.n || !take(r, " : ") ||
+                !take_type(r) || !skip_arg_dict(r))
+                return strange(r);
+        } while (!take(r, ")") && take(r, ", "));
+    r->function = p->functions.n;
+    r->block = p->blocks.n;
+    PUSH(p, p->functions, (struct function){.block = r->block});
+    PUSH(r, r->symbols, symbol);
+    PUSH(p, p->blocks,
+         (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});
+    for (uint32_t i = 0; i < r->types.n; i++) {
+        define(r, p->values.n);
+        PUSH(p, p->values, r->types.at[i]);
+    }
+    r->types.n = 0;
+    if (!take(r, " -> ("))
+        return strange(r);
+    if (!take(r, ")"))
+        do
+            if (!take_type(r) || !skip_arg_dict(r))
+                return false;
+        while (!take(r, ")") && take(r, ", "));
+    if (!take(r, " {"))
+        return fail(r, WARM_EUNSUPPORTED, "a function without a body: " ADVICE);
+    uint32_t types = p->operands.n;
+    for (uint32_t i = 0; i < r->types.n; i++)
+        PUSH(p, p->operands, r->types.at[i]);
+    if (p->failed)
+        return fail(r, WARM_ENOMEM, "a function");
+    p->functions.at[r->function].types = types;
+    p->functions.at[r->function].n_types = r->types.n;
+    return r->at == r->end || strange(r);
+}
+
+static bool func_end(struct read *r)
+{
+    struct program *p = r->p;
+    const struct function *f = &p->functions.at[r->function];
+    const struct block *b = &p->blocks.at[f->block];
+    bool fits = r->depth == 0 && returned(r) && b->n_results == f->n_types;
+    for (uint32_t i = 0; fits && i < f->n_types; i++)
+        fits = p->values.at[p->operands.at[b->results + i]] == p->operands.at[f->types + i];
+    r->function = PROGRAM_NONE;
+    r->s = (struct stmt){.name = view_of_text("func.func")};
+    if (!fits)
+        return fail(r, WARM_EINVALID, "return: the values' types are not those of the function");
+    if (take(r, " {")) {
+        r->at--;
+        if (!take_dict(r))
+            return false;
+    }
+    return (attrs_are_known(r) && r->at == r->end) || strange(r);
+}
+
+/* Reads the module's dictionary: one program on one device. */
+static bool read_module(struct read *r)
+{
+    r->s = (struct stmt){.name = view_of_text("module")};
+    if (take(r, " {")) {
+        r->at--;
+        if (!take_dict(r))
+            return false;
+    }
+    for (uint32_t i = 0; i < r->s.n_attrs; i++) {
+        struct attr *a = &r->s.attrs[i];
+        a->used = (is(a->key, "mhlo.num_partitions") || is(a->key, "mhlo.num_replicas")) &&
+                  is(a->value, "1 : i32");
+    }
+    return attrs_are_known(r);
+}
+
+/* Reads "name @#0 main". */
+static bool read_name(struct read *r)
+{
+    uint32_t symbol, i = 0;
+    if (!take(r, "@#") || !take_u32(r, &symbol) || !take(r, " "))
+        return strange(r);
+    while (i < r->symbols.n && r->symbols.at[i] != symbol)
+        i++;
+    if (i == r->symbols.n)
+        return true; /* the name of something else */
+    char *name = strndup(r->at, (size_t)(r->end - r->at));
+    if (name)
+        PUSH(r->p, r->p->names, name);
+    if (!name || r->p->failed) {
+        free(name);
+        return fail(r, WARM_ENOMEM, "a name");
+    }
+    r->p->functions.at[i].name = name;
+    return true;
+}
+
+static bool read_line(struct read *r)
+{
+    if (r->function == PROGRAM_NONE) {
+        if (take(r, "func "))
+            return func_begin(r);
+        if (take(r, "module"))
+            return read_module(r);
+        if (take(r, "name "))
+            return read_name(r);
+        struct view word = take_word(r);
+        return lacks(r, word, "an operation that the compiler lacks");
+    }
+    if (r->depth && r->at < r->end && *r->at == '|') {
+        struct operation *op = &r->p->ops.at[r->open[r->depth - 1].op];
+        if (r->p->ints.at[op->ints + 1] || !returned(r))
+            return strange(r);
+        r->p->ints.at[op->ints + 1] = r->p->blocks.n;
+        return block_begin(r, "| ^0 (");
+    }
+    if (r->depth && take(r, ")"))
+        return while_end(r);
+    if (take(r, "}"))
+        return func_end(r);
+    if (r->at < r->end && *r->at == '^')
+        return fail(r, WARM_EUNSUPPORTED, "a function of several blocks: " ADVICE);
+    return read_op(r);
+}
+
+/* ---- calls ---- */
+
+/* Replaces the symbols of calls by functions, and checks the types. */
+static bool link_calls(struct read *r)
+{
+    struct program *p = r->p;
+    VECTOR(uint32_t) by_symbol = {0};
+    bool ok = true;
+    for (uint32_t i = 0; i < r->symbols.n; i++) {
+        while (by_symbol.n <= r->symbols.at[i] && !r->failed)
+            PUSH(r, by_symbol, PROGRAM_NONE);
+        if (!r->failed)
+            by_symbol.at[r->symbols.at[i]] = i;
+    }
+    for (uint32_t i = 0; ok && !r->failed && i < p->ops.n; i++) {
+        const struct operation *op = &p->ops.at[i];
+        if (op->op != OP_CALL)
+            continue;
+        r->line = op->line;
+        int64_t symbol = p->ints.at[op->ints];
+        uint32_t callee = symbol < by_symbol.n ? by_symbol.at[symbol] : PROGRAM_NONE;
+        if (callee == PROGRAM_NONE) {
+            ok = fail(r, WARM_EINVALID, "call: no such function");
+            break;
+        }
+        p->ints.at[op->ints] = callee;
+        const struct function *f = &p->functions.at[callee];
+        const struct block *b = &p->blocks.at[f->block];
+        bool fits = b->n_args == op->n_operands && f->n_types == op->n_results;
+        for (uint32_t k = 0; fits && k < b->n_args; k++)
+            fits = p->values.at[b->args + k] == p->values.at[p->operands.at[op->operands + k]];
+        for (uint32_t k = 0; fits && k < f->n_types; k++)
+            fits = p->operands.at[f->types + k] == p->values.at[op->results + k];
+        ok = fits || fail(r, WARM_EINVALID, "call: the types are not those of the function");
+    }
+    free(by_symbol.at);
+    return ok && (!r->failed || fail(r, WARM_ENOMEM, "calls"));
+}
+
+/* Fails if a function calls itself, directly or by others: takes away functions without calls left. */
+static bool calls_end(struct read *r)
+{
+    struct program *p = r->p;
+    uint32_t n = p->functions.n, n_ready = 0, n_calls = 0;
+    uint32_t *calls =
+        calloc((size_t)n + 1, sizeof *calls); /* by function: calls in it to others that are left */
+    uint32_t *ready = calloc((size_t)n + 1, sizeof *ready);
+    uint32_t *caller = malloc(((size_t)p->ops.n + 1) * sizeof *caller);
+    uint32_t *list = malloc(((size_t)p->ops.n + 1) * sizeof *list); /* calls, linked by callee */
+    uint32_t *head = malloc(((size_t)n + 1) * sizeof *head);
+    bool memory = calls && ready && caller && list && head;
+    for (uint32_t f = 0; memory && f < n; f++)
+        head[f] = PROGRAM_NONE;
+    for (uint32_t f = 0; memory && f < n; f++) {
+        const struct block *b = &p->blocks.at[p->functions.at[f].block];
+        for (uint32_t i = b->first; i < b->end; i++) {
+            if (p->ops.at[i].op != OP_CALL)
+                continue;
+            uint32_t callee = (uint32_t)p->ints.at[p->ops.at[i].ints];
+            caller[n_calls] = f;
+            list[n_calls] = head[callee];
+            head[callee] = n_calls++;
+            calls[f]++;
+        }
+    }
+    for (uint32_t f = 0; memory && f < n; f++)
+        if (!calls[f])
+            ready[n_ready++] = f;
+    for (uint32_t i = 0; memory && i < n_ready; i++)
+        for (uint32_t c = head[ready[i]]; c != PROGRAM_NONE; c = list[c])
+            if (--calls[caller[c]] == 0)
+                ready[n_ready++] = caller[c];
+    free(calls);
+    free(ready);
+    free(caller);
+    free(list);
+    free(head);
+    r->line = 0;
+    if (!memory)
+        return fail(r, WARM_ENOMEM, "calls");
+    return n_ready == n || fail(r, WARM_EUNSUPPORTED, "a function that calls itself: " ADVICE);
+}
+
+static void read_text(struct read *r)
+{
+    while (!r->code && next_line(r))
+        if (!read_line(r))
+            strange(r); /* unless the fault is known */
+    if (!r->code && (r->failed || r->p->failed))
+        fail(r, WARM_ENOMEM, "a program");
+    if (!r->code && r->function != PROGRAM_NONE)
+        strange(r);
+    if (!r->code && link_calls(r))
+        calls_end(r);
+}
+
+int program_read(const void *data, size_t len, struct program **out, struct err *e)
+{
+    struct canon_input input = {.data = data, .len = len, .kind = CANON_AUTO};
+    struct canon_result result;
+    struct writer text;
+    input.kind = canon_detect(NULL, data, len);
+    if (input.kind != CANON_MLIR && input.kind != CANON_MLIR_BYTECODE)
+        return err_set(e, WARM_EUNSUPPORTED, "not MLIR text or bytecode");
+    writer_init(&text, PROGRAM_TEXT_MAX);
+    int rc = canon_key(&input, &result, &text, e);
+    if (rc == 0 && result.exact)
+        rc = err_set(e, WARM_EUNSUPPORTED, "not understood: %s", result.why_exact);
+    if (rc == 0 && text.failed)
+        rc = err_set(e, text.len ? WARM_ETOO_BIG : WARM_ENOMEM, "the canonical text of the graph");
+    struct program *p = rc == 0 ? program_new() : NULL;
+    if (rc == 0 && !p)
+        rc = err_set(e, WARM_ENOMEM, "a program");
+    if (rc == 0) {
+        const char *at = (const char *)text.data;
+        struct read r = {.p = p,
+                         .e = e,
+                         .at = at,
+                         .end = at,
+                         .text_end = at + text.len,
+                         .function = PROGRAM_NONE,
+                         .block = PROGRAM_NONE};
+        read_text(&r);
+        free(r.values.at);
+        free(r.operands.at);
+        free(r.types.at);
+        free(r.ints.at);
+        free(r.symbols.at);
+        rc = r.code;
+    }
+    writer_close(&text);
+    if (rc)
+        program_free(p);
+    else
+        *out = p;
+    return rc;
+}

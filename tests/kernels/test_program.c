@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_program.c - the graph compiler's reader and writer: every operation, inputs that it refuses, and
+ * the round trip: a program that is written and read again has the canonical text that it had.
+ */
+#include "kernels/program/program.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "keygen/canon/canon.h"
+
+#define MAIN(args, results, body) "func.func public @main(" args ") -> (" results ") {\n" body "}\n"
+
+/* Each operation, with attributes in all their forms. */
+static const char EVERYTHING[] = "module {\n" MAIN(
+    "%x: tensor<3x4xf32>, %i: tensor<3x4xi32>, %b: tensor<3x4xi1>, %k: tensor<i32>", "tensor<f32>",
+    "%abs = stablehlo.abs %x : tensor<3x4xf32>\n"
+    "%neg = stablehlo.negate %i : tensor<3x4xi32>\n"
+    "%sign = stablehlo.sign %x : tensor<3x4xf32>\n"
+    "%exp = stablehlo.exponential %x : tensor<3x4xf32>\n"
+    "%expm1 = stablehlo.exponential_minus_one %x : tensor<3x4xf32>\n"
+    "%log = stablehlo.log %x : tensor<3x4xf32>\n"
+    "%log1p = stablehlo.log_plus_one %x : tensor<3x4xf32>\n"
+    "%logistic = stablehlo.logistic %x : tensor<3x4xf32>\n"
+    "%tanh = stablehlo.tanh %x : tensor<3x4xf32>\n"
+    "%sqrt = stablehlo.sqrt %x : tensor<3x4xf32>\n"
+    "%rsqrt = stablehlo.rsqrt %x : tensor<3x4xf32>\n"
+    "%sine = stablehlo.sine %x : tensor<3x4xf32>\n"
+    "%cosine = stablehlo.cosine %x : tensor<3x4xf32>\n"
+    "%floor = stablehlo.floor %x : tensor<3x4xf32>\n"
+    "%ceil = stablehlo.ceil %x : tensor<3x4xf32>\n"
+    "%not = stablehlo.not %b : tensor<3x4xi1>\n"
+    "%add = stablehlo.add %x, %abs : tensor<3x4xf32>\n"
+    "%sub = stablehlo.subtract %i, %neg : tensor<3x4xi32>\n"
+    "%mul = stablehlo.multiply %x, %x : tensor<3x4xf32>\n"
+    "%div = stablehlo.divide %x, %exp : tensor<3x4xf32>\n"
+    "%rem = stablehlo.remainder %i, %sub : tensor<3x4xi32>\n"
+    "%pow = stablehlo.power %x, %exp : tensor<3x4xf32>\n"
+    "%max = stablehlo.maximum %b, %not : tensor<3x4xi1>\n"
+    "%min = stablehlo.minimum %x, %exp : tensor<3x4xf32>\n"
+    "%and = stablehlo.and %b, %not : tensor<3x4xi1>\n"
+    "%or = stablehlo.or %i, %neg : tensor<3x4xi32>\n"
+    "%xor = stablehlo.xor %b, %not : tensor<3x4xi1>\n"
+    "%lt = stablehlo.compare LT, %x, %abs, FLOAT : (tensor<3x4xf32>, tensor<3x4xf32>) -> "
+    "tensor<3x4xi1>\n"
+    "%ge = stablehlo.compare GE, %i, %neg, SIGNED : (tensor<3x4xi32>, tensor<3x4xi32>) -> "
+    "tensor<3x4xi1>\n"
+    "%ne = stablehlo.compare NE, %b, %lt, UNSIGNED : (tensor<3x4xi1>, tensor<3x4xi1>) -> "
+    "tensor<3x4xi1>\n"
+    "%sel = stablehlo.select %lt, %x, %abs : tensor<3x4xi1>, tensor<3x4xf32>\n"
+    "%zero = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    "%one = stablehlo.constant dense<1.0> : tensor<f32>\n"
+    "%clamp = stablehlo.clamp %zero, %x, %one : (tensor<f32>, tensor<3x4xf32>, tensor<f32>) "
+    "-> tensor<3x4xf32>\n"
+    "%conv = stablehlo.convert %b : (tensor<3x4xi1>) -> tensor<3x4xf32>\n"
+    "%c = stablehlo.constant dense<[[1.5, -0.0], [0x7FC00001, 3.0]]> : tensor<2x2xf32>\n"
+    "%ci = stablehlo.constant dense<[[-1, 2147483647, -2147483648]]> : tensor<1x3xi32>\n"
+    "%cb = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
+    "%ce = stablehlo.constant dense<> : tensor<0x2xf32>\n"
+    "%iota = stablehlo.iota dim = 1 : tensor<3x4xi32>\n"
+    "%bc = stablehlo.broadcast_in_dim %ci, dims = [2, 0] : (tensor<1x3xi32>) -> "
+    "tensor<3x5x7xi32>\n"
+    "%bs = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<3x4xf32>\n"
+    "%rs = stablehlo.reshape %x : (tensor<3x4xf32>) -> tensor<2x6xf32>\n"
+    "%tr = stablehlo.transpose %x, dims = [1, 0] : (tensor<3x4xf32>) -> tensor<4x3xf32>\n"
+    "%sl = stablehlo.slice %x [0:3:2, 1:4] : (tensor<3x4xf32>) -> tensor<2x3xf32>\n"
+    "%pad = stablehlo.pad %x, %zero, low = [1, -1], high = [0, 2], interior = [2, 0] : "
+    "(tensor<3x4xf32>, tensor<f32>) -> tensor<8x5xf32>\n"
+    "%cat = stablehlo.concatenate %x, %abs, dim = 1 : (tensor<3x4xf32>, tensor<3x4xf32>) -> "
+    "tensor<3x8xf32>\n"
+    "%ds = stablehlo.dynamic_slice %x, %k, %k, sizes = [2, 3] : (tensor<3x4xf32>, "
+    "tensor<i32>, tensor<i32>) -> tensor<2x3xf32>\n"
+    "%du = stablehlo.dynamic_update_slice %x, %ds, %k, %k : (tensor<3x4xf32>, "
+    "tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>\n"
+    "%red = stablehlo.reduce(%x init: %zero) applies stablehlo.maximum across dimensions = "
+    "[0] : (tensor<3x4xf32>, tensor<f32>) -> tensor<4xf32>\n"
+    "%dot = stablehlo.dot_general %x, %tr, contracting_dims = [1] x [0], precision = "
+    "[DEFAULT, DEFAULT] : (tensor<3x4xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>\n"
+    "%bat = stablehlo.dot_general %x, %abs, batching_dims = [0] x [0], contracting_dims = "
+    "[1] x [1], precision = [DEFAULT, DEFAULT] : (tensor<3x4xf32>, tensor<3x4xf32>) -> "
+    "tensor<3xf32>\n"
+    "%outer = stablehlo.dot_general %red, %bat, contracting_dims = [] x [], precision = "
+    "[DEFAULT, DEFAULT] : (tensor<4xf32>, tensor<3xf32>) -> tensor<4x3xf32>\n"
+    "%w:2 = stablehlo.while(%a0 = %k, %a1 = %x) : tensor<i32>, tensor<3x4xf32>\n"
+    "cond {\n"
+    "  %lim = stablehlo.constant dense<5> : tensor<i32>\n"
+    "  %go = stablehlo.compare LT, %a0, %lim, SIGNED : (tensor<i32>, tensor<i32>) -> "
+    "tensor<i1>\n"
+    "  stablehlo.return %go : tensor<i1>\n"
+    "} do {\n"
+    "  %step = stablehlo.constant dense<1> : tensor<i32>\n"
+    "  %next = stablehlo.add %a0, %step : tensor<i32>\n"
+    "  %called = func.call @f(%a1) : (tensor<3x4xf32>) -> tensor<3x4xf32>\n"
+    "  stablehlo.return %next, %called : tensor<i32>, tensor<3x4xf32>\n"
+    "}\n"
+    "%sum = stablehlo.reduce(%w#1 init: %zero) applies stablehlo.add across dimensions = "
+    "[0, 1] : (tensor<3x4xf32>, tensor<f32>) -> tensor<f32>\n"
+    "return %sum : tensor<f32>\n") "func.func private @f(%x: tensor<3x4xf32>) -> tensor<3x4xf32> "
+                                   "{\n"
+                                   "%y = stablehlo.tanh %x : tensor<3x4xf32>\n"
+                                   "return %y : tensor<3x4xf32>\n"
+                                   "}\n}\n";
+
+/* Returns the canonical text of a module up to its dictionary. free() it. */
+static char *canonical(const void *data, size_t len)
+{
+    struct canon_input input = {.data = data, .len = len, .kind = canon_detect(NULL, data, len)};
+    struct canon_result result;
+    struct writer text;
+    struct err e = {0};
+    writer_init(&text, 0);
+    cr_assert_eq(canon_key(&input, &result, &text, &e), 0, "%u:%u: %s", e.line, e.column, e.text);
+    writer_u8(&text, 0);
+    size_t taken;
+    char *all = writer_take(&text, &taken), *module = strstr(all, "\nmodule");
+    cr_assert_not_null(module);
+    *module = 0;
+    return all;
+}
+
+/* Reads a module, writes it, and compares the canonical texts. */
+static void goes_round(const void *data, size_t len)
+{
+    struct program *p;
+    struct writer text;
+    struct err e = {0};
+    cr_assert_eq(program_read(data, len, &p, &e), 0, "line %u: %s", e.line, e.text);
+    writer_init(&text, 0);
+    program_write(p, &text);
+    cr_assert_not(text.failed);
+    char *was = canonical(data, len), *is = canonical(text.data, text.len);
+    cr_expect_str_eq(is, was);
+    free(was);
+    free(is);
+    writer_close(&text);
+    program_free(p);
+}
+
+Test(program, every_operation_is_written_as_it_was_read)
+{
+    goes_round(EVERYTHING, strlen(EVERYTHING));
+}
+
+Test(program, real_modules_are_written_as_they_were_read)
+{
+    static const char *const FILES[] = {"tests/data/layers.mlir", "tests/data/layers.mlirbc"};
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        static char data[1 << 20];
+        FILE *f = fopen(FILES[i], "rb");
+        cr_assert_not_null(f, "%s", FILES[i]);
+        size_t len = fread(data, 1, sizeof data, f);
+        fclose(f);
+        goes_round(data, len);
+    }
+}
+
+Test(program, a_program_keeps_shapes_and_ints)
+{
+    struct program *p;
+    struct err e = {0};
+    cr_assert_eq(program_read(EVERYTHING, strlen(EVERYTHING), &p, &e), 0, "%s", e.text);
+    uint32_t f = program_function(p, NULL);
+    cr_assert_neq(f, PROGRAM_NONE);
+    cr_assert_eq(program_function(p, "main"), f);
+    cr_assert_eq(program_function(p, "f"), PROGRAM_NONE, "a private function has no name");
+    cr_assert_eq(p->blocks.at[p->functions.at[f].block].n_args, 4);
+    uint32_t n_pads = 0;
+    for (uint32_t i = 0; i < p->ops.n; i++) {
+        const struct operation *op = &p->ops.at[i];
+        if (op->op != OP_PAD)
+            continue;
+        const struct tensor *t = program_tensor(p, op->results);
+        n_pads++;
+        cr_expect_eq(t->dims[0], 8);
+        cr_expect_eq(t->dims[1], 5);
+        cr_expect_eq(t->n, 40);
+        cr_expect_eq(p->ints.at[op->ints + 1], -1);
+    }
+    cr_expect_eq(n_pads, 1);
+    program_free(p);
+}
+
+static const struct {
+    const char *body, *says;
+    int code;
+    unsigned line; /* of the canonical text */
+} REFUSED[] = {
+    {"%0 = stablehlo.cbrt %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "stablehlo.cbrt: an operation that the compiler lacks", WARM_EUNSUPPORTED, 2},
+    {"%0 = stablehlo.add %x, %x : tensor<4xf32>\n%1 = stablehlo.custom_call @f(%0) : "
+     "(tensor<4xf32>) -> tensor<4xf32>\nreturn %1 : tensor<4xf32>\n",
+     "stablehlo.custom_call", WARM_EUNSUPPORTED, 3},
+    {"%0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xbf16>\nreturn %x : tensor<4xf32>\n",
+     "tensor<4xbf16>: the elements are not", WARM_EUNSUPPORTED, 2},
+    {"%0 = \"stablehlo.reshape\"(%x) : (tensor<4xf32>) -> tensor<?xf32>\nreturn %x : "
+     "tensor<4xf32>\n",
+     "a dynamic shape", WARM_EUNSUPPORTED, 2},
+    {"%0 = stablehlo.exponential %x {result_accuracy = #stablehlo.result_accuracy<mode = "
+     "#stablehlo.result_accuracy_mode<HIGHEST>>} : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "result_accuracy: an attribute that the compiler lacks", WARM_EUNSUPPORTED, 2},
+    {"%0 = \"stablehlo.add\"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<5xf32>\nreturn %x "
+     ": tensor<4xf32>\n",
+     "add: the result's type", WARM_EINVALID, 2},
+    {"%0 = \"stablehlo.not\"(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "not: it does not take such elements", WARM_EINVALID, 2},
+    {"%0 = \"stablehlo.tanh\"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\nreturn "
+     "%0 : tensor<4xf32>\n",
+     "tanh: wrong number of operands", WARM_EINVALID, 2},
+    {"%0 = \"stablehlo.slice\"(%x) <{start_indices = array<i64: 1>, limit_indices = array<i64: "
+     "5>, strides = array<i64: 1>}> : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : "
+     "tensor<4xf32>\n",
+     "slice: the slice is not inside", WARM_EINVALID, 2},
+    {"%0 = \"stablehlo.transpose\"(%x) <{permutation = array<i64: 1>}> : (tensor<4xf32>) -> "
+     "tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "transpose: the permutation", WARM_EINVALID, 2},
+    {"%0 = \"stablehlo.iota\"() <{iota_dimension = 0 : i64}> : () -> "
+     "tensor<9223372036854775807x9223372036854775807xf32>\nreturn %x : tensor<4xf32>\n",
+     "2^40 elements", WARM_ETOO_BIG, 2},
+    {"%0 = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "a function that calls itself", WARM_EUNSUPPORTED, 0},
+    {"%0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "call: no such function", WARM_EINVALID, 2},
+    {"return %x, %x : tensor<4xf32>, tensor<4xf32>\n", "return: the values' types", WARM_EINVALID,
+     3},
+};
+
+Test(program, refusals_name_operation_and_line)
+{
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
+        char text[2048];
+        struct program *p = NULL;
+        struct err e = {0};
+        snprintf(text, sizeof text, MAIN("%%x: tensor<4xf32>", "tensor<4xf32>", "%s"),
+                 REFUSED[i].body);
+        int rc = program_read(text, strlen(text), &p, &e);
+        cr_expect_eq(rc, REFUSED[i].code, "%zu: %d %s", i, rc, e.text);
+        cr_expect_not_null(strstr(e.text, REFUSED[i].says), "%zu: %s", i, e.text);
+        cr_expect_eq(e.line, REFUSED[i].line, "%zu: line %u", i, e.line);
+        cr_expect_null(p);
+    }
+}
+
+Test(program, other_inputs_are_refused)
+{
+    struct program *p = NULL;
+    struct err e = {0};
+    static const char SPLIT[] = "module attributes {mhlo.num_partitions = 4 : i32} {\n}\n";
+    static const char UNDEFINED[] =
+        MAIN("%x: tensor<f32>", "tensor<f32>", "return %y : tensor<f32>\n");
+    cr_expect_eq(program_read("HloModule m", 11, &p, &e), WARM_EUNSUPPORTED);
+    cr_expect_eq(program_read(SPLIT, strlen(SPLIT), &p, &e), WARM_EUNSUPPORTED);
+    cr_expect_not_null(strstr(e.text, "mhlo.num_partitions"), "%s", e.text);
+    cr_expect_eq(program_read(UNDEFINED, strlen(UNDEFINED), &p, &e), WARM_EMALFORMED);
+    cr_expect_eq(e.line, 2, "%u: %s", e.line, e.text);
+    cr_expect_null(p);
+}
+
+/* Cuts and damages a module everywhere: the reader never fails badly, which ASan watches. */
+Test(program, damaged_modules_are_read_or_refused)
+{
+    size_t len = strlen(EVERYTHING);
+    char *text = malloc(len);
+    for (size_t i = 0; i < len; i += 3) {
+        struct program *p = NULL;
+        struct err e = {0};
+        memcpy(text, EVERYTHING, len);
+        if (i % 2)
+            text[i] = "0%x<>[]{}(9:-"[i % 13];
+        int rc = program_read(text, i % 2 ? len : i, &p, &e);
+        cr_expect_eq(rc == 0, p != NULL);
+        program_free(p);
+    }
+    free(text);
+}
