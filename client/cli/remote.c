@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/json_writer.h"
@@ -166,6 +167,13 @@ void remote_print_report(const struct remote *r, const char *done, const struct 
     units_size_text(report->n_bytes, size);
     printf("%s%s %" PRIu64 " %s, %s\n", dry_run ? "would have " : "", done, report->n_entries,
            report->n_entries == 1 ? "entry" : "entries", size);
+}
+
+double remote_clock_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 uint32_t remote_add_key(struct writer *list, const char *text)

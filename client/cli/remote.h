@@ -64,6 +64,9 @@ int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_
 void remote_print_report(const struct remote *r, const char *done, const struct wire_report *report,
                          bool dry_run);
 
+/* Returns a time in milliseconds that never goes back, to measure a request. */
+double remote_clock_ms(void);
+
 /* Adds a KEY of the command line to a list: 32 hex digits may be an address key or a name, and are
  * added as both. Returns the number of added items. */
 uint32_t remote_add_key(struct writer *list, const char *text);

@@ -32,23 +32,17 @@ static bool is_zero(const uint8_t *bytes, size_t len)
     return true;
 }
 
-static const char *hex(const uint8_t *bytes, size_t len, char out[HEX_MAX])
-{
-    for (size_t i = 0; i < len; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-    return out;
-}
-
 /* ---- JSON ---- */
 
 static void json_digest(struct json *j, const char *name, const uint8_t *bytes, size_t len)
 {
     char text[HEX_MAX];
     json_key(j, name);
+    bytes_to_hex(bytes, len, text);
     if (is_zero(bytes, len))
         json_null(j);
     else
-        json_text(j, hex(bytes, len, text));
+        json_text(j, text);
 }
 
 static void json_view(struct json *j, const char *name, struct view v)
@@ -139,8 +133,9 @@ static void field_view(const char *name, struct view v)
 static void field_digest(const char *name, const uint8_t *bytes, size_t len)
 {
     char text[HEX_MAX];
+    bytes_to_hex(bytes, len, text);
     if (!is_zero(bytes, len))
-        printf("%-12s %s\n", name, hex(bytes, len, text));
+        printf("%-12s %s\n", name, text);
 }
 
 static void field_time(const char *name, uint64_t ms, uint64_t now_ms)

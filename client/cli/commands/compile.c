@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/cli/gpu.h"
 #include "client/cli/json_writer.h"
@@ -320,13 +319,6 @@ static int write_result(const struct compile_run *run, const struct warm_result 
     return status;
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* Says what a source is that NVRTC cannot compile. */
 static void print_kind(const char *file, const struct cli_input *in)
 {
@@ -353,7 +345,7 @@ static int compile_source(struct compile_run *run, const char *file, const struc
                            .flags = run->flags};
     struct warm_result result;
     struct report report = {.file = file};
-    double began_ms = now_ms();
+    double began_ms = remote_clock_ms();
     int code = warm_compile(run->remote.w, &job, &result);
     if (code) {
         cli_say("%s: %s", file, warm_message(run->remote.w));
@@ -361,7 +353,7 @@ static int compile_source(struct compile_run *run, const char *file, const struc
             print_kind(file, in);
         return code == WARM_ETIMEOUT ? CLI_FINDING : remote_exit_status(code);
     }
-    report.ms = now_ms() - began_ms;
+    report.ms = remote_clock_ms() - began_ms;
     progress_end();
     print_log(run, &result);
     if (result.status)

@@ -6,17 +6,9 @@
  * Thread: main.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void print_answer(const struct remote *r, double took_ms)
 {
@@ -44,7 +36,7 @@ static int ping_run(const struct command *self, int argc, char **argv)
         return status;
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
-    double begun_ms = now_ms();
+    double begun_ms = remote_clock_ms();
     status = remote_open(&r);
     if (status)
         return status;
@@ -52,7 +44,7 @@ static int ping_run(const struct command *self, int argc, char **argv)
     if (code)
         status = remote_fail(&r, code);
     else
-        print_answer(&r, now_ms() - begun_ms);
+        print_answer(&r, remote_clock_ms() - begun_ms);
     remote_close(&r);
     return status;
 }

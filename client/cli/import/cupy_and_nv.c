@@ -28,8 +28,7 @@
 static bool begins_with_hex(struct view v, const uint8_t *digest, size_t len)
 {
     char text[2 * SHA_DIGEST_LENGTH + 1];
-    for (size_t i = 0; i < len; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    bytes_to_hex(digest, len, text);
     return memcmp(v.data, text, 2 * len) == 0;
 }
 

@@ -32,11 +32,11 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
+#include "client/lib/conn.h"
 
 #define START_WAIT_MS 5000 /* the first start reads the compilers: some 100 ms from a slow disk */
 #define LOOK_MS 1          /* between two looks */
@@ -226,29 +226,22 @@ static int spawn(const struct run_places *places)
 
 /* ---- starting ---- */
 
-static long now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Waits until the daemon listens, has ended, or until `end_ms`. */
-static enum run_daemon await(const struct run_places *places, int pidfd, long end_ms)
+static enum run_daemon await(const struct run_places *places, int pidfd, uint64_t end_ms)
 {
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
     for (;;) {
         enum run_daemon answer = run_daemon_look(places);
         if (answer != RUN_DAEMON_NONE)
             return answer;
-        if (poll(&ended, 1, LOOK_MS) > 0 || now_ms() > end_ms)
+        if (poll(&ended, 1, LOOK_MS) > 0 || conn_now_ms() > end_ms)
             return run_daemon_look(places);
     }
 }
 
 /* Takes the lock for starting a daemon here; waits for it unless a daemon answers meanwhile. -1:
  * none. */
-static int lock_start(const struct run_places *places, long end_ms)
+static int lock_start(const struct run_places *places, uint64_t end_ms)
 {
     char path[RUN_SOCKET_MAX + 8];
     snprintf(path, sizeof path, "%s.start", places->socket);
@@ -258,7 +251,7 @@ static int lock_start(const struct run_places *places, long end_ms)
         return -1;
     }
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (now_ms() > end_ms) {
+        if (conn_now_ms() > end_ms) {
             cli_say("somebody else is starting a daemon at %s, and does not end", places->socket);
             close(fd);
             return -1;
@@ -271,7 +264,7 @@ static int lock_start(const struct run_places *places, long end_ms)
 enum run_daemon run_daemon_start(const struct run_places *places)
 {
     assert(places && places->socket[0]);
-    long end_ms = now_ms() + START_WAIT_MS;
+    uint64_t end_ms = conn_now_ms() + START_WAIT_MS;
     if (!prepare_folder(places))
         return RUN_DAEMON_NONE;
     int lock = lock_start(places, end_ms);
