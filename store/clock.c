@@ -18,6 +18,8 @@ static uint64_t now_ns(clockid_t clock)
 
 uint64_t clock_wall_ms(void) { return now_ns(CLOCK_REALTIME) / 1000000; }
 
+uint64_t clock_wall_us(void) { return now_ns(CLOCK_REALTIME) / 1000; }
+
 uint64_t clock_wall_coarse_ms(void) { return now_ns(CLOCK_REALTIME_COARSE) / 1000000; }
 
 uint64_t clock_mono_ms(void) { return now_ns(CLOCK_MONOTONIC) / 1000000; }

@@ -11,8 +11,10 @@
 
 /* Returns Unix time in milliseconds: for times that are stored. */
 uint64_t clock_wall_ms(void);
-/* Returns Unix time as of the kernel's last tick. It costs a few nanoseconds: every hit asks for
- * it. */
+/* Returns Unix time in microseconds. */
+uint64_t clock_wall_us(void);
+/* Returns Unix time in milliseconds, as of the kernel's last tick. It costs a few nanoseconds: every hit
+ * asks for it. */
 uint64_t clock_wall_coarse_ms(void);
 /* Returns a time in milliseconds that never goes back: for deadlines. */
 uint64_t clock_mono_ms(void);

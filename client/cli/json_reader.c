@@ -108,6 +108,16 @@ bool json_reader_item(struct view array, size_t i, struct view *out)
     return false;
 }
 
+bool json_reader_next(struct view *rest, struct view *out)
+{
+    struct scan s = scan_over(*rest);
+    if ((!take(&s, '[') && !take(&s, ',')) || !skip_value(&s, out) ||
+        ((const char *)out->data)[0] == ']')
+        return false;
+    *rest = (struct view){s.at, (size_t)(s.end - s.at)};
+    return true;
+}
+
 bool json_reader_find(struct view object, const char *path, struct view *out)
 {
     size_t len = strcspn(path, ".");

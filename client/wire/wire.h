@@ -339,10 +339,11 @@ enum wire_history_of {
     WIRE_HISTORY_LAST = 0,    /* the session that asked last */
     WIRE_HISTORY_SESSION = 1, /* `id` is a session's */
     WIRE_HISTORY_KEY = 2,     /* `id` is a name, 32 hex digits, or a label */
+    WIRE_HISTORY_EVENTS = 3,  /* events of the session `id`; of the one that asked last if empty */
 };
 struct wire_history {
     uint8_t of;          /* enum wire_history_of */
-    uint32_t max_misses; /* the newest; 0: as many as fit */
+    uint32_t max_misses; /* the newest; 0: as many as fit. Of events: those to pass over */
     struct view id;
 };
 struct wire_wait {

@@ -4,6 +4,7 @@
  * --report` and `warm why`. It always runs, so nobody has to switch it on beforehand.
  *
  *     sessions   counters of the last HISTORY_SESSIONS: those of one `warm run`, or of none
+ *     events     the last HISTORY_EVENTS answers to requests of sessions
  *     misses     the last HISTORY_MISSES, with their reasons
  *     left       entries that have left: when, and why    ─┐ these explain
  *     known      recipes (recipe.h) of entries made here  ─┘ a miss
@@ -15,7 +16,7 @@
  *
  * For headers that changed, history_lines and history_locate add in which line.
  *
- * All but the sessions is written to a file once a minute, and read from it when it is first needed. A
+ * All but sessions and events is written to a file once a minute, and read from it when it is first needed. A
  * file that is damaged, or of another version, is ignored.
  *
  *     offset  size  field (little-endian)
@@ -44,6 +45,7 @@
 #include "store/store.h"
 
 #define HISTORY_SESSIONS 256u
+#define HISTORY_EVENTS 8192u
 #define HISTORY_MISSES 1024u
 #define HISTORY_LEFT 8192u
 #define HISTORY_KNOWN 2048u
@@ -84,6 +86,39 @@ void history_count(struct history *h, uint32_t session, enum history_counter wha
                    uint64_t now_ms);
 /* Notes a hit: a recipe that this session uses is no older version of its misses. */
 void history_hit(struct history *h, uint32_t session, const struct store_id *id);
+
+/* ---- events ---- */
+
+/* What became of a request; the texts are those of the JSON. */
+#define HISTORY_WHAT_LIST(X)                                                                       \
+    X(HIT, "hit")          /* it was here, or being stored */                                      \
+    X(WAITED, "wait")      /* another's compile was awaited */                                     \
+    X(COMPILED, "compile") /* the daemon made it */                                                \
+    X(MADE, "make")        /* the client made it and put it */                                     \
+    X(LEASED, "lease")     /* the client was to make it, and has not */                            \
+    X(MISSED, "miss")      /* it was not there, and nobody made it */                              \
+    X(FAILED, "error")
+enum history_what {
+#define X(name, text) HISTORY_##name,
+    HISTORY_WHAT_LIST(X)
+#undef X
+};
+struct history_event {
+    enum history_what what;
+    enum store_kind kind;
+    uint32_t session, pid;
+    uint64_t at_us, us; /* Unix time at which it was asked, and how long the answer took */
+    uint32_t cost_ms;   /* the time that making it took */
+    uint64_t made_ms;   /* when it was made; 0: just now */
+    uint64_t bytes;
+    uint64_t miss; /* number of the miss; 0: none */
+    struct key key;
+    struct view label; /* borrowed until history_event returns */
+};
+/* Adds an event of a session; without a session it does nothing. */
+void history_event(struct history *h, const struct history_event *event);
+/* Completes the event of a miss, as its client has put the value: at_us, kind, cost_ms, bytes. */
+void history_event_made(struct history *h, uint64_t miss, const struct history_event *made);
 
 /* ---- entries that have left the store ---- */
 
@@ -153,7 +188,7 @@ void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_r
 struct history_query {
     enum wire_history_of of;
     struct view id;
-    uint32_t max_misses; /* 0: as many as fit in `max_bytes` */
+    uint32_t max_misses; /* 0: as many as fit in `max_bytes`; of events: those to pass over */
     int64_t uid;         /* of this user alone; -1: of all users */
     uint32_t asker;      /* "the last session" is this user's */
     size_t max_bytes;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the types and functions that the five files of the history share.
+ * internal.h - the types and functions that the six files of the history share.
  *
  *     history.c   sessions; misses and their reasons
  *     tables.c    the tables: entries that have left, known recipes, misses
+ *     events.c    answers to requests, and the time that a session saved
  *     report.c    the answer to a question, as JSON
- *     file.c      all but the sessions, in a file
+ *     file.c      all but sessions and events, in a file
  *     lines.c     in which line a header has changed
  *
  * Thread: loop thread. Memory: all of it is in struct history.
@@ -22,6 +23,7 @@
 #define BUCKETS 1024u     /* of the index of known recipes */
 #define NOBODY UINT16_MAX /* end of a chain */
 #define HISTORY_TEXT_MAX WIRE_NAME_MAX
+#define EVENT_LABEL 96u /* bytes */
 
 struct session {
     char id[WIRE_SESSION_MAX + 1]; /* "": a free place */
@@ -60,11 +62,20 @@ struct miss {
     struct store_id id;
     uint32_t uid;
     uint64_t session; /* number */
+    uint64_t event;   /* number; 0: none */
     uint8_t kind, reason;
     bool settled;
     char *text[TEXTS];     /* NULL: empty */
     struct writer changes; /* n × blobs part, old, new */
     unsigned n_changes;
+};
+
+struct event {
+    uint64_t number;        /* 0: the place is free */
+    uint64_t session;       /* number */
+    struct history_event e; /* without its label */
+    char label[EVENT_LABEL];
+    uint8_t label_len;
 };
 
 /* The lines of one content of a header. */
@@ -86,6 +97,8 @@ struct history {
     uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, for a fast search */
     struct miss miss[HISTORY_MISSES];
     struct known_lines lines[HISTORY_LINES];
+    uint64_t last_event;
+    struct event event[HISTORY_EVENTS];
 };
 
 static inline bool history_view_equal(struct view a, struct view b)
@@ -123,6 +136,16 @@ struct miss *history_miss_new(struct history *h);
 void history_miss_clear(struct miss *m);
 /* Copies one of the texts of a miss, cut to HISTORY_TEXT_MAX. */
 void history_set_text(struct miss *m, enum history_text which, struct view text);
+
+/* ---- events.c ---- */
+
+/* Takes back the event of a miss. */
+void history_event_forget(struct history *h, const struct miss *m);
+/* Returns the next event of a session after `*number`, which it sets; NULL after the last one. */
+const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number);
+/* Returns the least time that the hits of a session saved: entries that were made at the same time, as
+ * a part of another one is, count once. */
+uint64_t history_gained_ms(const struct history *h, uint64_t session);
 
 /* ---- file.c ---- */
 

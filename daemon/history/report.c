@@ -10,6 +10,8 @@
 #include "daemon/history/internal.h"
 #include "daemon/process/json.h"
 
+#define EVENT_JSON_MAX 1024u /* bytes; a label is escaped to six times its length */
+
 static void write_text(struct writer *out, const char *name, struct view text)
 {
     writer_format(out, ", \"%s\": ", name);
@@ -21,7 +23,7 @@ static void write_number(struct writer *out, const char *name, uint64_t n)
     writer_format(out, ", \"%s\": %llu", name, (unsigned long long)n);
 }
 
-static void write_session(struct writer *out, const struct session *s)
+static void write_session(const struct history *h, struct writer *out, const struct session *s)
 {
     static const char *const names[] = {
 #define X(name) #name,
@@ -34,6 +36,7 @@ static void write_session(struct writer *out, const struct session *s)
     write_number(out, "last_ms", s->last_ms);
     for (size_t i = 0; i < HISTORY_N_COUNTERS; i++)
         write_number(out, names[i], s->counters[i]);
+    write_number(out, "gained_ms", history_gained_ms(h, s->number));
     writer_format(out, "}, ");
 }
 
@@ -62,6 +65,7 @@ static void write_miss(struct writer *out, const struct miss *m)
     if (!key_equal(&m->id.key, &no_key))
         key_to_text(&m->id.key, key);
     writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
+    write_number(out, "number", m->number);
     write_text(out, "session", view_of_text(m->text[TEXT_SESSION]));
     write_text(out, "key", view_of_text(key));
     write_text(out, "name", view_of_text(m->text[TEXT_NAME]));
@@ -120,9 +124,10 @@ static void choose_last(struct history *h, const struct history_query *q, struct
 static void choose(struct history *h, const struct history_query *q, struct choice *out)
 {
     *out = (struct choice){NULL, 0};
-    if (q->of == WIRE_HISTORY_LAST)
+    bool by_id = q->of == WIRE_HISTORY_SESSION || (q->of == WIRE_HISTORY_EVENTS && q->id.len);
+    if (q->of == WIRE_HISTORY_LAST || (q->of == WIRE_HISTORY_EVENTS && !by_id))
         choose_last(h, q, out);
-    for (size_t i = 0; q->of == WIRE_HISTORY_SESSION && i < HISTORY_SESSIONS; i++)
+    for (size_t i = 0; by_id && i < HISTORY_SESSIONS; i++)
         if (history_view_equal(view_of_text(h->session[i].id), q->id) &&
             (q->uid < 0 || h->session[i].uid == q->uid) &&
             (!out->session ||
@@ -154,18 +159,72 @@ static uint64_t first_that_fits(const struct history *h, const struct history_qu
     return first;
 }
 
+static void write_event(struct writer *out, const struct event *event)
+{
+    static const char *const whats[] = {
+#define X(name, text) text,
+        HISTORY_WHAT_LIST(X)
+#undef X
+    };
+    const struct history_event *e = &event->e;
+    char key[WARM_KEY_TEXT];
+    key_to_text(&e->key, key);
+    writer_format(out, "{\"at_us\": %llu, \"us\": %llu, \"pid\": %lu, \"what\": \"%s\"",
+                  (unsigned long long)e->at_us, (unsigned long long)e->us, (unsigned long)e->pid,
+                  whats[e->what]);
+    write_number(out, "cost_ms", e->cost_ms);
+    write_number(out, "made_ms", e->made_ms);
+    write_number(out, "bytes", e->bytes);
+    write_number(out, "miss", e->miss);
+    write_text(out, "kind", view_of_text(store_kind_name(e->kind)));
+    write_text(out, "key", view_of_text(key));
+    write_text(out, "label", (struct view){event->label, event->label_len});
+    writer_u8(out, '}');
+}
+
+/* Writes a session and a page of its events. `next`: how many are to be passed over for the next page;
+ * 0 after the last one. */
+static bool write_events(struct history *h, const struct history_query *query,
+                         const struct session *s, struct writer *out)
+{
+    const struct event *e;
+    uint64_t at = 0;
+    uint32_t n = 0, next = 0;
+    if (!s)
+        return false;
+    writer_u8(out, '{');
+    write_session(h, out, s);
+    writer_format(out, "\"events\": [");
+    for (; (e = history_event_next(h, s->number, &at)); n++) {
+        if (n < query->max_misses)
+            continue;
+        if (out->len + EVENT_JSON_MAX > query->max_bytes) {
+            next = n;
+            break;
+        }
+        writer_bytes(out, ", ", n > query->max_misses ? 2 : 0);
+        write_event(out, e);
+    }
+    writer_format(out, "]");
+    write_number(out, "next", next);
+    writer_u8(out, '}');
+    return true;
+}
+
 bool history_write_json(struct history *h, const struct history_query *query, struct writer *out)
 {
     struct choice choice;
     size_t n;
     history_load(h);
     choose(h, query, &choice);
+    if (query->of == WIRE_HISTORY_EVENTS)
+        return write_events(h, query, choice.session, out);
     uint64_t first = first_that_fits(h, query, &choice, &n);
     if (n == 0 && !choice.session)
         return false;
     writer_u8(out, '{');
     if (choice.session)
-        write_session(out, choice.session);
+        write_session(h, out, choice.session);
     writer_format(out, "\"misses\": [");
     bool comma = false;
     for (uint64_t i = first; i <= h->last_miss; i++) {

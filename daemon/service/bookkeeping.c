@@ -81,13 +81,34 @@ static void count(struct service *s, const struct peer *peer, enum stats_counter
     history_count(s->history, peer->session, counter, n, clock_wall_coarse_ms());
 }
 
+/* Notes the hit of a stored value that was asked for at `began_us`. */
+static void note_hit(struct service *s, const struct peer *peer, const struct store_row *row,
+                     const struct store_id *id, uint64_t began_us)
+{
+    uint64_t now_us = clock_wall_us();
+    history_event(s->history, &(struct history_event){
+                                  .what = HISTORY_HIT,
+                                  .kind = row->kind,
+                                  .session = peer->session,
+                                  .pid = (uint32_t)peer->pid,
+                                  .at_us = began_us ? began_us : now_us,
+                                  .us = began_us && began_us < now_us ? now_us - began_us : 0,
+                                  .cost_ms = row->cost_ms,
+                                  .made_ms = row->created_ms,
+                                  .bytes = row->len,
+                                  .key = id->key,
+                                  .label = row->label.len ? row->label : row->name});
+}
+
 static void count_stored(struct service *s, const struct peer *peer, const struct store_row *row,
-                         const struct store_id *id)
+                         const struct store_id *id, uint64_t began_us)
 {
     count(s, peer, STATS_hits, row->kind, 1);
     count(s, peer, STATS_saved_ms, row->kind, row->cost_ms);
-    if (peer->session)
-        history_hit(s->history, peer->session, id);
+    if (!peer->session)
+        return;
+    history_hit(s->history, peer->session, id);
+    note_hit(s, peer, row, id, began_us);
 }
 
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
@@ -100,7 +121,7 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
         stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
     } else {
         bookkeeping_asked(s, peer);
-        count_stored(s, peer, row, &row->id);
+        count_stored(s, peer, row, &row->id, 0);
     }
 }
 
@@ -127,7 +148,31 @@ void bookkeeping_stored(struct service *s, const struct store_id *id)
 
 #define LOOK_MS 10000u /* a process that comes back later is another asker */
 
-void bookkeeping_get_miss(struct call *call)
+/* Notes an answer that is no hit of a stored value. `miss`: its number; 0: none. */
+static void note_event(const struct call *call, enum history_what what, const struct artifact *a,
+                       uint64_t miss)
+{
+    uint64_t now_us = clock_wall_us();
+    if (!call->peer->session)
+        return;
+    history_event(call->service->history,
+                  &(struct history_event){
+                      .what = what,
+                      .kind = a           ? a->kind
+                              : call->ops ? call->ops->kind
+                                          : STORE_OTHER,
+                      .session = call->peer->session,
+                      .pid = (uint32_t)call->peer->pid,
+                      .at_us = call->began_us,
+                      .us = now_us > call->began_us ? now_us - call->began_us : 0,
+                      .cost_ms = a ? a->cost_ms : 0,
+                      .bytes = a ? a->len : 0,
+                      .miss = miss,
+                      .key = call->id.key,
+                      .label = call->compile ? view_of_text(call->compile->label) : call->name});
+}
+
+void bookkeeping_get_miss(struct call *call, bool is_lease)
 {
     struct service *s = call->service;
     if (call->is_unlisted) {
@@ -136,14 +181,15 @@ void bookkeeping_get_miss(struct call *call)
     }
     count(s, call->peer, STATS_misses, STORE_OTHER, 1);
     bookkeeping_departures(s);
-    history_miss(s->history,
-                 &(struct history_ask){.id = call->id,
-                                       .uid = call->peer->uid,
-                                       .session = call->peer->session,
-                                       .kind = STORE_OTHER,
-                                       .name = call->name,
-                                       .was_corrupt = call->was_corrupt},
-                 clock_wall_coarse_ms());
+    uint64_t miss = history_miss(s->history,
+                                 &(struct history_ask){.id = call->id,
+                                                       .uid = call->peer->uid,
+                                                       .session = call->peer->session,
+                                                       .kind = STORE_OTHER,
+                                                       .name = call->name,
+                                                       .was_corrupt = call->was_corrupt},
+                                 clock_wall_coarse_ms());
+    note_event(call, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
 }
 
 /* Remembers that a process asked for an entry in vain, without a lease. */
@@ -163,9 +209,9 @@ static void answered_miss(struct call *call)
 {
     if (call->compile) {
         count(call->service, call->peer, STATS_misses, STORE_CUBIN, 1);
-        bookkeeping_compile_miss(call);
+        note_event(call, HISTORY_MISSED, NULL, bookkeeping_compile_miss(call));
     } else {
-        bookkeeping_get_miss(call);
+        bookkeeping_get_miss(call, false);
         note_look(call);
     }
 }
@@ -185,12 +231,19 @@ static void answered_artifact(struct call *call, const struct artifact *a,
         count(s, call->peer, STATS_errors, a->kind, 1);
     else if (outcome != WIRE_WAS_MISS)
         count(s, call->peer, STATS_saved_ms, a->kind, a->cost_ms);
+    if (a->failed)
+        note_event(call, HISTORY_FAILED, a, 0);
+    else if (outcome == WIRE_WAS_MISS)
+        note_event(call, HISTORY_COMPILED, a, history_find(s->history, &call->id));
+    else
+        note_event(call, outcome == WIRE_WAS_COALESCED ? HISTORY_WAITED : HISTORY_HIT, a, 0);
 }
 
 static void answered_error(struct call *call, const struct err *e)
 {
     struct service *s = call->service;
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
+    note_event(call, HISTORY_FAILED, NULL, 0);
     if (!call->compile && e->code == WARM_ETIMEOUT)
         history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
                      (struct view){"", 0}, view_of_text(e->text), clock_wall_coarse_ms());
@@ -204,7 +257,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     case ANSWER_VALUE:
     case ANSWER_FAILED:
         if (a->value)
-            count_stored(call->service, call->peer, &a->value->row, &call->id);
+            count_stored(call->service, call->peer, &a->value->row, &call->id, call->began_us);
         else
             answered_artifact(call, a->artifact, a->outcome);
         break;
@@ -212,7 +265,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     case ANSWER_ERROR: answered_error(call, a->err); break;
     case ANSWER_LEASE:
         if (!call->waits)
-            bookkeeping_get_miss(call);
+            bookkeeping_get_miss(call, true);
         break;
     case ANSWER_OVER:
     case ANSWER_WAIT:
@@ -245,10 +298,16 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     stats_add(&s->stats, STATS_puts, put->kind, 1);
     if (put->cost_ms)
         stats_add_time(&s->stats.compile_times, put->kind, put->cost_ms * 1000000ull);
-    if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name) ||
-        put->hardware.len + put->compiler.len + put->label.len == 0)
+    if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name))
         return;
     uint64_t miss = history_find(s->history, id);
+    history_event_made(s->history, miss,
+                       &(struct history_event){.kind = put->kind,
+                                               .at_us = clock_wall_us(),
+                                               .cost_ms = put->cost_ms,
+                                               .bytes = put->len});
+    if (put->hardware.len + put->compiler.len + put->label.len == 0)
+        return;
     recipe_begin(&recipe);
     recipe_add(&recipe, "kind", view_of_text(store_kind_name(put->kind)));
     recipe_add_text(&recipe, "hardware", put->hardware);

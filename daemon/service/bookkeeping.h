@@ -32,8 +32,8 @@ void bookkeeping_asked(struct service *s, const struct peer *peer);
 /* Counts a hit that is answered without a call. */
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
                      const struct store_row *row);
-/* Counts the miss of a GET and notes it in the history. */
-void bookkeeping_get_miss(struct call *call);
+/* Counts the miss of a GET and notes it in the history. `is_lease`: the client was told to make it. */
+void bookkeeping_get_miss(struct call *call, bool is_lease);
 /* Counts an answer and notes it in the history: called once for each answer. */
 void bookkeeping_answer(struct call *call, const struct answer *a);
 /* Forgets a recent miss of this process for the same entry: it comes back for the lease, and both

@@ -82,7 +82,8 @@ struct call {
 
     /* the service's: */
     const struct call_ops *ops;
-    struct view name; /* of a GET; borrowed until the first answer */
+    uint64_t began_us; /* Unix time at which it was asked */
+    struct view name;  /* of a GET; borrowed until the first answer */
     struct ask ask;
     struct store_id id;
     struct proof proof;

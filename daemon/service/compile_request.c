@@ -52,6 +52,7 @@
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 #include "keygen/cuda/job.h"
+#include "store/clock.h"
 
 #define NEED_LEASE_MS 10000u /* a client that does not send its source in this time is hedged */
 #define HEDGE_MS 2000u       /* how long a compile waits for other users, in all */
@@ -345,6 +346,7 @@ void service_compile(struct call *call, const struct wire_compile *ask)
     struct err e = {0};
     assert(!call->ops && !call->answered);
     call->ops = &compile_ops;
+    call->began_us = clock_wall_us();
     bookkeeping_asked(s, call->peer);
     int code = compile_begin(call, ask, &e);
     if (code) {

@@ -13,6 +13,7 @@
 
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
+#include "store/clock.h"
 
 #define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */
 #define OWNERS_MAX 1024u       /* users whose entries an administrator reaches by key */
@@ -124,11 +125,12 @@ void service_count_miss(struct service *s, const struct peer *peer, struct view 
     struct call call = {.service = s,
                         .peer = peer,
                         .name = name,
+                        .began_us = clock_wall_us(),
                         .id = service_name_id(peer, name),
                         .is_unlisted = bookkeeping_is_unlisted(WIRE_SPACE_NAME, name)};
     if (!call.is_unlisted)
         bookkeeping_asked(s, peer);
-    bookkeeping_get_miss(&call);
+    bookkeeping_get_miss(&call, false);
 }
 
 /* ---- a GET that waits ---- */
@@ -164,6 +166,7 @@ static void get_begin(struct call *call, enum wire_space space, struct view key)
 {
     assert(!call->ops && !call->answered);
     call->ops = &get_ops;
+    call->began_us = clock_wall_us();
     call->is_unlisted = bookkeeping_is_unlisted(space, key);
     if (!call->is_unlisted)
         bookkeeping_asked(call->service, call->peer);

@@ -321,3 +321,77 @@ Test(history, folder_that_is_gone_loses_the_file_and_nothing_else)
     free(missing);
     temp_dir_free(dir);
 }
+
+/* ---- events ---- */
+
+static void hit(struct history *h, uint32_t session, uint64_t made_ms, uint32_t cost_ms)
+{
+    history_event(h, &(struct history_event){.what = HISTORY_HIT,
+                                             .session = session,
+                                             .at_us = 90000000,
+                                             .made_ms = made_ms,
+                                             .cost_ms = cost_ms,
+                                             .label = {"l", 1}});
+}
+
+Test(history, time_of_entries_that_were_made_together_counts_once)
+{
+    struct history *h = history_new(NULL);
+    uint32_t a = history_join(h, 7, view_of_text("a"), 1),
+             b = history_join(h, 7, view_of_text("b"), 1);
+    hit(h, a, 30000, 20000); /* a graph, from 10 s to 30 s */
+    hit(h, a, 15000, 3000);  /* its kernels */
+    hit(h, a, 29000, 9000);
+    hit(h, a, 45000, 5000);  /* another graph */
+    hit(h, a, 46000, 4000);  /* began with it, and ended later */
+    hit(h, b, 80000, 70000); /* another session's */
+    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"gained_ms\": 26000");
+    history_free(h);
+}
+
+Test(history, events_come_in_pages_and_the_oldest_give_way)
+{
+    struct history *h = history_new(NULL);
+    uint32_t a = history_join(h, 7, view_of_text("a"), 1);
+    for (unsigned i = 0; i < HISTORY_EVENTS + 5; i++)
+        hit(h, a, 1000, 1);
+    unsigned seen = 0;
+    for (uint32_t next = 0, first = 1; next || first; first = 0) {
+        struct writer w;
+        writer_init(&w, 0);
+        cr_assert(history_write_json(h,
+                                     &(struct history_query){.of = WIRE_HISTORY_EVENTS,
+                                                             .max_misses = next,
+                                                             .uid = -1,
+                                                             .asker = 7,
+                                                             .max_bytes = 100000},
+                                     &w));
+        cr_assert_leq(w.len, 100000 + 100);
+        writer_u8(&w, 0);
+        for (const char *at = (const char *)w.data; (at = strstr(at, "\"at_us\"")); at++)
+            seen++;
+        next = (uint32_t)strtoul(strstr((const char *)w.data, "\"next\": ") + 8, NULL, 10);
+        writer_close(&w);
+    }
+    cr_assert_eq(seen, HISTORY_EVENTS);
+    history_free(h);
+}
+
+Test(history, put_of_a_client_completes_the_event_of_its_miss)
+{
+    struct history *h = history_new(NULL);
+    uint32_t a = history_join(h, 7, view_of_text("a"), 1);
+    uint64_t m = miss(h, "x", a, 5), gone = miss(h, "y", a, 6);
+    history_event(
+        h, &(struct history_event){.what = HISTORY_LEASED, .session = a, .at_us = 1000, .miss = m});
+    history_event(h, &(struct history_event){
+                         .what = HISTORY_MISSED, .session = a, .at_us = 2000, .miss = gone});
+    history_event_made(
+        h, m,
+        &(struct history_event){.kind = STORE_TRITON, .at_us = 5000, .cost_ms = 3, .bytes = 9});
+    expect_json(h, WIRE_HISTORY_EVENTS, "a", "\"us\": 4000, \"pid\": 0, \"what\": \"make\"");
+    expect_json(h, WIRE_HISTORY_EVENTS, "a", "\"kind\": \"triton\"");
+    history_forget(h, a, gone);
+    cr_assert_null(strstr(json_of(h, WIRE_HISTORY_EVENTS, "a"), "\"what\": \"miss\""));
+    history_free(h);
+}

@@ -6,23 +6,24 @@
  *     a daemon answers, or is started ─▶ the environment is set ─▶ exec
  *
  * Whatever goes wrong, the program runs, as it would without us. As with env(1), no process of ours
- * stays between the caller and the program, unless --report has to wait for its end.
+ * stays between the caller and the program, unless the report at its end has to wait for it.
  *
  * Thread: main.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
 #include "client/lib/environment.h"
 #include "client/lib/warm.h"
 
-enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_REGIONAL };
+enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_NO_REPORT, OPTION_REGIONAL };
 
 struct options {
-    bool no_start, report, regional;
+    bool no_start, report, no_report, regional;
     const char *socket;
 };
 
@@ -58,10 +59,18 @@ static void note_disabled(const struct options *o, const char *program)
     free(value);
 }
 
+/* True if the line at the end is due without --report: on a terminal, and not inside another `warm run`,
+ * which has a line for both. */
+static bool wants_line(const struct options *o)
+{
+    return !o->no_report && !getenv("WARM_SESSION") && isatty(STDERR_FILENO);
+}
+
 static int run_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"no-start", no_argument, NULL, OPTION_NO_START},
                                           {"report", no_argument, NULL, OPTION_REPORT},
+                                          {"no-report", no_argument, NULL, OPTION_NO_REPORT},
                                           {"regional", no_argument, NULL, OPTION_REGIONAL},
                                           {"socket", required_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
@@ -74,6 +83,7 @@ static int run_run(const struct command *self, int argc, char **argv)
             return status;
         o.no_start |= c == OPTION_NO_START;
         o.report |= c == OPTION_REPORT;
+        o.no_report |= c == OPTION_NO_REPORT;
         o.regional |= c == OPTION_REGIONAL;
         if (c == 'S')
             o.socket = optarg;
@@ -87,10 +97,11 @@ static int run_run(const struct command *self, int argc, char **argv)
     }
     if (o.regional) /* warm/_autoload.py reads it */
         setenv("WARM_REGIONAL", "1", 1);
-    if (!prepare(&places, &o) || !o.report)
+    bool line = wants_line(&o);
+    if (!prepare(&places, &o) || !(o.report || line))
         return run_exec(argv);
     status = run_wait(argv);
-    run_report(&places);
+    run_report(&places, !o.report);
     run_end_as(status);
 }
 
@@ -98,16 +109,18 @@ const struct command cmd_run = {
     .name = "run",
     .run = run_run,
     .summary = "Run a program whose compiles come from the cache",
-    .synopsis = "[--no-start] [--regional] [--report] [--] PROGRAM [ARGUMENT...]",
+    .synopsis = "[--no-start] [--regional] [--report | --no-report] [--] PROGRAM [ARGUMENT...]",
     .help =
         "Runs PROGRAM so that it, and the processes that it starts, take compiled code from the\n"
         "cache. Its exit status, signals, input and output are its own; no process of `warm`\n"
-        "stays in between, unless --report is given. If no daemon answers, one is started for\n"
+        "stays in between, unless it reports at the end. If no daemon answers, one is started for\n"
         "this user; if that fails, PROGRAM runs without the cache.\n\n"
         "      --no-start        do not start a daemon\n"
         "      --regional        PyTorch compiles equal parts of a model once (its graph\n"
         "                        deduplication, which is off by default)\n"
-        "      --report          at the end, print requests, hits and saved time on stderr\n"
+        "      --report          at the end, print requests, hits and saved time on stderr; on a\n"
+        "                        terminal that is done anyway, if something was asked\n"
+        "      --no-report       print nothing at the end\n"
         "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
         "  -h, --help            print this\n\n"
         "WARM_DISABLE=1 runs PROGRAM as if without `warm run`; WARM_RECACHE=1 compiles\n"

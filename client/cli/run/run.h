@@ -6,7 +6,7 @@
  *                    ──▶ daemon.c   is the listener at the socket trusted? else start a daemon
  *                    ──▶ env.c      the table of variables
  *                    ──▶ exec.c     becomes the program: nothing of `warm` is left
- *                    ──▶ wait.c     with --report: fork, pass everything through, report
+ *                    ──▶ wait.c     with a report at the end: fork, pass everything through, report
  *
  * Thread: main. Memory: paths are embedded.
  */
@@ -70,7 +70,8 @@ _Noreturn void run_end_as(int status);
 
 /* ---- report.c ---- */
 
-/* Prints the requests, hits and saved time of the session in one line on stderr. */
-void run_report(const struct run_places *places);
+/* Prints the requests, hits and saved time of the session in one line on stderr. `if_asked`: prints
+ * nothing if nothing was asked. */
+void run_report(const struct run_places *places, bool if_asked);
 
 #endif

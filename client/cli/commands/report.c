@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.c - `warm report`: writes a session's timeline, totals and misses as a web page, as JSON, or as a
+ * trace for Perfetto. main.c calls it; client/cli/report/ has the parts.
+ *
+ * Thread: main.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/json_reader.h"
+#include "client/cli/output.h"
+#include "client/cli/report/report.h"
+
+enum { OPTION_SESSION = 0x200, OPTION_COMPARE, OPTION_FORMAT };
+enum format { HTML, JSON, TRACE, FORMATS };
+
+struct options {
+    const char *session, *compare, *output;
+    enum format format;
+};
+
+static bool read_format(const char *text, enum format *out)
+{
+    static const char *const names[FORMATS] = {"html", "json", "trace"};
+    for (unsigned i = 0; i < FORMATS; i++)
+        if (strcmp(text, names[i]) == 0)
+            return *out = i, true;
+    return false;
+}
+
+static void write_view(FILE *out, struct view v) { fwrite(v.data, 1, v.len, out); }
+
+/* Writes the daemon's own JSON of a session. */
+static void write_session(const struct report *r, FILE *out)
+{
+    struct view misses = {"[]", 2};
+    json_reader_find((struct view){r->misses.data, r->misses.len}, "misses", &misses);
+    fputs("{\"session\": ", out);
+    write_view(out, r->session);
+    fputs(", \"events\": ", out);
+    write_view(out, (struct view){r->pages.data, r->pages.len});
+    fputs(", \"misses\": ", out);
+    write_view(out, misses);
+}
+
+static void write_json(const struct report *r, const struct report *before, FILE *out)
+{
+    write_session(r, out);
+    if (before) {
+        fputs(", \"compare\": ", out);
+        write_session(before, out);
+        fputs("}", out);
+    }
+    fputs("}\n", out);
+}
+
+static int write_report(const struct options *o, const struct report *r,
+                        const struct report *before)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (!out) {
+        cli_say("no memory for a report");
+        return CLI_USAGE;
+    }
+    if (o->format == HTML)
+        report_html(r, before, out);
+    else if (o->format == JSON)
+        write_json(r, before, out);
+    else
+        report_trace(r, out);
+    bool done = !ferror(out);
+    done &= fclose(out) == 0;
+    int status = CLI_USAGE;
+    if (done)
+        status = output_write(o->output ? o->output : "-", text, len);
+    else
+        cli_say("no memory for a report");
+    free(text);
+    return status;
+}
+
+static int report(struct remote *r, const struct options *o)
+{
+    struct report now = {.n_events = 0}, before = {.n_events = 0};
+    int status = remote_open(r);
+    if (!status)
+        status = report_fetch(r, o->session, &now);
+    if (!status && o->compare)
+        status = report_fetch(r, o->compare, &before);
+    if (!status)
+        status = write_report(o, &now, o->compare ? &before : NULL);
+    report_free(&now);
+    report_free(&before);
+    remote_close(r);
+    return status;
+}
+
+static int report_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"session", required_argument, NULL, OPTION_SESSION},
+                                          {"compare", required_argument, NULL, OPTION_COMPARE},
+                                          {"format", required_argument, NULL, OPTION_FORMAT},
+                                          {"output", required_argument, NULL, 'o'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    struct options o = {.session = ""};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":ho:", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == OPTION_SESSION)
+            o.session = optarg;
+        else if (c == OPTION_COMPARE)
+            o.compare = optarg;
+        else if (c == 'o')
+            o.output = optarg;
+        else if (c == OPTION_FORMAT && !read_format(optarg, &o.format))
+            return cli_usage(self, "%s: a format is html, json or trace", optarg);
+        else
+            remote_option(&r, c);
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no arguments");
+    if (strlen(o.session) > WIRE_SESSION_MAX ||
+        (o.compare && (!*o.compare || strlen(o.compare) > WIRE_SESSION_MAX)))
+        return cli_usage(self, "a session has 1 to %u bytes", WIRE_SESSION_MAX);
+    if (r.as_json)
+        o.format = JSON;
+    if (o.format == HTML && !o.output && isatty(STDOUT_FILENO))
+        return cli_usage(self, "name a file for the page: -o report.html");
+    return report(&r, &o);
+}
+
+const struct command cmd_report = {
+    .name = "report",
+    .run = report_run,
+    .summary = "Write a page with the timeline of a run",
+    .synopsis = "[--session ID] [--compare ID] [--format html|json|trace] [-o FILE]",
+    .help =
+        "Writes what a session of `warm run` asked for: a timeline of each process, what each\n"
+        "compile cost and each hit saved, why each miss missed and what to do about it, totals by\n"
+        "framework and kind. The page is one file without scripts, and needs no network.\n\n"
+        "      --session ID      the session; `warm run --report` prints the ID. Default: the one\n"
+        "                        that asked last\n"
+        "      --compare ID      also show what differs from this session\n"
+        "      --format FORMAT   html (default), json, or trace, which https://ui.perfetto.dev "
+        "and\n"
+        "                        chrome://tracing open\n"
+        "  -o, --output FILE     write to FILE; default: standard output\n" REMOTE_HELP
+        "\nThe daemon keeps the requests of sessions in memory: 8192, of all sessions.\n"
+        "Exit status: 1 if the session is not known.\n\n"
+        "Example:\n"
+        "  $ warm run --report python train.py\n"
+        "  $ warm report -o report.html\n",
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.h - the parts of `warm report`: what the daemon knows of a session, and the pages made of it.
+ *
+ *     commands/report.c ──▶ fetch.c   asks the daemon: session, events, misses; packs events into lanes
+ *                       ──▶ html.c    one page without scripts and without network
+ *                       ──▶ trace.c   Trace Event format, for Perfetto and chrome://tracing
+ *
+ * A lane is a row of the timeline: the events of one process in it do not overlap.
+ *
+ * Thread: main. Memory: report_free frees a report.
+ */
+#ifndef WARM_CLI_REPORT_REPORT_H
+#define WARM_CLI_REPORT_REPORT_H
+
+#include <stdio.h>
+
+#include "client/cli/remote.h"
+#include "keygen/bytes.h"
+
+#define REPORT_TEXT 128u
+
+enum report_what {
+    REPORT_HIT,
+    REPORT_WAIT,
+    REPORT_COMPILE, /* the daemon made it */
+    REPORT_MAKE,    /* the program made it */
+    REPORT_LEASE,   /* the program was to make it, and has not */
+    REPORT_MISS,
+    REPORT_ERROR,
+    REPORT_WHATS
+};
+/* The words of the daemon's JSON, in this order. */
+extern const char *const report_what_names[REPORT_WHATS];
+
+struct report_event {
+    enum report_what what;
+    uint64_t at_us, us; /* since the session's first event; until the answer */
+    uint64_t pid, cost_ms, bytes, miss;
+    unsigned lane;
+    char kind[24], key[40], label[REPORT_TEXT];
+    const char *framework; /* static */
+    struct view why;       /* JSON of the miss; empty if there is none */
+};
+
+struct report {
+    struct view session;               /* JSON */
+    char id[REPORT_TEXT];              /* of the session */
+    struct writer json, pages, misses; /* own the JSON; `pages` is an array of events */
+    struct report_event *event;        /* sorted by process, lane, time */
+    size_t n_events;
+    uint64_t began_us, us; /* Unix time of the first event; until the end of the last one */
+};
+
+/* ---- fetch.c ---- */
+
+/* Asks for a session; for the one that asked last if `id` is empty. 0 or an exit status, after printing the
+ * reason. */
+int report_fetch(struct remote *r, const char *id, struct report *out);
+/* Frees a report; a zeroed one is fine. */
+void report_free(struct report *report);
+/* Reads a text of an object, cut to REPORT_TEXT; "" if there is none. */
+void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
+
+/* ---- html.c ---- */
+
+/* Writes the page. `before` is the session to compare with; NULL: none. */
+void report_html(const struct report *report, const struct report *before, FILE *out);
+
+/* ---- trace.c ---- */
+
+/* Writes the trace. */
+void report_trace(const struct report *report, FILE *out);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * events.c - keeps each answered request of a session: when, for which process, from where, and what it
+ * saved or cost. `warm report` draws its timeline from them.
+ *
+ * Events are in a ring in memory. A flood of requests pushes the oldest out, and a restart all.
+ *
+ * bookkeeping.c adds them; report.c writes them.
+ *
+ * Thread: loop thread.
+ */
+#include <stdlib.h>
+
+#include "daemon/history/internal.h"
+
+static struct event *event_at(struct history *h, uint64_t number)
+{
+    struct event *e = &h->event[number % HISTORY_EVENTS];
+    return number && e->number == number ? e : NULL;
+}
+
+void history_event(struct history *h, const struct history_event *from)
+{
+    if (from->session == HISTORY_NO_SESSION)
+        return;
+    struct event *e = &h->event[++h->last_event % HISTORY_EVENTS];
+    *e = (struct event){
+        .number = h->last_event, .session = h->session[from->session - 1].number, .e = *from};
+    size_t n = from->label.len < EVENT_LABEL ? from->label.len : EVENT_LABEL;
+    if (n)
+        memcpy(e->label, from->label.data, n);
+    e->e.label = (struct view){0};
+    e->label_len = (uint8_t)n;
+    struct miss *m = history_miss_at(h, from->miss);
+    if (m)
+        m->event = e->number;
+}
+
+void history_event_made(struct history *h, uint64_t miss, const struct history_event *made)
+{
+    struct miss *m = history_miss_at(h, miss);
+    struct event *e = m ? event_at(h, m->event) : NULL;
+    if (!e || (e->e.what != HISTORY_MISSED && e->e.what != HISTORY_LEASED))
+        return;
+    e->e.what = HISTORY_MADE;
+    e->e.us = made->at_us > e->e.at_us ? made->at_us - e->e.at_us : 0;
+    e->e.kind = made->kind;
+    e->e.cost_ms = made->cost_ms;
+    e->e.bytes = made->bytes;
+}
+
+void history_event_forget(struct history *h, const struct miss *m)
+{
+    struct event *e = event_at(h, m->event);
+    if (e)
+        e->number = 0;
+}
+
+const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number)
+{
+    uint64_t first = h->last_event < HISTORY_EVENTS ? 1 : h->last_event - HISTORY_EVENTS + 1;
+    for (uint64_t n = *number < first ? first : *number + 1; n <= h->last_event; n++) {
+        const struct event *e = &h->event[n % HISTORY_EVENTS];
+        if (e->number != n || e->session != session)
+            continue;
+        *number = n;
+        return e;
+    }
+    return NULL;
+}
+
+/* ---- saved time ---- */
+
+struct span {
+    uint64_t from_ms, to_ms;
+};
+
+static int compare_spans(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return (x->from_ms > y->from_ms) - (x->from_ms < y->from_ms);
+}
+
+/* Returns how many milliseconds the spans cover; sorts them. */
+static uint64_t covered(struct span *span, size_t n)
+{
+    uint64_t sum = 0, end = 0;
+    qsort(span, n, sizeof *span, compare_spans);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t from = span[i].from_ms > end ? span[i].from_ms : end;
+        if (span[i].to_ms <= from)
+            continue;
+        sum += span[i].to_ms - from;
+        end = span[i].to_ms;
+    }
+    return sum;
+}
+
+uint64_t history_gained_ms(const struct history *h, uint64_t session)
+{
+    struct span *span = malloc(HISTORY_EVENTS * sizeof *span);
+    size_t n = 0;
+    if (!span)
+        return 0;
+    const struct event *e;
+    for (uint64_t at = 0; (e = history_event_next(h, session, &at));) {
+        if (e->e.what != HISTORY_HIT || !e->e.cost_ms)
+            continue;
+        uint64_t end_ms = e->e.made_ms ? e->e.made_ms : e->e.at_us / 1000;
+        span[n++] = (struct span){end_ms > e->e.cost_ms ? end_ms - e->e.cost_ms : 0, end_ms};
+    }
+    uint64_t gained_ms = covered(span, n);
+    free(span);
+    return gained_ms;
+}
