@@ -58,6 +58,51 @@ struct redis_command {
     const int *spill_fds; /* of the long arguments, in order; borrowed */
 };
 
+/*
+ * The commands: name, arguments at least and at most (with the name), and the function redis_do_… of
+ * redis.c, get.c, set.c or names.c. Frequent commands come first.
+ */
+#define REDIS_COMMAND_LIST(X)                                                                      \
+    X(get, 2, 2, get)                                                                              \
+    X(set, 3, 10, set)                                                                             \
+    X(mget, 2, RESP_ARGS_MAX, mget)                                                                \
+    X(mset, 3, RESP_ARGS_MAX, mset)                                                                \
+    X(exists, 2, RESP_ARGS_MAX, exists)                                                            \
+    X(del, 2, RESP_ARGS_MAX, del)                                                                  \
+    X(unlink, 2, RESP_ARGS_MAX, del)                                                               \
+    X(setex, 4, 4, setex)                                                                          \
+    X(psetex, 4, 4, psetex)                                                                        \
+    X(setnx, 3, 3, setnx)                                                                          \
+    X(getset, 3, 3, getset)                                                                        \
+    X(ttl, 2, 2, ttl)                                                                              \
+    X(pttl, 2, 2, pttl)                                                                            \
+    X(expire, 3, 3, expire)                                                                        \
+    X(pexpire, 3, 3, pexpire)                                                                      \
+    X(persist, 2, 2, persist)                                                                      \
+    X(type, 2, 2, type)                                                                            \
+    X(strlen, 2, 2, strlen)                                                                        \
+    X(scan, 2, 10, scan)                                                                           \
+    X(keys, 2, 2, keys)                                                                            \
+    X(dbsize, 1, 1, dbsize)                                                                        \
+    X(flushall, 1, 2, flush)                                                                       \
+    X(flushdb, 1, 2, flush)                                                                        \
+    X(ping, 1, 2, ping)                                                                            \
+    X(echo, 2, 2, echo)                                                                            \
+    X(hello, 1, 8, hello)                                                                          \
+    X(auth, 2, 3, ok)                                                                              \
+    X(client, 2, RESP_ARGS_MAX, client)                                                            \
+    X(select, 2, 2, ok)                                                                            \
+    X(info, 1, RESP_ARGS_MAX, info)                                                                \
+    X(config, 2, RESP_ARGS_MAX, config)                                                            \
+    X(command, 1, RESP_ARGS_MAX, command)                                                          \
+    X(reset, 1, 1, reset)                                                                          \
+    X(quit, 1, 1, quit)
+
+/* Answers the command. */
+#define X(name, min_args, max_args, run) void redis_do_##run(struct redis_command *c);
+REDIS_COMMAND_LIST(X)
+#undef X
+
 /* ---- answer.c: each sends one answer ---- */
 
 /* Returns the writer for an answer; then call redis_commit. */
@@ -103,13 +148,6 @@ bool redis_cannot_yield(const struct redis_command *c);
  * redis_find then fails for it. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
-/* Each answers a command. */
-void redis_do_get(struct redis_command *c);
-void redis_do_mget(struct redis_command *c);
-void redis_do_strlen(struct redis_command *c);
-void redis_do_exists(struct redis_command *c);
-void redis_do_type(struct redis_command *c);
-
 /* ---- lease.c ---- */
 
 /* True for values that are made under leases although the client knows none: PyTorch's FX
@@ -128,28 +166,6 @@ void redis_leases_free(struct redis *r);
 
 /* Cuts the store's operations off from a connection that ends. */
 void redis_ops_forget(struct redis *r);
-
-/* Each answers a command. */
-void redis_do_set(struct redis_command *c);
-void redis_do_setnx(struct redis_command *c);
-void redis_do_setex(struct redis_command *c);
-void redis_do_psetex(struct redis_command *c);
-void redis_do_getset(struct redis_command *c);
-void redis_do_mset(struct redis_command *c);
-void redis_do_del(struct redis_command *c);   /* DEL, UNLINK */
-void redis_do_flush(struct redis_command *c); /* FLUSHALL, FLUSHDB */
-void redis_do_ttl(struct redis_command *c);
-void redis_do_pttl(struct redis_command *c);
-void redis_do_expire(struct redis_command *c);
-void redis_do_pexpire(struct redis_command *c);
-void redis_do_persist(struct redis_command *c);
-
-/* ---- names.c ---- */
-
-/* Each answers a command. */
-void redis_do_keys(struct redis_command *c);
-void redis_do_dbsize(struct redis_command *c);
-void redis_do_scan(struct redis_command *c);
 
 /* ---- long.c; the first two return as protocol.on_bytes does ---- */
 

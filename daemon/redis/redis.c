@@ -34,7 +34,7 @@
 
 /* ---- the connection and the server ---- */
 
-static void do_ping(struct redis_command *c)
+void redis_do_ping(struct redis_command *c)
 {
     if (c->n_args == 1)
         redis_send_status(c->redis, "PONG");
@@ -42,12 +42,12 @@ static void do_ping(struct redis_command *c)
         redis_send_bytes(c->redis, c->args[1].data, c->args[1].data ? (size_t)c->args[1].len : 0);
 }
 
-static void do_echo(struct redis_command *c)
+void redis_do_echo(struct redis_command *c)
 {
     redis_send_bytes(c->redis, c->args[1].data, c->args[1].data ? (size_t)c->args[1].len : 0);
 }
 
-static void do_ok(struct redis_command *c) { redis_send_status(c->redis, "OK"); }
+void redis_do_ok(struct redis_command *c) { redis_send_status(c->redis, "OK"); }
 
 /* Joins the session of a `warm run`, whose name is "warm-session-ID". */
 static void join_session(struct redis *r, struct view name)
@@ -61,7 +61,7 @@ static void join_session(struct redis *r, struct view name)
 
 /* Answers HELLO [2|3 [AUTH user password] [SETNAME name]]. The socket tells the user, so AUTH
  * changes nothing. */
-static void do_hello(struct redis_command *c)
+void redis_do_hello(struct redis_command *c)
 {
     struct redis *r = c->redis;
     int64_t version = r->version;
@@ -90,7 +90,7 @@ static void do_hello(struct redis_command *c)
     redis_commit(r);
 }
 
-static void do_client(struct redis_command *c)
+void redis_do_client(struct redis_command *c)
 {
     if (resp_arg_is(&c->args[1], "GETNAME"))
         redis_send_null(c->redis);
@@ -105,19 +105,19 @@ static void do_client(struct redis_command *c)
     }
 }
 
-static void do_reset(struct redis_command *c)
+void redis_do_reset(struct redis_command *c)
 {
     c->redis->version = 2;
     redis_send_status(c->redis, "RESET");
 }
 
-static void do_quit(struct redis_command *c)
+void redis_do_quit(struct redis_command *c)
 {
     c->redis->quit = true;
     redis_send_status(c->redis, "OK");
 }
 
-static void do_config(struct redis_command *c)
+void redis_do_config(struct redis_command *c)
 {
     struct redis *r = c->redis;
     char max[24];
@@ -145,7 +145,7 @@ static void do_config(struct redis_command *c)
     redis_commit(r);
 }
 
-static void do_info(struct redis_command *c)
+void redis_do_info(struct redis_command *c)
 {
     struct redis *r = c->redis;
     const struct stats *stats = service_stats(r->service);
@@ -171,54 +171,20 @@ static void do_info(struct redis_command *c)
     writer_close(&text);
 }
 
-static void do_command(struct redis_command *c);
-
-/* Name, arguments at least and at most (with the name), function. Frequent commands come first. */
 static const struct redis_entry {
     const char *name;
     size_t min_args, max_args;
     void (*run)(struct redis_command *c);
 } redis_table[] = {
-    {"get", 2, 2, redis_do_get},
-    {"set", 3, 10, redis_do_set},
-    {"mget", 2, RESP_ARGS_MAX, redis_do_mget},
-    {"mset", 3, RESP_ARGS_MAX, redis_do_mset},
-    {"exists", 2, RESP_ARGS_MAX, redis_do_exists},
-    {"del", 2, RESP_ARGS_MAX, redis_do_del},
-    {"unlink", 2, RESP_ARGS_MAX, redis_do_del},
-    {"setex", 4, 4, redis_do_setex},
-    {"psetex", 4, 4, redis_do_psetex},
-    {"setnx", 3, 3, redis_do_setnx},
-    {"getset", 3, 3, redis_do_getset},
-    {"ttl", 2, 2, redis_do_ttl},
-    {"pttl", 2, 2, redis_do_pttl},
-    {"expire", 3, 3, redis_do_expire},
-    {"pexpire", 3, 3, redis_do_pexpire},
-    {"persist", 2, 2, redis_do_persist},
-    {"type", 2, 2, redis_do_type},
-    {"strlen", 2, 2, redis_do_strlen},
-    {"scan", 2, 10, redis_do_scan},
-    {"keys", 2, 2, redis_do_keys},
-    {"dbsize", 1, 1, redis_do_dbsize},
-    {"flushall", 1, 2, redis_do_flush},
-    {"flushdb", 1, 2, redis_do_flush},
-    {"ping", 1, 2, do_ping},
-    {"echo", 2, 2, do_echo},
-    {"hello", 1, 8, do_hello},
-    {"auth", 2, 3, do_ok},
-    {"client", 2, RESP_ARGS_MAX, do_client},
-    {"select", 2, 2, do_ok},
-    {"info", 1, RESP_ARGS_MAX, do_info},
-    {"config", 2, RESP_ARGS_MAX, do_config},
-    {"command", 1, RESP_ARGS_MAX, do_command},
-    {"reset", 1, 1, do_reset},
-    {"quit", 1, 1, do_quit},
+#define X(name, min_args, max_args, run) {#name, min_args, max_args, redis_do_##run},
+    REDIS_COMMAND_LIST(X)
+#undef X
 };
 #define REDIS_COMMANDS (sizeof redis_table / sizeof *redis_table)
 
 /* Answers COMMAND with the names, COMMAND COUNT with their number, and COMMAND DOCS with an empty list:
  * redis-cli asks for documents, and needs none. */
-static void do_command(struct redis_command *c)
+void redis_do_command(struct redis_command *c)
 {
     struct redis *r = c->redis;
     if (c->n_args > 1 && resp_arg_is(&c->args[1], "COUNT")) {
