@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 OPENING, LINES = 110, 800
-LIMITS = {"prototype": 5, "opening": 1, "name": 1, "long test": 0}  # the first two: % of all
+LIMITS = {"prototype": 3, "opening": 0, "name": 1, "long test": 0}  # the first two: % of all
 
 
 def prototypes(text):
