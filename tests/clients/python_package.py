@@ -144,6 +144,79 @@ class Api(Case):
         self.assertIn("hits", self.client(self.daemon).stats())
 
 
+class Probe(Case):
+    """warm._probe with the real loader, and a probe as PyTorch's."""
+
+    class VecISA:
+        _avx_py_load = 'from ctypes import cdll\ncdll.LoadLibrary("__lib_path__")\n'
+        folder, runs = "", 0
+
+        def _build_probe_env(self):
+            return {**os.environ, "LD_LIBRARY_PATH": f"{self.folder}/first:{self.folder}/second"}
+
+        def _probe_load(self, output_path):
+            self.runs += 1
+            command = [sys.executable, "-c", self._avx_py_load.replace("__lib_path__", output_path)]
+            return subprocess.run(command, env=self._build_probe_env(), stderr=subprocess.DEVNULL).returncode == 0
+
+    def compile(self, text, name, *options):
+        subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", name, *options], input=text.encode(), check=True)
+
+    def expect(self, what, loads, runs):
+        before, isa = self.isa.runs, self.isa
+        self.assertEqual(isa._probe_load(self.library), loads, what)
+        self.assertEqual(isa.runs - before, runs, what)
+
+    def test_only_an_answer_with_the_same_files_is_remembered(self):
+        from warm import _probe
+
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            settled = unittest.mock.patch.object(_probe, "_SETTLED_NS", -(10**12))
+            client = unittest.mock.patch.object(_client, "client", lambda c=self.client(daemon): c)
+            module = types.SimpleNamespace(VecISA=type("VecISA", (self.VecISA,), {"folder": folder}))
+            with settled, client:
+                _probe.install(module)
+                self.isa, self.library = module.VecISA(), f"{folder}/a/probe.so"
+                for name in ("a", "b", "first", "second"):
+                    os.mkdir(f"{folder}/{name}")
+                self.compile("int dep(void) { return 1; }", f"{folder}/second/libdep.so")
+                self.compile("int dep(void); int f(void) { return dep(); }", self.library,
+                             f"-L{folder}/second", "-ldep", "-Wl,-z,now")  # fmt: skip
+                self.expect("the first", True, 1)
+                self.expect("again", True, 0)
+                os.rename(self.library, f"{folder}/b/probe.so")
+                self.library = f"{folder}/b/probe.so"
+                self.expect("in another folder", True, 0)
+                self.compile("int none(void) { return 1; }", f"{folder}/first/libdep.so")
+                self.expect("a library that newly wins, and lacks a symbol", False, 1)
+                self.expect("a failure is not remembered", False, 1)
+                os.unlink(f"{folder}/first/libdep.so")
+                self.expect("as before", True, 0)
+                self.compile("int dep(void) { return 2; }", f"{folder}/second/libdep.so")
+                self.expect("a library with other bytes", True, 1)
+                with unittest.mock.patch.dict(os.environ, LD_BIND_NOW="1"):
+                    self.expect("another variable of the loader", True, 1)
+                with unittest.mock.patch.object(_probe, "_processor", lambda: "another one"):
+                    self.expect("another processor", True, 1)
+                self.compile("int f(void) { return 3; }", self.library)
+                self.expect("another probe", True, 1)
+                os.unlink(f"{folder}/second/libdep.so")
+                self.expect("a library that it does not need is gone", True, 0)
+                daemon.stop()
+                self.expect("without a daemon", True, 1)
+
+    def test_another_probe_than_the_known_one_is_left_alone(self):
+        from warm import _probe
+
+        class VecISA:
+            def _probe_load(self, output_path, more=None):
+                return True
+
+        real = VecISA._probe_load
+        _probe.install(types.SimpleNamespace(VecISA=VecISA))
+        self.assertIs(VecISA._probe_load, real)
+
+
 class WithoutIt(Case):
     def expect_nothing(self, c):
         self.assertIsNone(c.get("name"))

@@ -7,6 +7,7 @@ these modules are patched as soon as they are loaded, which is when the framewor
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
     torch._inductor.codecache       warm.torch sees each graph before torch asks for it
+    torch._inductor.cpu_vec_isa     its probe is remembered: warm._probe
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
     redis.connection                checks the listener at our socket
@@ -43,6 +44,12 @@ def _patch_codecache(module: ModuleType) -> None:
     from warm.torch import watch
 
     watch(module)
+
+
+def _patch_probe(module: ModuleType) -> None:
+    from warm._probe import install
+
+    install(module)
 
 
 def _patch_dynamo(module: ModuleType) -> None:
@@ -86,6 +93,7 @@ def _patch_redis(module: ModuleType) -> None:
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.remote_cache": _patch_torch,
     "torch._inductor.codecache": _patch_codecache,
+    "torch._inductor.cpu_vec_isa": _patch_probe,
     "torch._dynamo.config": _patch_dynamo,
     "triton.runtime.cache": _patch_triton,
     "redis.connection": _patch_redis,
@@ -140,7 +148,7 @@ def _patch(*names: str) -> None:
 def torch() -> None:
     """The entry point of torch."""
     if _torch_is_ours():
-        _patch("torch._inductor.remote_cache", "torch._inductor.codecache")
+        _patch("torch._inductor.remote_cache", "torch._inductor.codecache", "torch._inductor.cpu_vec_isa")
         if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
             _patch("torch._dynamo.config")
     triton()  # before the first compile: not every version of Triton asks
