@@ -222,6 +222,7 @@ static void identify_end(struct identify *i, struct known *found)
     struct toolchains *t = i->toolchains;
     struct place *p = i->place;
     p->identifying = false;
+    assert(t->n_identifying);
     t->n_identifying--;
     if (found) {
         p->current = found;

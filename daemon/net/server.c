@@ -179,12 +179,14 @@ static void on_close(void *arg, struct connection *c)
     struct server *s = arg;
     LIST_REMOVE(s->all, c);
     budget_give(c->peer.uid, BUDGET_connections, 1);
+    assert(s->count);
     s->count--;
 }
 
 static void forget_handle(void *arg)
 {
     struct server *s = arg;
+    assert(s->n_open_handles);
     if (--s->n_open_handles == 0 && s->closing)
         s->on_closed(s->on_closed_arg);
 }

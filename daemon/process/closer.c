@@ -19,6 +19,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int to_thread = -1, from_loop = -1;
 
+/* Closes descriptors until the pipe ends. */
 static void *closer_main(void *arg)
 {
     int fd;
@@ -32,7 +33,7 @@ static void *closer_main(void *arg)
     }
 }
 
-/* Closes descriptors until the pipe ends. Signals are for the loop. */
+/* Starts the thread, without signals: they are for the loop. */
 static void closer_start(void)
 {
     pthread_t thread;

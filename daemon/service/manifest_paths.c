@@ -9,6 +9,7 @@
  */
 #include "daemon/service/manifest_paths.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ struct bases *bases_new(struct view folder, const struct view *places, size_t n_
 
 struct bases *bases_ref(struct bases *b)
 {
+    assert(!b || b->refs);
     if (b)
         b->refs++;
     return b;
@@ -59,6 +61,7 @@ struct bases *bases_ref(struct bases *b)
 
 void bases_unref(struct bases *b)
 {
+    assert(!b || b->refs);
     if (b && --b->refs == 0)
         free(b);
 }
