@@ -21,6 +21,7 @@
 #include "client/cli/import/foreign_cache.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/listing.h"
+#include "client/cli/report/report.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
 
@@ -31,6 +32,8 @@ struct export_run {
     const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
     FILE *file;              /* of the archive */
     struct listing rows;
+    const char *session; /* --session; NULL: entries of any */
+    uint64_t since_ms;   /* Unix time; 0: of any age */
     uint64_t n_entries, n_bytes, n_bad;
     struct err err;
 };
@@ -38,7 +41,8 @@ struct export_run {
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct export_run *run = arg;
-    (void)row;
+    if (run->since_ms && row->accessed_ms < run->since_ms && row->created_ms < run->since_ms)
+        return 0;
     return listing_keep(&run->rows, frame, 0);
 }
 
@@ -199,14 +203,34 @@ static void print_result(const struct export_run *run)
     json_close(&j, '}');
 }
 
+/* Lists the entries to export. 0, an error, or 1 if the reason is printed. */
+static int list_rows(struct export_run *run)
+{
+    struct report report;
+    int code;
+    if (!run->session) {
+        do
+            code = listing_ask(&run->remote, &run->message, on_row, run);
+        while (code == 1);
+        return code;
+    }
+    code = report_fetch(&run->remote, run->session, &report) ? 1 : 0;
+    if (!code)
+        code = report_rows(&run->remote, &report, run->message.filter, &run->rows);
+    report_free(&report);
+    return code;
+}
+
 static int export_all(struct export_run *run)
 {
-    int code, status = remote_open(&run->remote);
+    int status = remote_open(&run->remote);
     if (status)
         return status;
-    do
-        code = listing_ask(&run->remote, &run->message, on_row, run);
-    while (code == 1);
+    int code = list_rows(run);
+    if (code == 1) {
+        remote_close(&run->remote);
+        return CLI_FINDING;
+    }
     if (!code && !run->archive && mkdir(run->to, 0777) && errno != EEXIST)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
     if (!code)
@@ -228,6 +252,8 @@ static int export_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"to", required_argument, NULL, 'o'},
                                           {"as", required_argument, NULL, 'a'},
+                                          {"session", required_argument, NULL, 's'},
+                                          {"since", required_argument, NULL, 't'},
                                           FILTER_OPTIONS,
                                           REMOTE_OPTIONS,
                                           {0}};
@@ -239,8 +265,15 @@ static int export_run(const struct command *self, int argc, char **argv)
         int taken = filter_option(self, &run.message.filter, c);
         if (taken < 0)
             return CLI_USAGE;
+        uint64_t span_ms;
         if (c == 'o')
             run.to = optarg;
+        else if (c == 's' && strlen(run.session = optarg) > WIRE_SESSION_MAX)
+            return cli_usage(self, "a session has at most %u bytes", WIRE_SESSION_MAX);
+        else if (c == 't' && !units_parse_span(optarg, &span_ms))
+            return cli_usage(self, "--since %s is not a span of time like 12h or 7d", optarg);
+        else if (c == 't')
+            run.since_ms = rows_now_ms() > span_ms ? rows_now_ms() - span_ms : 1;
         else if (c == 'a' && !foreign_cache_is_format(run.format = optarg))
             return cli_usage(self, "--as %s: it is one of %s", optarg, foreign_cache_formats());
         else if (!taken)
@@ -248,6 +281,8 @@ static int export_run(const struct command *self, int argc, char **argv)
     }
     if (argc - optind > 1)
         return cli_usage(self, "it takes one file; choose entries with filters");
+    if (run.session && run.since_ms)
+        return cli_usage(self, "--session or --since, not both");
     run.archive = argv[optind];
     if (!run.archive == !run.to || (run.archive && run.format))
         return cli_usage(self, "name a FILE, or --to DIR [--as FORMAT]");
@@ -258,7 +293,7 @@ const struct command cmd_export = {
     .name = "export",
     .run = export_run,
     .summary = "Write entries into an archive or a cache folder",
-    .synopsis = "FILE | --to DIR [--as FORMAT] [filters] [--json]",
+    .synopsis = "FILE | --to DIR [--as FORMAT] [--session ID | --since SPAN] [filters] [--json]",
     .help =
         "Writes entries into one file, for images, CI and other machines; `warm import` stores\n"
         "them there. Root and the daemon's own user also export what the daemon compiled itself.\n"
@@ -267,7 +302,10 @@ const struct command cmd_export = {
         "  FILE                  an archive, `-` for stdout\n"
         "      --to DIR          cache folders beneath DIR, each named for its format\n"
         "      --as FORMAT       one format only, in DIR itself: jax, triton, inductor, cupy or "
-        "nv\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
+        "nv\n"
+        "      --session ID      those that a session of `warm run` used, in this order\n"
+        "      --since SPAN      those that were made or used in the last 90s, 30m, 12h or "
+        "7d\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
         "  $ warm export cache.warm --kind triton\n"
         "  exported 41 entries, 12 MiB\n",
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/cli/import/foreign_cache.h"
+#include "client/cli/import/store_entry.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
@@ -48,40 +49,12 @@ static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
     return out;
 }
 
-/* True for an error of one entry, after which others may still be stored. */
-static bool is_about_the_entry(int code)
-{
-    return code == WARM_EINVALID || code == WARM_ETOO_BIG || code == WARM_EDENIED;
-}
-
-static int put_entry(struct import_run *run, const struct archive_entry *entry,
-                     const struct warm_put_options *options)
-{
-    struct view v = entry->value;
-    uint8_t place[WIRE_MADE_LEN];
-    if (!entry->is_made)
-        return warm_put(run->remote.w, entry->name.data, entry->name.len, v.data, v.len, options);
-    memcpy(place, entry->made.compiler.bytes, 16);
-    memcpy(place + 16, entry->made.graph.bytes, 16);
-    memcpy(place + 32, entry->made.proof.bytes, 32);
-    return client_put_made(run->remote.w, place, &entry->made.group, v.data, v.len, options);
-}
-
 static int on_entry(void *arg, const struct archive_entry *entry)
 {
     struct import_run *run = arg;
-    char name[ARCHIVE_TEXT_MAX + 1], hardware[ARCHIVE_TEXT_MAX + 1], compiler[ARCHIVE_TEXT_MAX + 1],
-        label[ARCHIVE_TEXT_MAX + 1];
-    struct warm_put_options options = {
-        .flags = run->keep ? WARM_KEEP_EXISTING : 0,
-        .kind = wire_kind_name(entry->kind),
-        .cost_ms = entry->cost_ms,
-        .hardware = text_of(entry->hardware, hardware),
-        .compiler = text_of(entry->compiler, compiler),
-        .label = text_of(entry->label, label),
-    };
-    int code = put_entry(run, entry, &options);
-    if (code && is_about_the_entry(code)) {
+    char name[ARCHIVE_TEXT_MAX + 1];
+    int code = store_entry(run->remote.w, entry, run->keep ? WARM_KEEP_EXISTING : 0);
+    if (code && store_entry_failed_alone(code)) {
         on_bad(run, text_of(entry->is_made ? entry->label : entry->name, name),
                warm_message(run->remote.w));
         return 0;

@@ -5,6 +5,7 @@
  *     commands/report.c ──▶ fetch.c   asks the daemon: session, events, misses; packs events into lanes
  *                       ──▶ html.c    one page without scripts and without network
  *                       ──▶ trace.c   Trace Event format, for Perfetto and chrome://tracing
+ *     record, export    ──▶ rows.c    the entries that the session used
  *
  * A lane is a row of the timeline: the events of one process in it do not overlap.
  *
@@ -15,6 +16,8 @@
 
 #include <stdio.h>
 
+#include "client/cli/filter.h"
+#include "client/cli/listing.h"
 #include "client/cli/remote.h"
 #include "keygen/bytes.h"
 
@@ -61,6 +64,13 @@ int report_fetch(struct remote *r, const char *id, struct report *out);
 void report_free(struct report *report);
 /* Reads a text of an object, cut to REPORT_TEXT; "" if there is none. */
 void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
+
+/* ---- rows.c ---- */
+
+/* Lists the entries that the session used and that match, with their groups, in the order of their first
+ * use. 0, or an error. The caller closes *out in any case. */
+int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
+                struct listing *out);
 
 /* ---- html.c ---- */
 

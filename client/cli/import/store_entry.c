@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_entry.c - decides how an entry of an archive is put: under its name, or, if a daemon made it, under
+ * its address. commands/import.c and commands/replay.c call it.
+ *
+ * Thread: main.
+ */
+#include "client/cli/import/store_entry.h"
+
+#include <string.h>
+
+#include "client/lib/warm.h"
+
+/* Copies a text and its NUL. */
+static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
+{
+    memcpy(out, v.len ? v.data : "", v.len);
+    out[v.len] = '\0';
+    return out;
+}
+
+int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flags)
+{
+    char hardware[ARCHIVE_TEXT_MAX + 1], compiler[ARCHIVE_TEXT_MAX + 1],
+        label[ARCHIVE_TEXT_MAX + 1];
+    struct warm_put_options options = {
+        .flags = flags,
+        .kind = wire_kind_name(entry->kind),
+        .cost_ms = entry->cost_ms,
+        .hardware = text_of(entry->hardware, hardware),
+        .compiler = text_of(entry->compiler, compiler),
+        .label = text_of(entry->label, label),
+    };
+    struct view v = entry->value;
+    uint8_t place[WIRE_MADE_LEN];
+    if (!entry->is_made)
+        return warm_put(w, entry->name.data, entry->name.len, v.data, v.len, &options);
+    memcpy(place, entry->made.compiler.bytes, 16);
+    memcpy(place + 16, entry->made.graph.bytes, 16);
+    memcpy(place + 32, entry->made.proof.bytes, 32);
+    return client_put_made(w, place, &entry->made.group, v.data, v.len, &options);
+}
+
+bool store_entry_failed_alone(int code)
+{
+    return code == WARM_EINVALID || code == WARM_ETOO_BIG || code == WARM_EDENIED;
+}

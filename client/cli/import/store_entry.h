@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_entry.h - stores an entry of an archive in the daemon: `warm import` and `warm replay` call it.
+ *
+ * Thread: main; no state. Memory: borrows all.
+ */
+#ifndef WARM_CLI_IMPORT_STORE_ENTRY_H
+#define WARM_CLI_IMPORT_STORE_ENTRY_H
+
+#include "client/cli/import/archive.h"
+#include "client/lib/request.h"
+
+/* Stores an entry. `flags` are those of warm_put. 0, or the error of the put. */
+int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flags);
+/* True for an error of one entry, after which others may still be stored. */
+bool store_entry_failed_alone(int code);
+
+#endif

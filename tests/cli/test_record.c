@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_record.c - `warm record`, `warm replay` and `warm export --session`: what a job used on one daemon is
+ * brought into another.
+ *
+ * Compiles need a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
+ */
+#include "tests/support/warmd.h"
+
+/* Runs a command in `k`'s folder with `warm` as $W and its daemon; its status. */
+static int sh(const struct warmd *k, char **out, const char *command)
+{
+    char *program = bin_path("warm");
+    int status = run_command(out, "cd %s && export WARM_SOCKET=%s W=%s; exec 2>&1; %s", k->dir,
+                             k->socket, program, command);
+    free(program);
+    return status;
+}
+
+static void expect(const struct warmd *k, int status, const char *command, const char *text)
+{
+    char *out;
+    int got = sh(k, &out, command);
+    cr_assert_eq(got, status, "%s: %d: %s", command, got, out);
+    cr_assert_not_null(strstr(out, text), "%s: no `%s` in: %s", command, text, out);
+    free(out);
+}
+
+/* Empties the store. */
+static void start_anew(struct warmd *k)
+{
+    expect(k, 0, "$W clear --yes", "");
+    expect(k, 0, "$W ls --json", "[]");
+}
+
+Test(record, recording_has_the_keys_in_order_and_replay_brings_them_in)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0,
+           "for i in a b c d; do echo value of $i > v; $W put $i v --kind triton --cost-ms 7 "
+           "--label \"label of $i\"; done",
+           "");
+    expect(&k, 3,
+           "$W record -o job -- sh -c '$W get c -o /dev/null; $W get a -o /dev/null; "
+           "$W get c -o /dev/null; $W get none -o /dev/null; exit 3'",
+           "warm: recorded 2 entries in job");
+    expect(&k, 0, "head -n 1 job", "warm record 1\n");
+    expect(&k, 0, "tail -n +2 job | cut -d' ' -f2- | tr '\\n' '|'",
+           "triton 11 7 label of c|triton 11 7 label of a|");
+    expect(&k, 0, "$W replay job", "2 recorded: 2 were here, 0 brought in (0 B), 0 missing");
+    expect(&k, 0, "$W export all.warm", "exported 4 entries");
+    start_anew(&k);
+    expect(&k, 1, "$W replay job", "2 recorded: 0 were here, 0 brought in (0 B), 2 missing");
+    expect(&k, 1, "$W replay job --from all.warm --max-entries 1",
+           "1 brought in (11 B), 1 missing; ended by --max-entries");
+    expect(&k, 0, "$W get c -o /dev/null; $W ls --json | grep -c triton", "1\n");
+    expect(&k, 1, "$W replay job --from all.warm --max-bytes 5", "ended by --max-bytes");
+    expect(&k, 1, "$W replay job --from all.warm --max-time 0s", "ended by --max-time");
+    expect(&k, 0, "$W replay job --from all.warm --json",
+           "{\"recorded\":2,\"here\":1,\"brought\":1,\"bytes\":11,\"missing\":0,\"limit\":null}");
+    warmd_down(&k);
+}
+
+Test(record, job_that_the_daemon_compiles_for_hits_after_the_replay)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0,
+           "echo '#define N 3' > h.h; printf '#include \"h.h\"\\n"
+           "__global__ void k(float *x) { *x = N; }' > k.cu; "
+           "$W record -o job sh -c '$W compile k.cu --arch sm_90 -o first'",
+           "recorded ");
+    expect(&k, 0, "$W export all.warm", "exported ");
+    start_anew(&k);
+    expect(&k, 0, "$W replay job --from all.warm", " 0 missing");
+    expect(&k, 0, "$W compile k.cu --arch sm_90 --only-if-cached -o again; cmp first again", "");
+    warmd_down(&k);
+}
+
+Test(record, export_takes_what_a_session_used_or_what_is_new)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "echo 1 > v; for i in a b c d; do $W put $i v; done", "");
+    expect(&k, 0, "WARM_SESSION=s $W run sh -c '$W get d -o /dev/null; $W get b -o /dev/null'", "");
+    expect(&k, 0, "$W export s.warm --session s", "exported 2 entries");
+    expect(&k, 1, "$W export s.warm --session nope", "no session nope is known");
+    expect(&k, 0, "$W export new.warm --since 1h", "exported 4 entries");
+    expect(&k, 0, "sleep 1.2; $W export new.warm --since 1s", "exported 0 entries");
+    expect(&k, 2, "$W export new.warm --since long", "--since long is not a span of time");
+    warmd_down(&k);
+}
+
+Test(record, files_that_are_no_recording_are_refused)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 2, "echo something else > job; $W replay job", "no recording of `warm record`");
+    expect(&k, 2, "printf 'warm record 1\\nzzz other 1 1 x\\n' > job; $W replay job",
+           "line 2 has no key");
+    expect(&k, 2, "$W replay absent", "No such file or directory");
+    expect(&k, 0, "printf 'warm record 1\\n' > job; $W replay job", "0 recorded");
+    expect(&k, 1,
+           "printf 'warm record 1\\n44a1d0e79c18a9560cd344f1095e8acc other 1 1 x' > job; "
+           "echo none > no.warm; $W replay job --from no.warm",
+           "1 missing");
+    warmd_down(&k);
+}
