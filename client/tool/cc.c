@@ -366,7 +366,8 @@ static bool add_folder(struct command *c, const char *path, size_t len)
     return !tool_is_temporary(folder) || tool_add_root(c->job, folder, len);
 }
 
-/* A root must not be named by anything that counts as it is written: there it means the one folder. */
+/* Adds the roots. A root must not be named by anything that counts as it is written: there it
+ * means the one folder. */
 static bool add_roots(struct command *c, size_t len)
 {
     const char *cwd = c->job->cwd;

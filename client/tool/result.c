@@ -240,7 +240,7 @@ static bool shows_text(const uint8_t *data, size_t len, const char *text, size_t
     return false;
 }
 
-/* REFUSED if a text shows outside of these sections, also as UTF-16 or UTF-32. */
+/* Returns REFUSED if a text shows outside of these sections, also as UTF-16 or UTF-32. */
 static int check_text(const uint8_t *data, size_t len, const char *text,
                       const char *const *sections, struct err *e)
 {
@@ -264,7 +264,7 @@ static int check_names(const struct tool_job *job, const uint8_t *data, size_t l
 
 /* ---- files ---- */
 
-/* REFUSED if the working folder shows in the data, but is not in the key. */
+/* Returns REFUSED if the working folder shows in the data, but is not in the key. */
 static int check_folder(const struct tool_job *job, const void *data, size_t len, struct err *e)
 {
     const char *rest;

@@ -17,8 +17,8 @@
  * the contents of its files, spares the first run the next time. It is a hint: the result is the same
  * without it.
  *
- * Only names below the working folder change, to relative ones without "." and "..", so that a
- * compiler finds the same source, and its headers in the same folder.
+ * Only names below the working folder change: to relative ones without "." and "..". So a compiler
+ * finds the same source, and its headers in the same folder.
  *
  * cc.c gives options instead for TorchInductor's sources. Their messages do not hang on the options,
  * and are passed on after the run; the rest of their way is the same.

@@ -124,8 +124,8 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 
 /* True if the text names a root: then it means that folder, and not the root of another run. */
 bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
-/* The same of variables with these names (as for tool_key_environment), and of those by which
- * programs and libraries are found. */
+/* Does the same for variables with these names (as for tool_key_environment), and of those by
+ * which programs and libraries are found. */
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names);
 
 /* Adds a path to a key: by root and rest if it lies in a root. */
@@ -168,13 +168,13 @@ bool tool_is_temporary(const char *path);
 /* Reads a whole file of at most `max` bytes. Gives *out (free()). */
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);
 
-/* Fill in the job from program and argv: the front ends. 0, or REFUSED with the reason. `w` may be
+/* Fills in the job from program and argv: a front end. 0, or REFUSED with the reason. `w` may be
  * NULL.
  */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
-/* The same for ptxas. */
+/* Does the same for ptxas. */
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
-/* The same for nvcc, cicc, nvlink and fatbinary. */
+/* Does the same for nvcc, cicc, nvlink and fatbinary. */
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Runs the job from the cache, or for real, and stores the result. Returns the exit status, or -1

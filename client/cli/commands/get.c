@@ -184,7 +184,7 @@ static int put_file(struct remote *r, const char *name, const char *file,
     return status;
 }
 
-/* 0, or an exit status. */
+/* Reads an option. Returns 0, or an exit status. */
 static int put_option(const struct command *self, struct warm_put_options *o, int c)
 {
     uint64_t n;

@@ -90,7 +90,7 @@ static bool fill_in(const struct run_places *places, const char *from, char *out
 #define PROBE_PROGRAM "/bin/true"
 #define PROBE_MS 2000 /* after that the file system hangs, and the library is not used */
 
-/* In a child: runs the smallest program with the library, its complaints in `complaints_fd`. */
+/* Runs the smallest program with the library, in a child. Its complaints go to `complaints_fd`. */
 static _Noreturn void probe_exec(char *preload, int complaints_fd)
 {
     char *argv[] = {(char[]){PROBE_PROGRAM}, NULL}, *env[] = {preload, NULL};

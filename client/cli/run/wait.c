@@ -6,9 +6,9 @@
  *     warm run ─┬─ program    the same process group, so the terminal sees one job
  *               └─ witness    blocks every signal, and reports those that it got
  *
- * A signal that comes here was sent either to this process, and must be passed on, or to the group,
- * and then the program has it. The kernel's own (Ctrl-C, Ctrl-Z, a lost terminal) go to the group.
- * For other signals only a process that got them too can know: the witness.
+ * A signal to this process alone must be passed on. The program has a signal to the whole group
+ * already. Those of the kernel (Ctrl-C, Ctrl-Z, a lost terminal) go to the group. For other signals
+ * only a process that got them too can know: the witness.
  *
  * SIGKILL and SIGSTOP to this process alone cannot be passed on.
  *

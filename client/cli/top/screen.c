@@ -169,7 +169,7 @@ void screen_draw(struct top *t)
 
 /* ---- keys ---- */
 
-/* A key while the filter is being typed. */
+/* Takes a key while the filter is being typed. */
 static void type_key(struct top *t, int c)
 {
     size_t len = strlen(t->filter);
