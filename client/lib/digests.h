@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digests.h - remembers digests of files, and absent files, so that an unchanged file is not read
- * again and an absent file is not looked for again.
+ * digests.h - remembers digests of files, and absent files. An unchanged file is not read again,
+ * and an absent one is not looked for again.
  *
  *     file   ── stat: device, inode, size, times as when it was read ──▶ the digest of then
  *     absent ── its folder, or the nearest one that exists: unchanged ─▶ still absent; one stat for
  *                                                                        all paths of a folder
  *
  * A file that changed a moment ago is not remembered. It could change again within one tick of its
- * file system's clock, or through a mapping of a page that is dirty, and its times would not show
- * that.
+ * file system's clock, or through a mapping of a dirty page. Its times would not show that.
  *
  * Thread: one at a time. Memory: DIGESTS_MAX paths and folders; when there are more, all are
  * forgotten.

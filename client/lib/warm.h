@@ -2,9 +2,9 @@
 /*
  * warm.h - libwarm, the client library of the warm compilation cache.
  *
- * A program connects, asks for an artifact by key, and on a miss either compiles through the daemon
- * (warm_compile) or makes the artifact itself under a lease (warm_get with WARM_WANT_LEASE, then
- * warm_put). Equal requests of many processes at once lead to one compile.
+ * A program connects and asks for an artifact by key. On a miss it compiles through the daemon
+ * (warm_compile), or makes the artifact itself under a lease: warm_get with WARM_WANT_LEASE, then
+ * warm_put. Equal requests of many processes at once lead to one compile.
  *
  *     struct warm *w;
  *     if (warm_open(&w, NULL) == 0) {
@@ -211,11 +211,11 @@ struct warm_result {
 /*
  * Gets the result of a compile job, from the cache or compiled now. Returns 0 if the compiler
  * answered, even with an error: look at `status` and `log`. This process opens the headers for the
- * compiler, with its own rights, and only beneath the job's -I folders, its working folder and the
- * folder of `name`. Other files read as absent; if the compile then fails, warm_message names the
- * first one. A connection remembers headers by device, inode, size and times, and reads them again
- * when these change. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job could not be kept soundly),
- * NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
+ * compiler, with its own rights. It opens files beneath the job's -I folders, its working folder
+ * and the folder of `name` only. Other files read as absent; if the compile then fails,
+ * warm_message names the first one. A connection remembers headers by device, inode, size and
+ * times, and reads them again when these change. Errors: NO_DAEMON, TIMEOUT, REFUSED (this job
+ * could not be kept soundly), NO_TOOLCHAIN, CRASHED, NOT_FOUND (WARM_ONLY_IF_CACHED), …
  */
 int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
 /* Frees a result, and empties it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the state of a connection that speaks RESP, the command that is being answered, and the
- * functions that the files of this folder share. redis.c has the picture.
+ * internal.h - shared by the files of this folder: the state of a connection that speaks RESP, the
+ * list of commands, and functions. redis.c has the picture.
  *
  * Thread: loop thread. Memory: all of it belongs to the connection, and redis_on_close frees it; an
  * operation of the store may outlive it, and then answers nobody.

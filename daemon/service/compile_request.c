@@ -31,8 +31,8 @@
  *                    (a result that  (what the compiler refused
  *                    is not on disk) a short while ago)
  *
- * Under an exact key the store has the result, a manifest, or an alias that leads to a shared key, under
- * which there is one of the first two.
+ * Under an exact key the store has the result, a manifest, or an alias. An alias leads to a shared
+ * key, which has a result or a manifest.
  *
  * The wires call service_compile, service_source and service_checked.
  *

@@ -23,10 +23,10 @@
  *                   then for a file its SHA-256 (32 bytes) and u32 the number of the first of these
  *                   states that is of the same file: its own if none before it is
  *
- * A compiler leaves out a file with `#pragma once` if it read that very file before, by device and inode,
- * but not if it read a copy. So if a text that it read may have one, the client's paths must be one file
- * if they were one, and only then. The forms of a path (manifest_paths.h) count as paths: the client's
- * compiler may read one of them for one #include, and another for the next.
+ * A compiler leaves out a file with `#pragma once` if it read that very file before: device and
+ * inode tell. It reads a copy again. So if a text that it read may have one, the client's paths
+ * must be one file if they were one, and only then. The forms of a path (manifest_paths.h) count
+ * as paths: the client's compiler may read one of them for one #include, and another for the next.
  *
  * A result may be kept under a shared key (keygen/cuda/job.h). Then the store has an alias under the exact
  * key of each job that led there:

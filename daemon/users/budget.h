@@ -5,10 +5,10 @@
  *     budget_take ──▶ true: counted until budget_give
  *                 ──▶ false: over the user's budget, or more than the others have left
  *
- * A row of the table has a limit for each user and one for all users together; 0 is no limit. A user
- * may take no more of the total than is left of it: n users who take all that they can get have
- * 1/(n + 1) of the total each, and as much is left for the next one. (Dynamic thresholds: Choudhury
- * and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+ * A row of the table has a limit for each user and one for all users together; 0 is no limit. A
+ * user may take no more of the total than is left of it. If n users take all that they can get,
+ * each has 1/(n + 1) of the total. As much is left for the next one. (Dynamic thresholds:
+ * Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
  *
  * Bytes of the store (`space`, `pins`) are counted by the store itself, which asks for their limits
  * at open; the table lists them so that all budgets stand in one place.

@@ -335,8 +335,8 @@ static bool some_text_has(const struct job *job, const char *what, size_t len)
     return has;
 }
 
-/* True if `what` stands in a name of a header that comes along, in a relative name of the program,
- * or in an option that is no absolute -I. */
+/* True if `what` stands in a text of the job: a header's name, a relative name of the program,
+ * or an option that is no absolute -I. */
 static bool some_word_has(const struct job *job, struct view what)
 {
     bool has = job->name.len && *(const char *)job->name.data != '/' &&

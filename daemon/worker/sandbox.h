@@ -29,8 +29,9 @@
  * capability. Does nothing, without an error, for any other user. Errors: DENIED. */
 int sandbox_drop_user(uid_t uid, gid_t gid, struct err *e);
 
-/* Gives up new privileges and, if the kernel has Landlock, all files but for reading in the folders
- * of the system's libraries, and the files behind `fds` (-1 is skipped). Errors: DENIED. */
+/* Gives up new privileges and, if the kernel has Landlock, almost all files. What stays
+ * readable: the folders of the system's libraries, and the files behind `fds` (-1 is skipped).
+ * Errors: DENIED. */
 int sandbox_load_only(const int *fds, size_t n_fds, struct err *e);
 
 /* Gives up new privileges and all files by name. *out_landlock is the version of the kernel's

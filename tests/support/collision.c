@@ -5,9 +5,9 @@
  *
  * Thread: any; no state.
  *
- * XXH3 multiplies the low half of (8 bytes XOR secret) with its high half. If the low half of the bytes
- * equals the secret's, the product is 0 for every high half, and only the sum of the bytes counts. Two
- * such words of one lane in one block can then pass a value from one to the other.
+ * XXH3 multiplies the low half of (8 bytes XOR secret) with its high half. If the low half of the
+ * bytes equals the secret's, the product is 0 for every high half. Then only the sum of the bytes
+ * counts. Two such words of one lane in one block can then pass a value from one to the other.
  *
  *     block 0   a comment begins
  *     block 1   word A: low half of the secret, then "    " or the comment's end; word B makes up for it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c - a spawner, a loop and a pool of workers with real NVRTC for one test, and a thread that plays the
- * client that serves headers. The suites of daemon/compiler call it.
+ * pool.c - a spawner, a loop and a pool of workers with real NVRTC for one test. A thread plays
+ * the client, which serves headers. The suites of daemon/compiler call it.
  *
  * Thread: the test's own; header_server_run has one for each server.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_kit.h - a store in a folder of its own, used as if it had no threads: each call waits until the
- * store has done it. Entries are numbered. An entry's value follows from its number, a version and a
- * length, so that a test can tell right bytes from wrong ones without keeping them.
+ * store_kit.h - a store in a folder of its own, used as if it had no threads: each call waits
+ * until the store has done it. Entries are numbered. An entry's value follows from its number, a
+ * version and a length: a test knows the right bytes without keeping them.
  *
  * Thread: the test's own. Memory: kit_end frees what kit_begin made.
  */

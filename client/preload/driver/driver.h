@@ -7,12 +7,12 @@
  *                                            └─ anything else ─────────────────▶ load the PTX
  *     cuLinkCreate … AddData … Complete ──▶ driver/link.c
  *
- * A cubin is used if the same driver (its library by content) made it for the same device (compute
- * capability and name) under the same options. Its key has the PTX in canonical form
- * (keygen/cuda/CUDA.md). The driver's own linker makes it, and only if linking has nothing to
- * decide: PTX without external symbols other than dynamic shared memory, without debug sections,
- * loaded with options that mean the same to linker and loader. Then one compiler makes the
- * instructions from one text, and loading the cubin equals loading the PTX.
+ * A cubin is used if the same driver made it for the same device under the same options. A driver
+ * is known by its library's content, a device by compute capability and name. The key has the PTX
+ * in canonical form (keygen/cuda/CUDA.md). The driver's own linker makes it, and only if linking
+ * has nothing to decide: PTX without external symbols other than dynamic shared memory, without
+ * debug sections, loaded with options that mean the same to linker and loader. Then one compiler
+ * makes the instructions from one text, and loading the cubin equals loading the PTX.
  *
  * Thread: any; one at a time for each link. Memory: as each function says.
  */
