@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * eval.c - runs a program, operation by operation, in its order. Each operation follows its "Semantics" in
+ * the StableHLO specification. What that leaves to the implementation follows XLA: x / 0 of integers is
+ * -1, x rem 0 is x, a number outside of i32 is converted to the nearest one, and NaN to 0.
+ *
+ * A value's tensor lives from its operation to the end of its block. No function runs inside of itself,
+ * so one table has a place for each value.
+ *
+ * Thread: any; no state. Recursion: loops and calls, bounded by PROGRAM_DEPTH_MAX and EVAL_CALLS_MAX.
+ */
+#include "kernels/eval/eval.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct eval {
+    const struct program *p;
+    struct err *e;
+    double **at; /* by value: its tensor, or NULL */
+    size_t bytes;
+    uint32_t steps, calls;
+};
+
+/* ---- memory ---- */
+
+/* Returns a tensor of this many elements; NULL after an error. */
+static double *tensor_new(struct eval *v, int64_t n, int *rc)
+{
+    size_t bytes = ((size_t)n + 1) * sizeof(double);
+    if (bytes > EVAL_BYTES_MAX - v->bytes) {
+        *rc = err_set(v->e, WARM_ETOO_BIG, "the program needs more than %zu bytes", EVAL_BYTES_MAX);
+        return NULL;
+    }
+    double *x = malloc(bytes);
+    if (!x)
+        *rc = err_set(v->e, WARM_ENOMEM, "%zu bytes", bytes);
+    else
+        v->bytes += bytes;
+    return x;
+}
+
+static void tensor_free(struct eval *v, double **x, int64_t n)
+{
+    if (*x)
+        v->bytes -= ((size_t)n + 1) * sizeof(double);
+    free(*x);
+    *x = NULL;
+}
+
+static double *tensor_copy(struct eval *v, uint32_t value, int *rc)
+{
+    int64_t n = program_tensor(v->p, value)->n;
+    double *x = tensor_new(v, n, rc);
+    if (x && n)
+        memcpy(x, v->at[value], (size_t)n * sizeof *x);
+    return x;
+}
+
+/* Frees the results of a block's operations. */
+static void block_clear(struct eval *v, const struct block *b)
+{
+    for (uint32_t i = b->first; i < b->end; i = v->p->ops.at[i].next) {
+        const struct operation *op = &v->p->ops.at[i];
+        for (uint32_t k = op->results; k < op->results + op->n_results; k++)
+            tensor_free(v, &v->at[k], program_tensor(v->p, k)->n);
+    }
+}
+
+/* ---- elements ---- */
+
+static double wrap(uint32_t bits) { return (int32_t)bits; }
+
+static uint32_t bits_of(double x) { return (uint32_t)(int64_t)x; }
+
+static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+
+/* IEEE 754 maximum and minimum: NaN if an operand is one; -0 is below 0. */
+static double larger(double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return NAN;
+    return x > y || (x == y && !signbit(x)) ? x : y;
+}
+static double smaller(double x, double y) { return -larger(-x, -y); }
+
+static double unary_float(enum op op, double x)
+{
+    switch (op) {
+    case OP_ABS: return fabs(x);
+    case OP_NEGATE: return -x;
+    case OP_SIGN: return sign_of(x);
+    case OP_EXP: return exp(x);
+    case OP_EXPM1: return expm1(x);
+    case OP_LOG: return log(x);
+    case OP_LOG1P: return log1p(x);
+    case OP_LOGISTIC: return 1 / (1 + exp(-x));
+    case OP_TANH: return tanh(x);
+    case OP_SQRT: return sqrt(x);
+    case OP_RSQRT: return 1 / sqrt(x);
+    case OP_SINE: return sin(x);
+    case OP_COSINE: return cos(x);
+    case OP_FLOOR: return floor(x);
+    default: return ceil(x);
+    }
+}
+
+static double unary_whole(enum op op, enum elem elem, double x)
+{
+    switch (op) {
+    case OP_ABS: return wrap(x < 0 ? 0 - bits_of(x) : bits_of(x));
+    case OP_NEGATE: return wrap(0 - bits_of(x));
+    case OP_SIGN: return sign_of(x);
+    default: return elem == ELEM_I1 ? !x : wrap(~bits_of(x)); /* OP_NOT */
+    }
+}
+
+static double binary_float(enum op op, double x, double y)
+{
+    switch (op) {
+    case OP_ADD: return x + y;
+    case OP_SUBTRACT: return x - y;
+    case OP_MULTIPLY: return x * y;
+    case OP_DIVIDE: return x / y;
+    case OP_REMAINDER: return fmod(x, y);
+    case OP_POWER: return pow(x, y);
+    case OP_MAXIMUM: return larger(x, y);
+    default: return smaller(x, y);
+    }
+}
+
+static double binary_whole(enum op op, double x, double y)
+{
+    uint32_t a = bits_of(x), b = bits_of(y);
+    switch (op) {
+    case OP_ADD: return wrap(a + b);
+    case OP_SUBTRACT: return wrap(a - b);
+    case OP_MULTIPLY: return wrap(a * b);
+    case OP_DIVIDE: return y == 0 ? -1 : wrap((uint32_t)((int64_t)x / (int64_t)y));
+    case OP_REMAINDER: return y == 0 ? x : (double)((int64_t)x % (int64_t)y);
+    case OP_MAXIMUM: return x > y ? x : y;
+    case OP_MINIMUM: return x < y ? x : y;
+    case OP_AND: return wrap(a & b);
+    case OP_OR: return wrap(a | b);
+    default: return wrap(a ^ b);
+    }
+}
+
+static double binary(enum op op, enum elem elem, double x, double y)
+{
+    return elem == ELEM_F32 ? binary_float(op, x, y) : binary_whole(op, x, y);
+}
+
+static bool compare(int64_t direction, double x, double y)
+{
+    switch (direction) {
+    case DIRECTION_EQ: return x == y;
+    case DIRECTION_NE: return x != y;
+    case DIRECTION_GE: return x >= y;
+    case DIRECTION_GT: return x > y;
+    case DIRECTION_LE: return x <= y;
+    default: return x < y;
+    }
+}
+
+static double convert(enum elem to, enum elem from, double x)
+{
+    if (to == ELEM_I1)
+        return x != 0;
+    if (to == ELEM_I32 && from == ELEM_F32)
+        return isnan(x) ? 0 : x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : trunc(x);
+    return x;
+}
+
+/* ---- indices ---- */
+
+/* Sets *at to the place of each index of `shape` in turn: base + sum of index × stride. */
+struct walk {
+    const struct tensor *shape;
+    const int64_t *stride;
+    int64_t index[PROGRAM_RANK_MAX], at;
+};
+
+static struct walk walk_of(const struct tensor *shape, int64_t base, const int64_t *stride)
+{
+    return (struct walk){.shape = shape, .stride = stride, .at = base};
+}
+
+static void walk_next(struct walk *w)
+{
+    for (uint32_t d = w->shape->rank; d-- > 0;) {
+        w->at += w->stride[d];
+        if (++w->index[d] < w->shape->dims[d])
+            return;
+        w->at -= w->stride[d] * w->shape->dims[d];
+        w->index[d] = 0;
+    }
+}
+
+static void strides_of(const struct tensor *t, int64_t stride[PROGRAM_RANK_MAX])
+{
+    int64_t n = 1;
+    for (uint32_t d = t->rank; d-- > 0; n *= t->dims[d])
+        stride[d] = n;
+}
+
+/* out[i] = x[place of i] for each index of a shape. */
+static void copy_from(double *out, const struct tensor *shape, const double *x, int64_t base,
+                      const int64_t *stride)
+{
+    struct walk w = walk_of(shape, base, stride);
+    for (int64_t i = 0; i < shape->n; i++, walk_next(&w))
+        out[i] = x[w.at];
+}
+
+/* out[place of i] = x[i] for each index of a shape. */
+static void copy_to(double *out, int64_t base, const int64_t *stride, const struct tensor *shape,
+                    const double *x)
+{
+    struct walk w = walk_of(shape, base, stride);
+    for (int64_t i = 0; i < shape->n; i++, walk_next(&w))
+        out[w.at] = x[i];
+}
+
+/* ---- operations ---- */
+
+static const double *operand(const struct eval *v, const struct operation *op, uint32_t i)
+{
+    return v->at[v->p->operands.at[op->operands + i]];
+}
+
+static const struct tensor *operand_type(const struct eval *v, const struct operation *op,
+                                         uint32_t i)
+{
+    return program_tensor(v->p, v->p->operands.at[op->operands + i]);
+}
+
+static void run_elements(const struct eval *v, const struct operation *op, const struct tensor *t,
+                         double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const double *x = operand(v, op, 0), *y = op->n_operands > 1 ? operand(v, op, 1) : NULL;
+    const double *z = op->n_operands > 2 ? operand(v, op, 2) : NULL;
+    bool x_is_one = of->rank == 0, z_is_one = z && operand_type(v, op, 2)->rank == 0;
+    int64_t direction = op->op == OP_COMPARE ? v->p->ints.at[op->ints] : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        if (op->op == OP_COMPARE)
+            out[i] = compare(direction, x[i], y[i]);
+        else if (op->op == OP_CONVERT)
+            out[i] = convert(t->elem, of->elem, x[i]);
+        else if (op->op == OP_SELECT)
+            out[i] = x[x_is_one ? 0 : i] ? y[i] : z[i];
+        else if (op->op == OP_CLAMP)
+            out[i] =
+                binary(OP_MINIMUM, t->elem, binary(OP_MAXIMUM, t->elem, x[x_is_one ? 0 : i], y[i]),
+                       z[z_is_one ? 0 : i]);
+        else if (y)
+            out[i] = binary(op->op, t->elem, x[i], y[i]);
+        else
+            out[i] = t->elem == ELEM_F32 ? unary_float(op->op, x[i])
+                                         : unary_whole(op->op, t->elem, x[i]);
+    }
+}
+
+static void run_constant(const struct eval *v, const int64_t *ints, const struct tensor *t,
+                         double *out)
+{
+    uint32_t size = program_elem_size(t->elem);
+    for (int64_t i = 0; i < t->n; i++) {
+        const uint8_t *at = v->p->data.at + ints[0] + (ints[1] ? 0 : i * size);
+        float f;
+        int32_t n;
+        if (t->elem == ELEM_F32) {
+            memcpy(&f, at, sizeof f);
+            out[i] = (double)f;
+        } else if (t->elem == ELEM_I32) {
+            memcpy(&n, at, sizeof n);
+            out[i] = n;
+        } else {
+            out[i] = *at != 0;
+        }
+    }
+}
+
+static void run_iota(int64_t dim, const struct tensor *t, double *out)
+{
+    int64_t none[PROGRAM_RANK_MAX] = {0};
+    struct walk w = walk_of(t, 0, none);
+    for (int64_t i = 0; i < t->n; i++, walk_next(&w))
+        out[i] = (double)w.index[dim];
+}
+
+/* Operations whose elements are elements of one operand: where in it they are. */
+static void run_view(const struct eval *v, const struct operation *op, const struct tensor *t,
+                     double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const int64_t *ints = v->p->ints.at + op->ints;
+    int64_t whole[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0}, base = 0;
+    strides_of(of, whole);
+    for (uint32_t d = 0; d < of->rank; d++) {
+        if (op->op == OP_BROADCAST) {
+            stride[ints[d]] = of->dims[d] == 1 ? 0 : whole[d];
+        } else if (op->op == OP_TRANSPOSE) {
+            stride[d] = whole[ints[d]];
+        } else if (op->op == OP_SLICE) {
+            base += ints[d] * whole[d];
+            stride[d] = ints[2 * of->rank + d] * whole[d];
+        } else { /* OP_DYNAMIC_SLICE: starts are clamped so that the slice is inside */
+            double start = *operand(v, op, 1 + d), most = (double)(of->dims[d] - t->dims[d]);
+            base += (int64_t)(start < 0 ? 0 : start > most ? most : start) * whole[d];
+            stride[d] = whole[d];
+        }
+    }
+    copy_from(out, t, operand(v, op, 0), base, stride);
+}
+
+static void run_update(const struct eval *v, const struct operation *op, const struct tensor *t,
+                       double *out)
+{
+    const struct tensor *update = operand_type(v, op, 1);
+    int64_t stride[PROGRAM_RANK_MAX], base = 0;
+    strides_of(t, stride);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        double start = *operand(v, op, 2 + d), most = (double)(t->dims[d] - update->dims[d]);
+        base += (int64_t)(start < 0 ? 0 : start > most ? most : start) * stride[d];
+    }
+    if (t->n)
+        memcpy(out, operand(v, op, 0), (size_t)t->n * sizeof *out);
+    copy_to(out, base, stride, update, operand(v, op, 1));
+}
+
+static void run_pad(const struct eval *v, const struct operation *op, const struct tensor *t,
+                    double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const int64_t *low = v->p->ints.at + op->ints, *interior = low + 2 * of->rank;
+    const double *x = operand(v, op, 0);
+    int64_t stride[PROGRAM_RANK_MAX], none[PROGRAM_RANK_MAX] = {0};
+    strides_of(t, stride);
+    for (int64_t i = 0; i < t->n; i++)
+        out[i] = *operand(v, op, 1);
+    struct walk w = walk_of(of, 0, none);
+    for (int64_t i = 0; i < of->n; i++, walk_next(&w)) {
+        bool inside = true;
+        int64_t at = 0;
+        for (uint32_t d = 0; d < of->rank; d++) {
+            int64_t k = low[d] + w.index[d] * (interior[d] + 1);
+            inside &= k >= 0 && k < t->dims[d];
+            at += k * stride[d];
+        }
+        if (inside)
+            out[at] = x[i];
+    }
+}
+
+static void run_concatenate(const struct eval *v, const struct operation *op,
+                            const struct tensor *t, double *out)
+{
+    int64_t stride[PROGRAM_RANK_MAX], dim = v->p->ints.at[op->ints], base = 0;
+    strides_of(t, stride);
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        const struct tensor *of = operand_type(v, op, i);
+        copy_to(out, base, stride, of, operand(v, op, i));
+        base += of->dims[dim] * stride[dim];
+    }
+}
+
+static void run_reduce(const struct eval *v, const struct operation *op, const struct tensor *t,
+                       double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const int64_t *ints = v->p->ints.at + op->ints;
+    const double *x = operand(v, op, 0);
+    int64_t kept[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
+    strides_of(t, kept);
+    for (uint32_t d = 0, k = 1, to = 0; d < of->rank; d++) {
+        if (k < op->n_ints && ints[k] == d)
+            k++;
+        else
+            stride[d] = kept[to++];
+    }
+    for (int64_t i = 0; i < t->n; i++)
+        out[i] = *operand(v, op, 1);
+    struct walk w = walk_of(of, 0, stride);
+    for (int64_t i = 0; i < of->n; i++, walk_next(&w))
+        out[w.at] = binary((enum op)ints[0], t->elem, out[w.at], x[i]);
+}
+
+/* Copies an operand of a product with its batch dimensions first, then the others, then the contracted ones. */
+static double *dot_operand(struct eval *v, const struct operation *op, uint32_t which,
+                           int64_t sizes[3], int *rc)
+{
+    const struct tensor *of = operand_type(v, op, which);
+    const int64_t *ints = v->p->ints.at + op->ints, b = ints[0], c = ints[1];
+    const int64_t *batch = ints + 2 + (which ? b : 0),
+                  *contracted = ints + 2 + 2 * b + (which ? c : 0);
+    struct tensor t = {.n = of->n};
+    int64_t whole[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
+    unsigned used = 0;
+    strides_of(of, whole);
+    sizes[0] = sizes[1] = sizes[2] = 1;
+    for (int64_t i = 0; i < b; i++, t.rank++) {
+        sizes[0] *= t.dims[t.rank] = of->dims[batch[i]];
+        stride[t.rank] = whole[batch[i]];
+        used |= 1u << batch[i];
+    }
+    for (int64_t i = 0; i < c; i++)
+        used |= 1u << contracted[i];
+    for (uint32_t d = 0; d < of->rank; d++) {
+        if (used & 1u << d)
+            continue;
+        sizes[1] *= t.dims[t.rank] = of->dims[d];
+        stride[t.rank++] = whole[d];
+    }
+    for (int64_t i = 0; i < c; i++, t.rank++) {
+        sizes[2] *= t.dims[t.rank] = of->dims[contracted[i]];
+        stride[t.rank] = whole[contracted[i]];
+    }
+    double *x = tensor_new(v, t.n, rc);
+    if (x)
+        copy_from(x, &t, operand(v, op, which), 0, stride);
+    return x;
+}
+
+static int run_dot(struct eval *v, const struct operation *op, const struct tensor *t, double *out)
+{
+    int rc = 0;
+    int64_t m[3], n[3];
+    double *x = dot_operand(v, op, 0, m, &rc), *y = x ? dot_operand(v, op, 1, n, &rc) : NULL;
+    for (int64_t i = 0; y && i < t->n; i++) {
+        int64_t batch = i / (m[1] * n[1]), row = i / n[1] % m[1], column = i % n[1];
+        const double *a = x + (batch * m[1] + row) * m[2], *b = y + (batch * n[1] + column) * n[2];
+        double sum = 0;
+        for (int64_t k = 0; k < m[2]; k++)
+            sum = t->elem == ELEM_F32
+                      ? sum + a[k] * b[k]
+                      : binary_whole(OP_ADD, sum, binary_whole(OP_MULTIPLY, a[k], b[k]));
+        out[i] = sum;
+    }
+    if (x)
+        tensor_free(v, &x, operand_type(v, op, 0)->n);
+    if (y)
+        tensor_free(v, &y, operand_type(v, op, 1)->n);
+    return rc;
+}
+
+/* Runs an operation with one result and no blocks. */
+static int run_plain(struct eval *v, const struct operation *op)
+{
+    const struct tensor *t = program_tensor(v->p, op->results);
+    const int64_t *ints = v->p->ints.at + op->ints;
+    int rc = 0;
+    double *out = tensor_new(v, t->n, &rc);
+    if (!out)
+        return rc;
+    v->at[op->results] = out;
+    switch (op->op) {
+    case OP_CONSTANT: run_constant(v, ints, t, out); break;
+    case OP_IOTA: run_iota(ints[0], t, out); break;
+    case OP_RESHAPE:
+        if (t->n)
+            memcpy(out, operand(v, op, 0), (size_t)t->n * sizeof *out);
+        break;
+    case OP_BROADCAST:
+    case OP_TRANSPOSE:
+    case OP_SLICE:
+    case OP_DYNAMIC_SLICE: run_view(v, op, t, out); break;
+    case OP_DYNAMIC_UPDATE: run_update(v, op, t, out); break;
+    case OP_PAD: run_pad(v, op, t, out); break;
+    case OP_CONCATENATE: run_concatenate(v, op, t, out); break;
+    case OP_REDUCE: run_reduce(v, op, t, out); break;
+    case OP_DOT: return run_dot(v, op, t, out);
+    default: run_elements(v, op, t, out); break;
+    }
+    return 0;
+}
+
+/* ---- blocks ---- */
+
+static int run_block(struct eval *v, const struct block *b);
+
+/* Runs a block with these tensors as its arguments, and copies its results to `out`. */
+static int run_with(struct eval *v, const struct block *b, double *const *args, double **out)
+{
+    int rc;
+    for (uint32_t i = 0; i < b->n_args; i++)
+        v->at[b->args + i] = args[i];
+    rc = run_block(v, b);
+    for (uint32_t i = 0; rc == 0 && i < b->n_results; i++)
+        out[i] = tensor_copy(v, v->p->operands.at[b->results + i], &rc);
+    block_clear(v, b);
+    for (uint32_t i = 0; i < b->n_args; i++)
+        v->at[b->args + i] = NULL;
+    return rc;
+}
+
+static void carried_free(struct eval *v, const struct operation *op, double **carried)
+{
+    for (uint32_t i = 0; i < op->n_results; i++)
+        tensor_free(v, &carried[i], program_tensor(v->p, op->results + i)->n);
+}
+
+static int run_while(struct eval *v, const struct operation *op)
+{
+    const struct block *cond = &v->p->blocks.at[v->p->ints.at[op->ints]];
+    const struct block *body = &v->p->blocks.at[v->p->ints.at[op->ints + 1]];
+    uint32_t n = op->n_operands;
+    double **carried = calloc((size_t)n * 2, sizeof *carried), **next = carried + n,
+           *goes_on = NULL;
+    int rc = carried ? 0 : err_set(v->e, WARM_ENOMEM, "a loop");
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        carried[i] = tensor_copy(v, v->p->operands.at[op->operands + i], &rc);
+    while (rc == 0 && (rc = run_with(v, cond, carried, &goes_on)) == 0) {
+        bool stop = *goes_on == 0;
+        tensor_free(v, &goes_on, 1);
+        if (stop)
+            break;
+        rc = run_with(v, body, carried, next);
+        carried_free(v, op, carried);
+        memcpy(carried, next, n * sizeof *carried);
+        memset(next, 0, n * sizeof *next);
+    }
+    if (rc == 0)
+        memcpy(v->at + op->results, carried, n * sizeof *carried);
+    else if (carried)
+        carried_free(v, op, carried);
+    free(carried);
+    return rc;
+}
+
+static int run_call(struct eval *v, const struct operation *op)
+{
+    const struct block *b = &v->p->blocks.at[v->p->functions.at[v->p->ints.at[op->ints]].block];
+    double **args = malloc(((size_t)op->n_operands + 1) * sizeof *args);
+    if (!args || v->calls == EVAL_CALLS_MAX) {
+        free(args);
+        return err_set(v->e, args ? WARM_ETOO_BIG : WARM_ENOMEM, "calls inside of calls");
+    }
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        args[i] = v->at[v->p->operands.at[op->operands + i]];
+    v->calls++;
+    int rc = run_with(v, b, args, v->at + op->results);
+    v->calls--;
+    free(args);
+    return rc;
+}
+
+static int run_block(struct eval *v, const struct block *b)
+{
+    int rc = 0;
+    for (uint32_t i = b->first; rc == 0 && i < b->end; i = v->p->ops.at[i].next) {
+        const struct operation *op = &v->p->ops.at[i];
+        if (++v->steps > EVAL_STEPS_MAX)
+            rc = err_set(v->e, WARM_ETIMEOUT, "more than %u operations", EVAL_STEPS_MAX);
+        else if (op->op == OP_WHILE)
+            rc = run_while(v, op);
+        else if (op->op == OP_CALL)
+            rc = run_call(v, op);
+        else
+            rc = run_plain(v, op);
+    }
+    return rc;
+}
+
+int eval_function(const struct program *p, uint32_t function, const double *const *args,
+                  double *const *results, struct err *e)
+{
+    const struct block *b = &p->blocks.at[p->functions.at[function].block];
+    struct eval v = {.p = p, .e = e, .at = calloc((size_t)p->values.n + 1, sizeof *v.at)};
+    double **copies = calloc((size_t)b->n_results + 1, sizeof *copies);
+    double **borrowed = calloc((size_t)b->n_args + 1, sizeof *borrowed);
+    int rc = v.at && copies && borrowed ? 0 : err_set(e, WARM_ENOMEM, "the values of a program");
+    for (uint32_t i = 0; rc == 0 && i < b->n_args; i++)
+        borrowed[i] = (double *)(uintptr_t)args[i]; /* only read */
+    if (rc == 0)
+        rc = run_with(&v, b, borrowed, copies);
+    for (uint32_t i = 0; copies && i < b->n_results; i++) {
+        int64_t n = program_tensor(p, p->operands.at[b->results + i])->n;
+        if (rc == 0 && n)
+            memcpy(results[i], copies[i], (size_t)n * sizeof **copies);
+        tensor_free(&v, &copies[i], n);
+    }
+    free(copies);
+    free(borrowed);
+    free(v.at);
+    return rc;
+}

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints tests/data/jax_graphs.txt: StableHLO graphs that JAX lowers, with what JAX computes for them.
+
+    python tests/kernels/jax_graphs.py >tests/data/jax_graphs.txt
+
+needs JAX (tests/clients/jax.txt). The graphs are lowered for f32. The numbers come from the same
+functions on doubles, so that they are good to some 12 digits. Gradients are those of result 0, for the
+f32 arguments. Each graph is
+
+    graph NAME
+    the module
+    arg, result or gradient: the word, then the elements
+    end
+"""
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_platforms", "cpu")
+
+N_RANDOM = 150
+SHAPES = [(), (3,), (4,), (2, 3), (3, 4), (4, 1), (1, 3), (2, 3, 2), (2, 2, 3)]
+
+
+def unary(r, x):
+    return r.choice([
+        lax.neg, lax.abs, lax.sign, lax.tanh, lax.logistic, lax.sin, lax.cos, lax.floor, lax.ceil,
+        lambda x: lax.exp(lax.tanh(x)), lambda x: lax.expm1(lax.tanh(x)),
+        lambda x: lax.log(lax.abs(x) + 0.5), lambda x: lax.log1p(lax.abs(x)),
+        lambda x: lax.sqrt(lax.abs(x) + 0.25), lambda x: lax.rsqrt(lax.abs(x) + 0.25),
+        jax.nn.relu, lambda x: jnp.clip(x, -0.5, 0.75), lambda x: lax.integer_pow(x, 3),
+        lambda x: lax.clamp(x * 0 - 0.5, x, lax.abs(x) * 0.5 + 0.25),
+    ])(x)
+
+
+def binary(r, x, y):
+    return r.choice([
+        lax.add, lax.sub, lax.mul, lax.max, lax.min,
+        lambda x, y: lax.div(x, y * y + 1.0),
+        lambda x, y: lax.pow(lax.abs(x) + 0.5, lax.tanh(y)),
+        lambda x, y: lax.rem(x, lax.abs(y) + 1.5),
+        lambda x, y: lax.select(lax.gt(x, y), x * y, y),
+        lambda x, y: jnp.where((x < y) & ~(x < 0), x, y + 1.0),
+    ])(x, y)
+
+
+def reshaped(r, x):
+    rank = x.ndim
+    kind = r.randrange(9)
+    axis = r.randrange(rank) if rank else 0
+    if rank == 0:
+        return lax.broadcast_in_dim(x, (2, 3), ())
+    if kind == 0:
+        return lax.transpose(x, r.sample(range(rank), rank))
+    if kind == 1:
+        return lax.reshape(x, (x.size,))
+    if kind == 2:
+        return lax.slice_in_dim(x, r.randrange(2) if x.shape[axis] > 1 else 0, None, r.choice([1, 2]), axis)
+    if kind == 3:
+        low, high, inner = r.choice([(1, 0, 0), (0, 2, 1), (-1, 2, 0), (1, -1, 1)])
+        config = [(0, 0, 0)] * rank
+        config[axis] = (low, high, inner)
+        return lax.pad(x, x.dtype.type(0.5), config)
+    if kind == 4:
+        return lax.concatenate([x, x * 2.0], axis)
+    if kind == 5:
+        return lax.broadcast_in_dim(x, (2, *x.shape), tuple(range(1, rank + 1)))
+    if kind == 6:
+        start = [jnp.int32(r.choice([-1, 0, 1, 5])) for _ in x.shape]
+        return lax.dynamic_slice(x, start, [max(1, n - 1) for n in x.shape])
+    if kind == 7:
+        part = lax.slice_in_dim(x, 0, 1, 1, axis) * 3.0
+        start = [jnp.int32(r.choice([0, 1, 7])) for _ in x.shape]
+        return lax.dynamic_update_slice(x, part, start)
+    ones = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return x * (ones % 3 - 1).astype(x.dtype)
+
+
+def reduced(r, x):
+    axes = tuple(sorted(r.sample(range(x.ndim), r.randint(1, x.ndim)))) if x.ndim else ()
+    kind = r.randrange(6)
+    if not axes:
+        return x
+    if kind == 0:
+        return jnp.max(x, axis=axes)
+    if kind == 1:
+        return jnp.min(x, axis=axes)
+    if kind == 2:
+        return jnp.prod(x, axis=axes)
+    if kind == 3:
+        return jax.nn.softmax(x, axis=axes[0])
+    if kind == 4:
+        return jnp.mean(x, axis=axes)
+    return jnp.sum(x, axis=axes)
+
+
+def product(r, pool, x):
+    for y in r.sample(pool, len(pool)):
+        for i, n in enumerate(x.shape):
+            for k, m in enumerate(y.shape):
+                if n != m or x.ndim + y.ndim > 5:
+                    continue
+                batch = [(a, b) for a in range(x.ndim) for b in range(y.ndim)
+                         if a != i and b != k and x.shape[a] == y.shape[b]][:r.randrange(2)]
+                return lax.dot_general(x, y, (((i,), (k,)), ([a for a, _ in batch], [b for _, b in batch])))
+    return x
+
+
+def random_graph(seed):
+    def f(*args):
+        r = random.Random(seed)
+        pool = list(args)
+        for _ in range(r.randint(3, 10)):
+            x = r.choice(pool)
+            kind = r.randrange(10)
+            if kind < 3:
+                x = unary(r, x)
+            elif kind < 6:
+                same = [y for y in pool if y.shape == x.shape]
+                x = binary(r, x, r.choice(same))
+            elif kind < 8:
+                x = reshaped(r, x)
+            elif kind < 9:
+                x = reduced(r, x)
+            else:
+                x = product(r, pool, x)
+            if x.size <= 64:
+                pool.append(x * 0.75)
+        return sum(jnp.sum(lax.sin(x)) for x in pool[-3:]), pool[-1]
+    r = random.Random(seed + 1000)
+    return f, [r.choice(SHAPES) for _ in range(r.randint(1, 3))]
+
+
+def mlp(sizes):
+    """The first case of the programs that this project is for: a chain of dense layers, MSE."""
+    def f(x, y, *weights):
+        h = x
+        for i in range(0, len(weights), 2):
+            h = h @ weights[i] + weights[i + 1]
+            h = jax.nn.relu(h) if i + 2 < len(weights) else h
+        return (jnp.mean((h - y) ** 2),)
+    shapes = [(16, 1), (16, 1)]
+    for a, b in zip(sizes, sizes[1:]):
+        shapes += [(a, b), (b,)]
+    return f, shapes
+
+
+def loop(x, w):
+    def body(i, h):
+        return jnp.tanh(h @ w + i.astype(h.dtype))
+    h = lax.fori_loop(jnp.int32(0), jnp.int32(5), body, x)
+    total, each = lax.scan(lambda c, a: (c + a, c * a), h[0] * 0, h)
+    return jnp.sum(total), each
+
+
+def whole_numbers(x):
+    i = lax.convert_element_type(x * 1000000.0, jnp.int32)
+    j = lax.broadcasted_iota(jnp.int32, x.shape, 0) * jnp.int32(70001) - jnp.int32(100000)
+    k = lax.mul(i, j)
+    return (jnp.sum(x), k, lax.div(i, j | jnp.int32(1)), lax.rem(k, i | jnp.int32(1)), lax.max(i, j) ^ (i & ~j),
+            lax.abs(k), lax.sign(k), lax.neg(i), lax.dot_general(k, k, (((0,), (0,)), ((), ()))),
+            (i > j).astype(jnp.int32), (i != j) | (x > 0), jnp.any(x > 3), jnp.all(x < 3), jnp.max(k), jnp.sum(k, dtype=jnp.int32))
+
+
+def put(word, x):
+    if np.asarray(x).dtype.kind == "f":
+        print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
+    else:
+        print(word, " ".join(str(int(v)) for v in np.ravel(x)))
+
+
+def graph(name, f, shapes, gradients=True):
+    random_numbers = np.random.default_rng(sum(name.encode()))
+    args = [np.float32(np.round(random_numbers.normal(size=s) * 1024) / 1024) for s in shapes]
+    wide = [a.astype(np.float64) for a in args]
+    with jax.enable_x64(False):
+        module = jax.jit(f, keep_unused=True).lower(*args).as_text()
+    if "f64" in module or "i64>" in module.replace("array<i64", ""):
+        raise SystemExit(f"{name}: the module is not of f32\n{module}")
+    results = jax.jit(f)(*wide)
+    for a, b in zip(jax.jit(f)(*args), results):
+        if np.asarray(b).dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+    print("graph", name)
+    print(module, end="")
+    for a in wide:
+        put("arg", a)
+    for r in results:
+        put("result", r)
+    if gradients:
+        for g in jax.jit(jax.grad(lambda *a: f(*a)[0], argnums=tuple(range(len(args)))))(*wide):
+            put("gradient", g)
+    print("end")
+
+
+def main():
+    for sizes in [(1, 16, 1), (1, 16, 16, 1), (1, 16, 16, 16, 1)]:
+        graph("mlp_" + "_".join(map(str, sizes)), *mlp(sizes))
+    graph("loop", loop, [(3, 4), (4, 4)], gradients=False)
+    graph("whole_numbers", whole_numbers, [(7,)], gradients=False)
+    for seed in range(N_RANDOM):
+        f, shapes = random_graph(seed)
+        graph(f"random_{seed}", f, shapes)
+
+
+main()
