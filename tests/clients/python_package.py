@@ -4,7 +4,9 @@
 import ast
 import contextlib
 import glob
+import hashlib
 import os
+import pathlib
 import socket
 import struct
 import subprocess
@@ -168,10 +170,10 @@ class Probe(Case):
         self.assertEqual(isa.runs - before, runs, what)
 
     def test_only_an_answer_with_the_same_files_is_remembered(self):
-        from warm import _probe
+        from warm import _identity, _probe
 
         with kit.Daemon() as daemon, kit.Folder() as folder:
-            settled = unittest.mock.patch.object(_probe, "_SETTLED_NS", -(10**12))
+            settled = unittest.mock.patch.object(_identity, "_SETTLED_NS", -(10**12))
             client = unittest.mock.patch.object(_client, "client", lambda c=self.client(daemon): c)
             module = types.SimpleNamespace(VecISA=type("VecISA", (self.VecISA,), {"folder": folder}))
             with settled, client:
@@ -215,6 +217,70 @@ class Probe(Case):
         real = VecISA._probe_load
         _probe.install(types.SimpleNamespace(VecISA=VecISA))
         self.assertIs(VecISA._probe_load, real)
+
+
+class TorchKey(Case):
+    def codecache(self, folder):
+        """Returns what remember_key uses of torch._inductor.codecache, with torch's own kind of cache."""
+        module = types.SimpleNamespace(_TORCH_PATH=folder, __file__=__file__, reads=0, value=None)
+        module.config = types.SimpleNamespace(is_fbcode=lambda: False)
+        module.torch = types.SimpleNamespace(__version__="1")
+
+        def torch_key():
+            if module.value is None:
+                module.reads += 1
+                paths = sorted(glob.glob(f"{folder}/**/*.py", recursive=True))
+                module.value = hashlib.sha256(b"".join(map(pathlib.Path.read_bytes, map(pathlib.Path, paths)))).digest()
+            return module.value
+
+        torch_key.set = lambda value: setattr(module, "value", value)
+        module.torch_key = torch_key
+        return module
+
+    def test_it_is_remembered_by_the_identity_of_all_sources(self):
+        from warm import _identity
+        from warm.torch import remember_key
+
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            os.makedirs(f"{folder}/sub/deep")
+            for name in ("__init__.py", "one.py", "sub/__init__.py", "sub/two.py", "sub/deep/__init__.py"):
+                with open(f"{folder}/{name}", "w") as f:
+                    f.write(f"name = {name!r}\n")
+
+            def edit(name, text="x = 1\n"):
+                path = f"{folder}/{name}"
+                before = os.stat(path) if os.path.exists(path) else None
+                with open(path, "w") as f:
+                    f.write(text)
+                if before:
+                    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+            changes = [
+                (None, 1),
+                (None, 0),
+                (lambda: edit("one.py", "name = 'two.py'\n"), 1),  # of the same size and time
+                (lambda: edit("sub/deep/__init__.py"), 1),
+                (lambda: edit("sub/deep/new.py"), 1),
+                (lambda: edit("sub/text.txt"), 0),
+                (lambda: os.rename(f"{folder}/sub/two.py", f"{folder}/sub/four.py"), 1),
+                (lambda: os.unlink(f"{folder}/one.py"), 1),
+                (None, 0),
+            ]
+            settled = unittest.mock.patch.object(_identity, "_SETTLED_NS", -(10**12))
+            client = unittest.mock.patch.object(_client, "client", lambda c=self.client(daemon): c)
+            with client:
+                for i, (change, reads) in enumerate(changes):
+                    if change:
+                        change()
+                    module, real = self.codecache(folder), self.codecache(folder)
+                    remember_key(module)
+                    with settled:
+                        self.assertEqual(module.torch_key(), real.torch_key(), f"change {i}")
+                    self.assertEqual(module.reads, reads, f"change {i}")
+                module = self.codecache(folder)
+                remember_key(module)
+                module.torch_key()
+                self.assertEqual(module.reads, 1, "files that changed a moment ago are read")
 
 
 class WithoutIt(Case):

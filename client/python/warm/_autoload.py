@@ -6,7 +6,8 @@ It costs such an import a look at the environment. If `warm run` pointed the fra
 these modules are patched as soon as they are loaded, which is when the framework first compiles:
 
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
-    torch._inductor.codecache       warm.torch sees each graph before torch asks for it
+    torch._inductor.codecache       warm.torch sees each graph before torch asks for it, and torch_key() is
+                                    remembered
     torch._inductor.cpu_vec_isa     its probe is remembered: warm._probe
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
@@ -41,9 +42,10 @@ def _patch_torch(module: ModuleType) -> None:
 
 
 def _patch_codecache(module: ModuleType) -> None:
-    from warm.torch import watch
+    from warm.torch import remember_key, watch
 
     watch(module)
+    remember_key(module)
 
 
 def _patch_probe(module: ModuleType) -> None:

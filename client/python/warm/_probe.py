@@ -24,14 +24,12 @@ import os
 import re
 import subprocess
 import sys
-import time
 from types import ModuleType
 from typing import Any, Callable
 
-from warm import _client
+from warm import _client, _identity
 
 _LOADS = b"loads"
-_SETTLED_NS = 2 * 10**9  # a file that changed later than that may change again within one tick
 _TRACE_SECONDS = 10.0
 _LINE = re.compile(r"\s+(?:[^/\s]\S* => )?(/.*|linux-(?:vdso|gate)\S*) \(0x[0-9a-f]+\)")
 _VARIABLES = ("LD_", "GLIBC_", "MALLOC_", "PYTHON", "HOME", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "MKL_",
@@ -75,18 +73,13 @@ def _name(isa: Any, library: str) -> str:
     environment: dict[str, str] = isa._build_probe_env()
     paths = _files(library, environment)
     paths += [sys.executable, ctypes.__file__, getattr(_ctypes, "__file__", None) or ctypes.__file__]
-    text, newest = hashlib.sha256(), 0
-    for path in paths:
-        s = os.stat(path)
-        newest = max(newest, s.st_mtime_ns, s.st_ctime_ns)
-        known = (path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
-        text.update(repr(known).encode("utf-8", "surrogateescape"))
-    if time.time_ns() - newest <= _SETTLED_NS:
+    identity, is_settled = _identity.of_files(paths)
+    if not is_settled:
         raise ValueError("a file changed a moment ago, and may still change")
     with open(library, "rb") as f:
-        text.update(f.read())
+        text = hashlib.sha256(f.read())
     variables = sorted(v for v in environment.items() if v[0].startswith(_VARIABLES))
-    rest = (variables, _processor(), tuple(os.uname())[2:], sys.version, sys.prefix, isa._avx_py_load)
+    rest = (identity, variables, _processor(), tuple(os.uname())[2:], sys.version, sys.prefix, isa._avx_py_load)
     text.update(repr(rest).encode("utf-8", "surrogateescape"))
     return f"torch-probe:{text.hexdigest()}"
 

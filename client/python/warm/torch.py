@@ -22,13 +22,17 @@ the same for clients that speak Redis (daemon/service/torch_value.h).
 from __future__ import annotations
 
 import binascii
+import functools
+import importlib.machinery
+import os
+import pkgutil
 import re
 import sys
 import threading
 from types import ModuleType
 from typing import Any
 
-from warm import _client
+from warm import _client, _identity
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # … or, under the digest of the choices, the best choice for one kernel
@@ -123,6 +127,63 @@ def watch(codecache: ModuleType) -> None:
         return prepare_key(gm, *arguments, **options)
 
     cache.prepare_key = staticmethod(prepare)
+
+
+# ---- the key of torch's own sources ----
+
+
+def _sources(root: str) -> list[str]:
+    """Returns all files that torch_key() may read below a package: modules in packages. (It takes one of
+    the files of a module; here all count.)"""
+    suffixes = tuple(importlib.machinery.all_suffixes())
+    found, folders = [], [root]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            inside = sorted(entries, key=lambda entry: entry.name)
+        if not any(entry.name.startswith("__init__.") for entry in inside):
+            continue
+        found += [entry.path for entry in inside if entry.name.endswith(suffixes)]
+        folders += [entry.path for entry in inside if "." not in entry.name and entry.is_dir()]
+    return found
+
+
+def _key_name(codecache: ModuleType) -> str | None:
+    """Returns the name of torch_key() of these sources. None if only torch can tell."""
+    root, inductor = codecache._TORCH_PATH, os.path.dirname(codecache.__file__ or "")
+    if codecache.config.is_fbcode() or not isinstance(pkgutil.get_importer(root), importlib.machinery.FileFinder):
+        return None
+    extra = [os.path.join(inductor, "codegen", "aoti_runtime", "interface.cpp"), os.path.join(inductor, "script.ld")]
+    here = [path for path in extra if os.path.exists(path)]
+    identity, is_settled = _identity.of_files(_sources(root) + here + [codecache.__file__ or ""])
+    version = codecache.torch.__version__
+    return f"torch-key:{sys.implementation.cache_tag}:{version}:{identity}" if is_settled else None
+
+
+def remember_key(codecache: ModuleType) -> None:
+    """Remembers torch_key(), a digest of all sources of torch, by the identity of these files. Torch reads
+    them in each process. The key stays torch's own."""
+    real = codecache.torch_key
+    set_value = real.set  # absent in other versions: then nothing is remembered
+    asked: list[bool] = []
+
+    @functools.wraps(real)  # with set, clear and prefetch
+    def torch_key() -> bytes:
+        if not asked:
+            asked.append(True)
+            try:
+                name = _key_name(codecache)
+                known = _client.client().get(name) if name else None
+                if known is not None and len(known) == 32:
+                    set_value(known)
+                elif name:
+                    key = real()
+                    if _key_name(codecache) == name:
+                        _client.client().put(name, key, kind="other", label="torch_key")
+            except Exception:  # it is set already, or a file is gone: torch knows
+                pass
+        return real()
+
+    codecache.torch_key = torch_key  # type: ignore[attr-defined]
 
 
 # ---- torch's backend ----

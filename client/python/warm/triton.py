@@ -25,7 +25,7 @@ from typing import Any, Callable
 
 from triton.runtime.cache import FileCacheManager
 
-from warm import _client
+from warm import _client, _identity
 
 _MAGIC = b"warm-triton 1\n"
 _LEN = struct.Struct("<I")
@@ -191,7 +191,6 @@ _umask = _read_umask()  # at import: umask is the process's, and changing it rac
 # ---- the key of Triton itself ----
 
 _HASHED = ("__init__.py", "runtime", "compiler", "backends", "language", "_C")  # and more than it hashes
-_SETTLED_NS = 2 * 10**9  # a file that changed later than that may change again within one tick
 
 
 def _files(root: str) -> list[str]:
@@ -210,22 +209,6 @@ def _files(root: str) -> list[str]:
     return found
 
 
-def _identity(root: str) -> tuple[str, bool]:
-    """Returns the identity of these files by their stat: the same inode with the same size, time of change
-    and time of status change has the same content. Also returns False if a file changed a moment ago,
-    and may still change."""
-    import hashlib
-    import time
-
-    text, newest = hashlib.sha256(), 0
-    for path in _files(root):
-        s = os.stat(path)
-        newest = max(newest, s.st_mtime_ns, s.st_ctime_ns)
-        known = (path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
-        text.update(repr(known).encode("utf-8", "surrogateescape"))
-    return text.hexdigest(), time.time_ns() - newest > _SETTLED_NS
-
-
 def remembered_key(real: Callable[[], str]) -> str:
     """Returns triton_key(), remembered by the identity of its files. Triton itself hashes half a gigabyte
     of libtriton in every process. The key stays Triton's own."""
@@ -235,7 +218,7 @@ def remembered_key(real: Callable[[], str]) -> str:
 
     root = os.path.dirname(triton.__file__)
     try:
-        identity, is_settled = _identity(root)
+        identity, is_settled = _identity.of_files(_files(root))
         if not is_settled:
             return real()
         name = f"triton-key:{sys.implementation.cache_tag}:{identity}"
@@ -243,7 +226,7 @@ def remembered_key(real: Callable[[], str]) -> str:
         if known is not None and known.isascii():
             return known.decode()
         key = real()
-        if _identity(root)[0] == identity:
+        if _identity.of_files(_files(root))[0] == identity:
             _client.client().put(name, key.encode(), kind="other", label="triton_key")
         return key
     except OSError:
