@@ -121,6 +121,51 @@ void row_line(const struct wire_row *row, uint64_t now_ms)
     puts(row->pinned ? "  (pinned)" : "");
 }
 
+#define BRIEF_KEY 12u  /* digits */
+#define BRIEF_HEAD 56u /* columns before the label */
+
+void rows_brief_title(bool colour)
+{
+    printf("%s%-12s %-10s %9s %6s %5s %-8s %s%s\n", colour ? "\033[1m" : "", "KEY", "KIND", "SIZE",
+           "HITS", "USED", "ARCH", "LABEL", colour ? "\033[0m" : "");
+}
+
+/* Prints at most `columns` characters of UTF-8; an ellipsis stands for the rest. */
+static void print_cut(struct view v, unsigned columns)
+{
+    const uint8_t *text = v.data;
+    size_t end = 0, n = 0, before = 0;
+    for (; end < v.len && n < columns; n++) {
+        before = end;
+        for (end++; end < v.len && (text[end] & 0xc0) == 0x80;)
+            end++;
+    }
+    print_clean((struct view){v.data, end < v.len ? before : end});
+    if (end < v.len)
+        fputs("\xe2\x80\xa6", stdout);
+}
+
+void row_brief(const struct wire_row *row, uint64_t now_ms, size_t n_parts, uint64_t bytes,
+               unsigned width)
+{
+    char key[WARM_KEY_TEXT], size[UNITS_TEXT], used[UNITS_TEXT], more[40] = "";
+    key_to_text(&row->key, key);
+    units_size_text(bytes, size);
+    span_since(row->accessed_ms, now_ms, used);
+    printf("%.*s %-10s %9s %6u %5s ", (int)BRIEF_KEY, key, wire_kind_name(row->kind), size,
+           row->hits, used);
+    struct view arch = row->hardware;
+    print_cut(arch, 8);
+    printf("%*s ", arch.len < 8 ? (int)(8 - arch.len) : 0, "");
+    if (n_parts > 1)
+        snprintf(more, sizeof more, " +%zu", n_parts - 1);
+    if (row->pinned)
+        strcat(more, " (pinned)");
+    unsigned taken = BRIEF_HEAD + (unsigned)strlen(more);
+    print_cut(row->label.len ? row->label : row->name, width > taken + 8 ? width - taken : 8);
+    puts(more);
+}
+
 static void field_view(const char *name, struct view v)
 {
     if (v.len == 0)

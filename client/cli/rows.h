@@ -20,6 +20,13 @@ void rows_title(bool colour);
 /* Prints one line: key, kind, size, hits, time since the last use, hardware, label. */
 void row_line(const struct wire_row *row, uint64_t now_ms);
 
+/* Prints the titles of row_brief. */
+void rows_brief_title(bool colour);
+/* Prints one line that fits a terminal of `width` columns: the first digits of the key, and how many parts
+ * stand for the entry's group, whose bytes are `bytes`. */
+void row_brief(const struct wire_row *row, uint64_t now_ms, size_t n_parts, uint64_t bytes,
+               unsigned width);
+
 /* Prints the row with one field a line. */
 void row_fields(const struct wire_row *row, uint64_t now_ms);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/find.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/remote.h"
@@ -73,6 +74,18 @@ static void print_value_json(const struct warm_value *value, const char *output,
     json_close(&j, '}');
 }
 
+/* Finds the key that begins with these digits. 0 or an exit status. */
+static int find_whole(struct remote *r, const char *part, char out[WARM_KEY_TEXT])
+{
+    struct listing kept = {0};
+    struct wire_row row;
+    int status = find_entry(r, part, &kept, &row);
+    if (!status)
+        key_to_text(&row.key, out);
+    listing_close(&kept);
+    return status;
+}
+
 static int get_to_file(struct remote *r, const char *key, const char *output,
                        const struct part_name *part)
 {
@@ -82,7 +95,14 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
     if (status)
         return status;
     int code = get_value(r->w, key, &value);
-    if (code) {
+    if (code == WARM_ENOT_FOUND && find_is_part(key)) {
+        char whole[WARM_KEY_TEXT];
+        status = find_whole(r, key, whole);
+        code = status ? code : get_value(r->w, whole, &value);
+    }
+    if (status) {
+        /* the reason is printed */
+    } else if (code) {
         status = remote_fail(r, code);
     } else {
         status = find_part(&value, part, &bytes);
@@ -140,7 +160,8 @@ const struct command cmd_get = {
     .synopsis = "KEY -o FILE [--part PART] [--json]",
     .help =
         "Writes the value of KEY, verified, to FILE. KEY is 32 hex digits, as `warm ls` prints\n"
-        "them, or a name of up to 512 bytes. The result of a compile is one value with several "
+        "them, or its first eight digits or more, or a name of up to 512 bytes. The result of a "
+        "compile is one value with several "
         "parts\n"
         "(client/wire/PROTOCOL.md); --part writes one of them.\n\n"
         "  -o, --output FILE     `-` for stdout, which is the default in a pipe\n"

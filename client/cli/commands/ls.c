@@ -2,25 +2,24 @@
 /*
  * ls.c - `warm ls` and `warm show`: the entries of the store. main.c calls it.
  *
- * Without --sort rows are printed as they come, so a list of any length costs no memory. With
- * --sort they are kept, sorted and printed.
+ * For programs, rows are printed as they come, so a list of any length costs no memory. With --sort, and for
+ * people, they are kept, sorted and printed: for people the newest first, one line for each group of entries.
  *
  * Thread: main.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "client/cli/filter.h"
+#include "client/cli/find.h"
 #include "client/cli/listing.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
-
-#define KEY_PART_MIN 4u /* digits of the beginning of a key */
 
 /* name, value of a row to sort by: the highest first */
 #define SORT_LIST(X)                                                                               \
@@ -34,6 +33,8 @@ struct ls_run {
     struct remote remote;
     struct wire_list message;
     const char *sort; /* NULL: as they come */
+    bool all;         /* --all: a line for each entry, as in a pipe */
+    bool brief;       /* for people */
     uint64_t limit, n_printed, now_ms;
     struct json json;
     struct listing kept;
@@ -71,7 +72,94 @@ static void print_kept(struct ls_run *run)
     for (size_t i = 0; i < run->kept.n; i++)
         if (listing_row(&run->kept, i, &row))
             print_row(run, &row);
-    listing_close(&run->kept);
+}
+
+/* ---- for people ---- */
+
+/* One line: an entry, or the group of several. */
+struct line {
+    size_t first; /* its place among the sorted rows */
+    size_t shown; /* the row that stands for the group: the largest one that is no manifest */
+    uint64_t len, bytes;
+    size_t n;
+    struct key group;
+};
+
+static int by_group(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    int order = memcmp(&x->group, &y->group, sizeof x->group);
+    return order ? order : (x->first > y->first) - (x->first < y->first);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Makes one line of each group; returns how many lines there are. */
+static size_t fold(struct line *line, size_t n)
+{
+    static const struct key none;
+    size_t kept = 0;
+    if (n)
+        qsort(line, n, sizeof *line, by_group);
+    for (size_t i = 0; i < n; i++) {
+        struct line *to = kept ? &line[kept - 1] : NULL;
+        if (!to || key_equal(&line[i].group, &none) || !key_equal(&to->group, &line[i].group)) {
+            line[kept++] = line[i];
+            continue;
+        }
+        to->n++;
+        to->bytes += line[i].bytes;
+        if (line[i].len > to->len) {
+            to->len = line[i].len;
+            to->shown = line[i].shown;
+        }
+    }
+    if (kept)
+        qsort(line, kept, sizeof *line, by_first);
+    return kept;
+}
+
+static unsigned terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+static int print_brief(struct ls_run *run)
+{
+    struct wire_row row;
+    unsigned width = terminal_width();
+    size_t n = 0;
+    uint64_t bytes = 0;
+    char text[UNITS_TEXT];
+    struct line *line = calloc(run->kept.n ? run->kept.n : 1, sizeof *line);
+    if (!line)
+        return WARM_ENOMEM;
+    listing_sort(&run->kept);
+    for (size_t i = 0; i < run->kept.n; i++)
+        if (listing_row(&run->kept, i, &row)) {
+            bool stands = row.kind != WIRE_KIND_MANIFEST;
+            line[n++] = (struct line){i, i, stands ? row.len + 1 : 0, row.len, 1, row.group};
+            bytes += row.len;
+        }
+    size_t n_lines = fold(line, n);
+    for (size_t i = 0; i < n_lines && i < run->limit; i++)
+        if (listing_row(&run->kept, line[i].shown, &row)) {
+            if (i == 0)
+                rows_brief_title(colour_wanted(stdout));
+            row_brief(&row, run->now_ms, line[i].n, line[i].bytes, width);
+        }
+    units_size_text(bytes, text);
+    if (n)
+        printf("%zu %s, %s\n", n, n == 1 ? "entry" : "entries", text);
+    else
+        puts("no entries");
+    free(line);
+    return 0;
 }
 
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
@@ -97,11 +185,13 @@ static int list_all(struct ls_run *run)
     do
         code = listing_ask(&run->remote, &run->message, on_row, run);
     while (code == 1 && (run->sort || run->n_printed < run->limit));
-    print_kept(run);
+    if (!code && run->brief)
+        code = print_brief(run);
+    else if (!run->brief)
+        print_kept(run);
+    listing_close(&run->kept);
     if (run->remote.as_json)
         json_close(&run->json, ']');
-    else if (code >= 0 && !run->n_printed && isatty(STDOUT_FILENO))
-        puts("no entries");
     if (code < 0)
         status = remote_fail(&run->remote, code);
     remote_close(&run->remote);
@@ -112,6 +202,7 @@ static int ls_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"sort", required_argument, NULL, 's'},
                                           {"limit", required_argument, NULL, 'n'},
+                                          {"all", no_argument, NULL, 'a'},
                                           FILTER_OPTIONS,
                                           REMOTE_OPTIONS,
                                           {0}};
@@ -119,12 +210,13 @@ static int ls_run(const struct command *self, int argc, char **argv)
     struct ls_run run = {.message.filter = filter_all(), .limit = UINT64_MAX};
     uint64_t unused;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":s:n:h", longs)) != -1;) {
+    for (int c; (c = cli_option(self, argc, argv, ":s:n:ah", longs)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;
         int taken = filter_option(self, &run.message.filter, c);
         if (taken < 0)
             return CLI_USAGE;
+        run.all |= c == 'a';
         if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
             return cli_usage(self, "entries are not sorted by %s", optarg);
         else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
@@ -134,6 +226,9 @@ static int ls_run(const struct command *self, int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage(self, "it takes no keys; `warm show` does");
+    run.brief = !run.all && !run.remote.as_json && isatty(STDOUT_FILENO);
+    if (run.brief && !run.sort)
+        run.sort = "created";
     return list_all(&run);
 }
 
@@ -141,12 +236,16 @@ const struct command cmd_ls = {
     .name = "ls",
     .run = ls_run,
     .summary = "List the entries of the cache",
-    .synopsis = "[filters] [--sort FIELD] [--limit N] [--json]",
+    .synopsis = "[filters] [--sort FIELD] [--limit N] [--all] [--json]",
     .help =
         "Lists your entries that match all filters; the administrator lists those of all users.\n"
-        "An empty list is no failure.\n\n"
+        "An empty list is no failure. On a terminal, lists the newest first, with one line for\n"
+        "entries that belong together (+2: two more), short keys, which show, get, rm and pin\n"
+        "take, and a total.\n\n"
         "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
-        "  -n, --limit N         at most N entries\n" FILTER_HELP REMOTE_HELP
+        "  -n, --limit N         at most N entries\n"
+        "  -a, --all             on a terminal, too, a line with the whole key for each "
+        "entry\n" FILTER_HELP REMOTE_HELP
         "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
         "label, made_here, owner, maker, pinned, file, created_ms, accessed_ms, expires_ms, xxh3,\n"
         "sha256, compiler_key, graph_key, proof, group.\n\n"
@@ -155,80 +254,6 @@ const struct command cmd_ls = {
 };
 
 /* ---- show ---- */
-
-static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
-{
-    uint64_t tag = request_begin(r->w);
-    wire_put_show(&r->w->request, tag, message);
-    return remote_ask(r, tag, WIRE_ROW, answer);
-}
-
-struct part_search {
-    const char *text;
-    struct listing found;
-};
-
-/* True if the key begins with the text, or the label is the text. */
-static bool is_named(const struct wire_row *row, const char *text)
-{
-    char key[WARM_KEY_TEXT];
-    size_t len = strlen(text);
-    key_to_text(&row->key, key);
-    return (len >= KEY_PART_MIN && strncasecmp(key, text, len) == 0) ||
-           (row->label.len == len && memcmp(row->label.data, text, len) == 0);
-}
-
-static int on_candidate(void *arg, const struct wire_row *row, struct view frame)
-{
-    struct part_search *search = arg;
-    return is_named(row, search->text) ? listing_keep(&search->found, frame, row->accessed_ms) : 0;
-}
-
-/* Finds the one entry whose key begins with the text, or that has it as its label. */
-static int find_by_part(struct remote *r, const char *text, struct listing *out_kept,
-                        struct wire_row *out)
-{
-    struct part_search search = {.text = text};
-    struct wire_list message = {.filter = filter_all()};
-    int code;
-    do
-        code = listing_ask(r, &message, on_candidate, &search);
-    while (code == 1);
-    *out_kept = search.found;
-    if (code < 0)
-        return remote_fail(r, code);
-    if (search.found.n == 1 && listing_row(&search.found, 0, out))
-        return CLI_OK;
-    if (search.found.n == 0)
-        cli_say("%s: no such entry", text);
-    else
-        cli_say("%s: %zu entries are called so; give a key", text, search.found.n);
-    for (size_t i = 0; search.found.n > 1 && i < search.found.n; i++)
-        if (listing_row(&search.found, i, out))
-            row_line(out, rows_now_ms());
-    return CLI_FINDING;
-}
-
-/* Finds an entry by its key, name, the beginning of its key, or its label. The row borrows from the answer
- * or from *out_kept, which the caller closes. */
-/* Asks for one entry. 0 and *out, or an exit status. *out borrows the connection's buffer. */
-static int find_row(struct remote *r, const char *text, struct listing *out_kept,
-                    struct wire_row *out)
-{
-    struct key key;
-    struct answer answer;
-    int status = CLI_FINDING;
-    if (key_from_text(text, strlen(text), &key))
-        status = show_one(r, &(struct wire_show){WIRE_SPACE_KEY, {key.bytes, sizeof key.bytes}},
-                          &answer);
-    if (status == CLI_FINDING)
-        status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
-    if (status == CLI_FINDING)
-        return find_by_part(r, text, out_kept, out);
-    if (!status && wire_get_row(&answer.frame, out, &r->w->err))
-        status = remote_fail(r, request_unexpected(r->w, &answer));
-    return status;
-}
 
 static int show_run(const struct command *self, int argc, char **argv)
 {
@@ -243,7 +268,7 @@ static int show_run(const struct command *self, int argc, char **argv)
     status = remote_open(&r);
     if (status)
         return status;
-    status = find_row(&r, argv[optind], &kept, &row);
+    status = find_entry(&r, argv[optind], &kept, &row);
     if (!status && r.as_json) {
         struct json j;
         json_init(&j, stdout);

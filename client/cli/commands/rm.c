@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/find.h"
 #include "client/cli/remote.h"
 
 enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
@@ -21,8 +22,21 @@ static int print_report(const struct remote *r, enum keys_action action, int n_a
     return report->n_entries >= (uint64_t)n_asked ? CLI_OK : CLI_FINDING;
 }
 
-/* Says which keys lead to no entry of this user. */
-static void name_missing(struct remote *r, char **keys, int n_keys)
+/* Adds the entry whose key begins with these digits; says so if no entry, or more than one, has them. */
+static void add_part(struct remote *r, const char *part, struct writer *list, uint32_t *n)
+{
+    struct listing kept = {0};
+    struct wire_row row;
+    char key[WARM_KEY_TEXT];
+    if (find_entry(r, part, &kept, &row) == CLI_OK) {
+        key_to_text(&row.key, key);
+        *n += remote_add_key(list, key);
+    }
+    listing_close(&kept);
+}
+
+/* Adds entries by the beginnings of their keys, and says which keys lead to no entry of this user. */
+static void add_parts(struct remote *r, char **keys, int n_keys, struct writer *list, uint32_t *n)
 {
     for (int i = 0; i < n_keys; i++) {
         struct answer answer;
@@ -37,7 +51,9 @@ static void name_missing(struct remote *r, char **keys, int n_keys)
             int status = remote_ask(r, tag, WIRE_ROW, &answer);
             found = status != CLI_FINDING;
         }
-        if (!found)
+        if (!found && find_is_part(keys[i]))
+            add_part(r, keys[i], list, n);
+        else if (!found)
             cli_say("%s: not in the cache, or not yours", keys[i]);
     }
 }
@@ -50,8 +66,8 @@ static int act_on_keys(struct remote *r, enum keys_action action, char **keys, i
     int status = remote_open(r);
     if (status)
         return status;
-    name_missing(r, keys, n_keys);
     writer_init(&list, 0);
+    add_parts(r, keys, n_keys, &list, &n);
     for (int i = 0; i < n_keys; i++)
         n += remote_add_key(&list, keys[i]);
     struct view view = {list.data, list.len};
@@ -87,8 +103,9 @@ static int keys_run(const struct command *self, int argc, char **argv)
 }
 
 #define KEYS_HELP                                                                                  \
-    "KEY is 32 hex digits, as `warm ls`\nprints them, or a name. Exit status 1 if one of them is " \
-    "missing.\n\n" REMOTE_HELP
+    "KEY is 32 hex digits, as `warm ls`\nprints them, or a name, or the first eight digits or "    \
+    "more of a key. Exit status 1 if one "                                                         \
+    "of them is missing.\n\n" REMOTE_HELP
 
 const struct command cmd_rm = {
     .name = "rm",

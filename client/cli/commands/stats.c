@@ -53,12 +53,24 @@ static void number_text(struct view object, const char *field, enum unit unit, c
         snprintf(out, UNITS_TEXT, unit == COUNT ? "%.0f" : "%.1f us", n);
 }
 
+/* Writes the share of requests that were hits: "75 %". */
+static void rate_text(struct view object, char out[UNITS_TEXT])
+{
+    double hits = (double)json_reader_count(object, "hits");
+    double all = hits + (double)json_reader_count(object, "misses") +
+                 (double)json_reader_count(object, "coalesced");
+    snprintf(out, UNITS_TEXT, all > 0 ? "%.0f %%" : "-", 100 * hits / (all > 0 ? all : 1));
+}
+
 static void print_stats(struct view doc)
 {
     char now[UNITS_TEXT], all[UNITS_TEXT] = "";
     struct view lifetime = {"", 0};
     json_reader_find(doc, "lifetime", &lifetime);
     printf("%-16s %12s %12s\n", "", "since start", "in total");
+    rate_text(doc, now);
+    rate_text(lifetime, all);
+    printf("%-16s %12s %12s\n", "hit rate", now, all);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         number_text(doc, lines[i].field, lines[i].unit, now);
         if (lines[i].has_lifetime)

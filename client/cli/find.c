@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * find.c - decides which entry a user means: by its key, its name, its label, or the beginning of its key.
+ * The commands show, get, rm, pin and unpin call it.
+ *
+ * Thread: main.
+ */
+#include "client/cli/find.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "client/cli/filter.h"
+#include "client/cli/rows.h"
+
+#define KEY_PART_MIN 4u  /* digits of the beginning of a key */
+#define SURE_PART_MIN 8u /* if a wrong entry would be removed: a name may look like four digits */
+
+static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
+{
+    uint64_t tag = request_begin(r->w);
+    wire_put_show(&r->w->request, tag, message);
+    return remote_ask(r, tag, WIRE_ROW, answer);
+}
+
+struct part_search {
+    const char *text;
+    struct listing found;
+};
+
+/* True if the key begins with the text, or the label is the text. */
+static bool is_named(const struct wire_row *row, const char *text)
+{
+    char key[WARM_KEY_TEXT];
+    size_t len = strlen(text);
+    key_to_text(&row->key, key);
+    return (len >= KEY_PART_MIN && strncasecmp(key, text, len) == 0) ||
+           (row->label.len == len && memcmp(row->label.data, text, len) == 0);
+}
+
+static int on_candidate(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct part_search *search = arg;
+    return is_named(row, search->text) ? listing_keep(&search->found, frame, row->accessed_ms) : 0;
+}
+
+/* Finds the one entry whose key begins with the text, or that has it as its label. */
+static int find_by_part(struct remote *r, const char *text, struct listing *out_kept,
+                        struct wire_row *out)
+{
+    struct part_search search = {.text = text};
+    struct wire_list message = {.filter = filter_all()};
+    int code;
+    do
+        code = listing_ask(r, &message, on_candidate, &search);
+    while (code == 1);
+    *out_kept = search.found;
+    if (code < 0)
+        return remote_fail(r, code);
+    if (search.found.n == 1 && listing_row(&search.found, 0, out))
+        return CLI_OK;
+    if (search.found.n == 0)
+        cli_say("%s: no such entry", text);
+    else
+        cli_say("%s: %zu entries are called so; give a key", text, search.found.n);
+    for (size_t i = 0; search.found.n > 1 && i < search.found.n; i++)
+        if (listing_row(&search.found, i, out))
+            row_line(out, rows_now_ms());
+    return CLI_FINDING;
+}
+
+int find_entry(struct remote *r, const char *text, struct listing *out_kept, struct wire_row *out)
+{
+    struct key key;
+    struct answer answer;
+    int status = CLI_FINDING;
+    if (key_from_text(text, strlen(text), &key))
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_KEY, {key.bytes, sizeof key.bytes}},
+                          &answer);
+    if (status == CLI_FINDING)
+        status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
+    if (status == CLI_FINDING)
+        return find_by_part(r, text, out_kept, out);
+    if (!status && wire_get_row(&answer.frame, out, &r->w->err))
+        status = remote_fail(r, request_unexpected(r->w, &answer));
+    return status;
+}
+
+bool find_is_part(const char *text)
+{
+    size_t len = strlen(text);
+    return len >= SURE_PART_MIN && len < WARM_KEY_TEXT - 1 &&
+           strspn(text, "0123456789abcdefABCDEF") == len;
+}
