@@ -74,6 +74,13 @@ struct input {
     struct proof digest; /* FILE, LIST, VARIABLE, LIBRARY */
 };
 
+/* True for kinds with a digest. */
+static inline bool input_has_digest(const struct input *i)
+{
+    return i->kind == INPUT_FILE || i->kind == INPUT_LIST || i->kind == INPUT_VARIABLE ||
+           i->kind == INPUT_LIBRARY;
+}
+
 struct inputs {
     struct input *list;
     size_t n;
@@ -92,12 +99,16 @@ struct inputs {
 int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *log, size_t len,
                       struct timespec started, struct inputs *out, struct err *e);
 
+/* ---- input_sets.c ---- */
+
 /* Decodes a manifest: gives *out (inputs_close). Errors: MALFORMED, VERSION, NOMEM, … */
 int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e);
 /* Appends a manifest: the set of `fresh`, then those of `old` (NULL: none) that are others. */
 void inputs_write(const struct inputs *fresh, const struct inputs *old, struct writer *w);
 /* Frees the inputs. */
 void inputs_close(struct inputs *in);
+
+/* ---- inputs.c ---- */
 
 /* Computes the result's name for set `set` of `in`, as the files are now. Renews digests and stamps
  * of changed files in `in`. False if an input appeared, disappeared or cannot be read: `out` then
