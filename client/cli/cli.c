@@ -23,6 +23,23 @@
 /* First size of the buffer for inputs without a size: pipes, /proc. */
 #define PIPE_START_BYTES ((size_t)64 * 1024)
 
+static const struct command *const *commands;
+static size_t n_commands;
+
+void cli_set_commands(const struct command *const *all, size_t n)
+{
+    assert(all && n && !commands);
+    commands = all;
+    n_commands = n;
+}
+
+const struct command *const *cli_commands(size_t *out_n)
+{
+    assert(commands);
+    *out_n = n_commands;
+    return commands;
+}
+
 int cli_help(const struct command *c)
 {
     assert(c && c->name && c->help);

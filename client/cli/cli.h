@@ -72,6 +72,8 @@ int cli_input_open(struct cli_input *in, const char *path);
 /* Unmaps or frees the input. */
 void cli_input_close(struct cli_input *in);
 
+/* Makes `all`, with `n` commands, the list that cli_commands returns. main calls it first. */
+void cli_set_commands(const struct command *const *all, size_t n);
 /* Returns every command, in the order of `warm --help`. */
 const struct command *const *cli_commands(size_t *out_n);
 

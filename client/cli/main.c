@@ -25,12 +25,6 @@ static const struct command *const commands[] = {
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-const struct command *const *cli_commands(size_t *out_n)
-{
-    *out_n = N_COMMANDS;
-    return commands;
-}
-
 static void print_help(FILE *out)
 {
     fputs("Usage: warm COMMAND [ARGUMENT...]\n\n"
@@ -111,6 +105,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     expect_abort();
+    cli_set_commands(commands, N_COMMANDS);
     if (!name) {
         print_help(stderr);
         return CLI_USAGE;
