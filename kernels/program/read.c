@@ -57,7 +57,7 @@ struct read {
     struct err *e;
     const char *at, *end; /* the rest of the text; `end` is the end of the current line */
     const char *text_end;
-    uint32_t line;
+    uint32_t line, op_line; /* the current one; that on which its operation begins */
     int code;
     bool failed;               /* a VECTOR had no memory */
     VECTOR(uint32_t) values;   /* of the function: by number in the text, the program's value */
@@ -561,7 +561,7 @@ static bool add(struct read *r, enum op op)
     if (!attrs_are_known(r) || !results_are_next(r, 1) || r->failed)
         return fail(r, WARM_ENOMEM, "an operation");
     int rc = program_add(r->p,
-                         &(struct new_op){op, r->line, r->operands.at, r->operands.n, r->ints.at,
+                         &(struct new_op){op, r->op_line, r->operands.at, r->operands.n, r->ints.at,
                                           r->ints.n, r->types.at[0]},
                          &value, &why);
     if (rc)
@@ -785,6 +785,7 @@ static bool read_call(struct read *r)
 static bool read_op(struct read *r)
 {
     enum op op;
+    r->op_line = r->line;
     if (!read_stmt(r))
         return false;
     if (is(r->s.name, "func.return") || is(r->s.name, "stablehlo.return"))

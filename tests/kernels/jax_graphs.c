@@ -43,11 +43,13 @@ static struct jax_tensor numbers(const char *at, const char *end)
     return t;
 }
 
+static struct jax_graph *graphs; /* until the process ends */
+
 size_t jax_graphs_read(struct jax_graph **out)
 {
     char *at = whole_file(), *line_end;
     size_t n = 0, cap = 0;
-    struct jax_graph *graphs = NULL, *g = NULL;
+    struct jax_graph *g = NULL;
     for (; *at; at = line_end + 1) {
         char word[16] = "";
         int skip = 0;

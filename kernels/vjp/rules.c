@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rules.c - one rule for each operation: from the cotangent of its result to those of its operands. vjp.c
+ * calls it from the last operation to the first.
+ *
+ * Sources. The derivatives of elementary functions: Abramowitz and Stegun, 3.3, 4.2, 4.3, 4.5. Where a
+ * function has no derivative, or the rule moves elements, the rule has the convention of JAX
+ * (jax/_src/lax/lax.py, slicing.py): each rule names the function there.
+ *
+ * Names in the rules: x, z operands, y the result, g its cotangent.
+ *
+ * Thread: one at a time for a struct vjp.
+ */
+#include "kernels/vjp/rules.h"
+
+#include <string.h>
+
+#define INTS_MAX (4 * PROGRAM_RANK_MAX + 2)
+
+/* ---- building ---- */
+
+/* Adds an operation. After an error returns 0, which is harmless. */
+static uint32_t add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
+                    const int64_t *ints, uint32_t n_ints, uint32_t type)
+{
+    uint32_t out = 0;
+    if (v->code == 0)
+        v->code = program_add(v->p, &(struct new_op){op, v->line, operands, n, ints, n_ints, type},
+                              &out, v->e);
+    return out;
+}
+
+static uint32_t one(struct vjp *v, enum op op, uint32_t x)
+{
+    return add(v, op, &x, 1, NULL, 0, PROGRAM_NONE);
+}
+
+static uint32_t two(struct vjp *v, enum op op, uint32_t x, uint32_t y)
+{
+    return add(v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+}
+
+static uint32_t times(struct vjp *v, uint32_t x, uint32_t y) { return two(v, OP_MULTIPLY, x, y); }
+
+static uint32_t select(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
+{
+    return add(v, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
+}
+
+static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uint32_t y)
+{
+    return add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction}, 1, PROGRAM_NONE);
+}
+
+uint32_t vjp_splat(struct vjp *v, uint32_t like, float x)
+{
+    uint32_t out = 0;
+    if (v->code == 0)
+        v->code = program_splat(v->p, v->p->values.at[like], x, &out, v->e);
+    return out;
+}
+
+static uint32_t scalar(struct vjp *v, float x)
+{
+    uint32_t type, out = 0;
+    struct tensor t = {.elem = ELEM_F32};
+    if (v->code == 0)
+        v->code = program_type(v->p, &t, &type, v->e);
+    if (v->code == 0)
+        v->code = program_splat(v->p, type, x, &out, v->e);
+    return out;
+}
+
+static struct tensor type_of(const struct vjp *v, uint32_t value)
+{
+    return *program_tensor(v->p, value);
+}
+
+/* Returns the sum of x over these dimensions, in rising order; x itself if there are none. */
+static uint32_t sum(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t n)
+{
+    int64_t ints[1 + PROGRAM_RANK_MAX] = {OP_ADD};
+    if (n == 0)
+        return x;
+    memcpy(ints + 1, dims, n * sizeof *dims);
+    return add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
+}
+
+static uint32_t sum_all(struct vjp *v, uint32_t x)
+{
+    static const int64_t ALL[PROGRAM_RANK_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return sum(v, x, ALL, type_of(v, x).rank);
+}
+
+/* Returns x with dimension i of the result from dimension perm[i] of x; x itself if that changes nothing. */
+static uint32_t transposed(struct vjp *v, uint32_t x, const int64_t *perm)
+{
+    uint32_t rank = type_of(v, x).rank, in_place = 0;
+    while (in_place < rank && perm[in_place] == in_place)
+        in_place++;
+    return in_place == rank ? x : add(v, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
+}
+
+/* Returns x, a tensor with some dimensions of `like` in order, repeated along the others. */
+static uint32_t spread(struct vjp *v, uint32_t x, uint32_t like, const int64_t *dims, uint32_t n)
+{
+    return add(v, OP_BROADCAST, &x, 1, dims, n, v->p->values.at[like]);
+}
+
+/* Returns x repeated to the shape of `like` if it is a scalar. */
+static uint32_t full(struct vjp *v, uint32_t x, uint32_t like)
+{
+    return type_of(v, x).rank == 0 && type_of(v, like).rank != 0 ? spread(v, x, like, NULL, 0) : x;
+}
+
+/* Passes g, of a full shape, on to an operand that may be a scalar. */
+static void pass_sum(struct vjp *v, uint32_t to, uint32_t g)
+{
+    vjp_pass(v, to, type_of(v, to).rank == 0 ? sum_all(v, g) : g);
+}
+
+/* ---- elementwise ---- */
+
+static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32_t g)
+{
+    switch (op) {
+    case OP_ABS: g = times(v, g, one(v, OP_SIGN, x)); break; /* abs_p: sign, so 0 at 0 */
+    case OP_NEGATE: g = one(v, OP_NEGATE, g); break;
+    case OP_EXP: g = times(v, g, y); break;
+    case OP_EXPM1: g = times(v, g, two(v, OP_ADD, y, vjp_splat(v, y, 1))); break;
+    case OP_LOG: g = two(v, OP_DIVIDE, g, x); break;
+    case OP_LOG1P: g = two(v, OP_DIVIDE, g, two(v, OP_ADD, x, vjp_splat(v, x, 1))); break;
+    case OP_LOGISTIC: /* y' = y (1 - y) */
+        g = times(v, g, times(v, y, two(v, OP_SUBTRACT, vjp_splat(v, y, 1), y)));
+        break;
+    case OP_TANH: /* y' = 1 - y² */
+        g = times(v, g, two(v, OP_SUBTRACT, vjp_splat(v, y, 1), times(v, y, y)));
+        break;
+    case OP_SQRT: g = two(v, OP_DIVIDE, times(v, g, vjp_splat(v, y, 0.5f)), y); break; /* 1 / 2y */
+    case OP_RSQRT:                                                                     /* -y / 2x */
+        g = times(v, g, times(v, vjp_splat(v, y, -0.5f), two(v, OP_DIVIDE, y, x)));
+        break;
+    case OP_SINE: g = times(v, g, one(v, OP_COSINE, x)); break;
+    case OP_COSINE: g = one(v, OP_NEGATE, times(v, g, one(v, OP_SINE, x))); break;
+    default: return; /* sign, floor, ceil: 0 */
+    }
+    vjp_pass(v, x, g);
+}
+
+/* rem_p: x rem z = x - z trunc(x / z). */
+static uint32_t minus_whole_quotient(struct vjp *v, uint32_t x, uint32_t z, uint32_t g)
+{
+    uint32_t q = two(v, OP_DIVIDE, x, z), whole = one(v, OP_FLOOR, one(v, OP_ABS, q));
+    return one(v, OP_NEGATE, times(v, g, times(v, one(v, OP_SIGN, q), whole)));
+}
+
+/* pow_p: z x^(z-1), 0 if z is 0; y log x, with log 1 if x is 0. */
+static void power_rule(struct vjp *v, uint32_t x, uint32_t z, uint32_t y, uint32_t g)
+{
+    uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
+    if (v->active[x]) {
+        uint32_t slope = times(v, z, two(v, OP_POWER, x, two(v, OP_SUBTRACT, z, unit)));
+        vjp_pass(v, x, times(v, g, select(v, compare(v, DIRECTION_EQ, z, zero), zero, slope)));
+    }
+    if (v->active[z]) {
+        uint32_t safe = select(v, compare(v, DIRECTION_EQ, x, zero), unit, x);
+        vjp_pass(v, z, times(v, g, times(v, y, one(v, OP_LOG, safe))));
+    }
+}
+
+/* max_p, min_p: all to the operand that is chosen, half to each of two equal ones. */
+static void choice_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint32_t g)
+{
+    enum direction wins = op == OP_MAXIMUM ? DIRECTION_GT : DIRECTION_LT;
+    uint32_t share = select(
+        v, compare(v, wins, x, z), vjp_splat(v, x, 1),
+        select(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
+    vjp_pass(v, x, times(v, g, share));
+    vjp_pass(v, z, times(v, g, two(v, OP_SUBTRACT, vjp_splat(v, x, 1), share)));
+}
+
+static void binary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint32_t y, uint32_t g)
+{
+    switch (op) {
+    case OP_ADD:
+        vjp_pass(v, x, g);
+        vjp_pass(v, z, g);
+        break;
+    case OP_SUBTRACT:
+        vjp_pass(v, x, g);
+        if (v->active[z])
+            vjp_pass(v, z, one(v, OP_NEGATE, g));
+        break;
+    case OP_MULTIPLY:
+        if (v->active[x])
+            vjp_pass(v, x, times(v, g, z));
+        if (v->active[z])
+            vjp_pass(v, z, times(v, g, x));
+        break;
+    case OP_DIVIDE:
+        if (v->active[x])
+            vjp_pass(v, x, two(v, OP_DIVIDE, g, z));
+        if (v->active[z])
+            vjp_pass(v, z, one(v, OP_NEGATE, two(v, OP_DIVIDE, times(v, g, y), z)));
+        break;
+    case OP_REMAINDER:
+        vjp_pass(v, x, g);
+        if (v->active[z])
+            vjp_pass(v, z, minus_whole_quotient(v, x, z, g));
+        break;
+    case OP_POWER: power_rule(v, x, z, y, g); break;
+    default: choice_rule(v, op, x, z, g); break;
+    }
+}
+
+static void select_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
+{
+    uint32_t zero = vjp_splat(v, g, 0);
+    vjp_pass(v, operands[1], select(v, operands[0], g, zero));
+    vjp_pass(v, operands[2], select(v, operands[0], zero, g));
+}
+
+/* clamp_p: to x inside of the bounds, to a bound outside of it, to none of two equal ones. */
+static void clamp_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
+{
+    uint32_t x = operands[1], zero = vjp_splat(v, g, 0);
+    uint32_t low = full(v, operands[0], x), high = full(v, operands[2], x);
+    uint32_t inside =
+        two(v, OP_AND, compare(v, DIRECTION_GT, x, low), compare(v, DIRECTION_LT, x, high));
+    uint32_t below =
+        two(v, OP_AND, compare(v, DIRECTION_GT, low, x), compare(v, DIRECTION_LT, low, high));
+    vjp_pass(v, x, select(v, inside, g, zero));
+    if (v->active[operands[0]])
+        pass_sum(v, operands[0], select(v, below, g, zero));
+    if (v->active[operands[2]])
+        pass_sum(v, operands[2], select(v, compare(v, DIRECTION_LT, high, x), g, zero));
+}
+
+/* ---- shapes ---- */
+
+/* broadcast_in_dim_p: the sum over the copies of each element. */
+static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t g)
+{
+    struct tensor of = type_of(v, x), t = type_of(v, g);
+    int64_t summed[PROGRAM_RANK_MAX], perm[PROGRAM_RANK_MAX];
+    uint32_t n = 0, kept = 0;
+    for (uint32_t d = 0; d < t.rank; d++) {
+        bool copies = true;
+        for (uint32_t i = 0; i < of.rank; i++)
+            copies &= dims[i] != d || (of.dims[i] == 1 && t.dims[d] != 1);
+        if (copies)
+            summed[n++] = d;
+    }
+    g = sum(v, g, summed, n);
+    if (v->code)
+        return;
+    for (uint32_t i = 0; i < of.rank; i++) { /* the rank of a dimension among those that are kept */
+        int64_t rank = dims[i];
+        bool copies = false;
+        for (uint32_t k = 0; k < n; k++) {
+            copies |= summed[k] == dims[i];
+            rank -= summed[k] < dims[i];
+        }
+        if (!copies)
+            perm[kept++] = rank;
+    }
+    g = transposed(v, g, perm);
+    vjp_pass(v, x, add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
+}
+
+/* slice_p: the elements back in their places, 0 in the others. */
+static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t g)
+{
+    struct tensor of = type_of(v, x), t = type_of(v, g);
+    int64_t pad[3 * PROGRAM_RANK_MAX];
+    uint32_t r = of.rank;
+    if (t.n == 0)
+        return;
+    for (uint32_t d = 0; d < r; d++) {
+        int64_t start = ints[d], stride = ints[2 * r + d];
+        pad[d] = start;
+        pad[r + d] = of.dims[d] - (start + (t.dims[d] - 1) * stride + 1);
+        pad[2 * r + d] = stride - 1;
+    }
+    vjp_pass(v, x, add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
+}
+
+/* pad_p: the elements that came from x; the padding value gets the others. */
+static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *ints, uint32_t g)
+{
+    struct tensor of = type_of(v, operands[0]);
+    int64_t cut[3 * PROGRAM_RANK_MAX] = {0}, back[3 * PROGRAM_RANK_MAX];
+    uint32_t r = of.rank;
+    for (uint32_t d = 0; d < r; d++) {
+        cut[d] = -ints[d];
+        cut[r + d] = -ints[r + d];
+        back[d] = 0;
+        back[r + d] = of.dims[d] ? (of.dims[d] - 1) * (ints[2 * r + d] + 1) + 1 : 0;
+        back[2 * r + d] = ints[2 * r + d] + 1;
+    }
+    uint32_t to_x = add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
+    to_x = add(v, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
+    vjp_pass(v, operands[0], to_x);
+    if (v->active[operands[1]])
+        vjp_pass(v, operands[1], two(v, OP_SUBTRACT, sum_all(v, g), sum_all(v, to_x)));
+}
+
+/* concatenate_p: to each operand its part. */
+static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t g)
+{
+    struct tensor t = type_of(v, g);
+    int64_t start = 0, dim = v->p->ints.at[op->ints];
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        uint32_t x = v->p->operands.at[op->operands + i];
+        struct tensor of = type_of(v, x);
+        int64_t ints[3 * PROGRAM_RANK_MAX];
+        for (uint32_t d = 0; d < t.rank; d++) {
+            ints[d] = d == dim ? start : 0;
+            ints[t.rank + d] = ints[d] + of.dims[d];
+            ints[2 * t.rank + d] = 1;
+        }
+        start += of.dims[dim];
+        if (v->active[x])
+            vjp_pass(v, x, add(v, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
+    }
+}
+
+/* dynamic_slice_p, dynamic_update_slice_p: the slice goes back where it was, 0 elsewhere. */
+static void dynamic_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                         uint32_t g)
+{
+    uint32_t use[PROGRAM_RANK_MAX + 2], r = type_of(v, operands[0]).rank;
+    uint32_t first = op->op == OP_DYNAMIC_SLICE ? 1 : 2;
+    memcpy(use + 2, operands + first, r * sizeof *use);
+    if (op->op == OP_DYNAMIC_SLICE) {
+        use[0] = vjp_splat(v, operands[0], 0);
+        use[1] = g;
+        vjp_pass(v, operands[0], add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+        return;
+    }
+    use[0] = g;
+    use[1] = vjp_splat(v, operands[1], 0);
+    if (v->active[operands[0]])
+        vjp_pass(v, operands[0], add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+    use[1] = g;
+    if (v->active[operands[1]]) {
+        struct tensor part = type_of(v, operands[1]);
+        vjp_pass(v, operands[1],
+                 add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE));
+    }
+}
+
+/* ---- reductions and products ---- */
+
+/* Returns 1 for each element of x that is `of`, which has x's shape, else 0. */
+static uint32_t ones_if_equal(struct vjp *v, uint32_t x, uint32_t of)
+{
+    return select(v, compare(v, DIRECTION_EQ, x, of), vjp_splat(v, x, 1), vjp_splat(v, x, 0));
+}
+
+/* The derivative of a product by each factor is the product of the others. It is P / x, but if one factor
+ * is 0 it is P, without that factor, for it alone; if several are 0, all are 0. */
+static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced, uint32_t n,
+                              const int64_t *kept, uint32_t n_kept)
+{
+    int64_t ints[1 + PROGRAM_RANK_MAX] = {OP_MULTIPLY};
+    uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
+    uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = select(v, is_zero, unit, x);
+    memcpy(ints + 1, reduced, n * sizeof *reduced);
+    uint32_t p = add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
+    uint32_t n_zeros = sum(v, select(v, is_zero, unit, zero), reduced, n);
+    p = spread(v, p, x, kept, n_kept);
+    n_zeros = spread(v, n_zeros, x, kept, n_kept);
+    uint32_t of_zero = select(v, compare(v, DIRECTION_EQ, n_zeros, unit), p, zero);
+    uint32_t of_other =
+        select(v, compare(v, DIRECTION_EQ, n_zeros, zero), two(v, OP_DIVIDE, p, safe), zero);
+    return select(v, is_zero, of_zero, of_other);
+}
+
+/* reduce_sum_p, reduce_max_p, reduce_min_p (equal shares to equal elements), reduce_prod_p. */
+static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                        const int64_t *ints, uint32_t g)
+{
+    uint32_t x = operands[0], rank = type_of(v, x).rank, n_kept = 0;
+    int64_t kept[PROGRAM_RANK_MAX];
+    for (uint32_t d = 0, k = 1; d < rank; d++) {
+        if (k < op->n_ints && ints[k] == d)
+            k++;
+        else
+            kept[n_kept++] = d;
+    }
+    if (ints[0] != OP_ADD && v->active[operands[1]]) {
+        v->code = err_set(v->e, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value");
+        if (v->e)
+            v->e->line = op->line;
+        return;
+    }
+    if (ints[0] == OP_ADD && v->active[operands[1]])
+        vjp_pass(v, operands[1], sum_all(v, g));
+    if (!v->active[x])
+        return;
+    if (ints[0] == OP_ADD) {
+        vjp_pass(v, x, spread(v, g, x, kept, n_kept));
+    } else if (ints[0] == OP_MULTIPLY) {
+        uint32_t slope = product_slope(v, x, ints + 1, op->n_ints - 1, kept, n_kept);
+        uint32_t all = times(v, spread(v, g, x, kept, n_kept), spread(v, operands[1], x, NULL, 0));
+        vjp_pass(v, x, times(v, all, slope));
+    } else {
+        uint32_t is_it = compare(v, DIRECTION_EQ, x, spread(v, op->results, x, kept, n_kept));
+        uint32_t ones = ones_if_equal(v, x, spread(v, op->results, x, kept, n_kept));
+        uint32_t share = two(v, OP_DIVIDE, g, sum(v, ones, ints + 1, op->n_ints - 1));
+        vjp_pass(v, x, select(v, is_it, spread(v, share, x, kept, n_kept), vjp_splat(v, x, 0)));
+    }
+}
+
+/* The dimensions of a product's operand. */
+struct sides {
+    const int64_t *batch, *contracted;
+    int64_t free[PROGRAM_RANK_MAX]; /* the others, in order */
+    uint32_t n_free;
+};
+
+static struct sides sides_of(const int64_t *ints, uint32_t which, uint32_t rank)
+{
+    int64_t b = ints[0], c = ints[1];
+    struct sides s = {.batch = ints + 2 + (which ? b : 0),
+                      .contracted = ints + 2 + 2 * b + (which ? c : 0)};
+    for (uint32_t d = 0; d < rank; d++) {
+        bool is_free = true;
+        for (int64_t i = 0; i < b; i++)
+            is_free &= s.batch[i] != d;
+        for (int64_t i = 0; i < c; i++)
+            is_free &= s.contracted[i] != d;
+        if (is_free)
+            s.free[s.n_free++] = d;
+    }
+    return s;
+}
+
+/* dot_general_p: the product of g and the other operand over the other's free dimensions. Its result has
+ * the batch dimensions, this operand's free ones, and the contracted ones in the other's order. */
+static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, uint32_t x,
+                          uint32_t other, uint32_t g)
+{
+    uint32_t rank = type_of(v, x).rank, b = (uint32_t)ints[0], c = (uint32_t)ints[1];
+    struct sides mine = sides_of(ints, which, rank),
+                 its = sides_of(ints, !which, type_of(v, other).rank);
+    int64_t dot[INTS_MAX] = {b, its.n_free}, *at = dot + 2, place[PROGRAM_RANK_MAX],
+            perm[PROGRAM_RANK_MAX];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b; i++)
+        *at++ = i;
+    for (uint32_t i = 0; i < b; i++)
+        *at++ = its.batch[i];
+    for (uint32_t i = 0; i < its.n_free; i++) /* g's dimensions: batch, lhs free, rhs free */
+        *at++ = b + i + (which ? 0 : mine.n_free);
+    for (uint32_t i = 0; i < its.n_free; i++)
+        *at++ = its.free[i];
+    uint32_t out =
+        add(v, OP_DOT, (uint32_t[]){g, other}, 2, dot, (uint32_t)(at - dot), PROGRAM_NONE);
+
+    for (uint32_t i = 0; i < b; i++)
+        place[n++] = mine.batch[i];
+    for (uint32_t i = 0; i < mine.n_free; i++)
+        place[n++] = mine.free[i];
+    for (int64_t d = 0; d < PROGRAM_RANK_MAX; d++)
+        for (uint32_t i = 0; i < c; i++)
+            if (its.contracted[i] == d)
+                place[n++] = mine.contracted[i];
+    for (uint32_t i = 0; i < n; i++)
+        perm[place[i]] = i;
+    return v->code ? 0 : transposed(v, out, perm);
+}
+
+void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
+{
+    uint32_t operands[PROGRAM_RANK_MAX + 2], x, y = op->results;
+    int64_t ints[INTS_MAX], inverse[PROGRAM_RANK_MAX];
+    v->line = op->line;
+    if (op->op == OP_CONCATENATE) { /* the only one with more operands */
+        concatenate_rule(v, op, g);
+        return;
+    }
+    /* The program's arrays move when the rule adds operations. */
+    memcpy(operands, v->p->operands.at + op->operands, op->n_operands * sizeof *operands);
+    if (op->n_ints)
+        memcpy(ints, v->p->ints.at + op->ints, op->n_ints * sizeof *ints);
+    x = operands[0];
+    switch (op->op) {
+    case OP_SELECT: select_rule(v, operands, g); break;
+    case OP_CLAMP: clamp_rule(v, operands, g); break;
+    case OP_CONVERT: vjp_pass(v, x, g); break; /* of f32 to f32; others are not active */
+    case OP_BROADCAST: broadcast_rule(v, x, ints, g); break;
+    case OP_RESHAPE: vjp_pass(v, x, add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x])); break;
+    case OP_TRANSPOSE:
+        for (uint32_t i = 0; i < op->n_ints; i++)
+            inverse[ints[i]] = i;
+        vjp_pass(v, x, transposed(v, g, inverse));
+        break;
+    case OP_SLICE: slice_rule(v, x, ints, g); break;
+    case OP_PAD: pad_rule(v, operands, ints, g); break;
+    case OP_DYNAMIC_SLICE:
+    case OP_DYNAMIC_UPDATE: dynamic_rule(v, op, operands, g); break;
+    case OP_REDUCE: reduce_rule(v, op, operands, ints, g); break;
+    case OP_DOT:
+        for (uint32_t i = 0; i < 2; i++)
+            if (v->active[operands[i]])
+                vjp_pass(v, operands[i], dot_slope(v, ints, i, operands[i], operands[!i], g));
+        break;
+    default:
+        if (op->n_operands == 1)
+            unary_rule(v, op->op, x, y, g);
+        else
+            binary_rule(v, op->op, x, operands[1], y, g);
+    }
+}

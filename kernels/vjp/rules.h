@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rules.h - the rule of each operation, for the files of this folder only.
+ *
+ * Thread: one at a time for a struct vjp; no other state.
+ */
+#ifndef WARM_KERNELS_VJP_RULES_H
+#define WARM_KERNELS_VJP_RULES_H
+
+#include "kernels/vjp/vjp.h"
+
+struct vjp {
+    struct program *p; /* the derivative: the function itself, then its gradients */
+    struct err *e;
+    int code;             /* the first error; later calls do nothing */
+    uint32_t line;        /* of the operation whose rule is running */
+    uint32_t n_values;    /* values of the function itself */
+    bool *active;         /* by such a value */
+    uint32_t *cotangents; /* by such a value: NONE if it is zero so far */
+};
+
+/* Adds what an operation passes on to its operands, given its result's cotangent. */
+void vjp_rule(struct vjp *v, const struct operation *op, uint32_t cotangent);
+/* Adds to the cotangent of a value, if it is active. */
+void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent);
+/* Returns a constant of a value's type, all of whose elements are x. */
+uint32_t vjp_splat(struct vjp *v, uint32_t like, float x);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_vjp.c - derivatives: every rule against finite differences, whole graphs against jax.grad, the
+ * derivative as text, and what has no derivative.
+ */
+#include "kernels/vjp/vjp.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/eval/eval.h"
+#include "tests/kernels/jax_graphs.h"
+
+#define TOLERANCE 1e-9     /* of doubles against doubles; sums differ in order */
+#define DIFFERENCE 1e-6    /* the step of finite differences */
+#define DIFFERENCE_OK 2e-8 /* what they are good for, relative */
+
+static const struct block *main_block(const struct program *p)
+{
+    uint32_t f = program_function(p, NULL);
+    cr_assert_neq(f, PROGRAM_NONE);
+    return &p->blocks.at[p->functions.at[f].block];
+}
+
+static int64_t elements(const struct program *p, uint32_t value)
+{
+    return program_tensor(p, value)->n;
+}
+
+static struct program *read_program(const char *name, const char *text, size_t len)
+{
+    struct program *p = NULL;
+    struct err e = {0};
+    cr_assert_eq(program_read(text, len, &p, &e), 0, "%s: line %u: %s", name, e.line, e.text);
+    return p;
+}
+
+static struct program *derivative(const char *name, const struct program *p,
+                                  const uint32_t *arguments, uint32_t n)
+{
+    struct program *d = NULL;
+    struct err e = {0};
+    cr_assert_eq(vjp_function(p, program_function(p, NULL), arguments, n, &d, &e), 0,
+                 "%s: line %u: %s", name, e.line, e.text);
+    return d;
+}
+
+/* Returns the derivative after it was written as StableHLO and read again. Frees the argument. */
+static struct program *written_and_read(const char *name, struct program *d)
+{
+    struct writer text;
+    writer_init(&text, 0);
+    program_write(d, &text);
+    program_free(d);
+    d = read_program(name, (const char *)text.data, text.len);
+    writer_close(&text);
+    return d;
+}
+
+/* Runs the only function of p. Gives new arrays in out[i]. */
+static void run(const char *name, const struct program *p, const double *const *args, double **out)
+{
+    const struct block *b = main_block(p);
+    struct err e = {0};
+    for (uint32_t i = 0; i < b->n_results; i++)
+        out[i] = calloc((size_t)elements(p, p->operands.at[b->results + i]) + 1, sizeof **out);
+    cr_assert_eq(eval_function(p, program_function(p, NULL), args, out, &e), 0, "%s: %s", name,
+                 e.text);
+}
+
+/* ---- against JAX ---- */
+
+static void gradients_agree(const struct jax_graph *g)
+{
+    struct program *p = read_program(g->name, g->module, g->module_len);
+    uint32_t arguments[JAX_TENSORS_MAX], n_results = main_block(p)->n_results;
+    for (uint32_t i = 0; i < g->n_args; i++)
+        arguments[i] = i;
+    struct program *d =
+        written_and_read(g->name, derivative(g->name, p, arguments, (uint32_t)g->n_args));
+    const struct block *b = main_block(d);
+    const double *args[2 * JAX_TENSORS_MAX];
+    double *cotangents[JAX_TENSORS_MAX], *out[2 * JAX_TENSORS_MAX];
+    cr_assert_leq(b->n_args, g->n_args + JAX_TENSORS_MAX);
+    for (size_t i = 0; i < b->n_args; i++) {
+        if (i < g->n_args) {
+            args[i] = g->args[i].at;
+            continue;
+        }
+        double *c = cotangents[i - g->n_args] =
+            calloc((size_t)elements(d, b->args + (uint32_t)i) + 1, sizeof *c);
+        c[0] = i == g->n_args; /* of the loss, a scalar; 0 of all others */
+        args[i] = c;
+    }
+    run(g->name, d, args, out);
+    for (size_t i = 0; i < g->n_gradients; i++)
+        jax_expect(g->name, "gradient", i, out[n_results + i], &g->gradients[i], g->args[i].n,
+                   TOLERANCE);
+    for (uint32_t i = 0; i < n_results; i++)
+        jax_expect(g->name, "result", i, out[i], &g->results[i], g->results[i].n, TOLERANCE);
+    for (uint32_t i = 0; i < b->n_results; i++)
+        free(out[i]);
+    for (size_t i = g->n_args; i < b->n_args; i++)
+        free(cotangents[i - g->n_args]);
+    program_free(d);
+    program_free(p);
+}
+
+Test(vjp, gradients_are_those_of_jax)
+{
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs), n_done = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (graphs[i].n_gradients) {
+            gradients_agree(&graphs[i]);
+            n_done++;
+        }
+    }
+    cr_expect_geq(n_done, (size_t)150);
+}
+
+/* ---- against finite differences ---- */
+
+#define A "tensor<3x4xf32>"
+#define S "tensor<f32>"
+#define UNARY(op)                                                                                  \
+    {                                                                                              \
+        op, "%0 = stablehlo." op " %x : " A "\n", A                                                \
+    }
+#define BINARY(op)                                                                                 \
+    {                                                                                              \
+        op, "%0 = stablehlo." op " %x, %z : " A "\n", A                                            \
+    }
+#define REDUCE(op, init)                                                                           \
+    {                                                                                              \
+        "reduce " op,                                                                              \
+            "%i = stablehlo.constant dense<" init "> : " S "\n"                                    \
+            "%0 = stablehlo.reduce(%x init: %i) applies stablehlo." op                             \
+            " across dimensions = [1] : (" A ", " S ") -> tensor<3xf32>\n",                        \
+            "tensor<3xf32>"                                                                        \
+    }
+
+/* Functions of x and z, 3x4, positive and without ties; of s, a scalar; and of k, an i32 of 1. */
+static const struct {
+    const char *name, *body, *result;
+} RULES[] = {
+    UNARY("abs"),
+    UNARY("negate"),
+    UNARY("sign"),
+    UNARY("exponential"),
+    UNARY("exponential_minus_one"),
+    UNARY("log"),
+    UNARY("log_plus_one"),
+    UNARY("logistic"),
+    UNARY("tanh"),
+    UNARY("sqrt"),
+    UNARY("rsqrt"),
+    UNARY("sine"),
+    UNARY("cosine"),
+    UNARY("floor"),
+    UNARY("ceil"),
+    BINARY("add"),
+    BINARY("subtract"),
+    BINARY("multiply"),
+    BINARY("divide"),
+    BINARY("remainder"),
+    BINARY("power"),
+    BINARY("maximum"),
+    BINARY("minimum"),
+    REDUCE("add", "0.5"),
+    REDUCE("maximum", "0xFF800000"),
+    REDUCE("minimum", "0.75"),
+    REDUCE("multiply", "1.5"),
+    {"reduce add, its initial value",
+     "%0 = stablehlo.reduce(%x init: %s) applies stablehlo.add across dimensions = [0] : (" A ", " S
+     ") -> tensor<4xf32>\n",
+     "tensor<4xf32>"},
+    {"reduce multiply, one factor is 0",
+     "%i = stablehlo.constant dense<2.0> : " S
+     "\n%c = stablehlo.constant dense<[[0.0, 1.0, 2.0, 1.0], [0.0, 0.0, "
+     "1.0, 1.0], [1.0, 1.0, 1.0, 3.0]]> : " A "\n%m = stablehlo.multiply %x, %c : " A
+     "\n%0 = stablehlo.reduce(%m init: %i) applies stablehlo.multiply across dimensions = [1] : (" A
+     ", " S ") -> tensor<3xf32>\n",
+     "tensor<3xf32>"},
+    {"select",
+     "%c = stablehlo.compare LT, %x, %z, FLOAT : (" A ", " A ") -> tensor<3x4xi1>\n"
+     "%0 = stablehlo.select %c, %x, %z : tensor<3x4xi1>, " A "\n",
+     A},
+    {"clamp",
+     "%b = stablehlo.broadcast_in_dim %s, dims = [] : (" S ") -> " A
+     "\n%h = stablehlo.add %z, %b : " A "\n"
+     "%0 = stablehlo.clamp %s, %x, %h : (" S ", " A ", " A ") -> " A "\n",
+     A},
+    {"clamp, scalar above",
+     "%c = stablehlo.constant dense<0.5> : " A "\n%l = stablehlo.multiply %z, %c : " A "\n"
+     "%0 = stablehlo.clamp %l, %x, %s : (" A ", " A ", " S ") -> " A "\n",
+     A},
+    {"convert", "%0 = stablehlo.convert %x : " A "\n", A},
+    {"broadcast of a scalar", "%0 = stablehlo.broadcast_in_dim %s, dims = [] : (" S ") -> " A "\n",
+     A},
+    {"broadcast with another order",
+     "%0 = stablehlo.broadcast_in_dim %x, dims = [2, 0] : (" A ") -> tensor<4x2x3xf32>\n",
+     "tensor<4x2x3xf32>"},
+    {"broadcast of dimensions of 1",
+     "%r = stablehlo.reshape %x : (" A ") -> tensor<1x12x1xf32>\n"
+     "%0 = stablehlo.broadcast_in_dim %r, dims = [3, 1, 0] : (tensor<1x12x1xf32>) -> "
+     "tensor<1x12x2x5xf32>\n",
+     "tensor<1x12x2x5xf32>"},
+    {"reshape", "%0 = stablehlo.reshape %x : (" A ") -> tensor<2x6xf32>\n", "tensor<2x6xf32>"},
+    {"transpose",
+     "%r = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf32>\n"
+     "%0 = stablehlo.transpose %r, dims = [2, 0, 1] : (tensor<2x3x2xf32>) -> tensor<2x2x3xf32>\n",
+     "tensor<2x2x3xf32>"},
+    {"slice", "%0 = stablehlo.slice %x [1:3, 0:4:3] : (" A ") -> tensor<2x2xf32>\n",
+     "tensor<2x2xf32>"},
+    {"pad",
+     "%0 = stablehlo.pad %x, %s, low = [1, -1], high = [-2, 2], interior = [1, 0] : (" A ", " S
+     ") -> tensor<4x5xf32>\n",
+     "tensor<4x5xf32>"},
+    {"concatenate",
+     "%0 = stablehlo.concatenate %x, %z, %x, dim = 0 : (" A ", " A ", " A ") -> tensor<9x4xf32>\n",
+     "tensor<9x4xf32>"},
+    {"dynamic_slice",
+     "%0 = stablehlo.dynamic_slice %x, %k, %k, sizes = [2, 2] : (" A
+     ", tensor<i32>, tensor<i32>) -> tensor<2x2xf32>\n",
+     "tensor<2x2xf32>"},
+    {"dynamic_update_slice",
+     "%u = stablehlo.slice %z [0:2, 0:3] : (" A ") -> tensor<2x3xf32>\n"
+     "%0 = stablehlo.dynamic_update_slice %x, %u, %k, %k : (" A
+     ", tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> " A "\n",
+     A},
+    {"dot_general",
+     "%0 = stablehlo.dot_general %x, %z, contracting_dims = [1] x [1] : (" A ", " A
+     ") -> tensor<3x3xf32>\n",
+     "tensor<3x3xf32>"},
+    {"dot_general with batches",
+     "%a = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf32>\n%b = stablehlo.reshape %z : (" A
+     ") -> tensor<3x2x2xf32>\n"
+     "%0 = stablehlo.dot_general %a, %b, batching_dims = [2] x [1], contracting_dims = [1] x [0] : "
+     "(tensor<2x3x2xf32>, tensor<3x2x2xf32>) -> tensor<2x2x2xf32>\n",
+     "tensor<2x2x2xf32>"},
+    {"dot_general over two dimensions in another order",
+     "%t = stablehlo.transpose %z, dims = [1, 0] : (" A ") -> tensor<4x3xf32>\n"
+     "%0 = stablehlo.dot_general %x, %t, contracting_dims = [1, 0] x [0, 1] : (" A
+     ", tensor<4x3xf32>) -> " S "\n",
+     S},
+    {"dot_general without contraction",
+     "%a = stablehlo.slice %x [0:1, 0:4] : (" A ") -> tensor<1x4xf32>\n"
+     "%0 = stablehlo.dot_general %a, %z, contracting_dims = [] x [] : (tensor<1x4xf32>, " A
+     ") -> tensor<1x4x3x4xf32>\n",
+     "tensor<1x4x3x4xf32>"},
+    {"a value used three times",
+     "%a = stablehlo.multiply %x, %x : " A "\n%0 = stablehlo.multiply %a, %x : " A "\n", A},
+};
+
+enum { N_X = 12, N_ARGS = 4 };
+
+/* Returns numbers between 0 and 1 that look random. */
+static double evenly(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (double)(*state >> 8) / 16777216.0;
+}
+
+/* Compares the derivative along a direction with the difference of two runs. */
+static void rule_holds(const char *name, const struct program *p, const struct program *d)
+{
+    const struct block *b = main_block(p);
+    int64_t n = elements(p, p->operands.at[b->results]);
+    double at[N_ARGS][N_X], along[3][N_X], moved[3][N_X], *c = malloc((size_t)n * sizeof *c);
+    double *up[1], *down[1], *out[4], by_rule = 0, by_difference = 0, size = 1;
+    const double *moved_args[] = {moved[0], moved[1], moved[2], at[3]},
+                 *args[] = {at[0], at[1], at[2], at[3], c};
+    uint32_t state = 7;
+    at[3][0] = 1;
+    for (int64_t i = 0; i < n; i++)
+        c[i] = evenly(&state) - 0.5;
+    for (int a = 0; a < 3; a++)
+        for (int i = 0; i < N_X; i++) {
+            at[a][i] = a == 2 ? 0.7 : 0.3 + evenly(&state);
+            along[a][i] = evenly(&state) - 0.5;
+            moved[a][i] = at[a][i] + DIFFERENCE * along[a][i];
+        }
+    run(name, p, moved_args, up);
+    for (int a = 0; a < 3; a++)
+        for (int i = 0; i < N_X; i++)
+            moved[a][i] = at[a][i] - DIFFERENCE * along[a][i];
+    run(name, p, moved_args, down);
+    run(name, d, args, out);
+    for (int64_t i = 0; i < n; i++)
+        by_difference += c[i] * (up[0][i] - down[0][i]) / (2 * DIFFERENCE);
+    for (int a = 0; a < 3; a++)
+        for (int i = 0; i < (a == 2 ? 1 : N_X); i++) {
+            by_rule += out[1 + a][i] * along[a][i];
+            size += fabs(out[1 + a][i]);
+        }
+    cr_expect_leq(fabs(by_rule - by_difference), DIFFERENCE_OK * size,
+                  "%s: %.12g by the rule, %.12g by differences", name, by_rule, by_difference);
+    free(c);
+    free(up[0]);
+    free(down[0]);
+    for (int i = 0; i < 4; i++)
+        free(out[i]);
+}
+
+static struct program *program_of(const char *name, const char *body, const char *result)
+{
+    char text[4096];
+    snprintf(text, sizeof text,
+             "func.func public @main(%%x: " A ", %%z: " A ", %%s: " S
+             ", %%k: tensor<i32>) -> %s {\n%sreturn %%0 : %s\n}\n",
+             result, body, result);
+    return read_program(name, text, strlen(text));
+}
+
+Test(vjp, every_rule_agrees_with_finite_differences)
+{
+    static const uint32_t ARGUMENTS[] = {0, 1, 2};
+    for (size_t i = 0; i < sizeof RULES / sizeof *RULES; i++) {
+        struct program *p = program_of(RULES[i].name, RULES[i].body, RULES[i].result);
+        struct program *d =
+            written_and_read(RULES[i].name, derivative(RULES[i].name, p, ARGUMENTS, 3));
+        rule_holds(RULES[i].name, p, d);
+        program_free(d);
+        program_free(p);
+    }
+}
+
+/* ---- conventions and refusals ---- */
+
+Test(vjp, equal_operands_share_the_gradient)
+{
+    static const uint32_t ARGUMENTS[] = {0, 1};
+    struct program *p = program_of("tie", "%0 = stablehlo.maximum %x, %z : " A "\n", A);
+    struct program *d = derivative("tie", p, ARGUMENTS, 2);
+    double x[N_X] = {0}, s[1] = {0}, k[1] = {0}, c[N_X], *out[3];
+    const double *args[] = {x, x, s, k, c};
+    for (int i = 0; i < N_X; i++)
+        c[i] = i;
+    run("tie", d, args, out);
+    for (int i = 0; i < N_X; i++)
+        cr_expect(out[1][i] == 0.5 * i && out[2][i] == 0.5 * i);
+    for (int i = 0; i < 3; i++)
+        free(out[i]);
+    program_free(d);
+    program_free(p);
+}
+
+Test(vjp, refusals_say_why)
+{
+    static const struct {
+        const char *body;
+        uint32_t argument;
+        int code;
+        const char *says;
+        unsigned line;
+    } CASES[] = {
+        {"%0 = stablehlo.add %x, %z : " A "\n", 3, WARM_EINVALID, "argument 3 is not f32", 0},
+        {"%0 = stablehlo.add %x, %z : " A "\n", 4, WARM_EINVALID, "argument 4: there are 4", 0},
+        {"%0 = stablehlo.while(%a = %x) : " A
+         "\ncond {\n  %f = stablehlo.constant dense<false> : tensor<i1>\n"
+         "  stablehlo.return %f : tensor<i1>\n} do {\n  stablehlo.return %a : " A "\n}\n",
+         0, WARM_EUNSUPPORTED, "while: a loop has no derivative", 2},
+        {"%r = stablehlo.reduce(%x init: %s) applies stablehlo.maximum across dimensions = [0, 1] "
+         ": (" A ", " S ") -> " S "\n%0 = stablehlo.broadcast_in_dim %r, dims = [] : (" S ") -> " A
+         "\n",
+         2, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value", 2},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct program *p = program_of("refused", CASES[i].body, A), *d = NULL;
+        struct err e = {0};
+        cr_expect_eq(vjp_function(p, 0, &CASES[i].argument, 1, &d, &e), CASES[i].code, "%zu: %s", i,
+                     e.text);
+        cr_expect_not_null(strstr(e.text, CASES[i].says), "%zu: %s", i, e.text);
+        cr_expect_eq(e.line, CASES[i].line, "%zu: line %u", i, e.line);
+        cr_expect_null(d);
+        program_free(p);
+    }
+}
+
+Test(vjp, calls_are_written_out_once_for_each_call)
+{
+    static const char MODULE[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = func.call @f(%x) : (tensor<f32>) -> tensor<f32>\n%1 = func.call @f(%0) : "
+        "(tensor<f32>) -> tensor<f32>\n"
+        "return %1 : tensor<f32>\n}\nfunc.func private @f(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = stablehlo.multiply %x, %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const uint32_t FIRST[] = {0};
+    struct program *p = read_program("calls", MODULE, strlen(MODULE)),
+                   *d = derivative("calls", p, FIRST, 1);
+    const double x[] = {3}, c[] = {1}, *args[] = {x, c};
+    double *out[2];
+    run("calls", d, args, out);
+    cr_expect_eq(*out[0], 81);
+    cr_expect_eq(*out[1], 4 * 27);
+    free(out[0]);
+    free(out[1]);
+    program_free(d);
+    program_free(p);
+}
