@@ -29,11 +29,10 @@ struct peer {
     bool is_admin;    /* may list and evict everything */
 };
 
-/* Finds the number of the trusted group from its name or digits; PEER_NO_GROUP for "".
- * NOT_FOUND. */
+/* Nobody is in it. */
 #define PEER_NO_GROUP ((gid_t)-1)
-/* Finds the number of the group that shares, from its name or digits; PEER_NO_GROUP for "".
- * NOT_FOUND. */
+/* Finds the number of the trusted group from its name or digits; PEER_NO_GROUP for "". NOT_FOUND;
+ * INVALID for other digits. */
 int peer_find_group(const char *name, gid_t *out, struct err *e);
 
 /* Identifies the peer of a socket. With `admits_admin`, for a socket that others cannot use, root
