@@ -56,7 +56,7 @@ static int resolve(struct driver *d, struct err *err)
     return 0;
 }
 
-/* 0, or `code` with what was tried and the driver's own words. */
+/* Returns 0, or `code` with the failed action and the driver's own words. */
 static int checked(struct driver *d, CUresult result, int code, const char *what, struct err *err)
 {
     const char *name = NULL, *text = NULL;
@@ -176,7 +176,8 @@ const char *driver_name(const struct driver *d) { return d->name; }
 
 const char *driver_arch(const struct driver *d) { return d->arch; }
 
-/* The driver is not told the length, so a cubin that was cut off must not reach it. */
+/* True if the bytes are a whole ELF file. The driver is not told the length, so a cubin that was
+ * cut off must not reach it. */
 static int is_whole_elf(const void *bytes, size_t len)
 {
     Elf64_Ehdr header;

@@ -20,9 +20,9 @@ int driver_open(struct driver **out, struct err *err);
 /* Frees everything; NULL is fine. */
 void driver_close(struct driver *driver);
 
-/* "NVIDIA H100 80GB HBM3"; lives as long as the driver. */
+/* Returns the device's name, "NVIDIA H100 80GB HBM3"; it lives as long as the driver. */
 const char *driver_name(const struct driver *driver);
-/* The device's own target, "sm_90"; lives as long as the driver. */
+/* Returns the device's own target, "sm_90"; it lives as long as the driver. */
 const char *driver_arch(const struct driver *driver);
 
 /* Loads a cubin in place of the one loaded before; borrows the bytes during the call.
@@ -30,7 +30,8 @@ const char *driver_arch(const struct driver *driver);
  * cubin. */
 int driver_load(struct driver *driver, const void *cubin, size_t len, struct err *err);
 
-/* The device, for launches of the loaded module's kernels. Lives as long as the driver. */
+/* Returns the device, for launches of the loaded module's kernels. It lives as long as the
+ * driver. */
 struct device *driver_device(struct driver *driver);
 
 #endif

@@ -46,7 +46,7 @@ static int read_file(const char *path, void **out, size_t *out_len, struct err *
     return 0;
 }
 
-/* "dir/mlp_forward.sm_90.cubin" -> "mlp_forward" */
+/* Writes the kernel of a file: "dir/mlp_forward.sm_90.cubin" is for "mlp_forward". */
 static void kernel_file_name(const char *path, char out[64])
 {
     const char *slash = strrchr(path, '/');

@@ -93,7 +93,7 @@ static double dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* One query against the first n_keys keys of its head. */
+/* Compares one query with the first n_keys keys of its head. */
 static void attend(const float *q, const float *k, const float *v, float *o, float *lse, int n_keys,
                    int dim, double scale)
 {

@@ -10,38 +10,38 @@
 #ifndef WARM_KERNELS_REFERENCE_H
 #define WARM_KERNELS_REFERENCE_H
 
-/* y = x w^T + b, and max(0, that) if `relu`.
+/* Computes y = x w^T + b, and max(0, y) if `relu`.
  * x: [batch][n_in], w: [n_out][n_in], b: [n_out], y: [batch][n_out] */
 void reference_dense(const float *x, const float *w, const float *b, float *y, int batch, int n_in,
                      int n_out, int relu);
 
 /* Returns the mean over n of (y - target)^2. y, target: [n] */
 double reference_mse(const float *y, const float *target, int n);
-/* The gradient of reference_mse. dy: [n] */
+/* Computes the gradient of reference_mse. dy: [n] */
 void reference_mse_backward(const float *y, const float *target, float *dy, int n);
 
-/* dx = dy w where x > 0, else 0: back through w and the ReLU that made x.
+/* Computes dx = dy w if x > 0, else 0: back through w and the ReLU that made x.
  * dy: [batch][n_out], w: [n_out][n_in], x, dx: [batch][n_in] */
 void reference_dense_backward_input(const float *dy, const float *w, const float *x, float *dx,
                                     int batch, int n_in, int n_out);
-/* dw = dy^T x: [n_out][n_in], db = the column sums of dy: [n_out] */
+/* Computes dw = dy^T x: [n_out][n_in], and db = the column sums of dy: [n_out] */
 void reference_dense_backward_weights(const float *dy, const float *x, float *dw, float *db,
                                       int batch, int n_in, int n_out);
 
-/* Step number `step` (from 1) of Adam (Kingma and Ba 2015, algorithm 1), in place.
+/* Makes step number `step` (from 1) of Adam (Kingma and Ba 2015, algorithm 1), in place.
  * p, m, v, g: [n] */
 void reference_adam_step(float *p, float *m, float *v, const float *g, int n, double rate,
                          double beta1, double beta2, double epsilon, int step);
 
-/* o = softmax(scale q k^T) v for each head, with later keys hidden from each query if `causal`;
- * lse = log(sum over keys of exp(scale q.k)).
+/* Computes o = softmax(scale q k^T) v for each head. With `causal`, later keys are hidden from each
+ * query. lse = log(sum over keys of exp(scale q.k)).
  * q, k, v, o: [heads][length][dim], lse: [heads][length]; dim <= 256 */
 void reference_attention(const float *q, const float *k, const float *v, float *o, float *lse,
                          int heads, int length, int dim, double scale, int causal);
 
-/* Each row's tokens from the most to the least probable (equal ones in order), the softmax of its
- * logits in that order, and how many of them are needed to reach the mass p.
- * logits, prob, token: [rows][n_cols], kept: [rows]; n_cols <= 1024 */
+/* Sorts each row's tokens from the most to the least probable (equal ones in order), with the
+ * softmax of its logits. `kept` is the number of tokens that reach the mass p. logits, prob,
+ * token: [rows][n_cols], kept: [rows]; n_cols <= 1024 */
 void reference_top_p(const float *logits, int *token, float *prob, int *kept, int rows, int n_cols,
                      double p);
 

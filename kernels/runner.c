@@ -45,7 +45,7 @@ struct run {
     size_t used_words;
 };
 
-/* An array of `len` words that no other array of the check overlaps. */
+/* Returns an array of `len` words that no other array of the check overlaps. */
 static struct array run_array(struct run *r, int len)
 {
     size_t at = r->used_words * 4;
@@ -60,7 +60,7 @@ static void run_upload(struct run *r, struct array a)
         r->rc = r->device->write(r->device, a.device, a.host, (size_t)a.len * 4, r->err);
 }
 
-/* Marsaglia's xorshift32: numbers evenly spread over [-1, 1). */
+/* Returns numbers evenly spread over [-1, 1): Marsaglia's xorshift32. */
 static float run_random(struct run *r)
 {
     r->random ^= r->random << 13;
@@ -69,7 +69,7 @@ static float run_random(struct run *r)
     return (float)((double)r->random / 2147483648.0 - 1.0);
 }
 
-/* An array of random numbers up to `size`, on the device too. */
+/* Makes an array of random numbers up to `size`, on the device too. */
 static struct array run_input(struct run *r, int len, float size)
 {
     struct array a = run_array(r, len);
@@ -97,7 +97,7 @@ static const void *run_download(struct run *r, struct array a)
     return got.host;
 }
 
-/* The device's copy of the array must hold the floats that are in `expected`. */
+/* Checks that the device's copy of the array holds the floats of `expected`. */
 static void run_compare(struct run *r, const char *what, struct array a, const float *expected)
 {
     const float *got = run_download(r, a);
@@ -111,7 +111,7 @@ static void run_compare(struct run *r, const char *what, struct array a, const f
     }
 }
 
-/* The same for integers, which must be equal. */
+/* Checks integers, which must be equal. */
 static void run_compare_ints(struct run *r, const char *what, struct array a, const int *expected)
 {
     const int *got = run_download(r, a);
@@ -123,7 +123,7 @@ static void run_compare_ints(struct run *r, const char *what, struct array a, co
 
 static const struct dims SQUARE = {TILE, TILE};
 
-/* A grid of tiles over a matrix. */
+/* Returns a grid of tiles over a matrix. */
 static struct dims tiles(int rows, int cols)
 {
     return (struct dims){(unsigned)(cols + TILE - 1) / TILE, (unsigned)(rows + TILE - 1) / TILE};
@@ -198,7 +198,7 @@ static void check_dense_backward(struct run *r, int variant)
     run_compare(r, "db", db, db.host);
 }
 
-/* Ten steps with new gradients each, on a vector longer than the grid. */
+/* Checks ten steps, each with new gradients, on a vector longer than the grid. */
 static void check_adam(struct run *r, int variant)
 {
     (void)variant;
@@ -220,8 +220,8 @@ static void check_adam(struct run *r, int variant)
     run_compare(r, "v", v, v.host);
 }
 
-/* The length is no multiple of a tile of queries or of keys; q and k are large enough for a few
- * keys to dominate, so that the running maximum moves. */
+/* Checks a length that is no multiple of a tile. A few keys dominate, because q and k are large:
+ * so the running maximum moves. */
 static void check_attention(struct run *r, int causal)
 {
     enum { HEADS = 2, DIM = 64, ROWS = 64 };
@@ -243,7 +243,7 @@ static void check_attention(struct run *r, int causal)
     run_compare(r, "lse", lse, lse.host);
 }
 
-/* Whole logits only, so that rows have many equal ones and their order counts. */
+/* Checks whole logits, of which many are equal: their order counts. */
 static void check_top_p(struct run *r, int variant)
 {
     enum { ROWS = 6 };

@@ -45,7 +45,7 @@ WEAK ssize_t getrandom(void *out, size_t len, unsigned flags)
     return syscall(SYS_getrandom, out, len, flags);
 }
 
-/* 64 bits make the remainder even enough. */
+/* Returns a number below `bound`: 64 random bits make the remainder even enough. */
 WEAK uint32_t arc4random_uniform(uint32_t bound)
 {
     uint64_t bits;
@@ -78,7 +78,8 @@ WEAK int renameat2(int from_dir, const char *from, int to_dir, const char *to, u
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
 }
 
-/* Called by objects that were built with a newer C library; the same on 64-bit machines. */
+/* Calls fcntl, which is the same on 64-bit machines. Objects that were built with a newer C library
+ * call this. */
 WEAK int fcntl64(int fd, int command, ...)
 {
     va_list args;

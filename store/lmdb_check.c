@@ -96,7 +96,7 @@ static bool claim(struct walk *w, uint64_t page)
     return true;
 }
 
-/* The page in memory, claimed, with its number checked. */
+/* Returns the page in memory, claimed, with its number checked. */
 static const uint8_t *take_page(struct walk *w, uint64_t page)
 {
     if (!claim(w, page))
@@ -113,7 +113,7 @@ static const uint8_t *take_page(struct walk *w, uint64_t page)
     return p;
 }
 
-/* `len` bytes on overflow pages from `page` on. */
+/* Returns the `len` bytes on overflow pages from `page` on. */
 static const uint8_t *take_overflow(struct walk *w, uint64_t page, uint64_t len, struct table *seen)
 {
     const uint8_t *p = take_page(w, page);
