@@ -4,10 +4,11 @@
 
   prototype   functions that a header declares, without a comment above them or on their line
   opening     .c files with less than OPENING characters of comment before the first #include
+  verb        comments above a function that do not begin with a verb: Returns, Adds, True if
   name        files whose name repeats the name of their folder in front
   long test   tests of more than LINES lines
 
-Prints the first two for each folder. If more have a fault than LIMITS allows, names each on stderr and
+Prints the first three for each folder. If more have a fault than LIMITS allows, names each on stderr and
 ends with 1. A change that improves a figure lowers its limit."""
 import collections
 import os
@@ -16,7 +17,7 @@ import subprocess
 import sys
 
 OPENING, LINES = 110, 800
-LIMITS = {"prototype": 3, "opening": 0, "name": 1, "long test": 0}  # the first two: % of all
+LIMITS = {"prototype": 3, "opening": 0, "verb": 2, "name": 1, "long test": 0}  # the first three: % of all
 
 
 def prototypes(text):
@@ -37,6 +38,14 @@ def opening(text):
                for c in comments if "SPDX" not in c)
 
 
+def function_comments(text):
+    """Yields the line of each comment that stands above a function, and whether it begins with a verb."""
+    above = r"^/\* ((?:[^*]|\*(?!/))*)\*/\n(?=(?!_Static|extern|typedef|enum|union|struct \w+ \{)[A-Za-z_][^=\n]*\()"
+    for comment in re.finditer(above, text, re.M):
+        if not comment[1].startswith(("-", "SPDX")) and not re.match(r"[A-Z_]+\(", text[comment.end():]):
+            yield text.count("\n", 0, comment.start()) + 1, re.match(r"(True|False|[A-Z][a-z]+s)\b", comment[1])
+
+
 def look_at(path, text, faults, count):
     """Adds to `faults` what is wrong with a file, and to `count` what was looked at."""
     folder, name = os.path.split(path)
@@ -46,6 +55,10 @@ def look_at(path, text, faults, count):
         return
     if name.startswith(os.path.basename(folder) + "_") and "internal" not in name:
         faults["name"].append(f"{path}: the name of the folder stands in front of it already")
+    for line, has_verb in function_comments(text):
+        count["verb", folder] += 1
+        if not has_verb:
+            faults["verb"].append(f"{path}:{line}: the comment does not begin with a verb")
     if path.endswith(".c"):
         count["opening", folder] += 1
         if opening(text) < OPENING:
@@ -62,14 +75,14 @@ for path in subprocess.check_output(["git", "ls-files", "*.c", "*.h"], text=True
     with open(path, encoding="utf-8") as f:
         look_at(path, f.read(), faults, count)
 
-print(f"{'good, of all':26} {'prototype':>20} {'opening':>18}")
+print(f"{'good, of all':26} {'prototype':>20} {'opening':>18} {'verb':>20}")
 for folder in [*sorted({folder for _, folder in count}), ""]:
     cells = []
-    for what in "prototype", "opening":
+    for what in "prototype", "opening", "verb":
         of = sum(n for key, n in count.items() if key[0] == what and folder in ("", key[1]))
         bad = sum(folder in ("", os.path.dirname(fault.split(":")[0])) for fault in faults[what])
         cells.append(f"{of - bad} of {of}{100 - 100 * bad // of:5} %" if of else "")
-    print(f"{folder or 'together':26} {cells[0]:>20} {cells[1]:>18}")
+    print(f"{folder or 'together':26} {cells[0]:>20} {cells[1]:>18} {cells[2]:>20}")
 
 for what, limit in LIMITS.items():
     of = sum(n for key, n in count.items() if key[0] == what)
