@@ -44,7 +44,7 @@ void *writer_reserve(struct writer *w, size_t len)
             cap = w->max_len;
         uint8_t *data = realloc(w->data, cap);
         if (!data) {
-            w->failed = true;
+            w->failed = w->no_memory = true;
             return NULL;
         }
         w->data = data;

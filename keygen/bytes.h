@@ -77,6 +77,7 @@ struct writer {
     size_t cap;     /* of `data`; never above max_len */
     size_t max_len; /* 0: no limit */
     bool failed;
+    bool no_memory; /* it failed without memory, not at its limit */
 };
 
 /* Begins an empty buffer of at most `max_len` bytes. 0 means no limit. */

@@ -114,7 +114,7 @@ static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, s
         return NULL;
     }
     void *table = calloc(n + 1, size);
-    b->out.failed |= !table;
+    bytecode_got_memory(b, table);
     return table;
 }
 
@@ -225,8 +225,7 @@ static bool group_add(struct bytecode *b, uint64_t dialect)
     uint32_t n = b->n_groups;
     if (!(n & (n - 1))) {
         struct bytecode_group *more = realloc(b->groups, (n ? 2 * (size_t)n : 1) * sizeof *more);
-        b->out.failed |= !more;
-        if (!more)
+        if (!bytecode_got_memory(b, more))
             return false;
         b->groups = more;
     }
@@ -260,7 +259,7 @@ static void read_entries(struct bytecode *b, struct reader offsets, struct reade
         return;
     }
     b->attrs = calloc(n + 1, sizeof *b->attrs);
-    b->out.failed |= !b->attrs;
+    bytecode_got_memory(b, b->attrs);
     while (!bytecode_stopped(b) && (b->n_attrs < n_attrs || b->n_types < n_types)) {
         uint64_t dialect = bytecode_varint(&offsets), count = bytecode_varint(&offsets);
         bool types = b->n_attrs == n_attrs;
@@ -383,7 +382,9 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     if (is_file && !bytecode_stopped(&b))
         code = bytecode_form_ops(&b, sections[BYTECODE_IR], input->len, out, e);
     bytecode_tables_close(&b);
-    if (is_file && code != WARM_ENOMEM && b.wrong) {
+    if (b.out.no_memory) {
+        code = err_set(e, WARM_ENOMEM, "no memory to read bytecode");
+    } else if (is_file && code != WARM_ENOMEM && b.wrong) {
         code = fail_at(e, WARM_EMALFORMED, 0, b.wrong);
     } else if (is_file && code != WARM_ENOMEM && (b.why || b.out.failed)) {
         out->why_exact = b.why ? b.why : "its text would be too large";

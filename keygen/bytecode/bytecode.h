@@ -128,6 +128,14 @@ static inline bool bytecode_stopped(const struct bytecode *b)
     return b->why || b->wrong || b->out.failed;
 }
 
+/* True if the memory is there; else the reading stops. */
+static inline bool bytecode_got_memory(struct bytecode *b, const void *memory)
+{
+    b->out.no_memory |= !memory;
+    b->out.failed |= !memory;
+    return memory != NULL;
+}
+
 #define BYTECODE_IR 4 /* the section of operations */
 /* Takes the next section: its id and data. Skips the padding of an alignment. */
 struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_t *id);

@@ -77,7 +77,6 @@ struct walk {
     struct known *shapes;      /* of operations without regions */
     uint32_t cap_dict_lens, n_shapes, cap_shapes;
     size_t room; /* bytes left for the text */
-    bool no_memory;
 };
 
 static struct frame *top(const struct walk *w) { return &w->frames[w->n_frames - 1]; }
@@ -96,10 +95,8 @@ static bool grow(struct walk *w, void *array, uint32_t need, uint32_t *cap, size
     memcpy(&old, array, sizeof old);
     uint64_t more = (uint64_t)need + need / 2 + 64;
     void *new = more < UINT32_MAX ? realloc(old, more * size) : NULL;
-    if (!new) {
-        w->b->out.failed = w->no_memory = true;
+    if (!bytecode_got_memory(w->b, new))
         return false;
-    }
     memcpy(array, &new, sizeof new);
     *cap = (uint32_t)more;
     return true;
@@ -651,9 +648,8 @@ static void walk_begin(struct walk *w, struct reader r)
     bool has_args;
     w->ops = calloc(2 * (size_t)b->n_opnames + 1, sizeof *w->ops);
     w->graph_types = calloc((size_t)b->n_types + 1, sizeof *w->graph_types);
-    w->no_memory = !w->ops || !w->graph_types;
-    b->out.failed |= w->no_memory;
-    if (w->no_memory || !grow(w, &w->frames, 1, &w->cap_frames, sizeof *w->frames))
+    if (!bytecode_got_memory(b, w->ops) || !bytecode_got_memory(b, w->graph_types) ||
+        !grow(w, &w->frames, 1, &w->cap_frames, sizeof *w->frames))
         return;
     uint64_t n_ops = bytecode_flagged(&r, &has_args);
     if (r.failed || has_args || n_ops != 1)
@@ -708,8 +704,6 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
     walk_close(&w);
     bytecode_tables_close(b);
     int code = mlir_reader_free(w.m, !bytecode_stopped(b), out, e);
-    if (w.no_memory)
-        return err_set(e, WARM_ENOMEM, "no memory to read bytecode");
     if (code == WARM_EMALFORMED || code == WARM_ETRUNCATED) {
         out->why_exact = "its attributes cannot be spelled as text";
         return WARM_EUNSUPPORTED;

@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "keygen/bytes.h"
 #include "keygen/canon/canon.h"
@@ -239,6 +240,43 @@ Test(mlir_bytecode, of_shardings_that_nest_too_deep_is_keyed_by_its_bytes)
     cr_expect(nested_shardings(100).exact);
     cr_expect(nested_shardings(1000000).exact);
 }
+
+#ifndef __SANITIZE_ADDRESS__ /* its shadow lies above any limit */
+/* Leaves this process 64 MiB more addresses than it has. Returns the limit before. */
+static struct rlimit memory_limit(void)
+{
+    size_t len;
+    struct rlimit before, limit;
+    char *pages = file_read("/proc/self/statm", &len);
+    cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = strtoul(pages, NULL, 10) * 4096 + (64u << 20);
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    free(pages);
+    return before;
+}
+
+Test(mlir_bytecode, without_memory_is_an_error)
+{
+    const uint32_t n = 1u << 25; /* strings, of which the table takes 128 MiB */
+    struct writer file, part;
+    writer_init(&file, 0);
+    writer_init(&part, 0);
+    writer_bytes(&file, "ML\xefR\x0dtest", 10);
+    put_varint(&part, n);
+    memset(writer_reserve(&part, n), 1, n);
+    put_section(&file, 0, &part);
+    for (uint8_t id = 1; id <= 4; id++)
+        put_section(&file, id, &part);
+    struct canon_result result = {0};
+    struct err e = {0};
+    struct rlimit before = memory_limit();
+    int code = try_key(file.data, file.len, &result, &e);
+    setrlimit(RLIMIT_AS, &before);
+    cr_expect_eq(code, WARM_ENOMEM, "%d: %s", code, e.text);
+    writer_close(&file);
+}
+#endif
 
 static void each_truncation(const char *path)
 {
