@@ -386,7 +386,9 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     }
     if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
-    if (slice_is(key, "jax.result_info") && is_string(value))
+    const char *op = info ? info->name : "";
+    size_t op_len = info ? info->name_len : 0;
+    if (mlir_attr_is_dropped(op, op_len, key.at, slice_len(key), NULL, 0) && is_string(value))
         return true; /* unread, so that its string does not count as the name of a symbol */
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
@@ -399,8 +401,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     if (!unit && !mlir_attr(m, value, entry_flags(m, key, value, info)))
         return false;
     struct view text = graph_dict_last(m->g);
-    if (mlir_attr_is_default(info ? info->name : "", info ? info->name_len : 0, key.at,
-                             slice_len(key), text.data, text.len))
+    if (mlir_attr_is_dropped(op, op_len, key.at, slice_len(key), text.data, text.len))
         graph_dict_drop(m->g);
     return true;
 }

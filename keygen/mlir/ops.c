@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - the tables of mlir/ops.h: pure operations, other known operations, and defaults of
- * attributes. plain.c looks up each new operation name here, and attr.c looks up each attribute.
+ * ops.c - the tables of mlir/ops.h: pure operations, other known operations, and attributes
+ * that the form drops. plain.c looks up each new operation name here, and attr.c looks up each attribute.
  *
  * Thread: any; no state.
  * Source: the StableHLO specification ("Ops", traits and side effects), the CHLO and Shardy
@@ -36,11 +36,12 @@ static const char known_names[] =
     " all_reduce custom_call optimization_barrier reduce_scatter func.call "
     "sdy.manual_computation sdy.sharding_constraint ";
 
-/* Defaults of the operation definitions: an absent attribute has this value. NULL: any
- * operation. */
-static const struct attr_default {
+/* The attributes that the form drops, and the only place that names them. Those with a value are
+ * defaults: an absent attribute has this value. NULL: any operation, or any value. */
+static const struct dropped_attr {
     const char *op, *key, *value;
-} default_table[] = {
+} dropped_table[] = {
+    {NULL, "jax.result_info", NULL},
     {"stablehlo.custom_call", "has_side_effect", "false"},
     {"stablehlo.custom_call", "backend_config", "\"\""},
     {"stablehlo.custom_call", "api_version", "1 : i32"},
@@ -88,15 +89,14 @@ static bool text_is(const char *want, const char *text, size_t len)
     return len && *want == *text && strlen(want) == len && memcmp(want, text, len) == 0;
 }
 
-bool mlir_attr_is_default(const char *op, size_t op_len, const char *key, size_t key_len,
+bool mlir_attr_is_dropped(const char *op, size_t op_len, const char *key, size_t key_len,
                           const char *value, size_t value_len)
 {
-    if (text_is("jax.result_info", key, key_len))
-        return true;
-    for (size_t i = 0; i < sizeof default_table / sizeof *default_table; i++) {
-        const struct attr_default *d = &default_table[i];
-        if (text_is(d->key, key, key_len) && (!d->op || text_is(d->op, op, op_len)) &&
-            text_is(d->value, value, value_len))
+    for (size_t i = 0; i < sizeof dropped_table / sizeof *dropped_table; i++) {
+        const struct dropped_attr *d = &dropped_table[i];
+        if ((value || !d->value) && text_is(d->key, key, key_len) &&
+            (!d->op || text_is(d->op, op, op_len)) &&
+            (!d->value || text_is(d->value, value, value_len)))
             return true;
     }
     return false;

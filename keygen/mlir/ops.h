@@ -2,7 +2,7 @@
 /*
  * ops.h - the facts about MLIR operations that the canonical form uses, for the text and the bytecode.
  *
- * There are two for each operation: whether it is pure, and which attributes have a default value.
+ * There are two for each operation: whether it is pure, and which attributes the form drops.
  *
  * Thread: any; no state. Memory: none.
  */
@@ -21,11 +21,10 @@ enum mlir_op {
 /* Looks up an operation by its full name, "stablehlo.add". */
 enum mlir_op mlir_op_of(const char *name, size_t len);
 
-/* True if attribute `key` with canonical text `value` on operation `op` is a default, such as
- * has_side_effect = false, which printers may leave out. The dictionary then has no such entry.
- * Also true for attributes that keys always ignore (jax.result_info), whatever their value. attr.c
- * skips their strings earlier, so that a string that names a symbol does not count. */
-bool mlir_attr_is_default(const char *op, size_t op_len, const char *key, size_t key_len,
+/* True if the form drops attribute `key` with canonical text `value` on operation `op`: a default
+ * such as has_side_effect = false, which printers may leave out, or jax.result_info, whatever its
+ * value. With the value NULL: true if it is dropped whatever its value. */
+bool mlir_attr_is_dropped(const char *op, size_t op_len, const char *key, size_t key_len,
                           const char *value, size_t value_len);
 
 #endif
