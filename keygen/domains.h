@@ -2,7 +2,7 @@
 /*
  * domains.h - the domain of every key: the kind of its input, and the version of its form.
  *
- * Raise a version if equal input may get another key than before. The daemon compares DOMAINS_ALL
+ * Raise a version with each change that may give any input another key. The daemon compares DOMAINS_ALL
  * with the one that its store was last used with (daemon/service/old_keys.h). If they differ, it
  * evicts the older entries first. KEYS.md 1 describes the forms.
  */

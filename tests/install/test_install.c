@@ -261,6 +261,11 @@ Test(install, pages_state_the_versions_of_the_code)
         "has client/wire/PROTOCOL.md \"native protocol, version $wire,\";"
         "has store/FORMAT.md \"Version $index (the format of the index; rows and trailers are of "
         "version $row)\";"
+        "list() { grep -oE '\\b[a-z][a-z-]*/[0-9]+' $1 | sort -u; };"
+        "for d in $(list keygen/KEYS.md; list keygen/cuda/CUDA.md); do has keygen/domains.h "
+        "\"\\\"$d\"; done;"
+        "for d in $(sed -n '/forms and jobs/,/^$/p' keygen/domains.h | list); do"
+        "  cat keygen/KEYS.md | grep -qF $d || echo \"KEYS.md does not say: $d\"; done;"
         "has CHANGELOG.md \"$warm\"; has client/python/warm/_version.py \"\\\"$warm\\\"\";"
         "for f in tests/data/*.*; do [ ${f##*/} = README.md ] || has tests/data/README.md "
         "\"\\`${f##*/}\\`\"; done");
