@@ -236,16 +236,21 @@ static int get_blob(struct store *s, const struct store_row *row, struct store_v
     return 0;
 }
 
-int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
+int store_look(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
 {
     assert(id && out);
-    uint64_t now_ms = clock_wall_ms();
-    int rc = find_row(s, id, now_ms, &out->row, e);
+    int rc = find_row(s, id, clock_wall_ms(), &out->row, e);
     if (rc == 0)
         rc = out->row.is_blob ? get_blob(s, &out->row, out, e) : get_inline(s, &out->row, out, e);
     assert(rc != 0 || out->row.is_blob == (out->fd >= 0)); /* (1): one of the two verified it */
+    return rc;
+}
+
+int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e)
+{
+    int rc = store_look(s, id, out, e);
     if (rc == 0)
-        count_hit(s, &out->row, now_ms);
+        count_hit(s, &out->row, clock_wall_ms());
     return rc;
 }
 

@@ -162,6 +162,8 @@ struct store_value {
  * quarantine: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
+/* As store_get, but counts no hit: the entry is as old and as little used as before. */
+int store_look(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
 
 /* Hashes a large blob on another thread, after a store_get that returned BUSY. `cb` runs from
  * store_poll with 0, NOT_FOUND, CORRUPT, IO or NOMEM; call store_get again in any case. Errors:

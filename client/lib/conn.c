@@ -126,12 +126,18 @@ static int check_owner(int fd, const char *path, struct err *e)
                    (unsigned)peer.uid);
 }
 
+static bool administers;
+
+void conn_administer(void) { administers = true; }
+
 /* Queues HELLO with our name, and with the `warm run` that this process belongs to. */
 static void queue_hello(struct conn *c)
 {
-    char name[sizeof "libwarm " WARM_VERSION " session=" + WIRE_SESSION_MAX] =
+    char name[sizeof "libwarm " WARM_VERSION " administers session=" + WIRE_SESSION_MAX] =
         "libwarm " WARM_VERSION;
     const char *session = getenv("WARM_SESSION");
+    if (administers)
+        strcat(name, " administers");
     if (session && wire_session_ok(session, strlen(session)))
         strcat(strcat(name, " session="), session);
     struct wire_hello hello = {

@@ -52,6 +52,8 @@ bool conn_admin_path(const char *path, char *out, size_t cap);
 /* Connects to the socket at `path` and queues HELLO. Errors: NO_DAEMON (nothing listens there),
  * DENIED, TIMEOUT, INVALID (path), NOMEM, IO. After an error there is nothing to close. */
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e);
+/* Makes each later connection of this process one that administers: its GETs count as no use. */
+void conn_administer(void);
 /* Closes the connection and frees all that it owns; closing it twice is fine. */
 void conn_close(struct conn *c);
 

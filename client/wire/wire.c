@@ -92,6 +92,12 @@ struct view wire_session_of(struct view client)
     return wire_session_ok(id.data, id.len) ? id : (struct view){"", 0};
 }
 
+bool wire_administers(struct view client)
+{
+    static const char mark[] = " administers";
+    return memmem(client.data, client.len, mark, sizeof mark - 1) != NULL;
+}
+
 long wire_parse(const void *data, size_t len, struct wire_frame *out, struct err *e)
 {
     struct reader r = reader_over(data, len);

@@ -122,6 +122,8 @@ struct wire_hello {
 bool wire_session_ok(const void *id, size_t len);
 /* Returns the id after " session=" in a HELLO's client text; empty if there is none. */
 struct view wire_session_of(struct view client);
+/* True if a HELLO's client text has " administers": the client's requests are no use of the entries. */
+bool wire_administers(struct view client);
 struct wire_welcome {
     uint16_t version;
     uint32_t capabilities;

@@ -264,6 +264,8 @@ static int take_hello(struct request *r, struct err *e)
     struct view session = wire_session_of(m.client);
     if (session.len)
         connection_join(r->native->connection, session);
+    if (wire_administers(m.client))
+        connection_administer(r->native->connection);
     rank_agreement_leave(r->native->ranks);
     r->native->ranks = rank_agreement_join(r->native->peer->uid, m.client);
     log_debug("uid %u (pid %ld) connects with %.*s", (unsigned)r->native->peer->uid,

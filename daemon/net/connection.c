@@ -447,6 +447,8 @@ void connection_join(struct connection *c, struct view session_id)
     c->peer.session = service_join_session(s, c->peer.uid, session_id);
 }
 
+void connection_administer(struct connection *c) { c->peer.administers = true; }
+
 const struct peer *connection_peer(const struct connection *c) { return &c->peer; }
 struct service *connection_service(const struct connection *c) { return c->turn->service; }
 struct resp_command *connection_command(const struct connection *c) { return &c->turn->command; }

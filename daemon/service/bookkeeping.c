@@ -58,7 +58,7 @@ void service_leave_session(struct service *s, uint32_t session)
 
 void bookkeeping_asked(struct service *s, const struct peer *peer)
 {
-    if (peer->session)
+    if (peer->session && !peer->administers)
         history_count(s->history, peer->session, HISTORY_asked, 1, clock_wall_coarse_ms());
 }
 
@@ -114,6 +114,8 @@ static void count_stored(struct service *s, const struct peer *peer, const struc
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
                      const struct store_row *row)
 {
+    if (peer->administers)
+        return;
     if (row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
         stats_add(&s->stats, STATS_hits, row->kind, 1);
     } else if (!peer->session || is_note) {
@@ -253,6 +255,8 @@ static void answered_error(struct call *call, const struct err *e)
 void bookkeeping_answer(struct call *call, const struct answer *a)
 {
     assert(call->ops);
+    if (call->peer->administers)
+        return;
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:

@@ -89,6 +89,19 @@ Test(record, export_takes_what_a_session_used_or_what_is_new)
     warmd_down(&k);
 }
 
+Test(record, export_is_no_use_of_the_entries)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "head -c 9000000 /dev/zero > big; $W put big big --cost-ms 100", "");
+    expect(&k, 0, "echo 1 > v; $W put small v --cost-ms 100; $W get small -o out", "");
+    expect(&k, 0, "$W export all.warm; $W export --to folders", "exported 2 entries");
+    expect(&k, 0, "$W stats --json", "{\"hits\": 1, \"misses\": 0, ");
+    expect(&k, 0, "$W stats --json", "\"saved_ms\": 100, ");
+    expect(&k, 0, "$W show big --json", "\"hits\":0,");
+    expect(&k, 0, "$W show small --json", "\"hits\":1,");
+    warmd_down(&k);
+}
+
 Test(record, files_that_are_no_recording_are_refused)
 {
     struct warmd k = warmd_up(NULL);

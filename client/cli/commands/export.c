@@ -259,6 +259,7 @@ static int export_run(const struct command *self, int argc, char **argv)
                                           {0}};
     struct export_run run = {.message.filter = filter_all()};
     int status;
+    conn_administer();
     for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;
