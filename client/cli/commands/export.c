@@ -207,6 +207,7 @@ static void print_result(const struct export_run *run)
 static int list_rows(struct export_run *run)
 {
     struct report report;
+    size_t missing;
     int code;
     if (!run->session) {
         do
@@ -216,7 +217,7 @@ static int list_rows(struct export_run *run)
     }
     code = report_fetch(&run->remote, run->session, &report) ? 1 : 0;
     if (!code)
-        code = report_rows(&run->remote, &report, run->message.filter, &run->rows);
+        code = report_rows(&run->remote, &report, run->message.filter, &run->rows, &missing);
     report_free(&report);
     return code;
 }

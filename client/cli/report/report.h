@@ -68,9 +68,10 @@ void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
 /* ---- rows.c ---- */
 
 /* Lists the entries that the session used and that match, with their groups, in the order of their first
- * use. 0, or an error. The caller closes *out in any case. */
+ * use. *out_missing: how many of those that it made are not in the store, or not yet. 0, or an error. The
+ * caller closes *out in any case. */
 int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
-                struct listing *out);
+                struct listing *out, size_t *out_missing);
 
 /* ---- html.c ---- */
 

@@ -17,13 +17,14 @@
 struct use {
     struct key key; /* of an entry, or of a group */
     uint64_t order;
+    bool made, found; /* the session made it; it is in the store */
 };
 struct uses {
     struct use *use; /* sorted by key */
     size_t n, cap;
 };
 
-static int add(struct uses *u, const struct key *key, uint64_t order)
+static int add(struct uses *u, const struct key *key, uint64_t order, bool made)
 {
     if (u->n == u->cap) {
         size_t cap = u->cap ? u->cap * 2 : 256;
@@ -33,7 +34,7 @@ static int add(struct uses *u, const struct key *key, uint64_t order)
         u->use = grown;
         u->cap = cap;
     }
-    u->use[u->n++] = (struct use){*key, order};
+    u->use[u->n++] = (struct use){*key, order, made, false};
     return 0;
 }
 
@@ -53,6 +54,8 @@ static void settle(struct uses *u)
     for (size_t i = 0; i < u->n; i++)
         if (n == 0 || !key_equal(&u->use[n - 1].key, &u->use[i].key))
             u->use[n++] = u->use[i];
+        else
+            u->use[n - 1].made |= u->use[i].made;
     u->n = n;
 }
 
@@ -61,7 +64,7 @@ static int compare_key(const void *key, const void *use)
     return memcmp(key, &((const struct use *)use)->key, sizeof(struct key));
 }
 
-static const struct use *find(const struct uses *u, const struct key *key)
+static struct use *find(const struct uses *u, const struct key *key)
 {
     return u->n ? bsearch(key, u->use, u->n, sizeof *u->use, compare_key) : NULL;
 }
@@ -75,9 +78,12 @@ static int on_first(void *arg, const struct wire_row *row, struct view frame)
 {
     static const struct key none;
     struct search *s = arg;
-    const struct use *use = find(&s->keys, &row->key);
+    struct use *use = find(&s->keys, &row->key);
     (void)frame;
-    return use && !key_equal(&row->group, &none) ? add(&s->groups, &row->group, use->order) : 0;
+    if (use)
+        use->found = true;
+    return use && !key_equal(&row->group, &none) ? add(&s->groups, &row->group, use->order, false)
+                                                 : 0;
 }
 
 static int on_second(void *arg, const struct wire_row *row, struct view frame)
@@ -101,7 +107,7 @@ static int walk(struct remote *r, struct wire_filter filter, listing_on_row on_r
 }
 
 int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
-                struct listing *out)
+                struct listing *out, size_t *out_missing)
 {
     struct search s = {.found = out};
     struct key key;
@@ -109,7 +115,8 @@ int report_rows(struct remote *r, const struct report *report, struct wire_filte
     for (size_t i = 0; i < report->n_events && !code; i++) {
         const struct report_event *e = &report->event[i];
         if (key_from_text(e->key, strlen(e->key), &key))
-            code = add(&s.keys, &key, e->at_us);
+            code =
+                add(&s.keys, &key, e->at_us, e->what == REPORT_COMPILE || e->what == REPORT_MAKE);
     }
     settle(&s.keys);
     if (!code)
@@ -119,6 +126,9 @@ int report_rows(struct remote *r, const struct report *report, struct wire_filte
         code = walk(r, filter, on_second, &s);
     if (!code)
         listing_sort(out);
+    *out_missing = 0;
+    for (size_t i = 0; i < s.keys.n; i++)
+        *out_missing += s.keys.use[i].made && !s.keys.use[i].found;
     free(s.keys.use);
     free(s.groups.use);
     return code;
