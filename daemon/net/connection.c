@@ -284,12 +284,18 @@ static void end_turn(struct connection *c)
         watch(c);
 }
 
-static void note_hits(struct turn *t, uint64_t hits_before, uint64_t began_ns)
+/* Notes the time of the hits since there were so many of each kind. */
+static void note_hits(struct turn *t, const uint64_t before[STATS_KINDS], uint64_t began_ns)
 {
     struct stats *stats = service_stats(t->service);
-    uint64_t hits = stats_total(stats, STATS_hits) - hits_before;
-    if (hits)
-        stats_add_hit_time(stats, clock_mono_ns() - began_ns, hits);
+    uint64_t ns = 0;
+    for (unsigned k = 0; k < STATS_KINDS; k++) {
+        uint64_t hits = stats->now[STATS_hits][k] - before[k];
+        if (hits && !ns)
+            ns = clock_mono_ns() - began_ns;
+        if (hits)
+            stats_add_hit_time(stats, k, ns, hits);
+    }
 }
 
 static void read_turn(struct connection *c)
@@ -306,7 +312,8 @@ static void read_turn(struct connection *c)
         end_turn(c);
         return;
     }
-    uint64_t hits = stats_total(stats, STATS_hits);
+    uint64_t hits[STATS_KINDS];
+    memcpy(hits, stats->now[STATS_hits], sizeof hits);
     t->began_ns = clock_mono_ns();
     c->progress_ms = service_now_ms(t->service);
     parse_and_keep(c, (size_t)n);

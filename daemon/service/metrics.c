@@ -12,8 +12,6 @@
 #include "daemon/service/internal.h"
 
 #define USERS_SHOWN 64u
-#define FIRST_POWER 10u /* buckets of hit times: 2^10, 2^12 … 2^30 ns */
-#define LAST_POWER 30u
 
 static void write_family(struct writer *out, const char *name, const char *type, const char *unit,
                          const char *help)
@@ -62,24 +60,35 @@ static void write_counters(const struct stats *s, struct writer *out)
                           (double)s->now[STATS_saved_ms][k] / 1e3);
 }
 
+/* Writes the buckets of one kind: n counts of times up to 2^power ns, 2^(power + 2) ns, …; the last is of
+ * longer ones. */
+static void write_histogram(struct writer *out, const char *name, const char *kind,
+                            const uint64_t *counts, unsigned n, unsigned power, uint64_t ns_sum)
+{
+    uint64_t seen = 0, all = 0;
+    for (unsigned i = 0; i < n; i++)
+        all += counts[i];
+    if (all == 0)
+        return;
+    for (unsigned i = 0; i < n - 1; i++) {
+        seen += counts[i];
+        writer_format(out, "%s_bucket{kind=\"%s\",le=\"%.9g\"} %llu\n", name, kind,
+                      (double)(1ull << (power + 2 * i)) / 1e9, (unsigned long long)seen);
+    }
+    writer_format(out,
+                  "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n%s_count{kind=\"%s\"} %llu\n"
+                  "%s_sum{kind=\"%s\"} %.9f\n",
+                  name, kind, (unsigned long long)all, name, kind, (unsigned long long)all, name,
+                  kind, (double)ns_sum / 1e9);
+}
+
 static void write_hit_times(const struct stats *s, struct writer *out)
 {
-    uint64_t seen = 0;
-    unsigned step = 0;
     write_family(out, "warm_hit_seconds", "histogram", "seconds",
                  "Time from a request's bytes to its answer, for hits.");
-    for (unsigned power = FIRST_POWER; power <= LAST_POWER; power += 2) {
-        for (; step < stats_step(1ull << power); step++)
-            seen += s->hit_times[step];
-        writer_format(out, "warm_hit_seconds_bucket{le=\"%.9g\"} %llu\n",
-                      (double)(1ull << power) / 1e9, (unsigned long long)seen);
-    }
-    for (; step < STATS_TIME_STEPS; step++)
-        seen += s->hit_times[step];
-    writer_format(out,
-                  "warm_hit_seconds_bucket{le=\"+Inf\"} %llu\nwarm_hit_seconds_count %llu\n"
-                  "warm_hit_seconds_sum %.9f\n",
-                  (unsigned long long)seen, (unsigned long long)seen, (double)s->hit_ns_sum / 1e9);
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        write_histogram(out, "warm_hit_seconds", store_kind_name(k), s->hit_kind_times[k],
+                        STATS_HIT_POWERS, STATS_HIT_POWER_MIN, s->hit_ns_sum[k]);
 }
 
 /* Writes one histogram for each kind that has any. */
@@ -87,24 +96,9 @@ static void write_times(const struct stats_times *times, const char *name, const
                         struct writer *out)
 {
     write_family(out, name, "histogram", "seconds", help);
-    for (unsigned k = 0; k < STATS_KINDS; k++) {
-        const char *kind = store_kind_name(k);
-        uint64_t seen = 0, all = 0;
-        for (unsigned i = 0; i < STATS_POWERS; i++)
-            all += times->n[k][i];
-        for (unsigned i = 0; all && i < STATS_POWERS - 1; i++) {
-            seen += times->n[k][i];
-            writer_format(out, "%s_bucket{kind=\"%s\",le=\"%.9g\"} %llu\n", name, kind,
-                          (double)(1ull << (STATS_POWER_MIN + 2 * i)) / 1e9,
-                          (unsigned long long)seen);
-        }
-        if (all)
-            writer_format(out,
-                          "%s_bucket{kind=\"%s\",le=\"+Inf\"} %llu\n%s_count{kind=\"%s\"} %llu\n"
-                          "%s_sum{kind=\"%s\"} %.9f\n",
-                          name, kind, (unsigned long long)all, name, kind, (unsigned long long)all,
-                          name, kind, (double)times->ns_sum[k] / 1e9);
-    }
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        write_histogram(out, name, store_kind_name(k), times->n[k], STATS_POWERS, STATS_POWER_MIN,
+                        times->ns_sum[k]);
 }
 
 static void write_number(struct writer *out, const char *name, const char *unit, const char *help,

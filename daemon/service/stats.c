@@ -110,10 +110,14 @@ static double stats_step_ns(unsigned step)
     return (double)(1ull << power) * (1.0 + ((double)(step % 16) + 0.5) / 16.0);
 }
 
-void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n)
+void stats_add_hit_time(struct stats *s, enum store_kind kind, uint64_t ns, uint64_t n)
 {
+    unsigned k = (unsigned)kind < STATS_KINDS ? kind : STORE_OTHER, power = 0;
+    while (power < STATS_HIT_POWERS - 1 && ns > 1ull << (STATS_HIT_POWER_MIN + 2 * power))
+        power++;
     s->hit_times[stats_step(ns)] += n;
-    s->hit_ns_sum += ns * n;
+    s->hit_kind_times[k][power] += n;
+    s->hit_ns_sum[k] += ns * n;
 }
 
 void stats_add_time(struct stats_times *times, enum store_kind kind, uint64_t ns)

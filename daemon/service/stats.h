@@ -47,6 +47,9 @@ enum stats_counter {
 #define STATS_POWER_MAX 40u
 #define STATS_POWERS                                                                               \
     ((STATS_POWER_MAX - STATS_POWER_MIN) / 2 + 2) /* the last one is for longer times */
+/* Times of hits by kind: 2^10 ns (1 us) to 2^30 ns (1 s), and longer ones. */
+#define STATS_HIT_POWER_MIN 10u
+#define STATS_HIT_POWERS 12u
 struct stats_times {
     uint64_t n[STATS_KINDS][STATS_POWERS];
     uint64_t ns_sum[STATS_KINDS];
@@ -57,7 +60,8 @@ struct stats {
     uint64_t before[STATS_COUNTERS][STATS_KINDS]; /* of earlier daemons on this store */
     uint64_t evictions_before, corrupt_before;
     uint64_t hit_times[STATS_TIME_STEPS]; /* by duration */
-    uint64_t hit_ns_sum;
+    uint64_t hit_kind_times[STATS_KINDS][STATS_HIT_POWERS];
+    uint64_t hit_ns_sum[STATS_KINDS];
     struct stats_times put_times;     /* from the queue of the store to the commit */
     struct stats_times compile_times; /* of the daemon's compiles, and what clients say of theirs */
     uint64_t started_ms;              /* monotonic clock */
@@ -78,9 +82,9 @@ static inline void stats_add(struct stats *s, enum stats_counter what, enum stor
     s->now[what][(unsigned)kind < STATS_KINDS ? kind : STORE_OTHER] += n;
 }
 
-/* Adds `n` hits of `ns` nanoseconds each, from the arrival of the bytes to the departure of the
+/* Adds `n` hits of a kind, of `ns` nanoseconds each, from the arrival of the bytes to the departure of the
  * reply. */
-void stats_add_hit_time(struct stats *s, uint64_t ns, uint64_t n);
+void stats_add_hit_time(struct stats *s, enum store_kind kind, uint64_t ns, uint64_t n);
 /* Adds one time of a kind. */
 void stats_add_time(struct stats_times *times, enum store_kind kind, uint64_t ns);
 /* Returns the step of the histogram that a duration belongs to. */

@@ -49,7 +49,8 @@ Test(metrics, count_what_happened)
     expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "application/openmetrics-text");
     expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_hits_total{kind=\"other\"} 1\n");
     expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_misses_total{kind=\"other\"} 1\n");
-    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_hit_seconds_count 1\n");
+    expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n",
+                  "\nwarm_hit_seconds_count{kind=\"other\"} 1\n");
     expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\nwarm_store_entries{kind=\"other\"} 1\n");
     expect_answer(&k, REQUEST, "HTTP/1.1 200 OK\r\n", "\n# EOF\n");
     warmd_down(&k);

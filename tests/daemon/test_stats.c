@@ -27,7 +27,7 @@ Test(stats, a_step_is_at_most_6_percent_of_its_time)
         struct stats *one = calloc(1, sizeof *one);
         cr_assert_not_null(one);
         stats_init(one, 0);
-        stats_add_hit_time(one, ns, 1);
+        stats_add_hit_time(one, STORE_OTHER, ns, 1);
         double us = stats_hit_us(one, 50), want = (double)ns / 1000.0;
         cr_assert(us <= want * 1.06 + 0.001 && us >= want * 0.94 - 0.001, "%llu ns: %f us",
                   (unsigned long long)ns, us);
@@ -41,8 +41,8 @@ Test(stats, percentiles_count_hits_and_not_steps)
 {
     stats_init(&s, 0);
     cr_expect_eq(stats_hit_us(&s, 50), 0);
-    stats_add_hit_time(&s, 10000, 98);
-    stats_add_hit_time(&s, 1000000, 2);
+    stats_add_hit_time(&s, STORE_OTHER, 10000, 98);
+    stats_add_hit_time(&s, STORE_OTHER, 1000000, 2);
     cr_expect_lt(stats_hit_us(&s, 50), 11);
     cr_expect_lt(stats_hit_us(&s, 98), 11);
     cr_expect_gt(stats_hit_us(&s, 99), 900);
