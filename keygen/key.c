@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "keygen/bytes.h"
+#include "keygen/expect.h"
 #include "keygen/key_avx2.h"
 
 #define SHORT_BYTES 240 /* XXH3 uses no vectors up to this length */
@@ -127,6 +128,7 @@ void key_add_piece(struct key_builder *b, const void *data, size_t len)
 
 void key_begin(struct key_builder *b, const char *domain)
 {
+    (void)WARM_EXPECT((uintptr_t)b % _Alignof(struct key_builder) == 0); /* see key.h */
     XXH3_128bits_reset(&b->xxh);
     SHA256_Init(&b->sha);
     key_add_text(b, 0, domain);

@@ -6,6 +6,7 @@
  * Thread: any; no state.
  */
 #include "keygen/vector.h"
+#include "keygen/expect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
     void *old, *grown = NULL;
     memcpy(&old, vector_at, sizeof old);
     uint32_t wider = n < 32 ? 32 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
-    if (!*failed && n < VECTOR_MAX)
+    if (!*failed && n < VECTOR_MAX && WARM_EXPECT(n >= *cap))
         grown = realloc(old, wider * size);
     if (!grown) {
         *failed = true;

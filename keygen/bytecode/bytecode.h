@@ -131,9 +131,9 @@ static inline bool bytecode_stopped(const struct bytecode *b)
 /* True if the memory is there; else the reading stops. */
 static inline bool bytecode_got_memory(struct bytecode *b, const void *memory)
 {
-    b->out.no_memory |= !memory;
-    b->out.failed |= !memory;
-    return memory != NULL;
+    if (!memory)
+        b->out.failed = b->out.no_memory = true;
+    return memory;
 }
 
 #define BYTECODE_IR 4 /* the section of operations */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "keygen/bytecode/bytecode.h"
+#include "keygen/expect.h"
 #include "keygen/mlir/reader.h"
 
 struct numbers {
@@ -396,7 +397,9 @@ static void types_resolve(struct walk *w, struct numbers *types)
 /* Defines `n` values from `first` on as those of the graph from `value` on. */
 static void values_define(struct walk *w, uint32_t first, uint32_t n, uint32_t value)
 {
-    for (uint32_t i = 0; i < n; i++)
+    if (!WARM_EXPECT(n <= w->values.n && first <= w->values.n - n))
+        bytecode_unknown(w->b, "a value without its number");
+    for (uint32_t i = 0; i < n && !w->b->why; i++)
         w->values.at[first + i] = value + i;
 }
 

@@ -94,8 +94,7 @@ bool mlir_attr_is_dropped(const char *op, size_t op_len, const char *key, size_t
 {
     for (size_t i = 0; i < sizeof dropped_table / sizeof *dropped_table; i++) {
         const struct dropped_attr *d = &dropped_table[i];
-        if ((value || !d->value) && text_is(d->key, key, key_len) &&
-            (!d->op || text_is(d->op, op, op_len)) &&
+        if (text_is(d->key, key, key_len) && (!d->op || text_is(d->op, op, op_len)) &&
             (!d->value || text_is(d->value, value, value_len)))
             return true;
     }

@@ -6,6 +6,7 @@
  * Thread: any; the state is struct mlir.
  */
 #include "keygen/mlir/reader.h"
+#include "keygen/expect.h"
 #include "keygen/mlir/internal.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ uint32_t mlir_reader_op(struct mlir *m, struct view name)
 
 uint32_t mlir_reader_name(const struct mlir *m, uint32_t op)
 {
-    return m->failed ? 0 : m->op_infos.at[op].graph_name;
+    return m->failed || !WARM_EXPECT(op < m->op_infos.n) ? 0 : m->op_infos.at[op].graph_name;
 }
 
 uint32_t mlir_reader_type(struct mlir *m, struct view text)

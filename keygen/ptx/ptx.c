@@ -20,6 +20,7 @@
  * its own scope. If that scope closes without the label, the reference moves outwards.
  */
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 #include "keygen/ptx/internal.h"
 
 #include <stdlib.h>
@@ -42,7 +43,8 @@ static void put_gap(struct ptx *p, struct token t)
 static void put_token(struct ptx *p, struct token t)
 {
     put_gap(p, t);
-    form_put(p->out, p->text + t.at, t.len);
+    if (WARM_EXPECT(t.at <= p->len && t.len <= p->len - t.at))
+        form_put(p->out, p->text + t.at, t.len);
 }
 
 static void put_line_end(struct ptx *p)
