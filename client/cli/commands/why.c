@@ -188,7 +188,7 @@ const struct command cmd_why = {
         "                        `warm run`, or the last miss of all; this is the default\n"
         "      --session ID      those of one session; `warm run --report` prints the "
         "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
-        "saved_ms, …) and misses,\n"
+        "saved_ms, gained_ms, …) and misses,\n"
         "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
         "changes: part, old, new).\n"
         "Exit status: 1 if no miss is known.\n\n"
