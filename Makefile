@@ -35,7 +35,7 @@ PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis http)
-KERNEL_DIRS  = $(addprefix kernels/,program eval vjp) kernels
+KERNEL_DIRS  = $(addprefix kernels/,program eval vjp codegen) kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
     $(TIER_DIRS) $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
@@ -303,7 +303,7 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen: $(B)/obj/tests/kernels/jax_graphs.o
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * codegen.h - CUDA C++ for a function without calls and loops, such as vjp_function gives.
+ *
+ *     operations ──▶ kernels: a tensor that is stored, and the operations computed on the way to it
+ *                ──▶ launches: a kernel and its tensors, in order
+ *
+ * One thread computes one element of a stored tensor. Reductions and products run over their dimensions
+ * in order in that thread, so results are the same in each run. No kernel uses shared memory yet.
+ *
+ * Terms
+ *   stored   said of a value that has memory: arguments, results, reductions, products and their operands,
+ *            constants with several elements, and what several operations use
+ *   fused    said of the other values: each is computed where it is used
+ *
+ * Two kernels with the same text are one, so layers of the same shape share theirs.
+ *
+ * Thread: any; no state. Memory: a struct codegen owns its arrays.
+ */
+#ifndef WARM_KERNELS_CODEGEN_CODEGEN_H
+#define WARM_KERNELS_CODEGEN_CODEGEN_H
+
+#include "kernels/program/program.h"
+
+#define CODEGEN_BLOCK 256 /* threads */
+
+struct launch {
+    uint32_t kernel; /* "kernel_N" in the source */
+    uint32_t args,
+        n_args; /* slice of codegen.args: the values that it reads, and last the one it stores */
+    int64_t n;  /* elements, one for each thread; ceil(n / CODEGEN_BLOCK) blocks */
+};
+
+struct codegen {
+    struct writer source; /* CUDA C++, one extern "C" kernel after the other */
+    VECTOR(struct launch) launches;
+    VECTOR(uint32_t) args; /* values */
+    uint32_t n_kernels;
+    bool failed;
+};
+
+/* Generates the code of a function. Fills *out (codegen_free, also after an error). Constants that a launch
+ * reads have their elements in the program's `data`. Errors: UNSUPPORTED for calls and loops; NOMEM. */
+int codegen_function(const struct program *p, uint32_t function, struct codegen *out,
+                     struct err *e);
+/* Frees what codegen_function filled in. */
+void codegen_free(struct codegen *c);
+
+#endif
