@@ -352,7 +352,7 @@ static uint32_t emit_choice(struct gen *g, enum elem elem, uint32_t which, uint3
     return name;
 }
 
-/* The element of x if the index is one of x's, at index 0 if not, and then the padding's instead. */
+/* Declares the padding, or the element of x if the index is one of x's. x is read at index 0 if not. */
 static uint32_t emit_pad(struct gen *g, const struct operation *op, const struct index *index)
 {
     const struct tensor *of = operand_type(g, op, 0);

@@ -76,7 +76,7 @@ static uint32_t bits_of(double x) { return (uint32_t)(int64_t)x; }
 
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
-/* IEEE 754 maximum and minimum: NaN if an operand is one; -0 is below 0. */
+/* Returns the maximum of IEEE 754: NaN if an operand is one; -0 is below 0. */
 static double larger(double x, double y)
 {
     if (isnan(x) || isnan(y))
@@ -205,7 +205,7 @@ static void strides_of(const struct tensor *t, int64_t stride[PROGRAM_RANK_MAX])
         stride[d] = n;
 }
 
-/* out[i] = x[place of i] for each index of a shape. */
+/* Copies to out[i] from x[place of i], for each index of a shape. */
 static void copy_from(double *out, const struct tensor *shape, const double *x, int64_t base,
                       const int64_t *stride)
 {
@@ -214,7 +214,7 @@ static void copy_from(double *out, const struct tensor *shape, const double *x, 
         out[i] = x[w.at];
 }
 
-/* out[place of i] = x[i] for each index of a shape. */
+/* Copies to out[place of i] from x[i], for each index of a shape. */
 static void copy_to(double *out, int64_t base, const int64_t *stride, const struct tensor *shape,
                     const double *x)
 {
@@ -291,7 +291,7 @@ static void run_iota(int64_t dim, const struct tensor *t, double *out)
         out[i] = (double)w.index[dim];
 }
 
-/* Operations whose elements are elements of one operand: where in it they are. */
+/* Runs an operation whose elements are elements of one operand. */
 static void run_view(const struct eval *v, const struct operation *op, const struct tensor *t,
                      double *out)
 {

@@ -147,14 +147,14 @@ static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32
     vjp_pass(v, x, g);
 }
 
-/* rem_p: x rem z = x - z trunc(x / z). */
+/* Follows rem_p: x rem z = x - z trunc(x / z). */
 static uint32_t minus_whole_quotient(struct vjp *v, uint32_t x, uint32_t z, uint32_t g)
 {
     uint32_t q = two(v, OP_DIVIDE, x, z), whole = one(v, OP_FLOOR, one(v, OP_ABS, q));
     return one(v, OP_NEGATE, times(v, g, times(v, one(v, OP_SIGN, q), whole)));
 }
 
-/* pow_p: z x^(z-1), 0 if z is 0; y log x, with log 1 if x is 0. */
+/* Follows pow_p: z x^(z-1), 0 if z is 0; y log x, with log 1 if x is 0. */
 static void power_rule(struct vjp *v, uint32_t x, uint32_t z, uint32_t y, uint32_t g)
 {
     uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
@@ -168,7 +168,7 @@ static void power_rule(struct vjp *v, uint32_t x, uint32_t z, uint32_t y, uint32
     }
 }
 
-/* max_p, min_p: all to the operand that is chosen, half to each of two equal ones. */
+/* Follows max_p and min_p: all to the operand that is chosen, half to each of two equal ones. */
 static void choice_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint32_t g)
 {
     enum direction wins = op == OP_MAXIMUM ? DIRECTION_GT : DIRECTION_LT;
@@ -220,7 +220,7 @@ static void select_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
     vjp_pass(v, operands[2], select(v, operands[0], zero, g));
 }
 
-/* clamp_p: to x inside of the bounds, to a bound outside of it, to none of two equal ones. */
+/* Follows clamp_p: to x inside of the bounds, to a bound outside of it, to none of two equal ones. */
 static void clamp_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
 {
     uint32_t x = operands[1], zero = vjp_splat(v, g, 0);
@@ -238,7 +238,7 @@ static void clamp_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
 
 /* ---- shapes ---- */
 
-/* broadcast_in_dim_p: the sum over the copies of each element. */
+/* Follows broadcast_in_dim_p: the sum over the copies of each element. */
 static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t g)
 {
     struct tensor of = type_of(v, x), t = type_of(v, g);
@@ -268,7 +268,7 @@ static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint3
     vjp_pass(v, x, add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
 }
 
-/* slice_p: the elements back in their places, 0 in the others. */
+/* Follows slice_p: the elements back in their places, 0 in the others. */
 static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t g)
 {
     struct tensor of = type_of(v, x), t = type_of(v, g);
@@ -285,7 +285,7 @@ static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t 
     vjp_pass(v, x, add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
 }
 
-/* pad_p: the elements that came from x; the padding value gets the others. */
+/* Follows pad_p: the elements that came from x; the padding value gets the others. */
 static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *ints, uint32_t g)
 {
     struct tensor of = type_of(v, operands[0]);
@@ -305,7 +305,7 @@ static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *int
         vjp_pass(v, operands[1], two(v, OP_SUBTRACT, sum_all(v, g), sum_all(v, to_x)));
 }
 
-/* concatenate_p: to each operand its part. */
+/* Follows concatenate_p: to each operand its part. */
 static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t g)
 {
     struct tensor t = type_of(v, g);
@@ -325,7 +325,7 @@ static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t
     }
 }
 
-/* dynamic_slice_p, dynamic_update_slice_p: the slice goes back where it was, 0 elsewhere. */
+/* Follows dynamic_slice_p and dynamic_update_slice_p: the slice goes back where it was, 0 elsewhere. */
 static void dynamic_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
                          uint32_t g)
 {
@@ -358,7 +358,7 @@ static uint32_t ones_if_equal(struct vjp *v, uint32_t x, uint32_t of)
     return select(v, compare(v, DIRECTION_EQ, x, of), vjp_splat(v, x, 1), vjp_splat(v, x, 0));
 }
 
-/* The derivative of a product by each factor is the product of the others. It is P / x, but if one factor
+/* Returns the derivative of a product by each factor, which is the product of the others. It is P / x, but if one factor
  * is 0 it is P, without that factor, for it alone; if several are 0, all are 0. */
 static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced, uint32_t n,
                               const int64_t *kept, uint32_t n_kept)
@@ -377,7 +377,7 @@ static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced,
     return select(v, is_zero, of_zero, of_other);
 }
 
-/* reduce_sum_p, reduce_max_p, reduce_min_p (equal shares to equal elements), reduce_prod_p. */
+/* Follows reduce_sum_p, reduce_max_p, reduce_min_p (equal shares to equal elements), reduce_prod_p. */
 static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
                         const int64_t *ints, uint32_t g)
 {
@@ -437,7 +437,7 @@ static struct sides sides_of(const int64_t *ints, uint32_t which, uint32_t rank)
     return s;
 }
 
-/* dot_general_p: the product of g and the other operand over the other's free dimensions. Its result has
+/* Follows dot_general_p: the product of g and the other operand over the other's free dimensions. Its result has
  * the batch dimensions, this operand's free ones, and the contracted ones in the other's order. */
 static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, uint32_t x,
                           uint32_t other, uint32_t g)
