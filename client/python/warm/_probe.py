@@ -32,7 +32,7 @@ from warm import _client, _identity
 _LOADS = b"loads"
 _TRACE_SECONDS = 10.0
 _LINE = re.compile(r"\s+(?:[^/\s]\S* => )?(/.*|linux-(?:vdso|gate)\S*) \(0x[0-9a-f]+\)")
-_VARIABLES = ("LD_", "GLIBC_", "MALLOC_", "PYTHON", "HOME", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "MKL_",
+_VARIABLES = ("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "MKL_",
               "ATEN_", "C10_", "DNNL_", "ONEDNN_", "TORCH_", "PYTORCH_")  # fmt: skip
 
 
@@ -69,6 +69,7 @@ def _name(isa: Any, library: str) -> str:
     """Returns the name of the answer. Raises OSError, ValueError or a subprocess's error if there is none."""
     import _ctypes
     import ctypes
+    import site
 
     environment: dict[str, str] = isa._build_probe_env()
     paths = _files(library, environment)
@@ -79,6 +80,8 @@ def _name(isa: Any, library: str) -> str:
     with open(library, "rb") as f:
         text = hashlib.sha256(f.read())
     variables = sorted(v for v in environment.items() if v[0].startswith(_VARIABLES))
+    user = site.getusersitepackages()  # by $HOME; Python runs code of it, if it is there
+    variables.append(("", user if os.path.isdir(user) else ""))
     rest = (identity, variables, _processor(), tuple(os.uname())[2:], sys.version, sys.prefix, isa._avx_py_load)
     text.update(repr(rest).encode("utf-8", "surrogateescape"))
     return f"torch-probe:{text.hexdigest()}"
