@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #define FUSED_DEPTH_MAX 24
 #define FUSED_OPS_MAX 48 /* operations in a kernel */
@@ -86,15 +88,21 @@ struct index {
     uint32_t at[PROGRAM_RANK_MAX]; /* names, or ZERO */
 };
 
+struct kernel {
+    uint8_t *text;
+    size_t len;
+    uint64_t hash;
+};
+
 struct gen {
     const struct program *p;
     struct codegen *out;
     struct value *values;
-    struct writer body;        /* of the kernel being written */
-    uint32_t names;            /* so far */
-    VECTOR(uint32_t) args;     /* values that the kernel reads */
-    VECTOR(uint8_t *) kernels; /* texts */
-    VECTOR(size_t) lens;
+    struct writer body;    /* of the kernel being written */
+    uint32_t names;        /* so far */
+    VECTOR(uint32_t) args; /* values that the kernel reads */
+    VECTOR(struct kernel) kernels;
+    uint32_t *slots, mask; /* kernel + 1, or 0; open addressing by hash */
     bool failed;
 };
 
@@ -528,20 +536,46 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
 
 /* ---- kernels ---- */
 
-/* Returns the number of a kernel with this text, which is added if it is new. */
+/* Doubles the table of kernels. */
+static void slots_widen(struct gen *g)
+{
+    uint32_t mask = g->slots ? 2 * g->mask + 1 : 63,
+             *slots = calloc((size_t)mask + 1, sizeof *slots);
+    g->failed |= !slots;
+    if (!slots)
+        return;
+    for (uint32_t i = 0; i < g->kernels.n; i++) {
+        uint32_t at = (uint32_t)g->kernels.at[i].hash & mask;
+        while (slots[at])
+            at = (at + 1) & mask;
+        slots[at] = i + 1;
+    }
+    free(g->slots);
+    g->slots = slots;
+    g->mask = mask;
+}
+
+/* Returns the number of a kernel with this text, which is added if it is new. Takes the text. */
 static uint32_t kernel_of(struct gen *g, struct writer *text)
 {
-    size_t len;
-    for (uint32_t i = 0; i < g->kernels.n; i++)
-        if (g->lens.at[i] == text->len && memcmp(g->kernels.at[i], text->data, text->len) == 0)
-            return i;
+    struct kernel k = {.hash = XXH3_64bits(text->data, text->len)};
+    if (!g->slots || 2 * g->kernels.n > g->mask)
+        slots_widen(g);
+    if (g->failed)
+        return 0;
+    uint32_t at = (uint32_t)k.hash & g->mask;
+    for (; g->slots[at]; at = (at + 1) & g->mask) {
+        const struct kernel *old = &g->kernels.at[g->slots[at] - 1];
+        if (old->hash == k.hash && old->len == text->len &&
+            memcmp(old->text, text->data, text->len) == 0)
+            return g->slots[at] - 1;
+    }
     writer_format(&g->out->source, "extern \"C\" __global__ void kernel_%u", g->kernels.n);
     writer_bytes(&g->out->source, text->data, text->len);
-    uint8_t *kept = writer_take(text, &len);
-    PUSH(g, g->kernels, kept);
-    PUSH(g, g->lens, len);
-    if (g->failed || !kept)
-        g->failed = true;
+    k.text = writer_take(text, &k.len);
+    g->failed |= !k.text;
+    PUSH(g, g->kernels, k);
+    g->slots[at] = g->kernels.n;
     return g->kernels.n - 1;
 }
 
@@ -621,9 +655,9 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     if (rc == 0 && (g.failed || out->failed || out->source.failed))
         rc = err_set(e, WARM_ENOMEM, "code");
     for (uint32_t i = 0; i < g.kernels.n; i++)
-        free(g.kernels.at[i]);
+        free(g.kernels.at[i].text);
     free(g.kernels.at);
-    free(g.lens.at);
+    free(g.slots);
     free(g.args.at);
     free(g.values);
     return rc;
