@@ -309,7 +309,7 @@ $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernel
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-tools systemd procps groff-base
+PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
 #: make setup         install the packages that a build needs

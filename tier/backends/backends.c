@@ -15,6 +15,7 @@ static const struct {
     tier_backend_make *make;
 } backends[] = {
     {"file", tier_file_new},
+    {"redis", tier_redis_new},
 };
 
 /* Writes the schemes that are known, for a person. */

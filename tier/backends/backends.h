@@ -15,5 +15,6 @@ typedef struct tier_backend *tier_backend_make(uv_loop_t *loop,
                                                size_t why_size);
 
 tier_backend_make tier_file_new;
+tier_backend_make tier_redis_new;
 
 #endif
