@@ -63,7 +63,11 @@ Test(record, recording_has_the_keys_in_order_and_replay_brings_them_in)
 
 Test(record, job_that_the_daemon_compiles_for_hits_after_the_replay)
 {
-    struct warmd k = warmd_up(NULL);
+    char *lib = toolchain_lib("13.5.37");
+    if (!lib)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct warmd k = warmd_up(options);
     expect(&k, 0,
            "echo '#define N 3' > h.h; printf '#include \"h.h\"\\n"
            "__global__ void k(float *x) { *x = N; }' > k.cu; "
@@ -74,6 +78,7 @@ Test(record, job_that_the_daemon_compiles_for_hits_after_the_replay)
     expect(&k, 0, "$W replay job --from all.warm", " 0 missing");
     expect(&k, 0, "$W compile k.cu --arch sm_90 --only-if-cached -o again; cmp first again", "");
     warmd_down(&k);
+    free(lib);
 }
 
 Test(record, export_takes_what_a_session_used_or_what_is_new)
