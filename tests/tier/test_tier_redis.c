@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/support.h"
 #include "tier/backend.h"
 #include "tier/resp_reply.h"
 
@@ -198,8 +199,19 @@ Test(tier_redis, a_wrong_password_and_a_right_one)
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
     cr_assert_eq(run(&s, &get), TIER_DENIED);
     cr_assert(strstr(get.said, "WRONGPASS"), "%s", get.said);
-    cr_assert_eq(run(&s, &get), TIER_DENIED, "and so until the next try");
+    for (int i = 0; i < 60; i++, usleep(20000))
+        cr_assert_eq(run(&s, &get), TIER_DENIED, "and so until the next try");
     close_backend(&s);
+    /* Within 1.2 s: at 0, 0.1, 0.3 and 0.7 s, wait_for's and this one. Each 0.1 s would be 12. */
+    char *count;
+    cr_assert_eq(run_command(&count,
+                             "redis-cli -u redis://default:hunter2@%s info stats 2>/dev/null | "
+                             "sed -n 's/^total_connections_received://p'",
+                             s.url + strlen("redis://")),
+                 0);
+    cr_assert_leq(atoi(count), 8, "connections: %s", count);
+    cr_assert_gt(atoi(count), 2);
+    free(count);
     cr_assert_eq(ftruncate(fd, 0), 0);
     cr_assert_eq(pwrite(fd, "password = hunter2\n", 19, 0), 19);
     open_backend(&s, path);

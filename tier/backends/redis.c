@@ -305,6 +305,7 @@ static bool backend_take(struct redis_backend *b, const struct resp_reply *reply
         link_drop(b, outcome == TIER_FAILED ? TIER_MISSET : outcome, said);
         return false;
     }
+    b->backoff_ms = 0;
     c->n_seen++;
     bool whole = c->n_seen == c->n_replies;
     if (whole)
@@ -350,7 +351,6 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
     l->in_len += (size_t)n;
     b->heard_ms = uv_now(b->loop);
-    b->backoff_ms = 0;
     while ((took = resp_reply_parse(l->in + at, l->in_len - at, VALUE_MAX + 1, &reply)) > 0) {
         if (!backend_take(b, &reply) || b->link != l)
             return;
@@ -481,6 +481,23 @@ static void add_own(struct redis_backend *b)
     b->pending_bytes += c->len;
 }
 
+/* Drops the commands whose requests ended before there was a connection: a lease would have no user. */
+static void drop_ended(struct redis_backend *b)
+{
+    struct command **at = &b->first;
+    while (*at) {
+        struct command *c = *at;
+        if (c->request) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        b->pending_bytes -= c->len;
+        command_free(c);
+    }
+    b->last = at;
+}
+
 static void on_connected(uv_connect_t *connect, int status)
 {
     struct link *l = connect->data;
@@ -497,6 +514,7 @@ static void on_connected(uv_connect_t *connect, int status)
     b->heard_ms = uv_now(b->loop);
     uv_tcp_nodelay(&l->tcp, 1);
     uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
+    drop_ended(b);
     add_own(b);
     for (struct command *c = b->first; c; c = c->next)
         command_write(b, c);
