@@ -639,6 +639,16 @@ static bool read_reduce(struct read *r)
 
 /* ---- blocks ---- */
 
+/* Adds a value for each type of the line, and gives these values the line's names. */
+static void define_values(struct read *r)
+{
+    struct program *p = r->p;
+    for (uint32_t i = 0; i < r->types.n; i++) {
+        define(r, p->values.n);
+        PUSH(p, p->values, r->types.at[i]);
+    }
+}
+
 /* Begins a block whose head is the current line. */
 static bool block_begin(struct read *r, const char *begins)
 {
@@ -648,10 +658,7 @@ static bool block_begin(struct read *r, const char *begins)
     r->block = p->blocks.n;
     PUSH(p, p->blocks,
          (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});
-    for (uint32_t i = 0; i < r->types.n; i++) {
-        define(r, p->values.n);
-        PUSH(p, p->values, r->types.at[i]);
-    }
+    define_values(r);
     return !p->failed || fail(r, WARM_ENOMEM, "a block");
 }
 
@@ -742,10 +749,7 @@ static bool while_end(struct read *r)
     op->results = p->values.n;
     op->n_results = op->n_operands;
     r->block = o.block;
-    for (uint32_t i = 0; i < r->types.n; i++) {
-        define(r, p->values.n);
-        PUSH(p, p->values, r->types.at[i]);
-    }
+    define_values(r);
     return !p->failed || fail(r, WARM_ENOMEM, "a loop");
 }
 
@@ -774,10 +778,7 @@ static bool read_call(struct read *r)
     for (uint32_t i = 0; i < r->operands.n; i++)
         PUSH(p, p->operands, r->operands.at[i]);
     PUSH(p, p->ints, symbol);
-    for (uint32_t i = 0; i < r->types.n; i++) {
-        define(r, p->values.n);
-        PUSH(p, p->values, r->types.at[i]);
-    }
+    define_values(r);
     PUSH(p, p->ops, op);
     return !p->failed || fail(r, WARM_ENOMEM, "a call");
 }
@@ -847,10 +848,7 @@ static bool func_begin(struct read *r)
     PUSH(r, r->symbols, symbol);
     PUSH(p, p->blocks,
          (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});
-    for (uint32_t i = 0; i < r->types.n; i++) {
-        define(r, p->values.n);
-        PUSH(p, p->values, r->types.at[i]);
-    }
+    define_values(r);
     r->types.n = 0;
     if (!take(r, " -> ("))
         return strange(r);
