@@ -18,10 +18,8 @@ static void expect(const struct warmd *k, int status, const char *arguments, con
 /* Returns what `warm ls OPTION` prints on a terminal of 80 columns; an empty option is none. */
 static char *ls(const struct warmd *k, const char *option)
 {
-    static char out[16384];
     struct winsize size = {.ws_row = 24, .ws_col = 80};
     char *program = bin_path("warm");
-    size_t len = 0;
     int fd;
     pid_t pid = forkpty(&fd, NULL, NULL, &size);
     cr_assert_geq(pid, 0);
@@ -31,13 +29,8 @@ static char *ls(const struct warmd *k, const char *option)
         execl(program, program, "ls", *option ? option : NULL, (char *)NULL);
         _exit(127);
     }
-    for (ssize_t n; len + 1 < sizeof out && (n = read(fd, out + len, sizeof out - 1 - len)) > 0;)
-        len += (size_t)n;
-    out[len] = '\0';
-    close(fd);
-    warmd_reap(pid);
     free(program);
-    return out;
+    return warmd_read_terminal(fd, pid);
 }
 
 static struct warmd entries(void)

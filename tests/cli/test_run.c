@@ -756,8 +756,6 @@ Test(run, report_has_what_all_children_asked)
 /* Runs a command on a pseudo-terminal; returns what it wrote. */
 static char *on_terminal(const char *command)
 {
-    static char out[4096];
-    size_t len = 0;
     int fd;
     pid_t pid = forkpty(&fd, NULL, NULL, NULL);
     cr_assert_geq(pid, 0);
@@ -765,12 +763,7 @@ static char *on_terminal(const char *command)
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    for (ssize_t n; len + 1 < sizeof out && (n = read(fd, out + len, sizeof out - 1 - len)) > 0;)
-        len += (size_t)n;
-    out[len] = '\0';
-    close(fd);
-    warmd_reap(pid);
-    return out;
+    return warmd_read_terminal(fd, pid);
 }
 
 Test(run, terminal_gets_the_line_without_being_asked)

@@ -121,6 +121,18 @@ int warmd_reap(pid_t pid)
     return -1;
 }
 
+char *warmd_read_terminal(int fd, pid_t pid)
+{
+    static char out[16384];
+    size_t len = 0;
+    for (ssize_t n; len + 1 < sizeof out && (n = read(fd, out + len, sizeof out - 1 - len)) > 0;)
+        len += (size_t)n;
+    out[len] = '\0';
+    close(fd);
+    warmd_reap(pid);
+    return out;
+}
+
 void warmd_free(struct warmd *k)
 {
     temp_dir_free(k->dir);

@@ -58,6 +58,8 @@ void warmd_start(struct warmd *k, char *const *options);
 struct warmd warmd_up(char *const *options);
 /* Waits until a process ends by itself, and returns its wait status. */
 int warmd_reap(pid_t pid);
+/* Reads what a process writes to its terminal, until it ends; closes `fd`. Static memory. */
+char *warmd_read_terminal(int fd, pid_t pid);
 /* Sends SIGTERM, expects that warmd drains and exits with 0, and frees all. */
 void warmd_down(struct warmd *k);
 /* Removes the folder and frees the paths; the process is the caller's. */

@@ -198,17 +198,25 @@ Test(tool_fake, ptx_counts_by_its_code)
     lab_down(&lab);
 }
 
-/* A compiler that has its libraries beside it, in two folders: of which the first is empty. */
+/* Makes a lab whose compiler is going to be linked with a library, tiny.c, by the test. */
+static bool linked_up(struct lab *lab)
+{
+    if (!fake_up(lab))
+        return false;
+    write_text(lab, "bin/gate", "");
+    write_text(lab, "tiny.c", "int tiny(void) { return 1; }\n");
+    write_ptx(lab, "one.ptx", 3, "%tid.x", lab->d.dir);
+    return true;
+}
+
+/* The compiler finds its library in two folders of its own list. The first folder is empty. */
 Test(tool_fake, a_library_that_newly_wins_by_the_compilers_own_list_is_a_miss)
 {
     static const char run[] = "$T gcc -- $PWD/bin/gcc one.ptx -o one.o";
     struct lab lab;
     char *out;
-    if (!fake_up(&lab))
+    if (!linked_up(&lab))
         return;
-    write_text(&lab, "bin/gate", "");
-    write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     cr_assert_eq(
         sh(&lab, &out,
            "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libtiny.so && "
@@ -232,16 +240,13 @@ Test(tool_fake, a_library_that_a_compiler_loads_by_its_name_counts)
     static const char run[] = "$T gcc -- $PWD/bin/gcc one.ptx -o one.o";
     struct lab lab;
     char *out;
-    if (!fake_up(&lab))
+    if (!linked_up(&lab))
         return;
-    write_text(&lab, "bin/gate", "");
-    write_text(&lab, "tiny.c", "int tiny(void) { return 1; }\n");
     write_text(&lab, "load.c",
                "#include <dlfcn.h>\n#include <stdlib.h>\n"
                "__attribute__((constructor)) static void load(void) {\n"
                "  dlopen(\"libnone.so\", RTLD_NOW);\n"
                "  if (!dlopen(\"libplug.so\", RTLD_NOW)) _Exit(9);\n}\n");
-    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     cr_assert_eq(
         sh(&lab, &out,
            "mkdir first second && /usr/bin/gcc -shared -fPIC tiny.c -o second/libplug.so && "
