@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events.c - keeps each answered request of a session: when, for which process, from where, and what it
- * saved or cost. `warm report` draws its timeline from them.
+ * events.c - keeps an event for each answered request of a session: its time, its process, what became
+ * of it, and the time that it saved or cost. `warm report` draws its timeline from them.
  *
- * Events are in a ring in memory. A flood of requests pushes the oldest out, and a restart all.
+ * All sessions share one ring in memory. New events replace the oldest, and a restart drops all. Each
+ * session counts its events, so a reader can tell that some are gone.
  *
  * bookkeeping.c adds them; report.c writes them.
  *
@@ -23,9 +24,10 @@ void history_event(struct history *h, const struct history_event *from)
 {
     if (from->session == HISTORY_NO_SESSION)
         return;
+    struct session *s = &h->session[from->session - 1];
     struct event *e = &h->event[++h->last_event % HISTORY_EVENTS];
-    *e = (struct event){
-        .number = h->last_event, .session = h->session[from->session - 1].number, .e = *from};
+    *e = (struct event){.number = h->last_event, .session = s->number, .e = *from};
+    s->n_events++;
     size_t n = from->label.len < EVENT_LABEL ? from->label.len : EVENT_LABEL;
     if (n)
         memcpy(e->label, from->label.data, n);
@@ -49,11 +51,12 @@ void history_event_made(struct history *h, uint64_t miss, const struct history_e
     e->e.bytes = made->bytes;
 }
 
-void history_event_forget(struct history *h, const struct miss *m)
+bool history_event_forget(struct history *h, const struct miss *m)
 {
     struct event *e = event_at(h, m->event);
     if (e)
         e->number = 0;
+    return e;
 }
 
 const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number)

@@ -210,7 +210,8 @@ void history_forget(struct history *h, uint32_t session, uint64_t miss)
     if (!m)
         return;
     h->miss_hash[miss % HISTORY_MISSES] = 0;
-    history_event_forget(h, m);
+    if (history_event_forget(h, m) && s)
+        s->n_events--;
     history_miss_clear(m);
     if (s && s->counters[HISTORY_asked] && s->counters[HISTORY_misses]) {
         s->counters[HISTORY_asked]--;

@@ -32,6 +32,7 @@ struct session {
     uint64_t number; /* never the same twice */
     uint64_t started_ms, last_ms;
     uint64_t counters[HISTORY_N_COUNTERS];
+    uint64_t n_events; /* ever, also those that gave way */
 };
 
 struct known {
@@ -139,8 +140,8 @@ void history_set_text(struct miss *m, enum history_text which, struct view text)
 
 /* ---- events.c ---- */
 
-/* Takes back the event of a miss. */
-void history_event_forget(struct history *h, const struct miss *m);
+/* Takes back the event of a miss. False if it is no longer known. */
+bool history_event_forget(struct history *h, const struct miss *m);
 /* Returns the next event of a session after `*number`, which it sets; NULL after the last one. */
 const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number);
 /* Returns the least time that the hits of a session saved: entries that were made at the same time, as

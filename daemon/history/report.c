@@ -37,6 +37,7 @@ static void write_session(const struct history *h, struct writer *out, const str
     for (size_t i = 0; i < HISTORY_N_COUNTERS; i++)
         write_number(out, names[i], s->counters[i]);
     write_number(out, "gained_ms", history_gained_ms(h, s->number));
+    write_number(out, "n_events", s->n_events);
     writer_format(out, "}, ");
 }
 

@@ -94,6 +94,33 @@ Test(record, export_takes_what_a_session_used_or_what_is_new)
     warmd_down(&k);
 }
 
+/* The daemon keeps HISTORY_EVENTS of all sessions: whoever asks more often is told that some are gone. */
+Test(record, session_with_forgotten_requests_says_so)
+{
+    enum { MANY = 4096, ROUNDS = 3 };
+    static struct warm_name names[MANY];
+    static struct warm_value values[MANY];
+    static int codes[MANY];
+    struct warmd k = warmd_up(NULL);
+    struct warm *w;
+    expect(&k, 0, "echo 1 > v; $W put a v; $W put b v", "");
+    setenv("WARM_SESSION", "long", 1);
+    cr_assert_eq(warm_open(&w, &(struct warm_options){.socket = k.socket}), 0);
+    unsetenv("WARM_SESSION");
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < MANY; i++)
+            names[i] = (struct warm_name){round == 0 && i == 0 ? "b" : "a", 1};
+        cr_assert_eq(warm_get_many(w, names, MANY, 0, values, codes), 0, "%s", warm_message(w));
+        for (int i = 0; i < MANY; i++)
+            warm_value_free(&values[i]);
+    }
+    warm_close(w);
+    expect(&k, 0, "$W export s.warm --session long",
+           "the daemon no longer knows 4096 requests of this session: entries may be missing");
+    expect(&k, 0, "$W export s.warm --session long", "exported 1 entries");
+    warmd_down(&k);
+}
+
 Test(record, export_is_no_use_of_the_entries)
 {
     struct warmd k = warmd_up(NULL);

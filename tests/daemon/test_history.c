@@ -374,6 +374,7 @@ Test(history, events_come_in_pages_and_the_oldest_give_way)
         writer_close(&w);
     }
     cr_assert_eq(seen, HISTORY_EVENTS);
+    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"n_events\": 8197}");
     history_free(h);
 }
 

@@ -203,36 +203,44 @@ static void print_result(const struct export_run *run)
     json_close(&j, '}');
 }
 
-/* Lists the entries to export. 0, an error, or 1 if the reason is printed. */
-static int list_rows(struct export_run *run)
+/* Lists the entries that the session used. Returns 0 or an exit status, after printing the reason. */
+static int list_session(struct export_run *run)
 {
     struct report report;
     size_t missing;
-    int code;
-    if (!run->session) {
-        do
-            code = listing_ask(&run->remote, &run->message, on_row, run);
-        while (code == 1);
-        return code;
-    }
-    code = report_fetch(&run->remote, run->session, &report) ? 1 : 0;
-    if (!code)
-        code = report_rows(&run->remote, &report, run->message.filter, &run->rows, &missing);
+    int code, status = report_fetch(&run->remote, run->session, &report);
+    if (!status && report.n_forgotten)
+        cli_say(REPORT_FORGOTTEN, report.n_forgotten);
+    if (!status &&
+        (code = report_rows(&run->remote, &report, run->message.filter, &run->rows, &missing)))
+        status = remote_fail(&run->remote, code);
     report_free(&report);
-    return code;
+    return status;
+}
+
+/* Lists the entries to export. Returns 0 or an exit status, after printing the reason. */
+static int list_rows(struct export_run *run)
+{
+    int code;
+    if (run->session)
+        return list_session(run);
+    do
+        code = listing_ask(&run->remote, &run->message, on_row, run);
+    while (code == 1);
+    return code ? remote_fail(&run->remote, code) : 0;
 }
 
 static int export_all(struct export_run *run)
 {
-    int status = remote_open(&run->remote);
+    int code = 0, status = remote_open(&run->remote);
     if (status)
         return status;
-    int code = list_rows(run);
-    if (code == 1) {
+    if ((status = list_rows(run))) {
+        listing_close(&run->rows);
         remote_close(&run->remote);
-        return CLI_FINDING;
+        return status;
     }
-    if (!code && !run->archive && mkdir(run->to, 0777) && errno != EEXIST)
+    if (!run->archive && mkdir(run->to, 0777) && errno != EEXIST)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->to);
     if (!code)
         code = run->archive ? export_archive(run) : export_rows(run);

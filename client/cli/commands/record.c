@@ -58,6 +58,8 @@ static void write_recording(struct remote *r, const char *session, const char *p
         cli_say("%s: too many entries", path);
     else if (!status && output_write(path, text.data, text.len) == 0)
         cli_say("recorded %zu entries in %s", rows.n, path);
+    if (!status && report.n_forgotten)
+        cli_say(REPORT_FORGOTTEN, report.n_forgotten);
     writer_close(&text);
     listing_close(&rows);
     report_free(&report);

@@ -217,6 +217,8 @@ static int read_events(struct report *out)
     rest = (struct view){out->pages.data, out->pages.len};
     while (out->n_events < n && json_reader_next(&rest, &item))
         read_event(item, &out->event[out->n_events++]);
+    uint64_t all = json_reader_count(out->session, "n_events");
+    out->n_forgotten = all > n ? all - n : 0;
     place_events(out);
     join_misses(out);
     return 0;

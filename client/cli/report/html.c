@@ -142,12 +142,11 @@ static void put_summary(const struct report *r, FILE *out)
         "</div>\n<p><small>Saved: entries that were made at the same time, as a part of another "
         "one is, count once. Added up they took %s.</small></p>\n",
         span(json_reader_count(r->session, "saved_ms")));
-    unsigned long long asked = json_reader_count(r->session, "asked");
-    if (r->n_events < asked)
+    if (r->n_forgotten)
         fprintf(out,
-                "<p><small>The daemon still knows %zu of %llu requests; totals by kind and the "
-                "timeline show these.</small></p>\n",
-                r->n_events, asked);
+                "<p><small>The daemon no longer knows %" PRIu64 " requests; totals by kind and "
+                "the timeline are without them.</small></p>\n",
+                r->n_forgotten);
 }
 
 struct total {
@@ -392,7 +391,7 @@ static const struct report_event *find_event(const struct report *r,
     return NULL;
 }
 
-/* Lists what was made now and not before, and the reverse. */
+/* Lists the requests that had another outcome before. */
 static void put_differences(const struct report *now, const struct report *before, FILE *out)
 {
     unsigned n = 0;

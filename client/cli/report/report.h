@@ -14,6 +14,7 @@
 #ifndef WARM_CLI_REPORT_REPORT_H
 #define WARM_CLI_REPORT_REPORT_H
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "client/cli/filter.h"
@@ -22,6 +23,9 @@
 #include "keygen/bytes.h"
 
 #define REPORT_TEXT 128u
+/* What to say of n_forgotten if a list of entries was asked for. */
+#define REPORT_FORGOTTEN                                                                           \
+    "the daemon no longer knows %" PRIu64 " requests of this session: entries may be missing"
 
 enum report_what {
     REPORT_HIT,
@@ -52,6 +56,7 @@ struct report {
     struct writer json, pages, misses; /* own the JSON; `pages` is an array of events */
     struct report_event *event;        /* sorted by process, lane, time */
     size_t n_events;
+    uint64_t n_forgotten;  /* events that the daemon no longer has */
     uint64_t began_us, us; /* Unix time of the first event; until the end of the last one */
 };
 
