@@ -18,7 +18,8 @@
 bool json_reader_find(struct view object, const char *path, struct view *out);
 /* Finds the i-th value of an array. */
 bool json_reader_item(struct view array, size_t i, struct view *out);
-/* Takes the next value off an array, of which `*rest` is what follows. False at its end. */
+/* Reads the next value of an array and moves `*rest` behind it. At first `*rest` is the whole array. False
+ * at the end. */
 bool json_reader_next(struct view *rest, struct view *out);
 /* Finds the i-th member of an object, and its name. */
 bool json_reader_member(struct view object, size_t i, struct view *out_name, struct view *out);

@@ -128,7 +128,8 @@ static void see_made(struct reading *r, const char *text)
             r->made[i] = text;
 }
 
-/* Notes a look that no record shows, and takes the path. `if_there`: what it is to a file. */
+/* Notes a look of the loader that the trace has no record of. Takes ownership of the path. `if_there`:
+ * how the file counts if it exists. */
 static int see_inferred(struct reading *r, char *path, unsigned if_there, struct err *e)
 {
     if (!path || r->n_inferred++ == INFERRED_MAX) {

@@ -171,8 +171,8 @@ struct flight_brief {
     unsigned n_waiters;
     uint64_t age_ms;
 };
-/* Lists at most `cap` of them, of FLIGHTS_LOOKED_AT flights at most; returns how many. `uid`:
- * those of one user, who makes or waits; -1: all. */
+/* Lists at most `cap` flights, after a look at FLIGHTS_LOOKED_AT of them; returns how many. `uid`: only
+ * flights in which this user makes the artifact or waits for it; -1: of all users. */
 #define FLIGHTS_LOOKED_AT 1024u
 size_t flights_list(const struct flights *all, int64_t uid, struct flight_brief *out, size_t cap,
                     uint64_t now_ms);
