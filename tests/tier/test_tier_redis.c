@@ -6,20 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/backend.h"
 #include "tests/support/support.h"
-#include "tier/backend.h"
 #include "tier/resp_reply.h"
 
 struct server {
     pid_t pid;
-    char url[64], credentials[64];
-    uv_loop_t loop;
-    struct tier_backend *backend;
+    char url[64];
+    struct backend_kit kit;
 };
 
 static int free_port(void)
@@ -48,16 +46,6 @@ static void wait_for(int port)
     cr_assert_fail("redis-server does not listen");
 }
 
-static void open_backend(struct server *s, const char *credentials)
-{
-    char why[200] = "";
-    cr_assert_eq(uv_loop_init(&s->loop), 0);
-    s->backend = tier_backend_new(
-        &s->loop, &(struct tier_settings){.url = s->url, .credentials = credentials}, why,
-        sizeof why);
-    cr_assert(s->backend, "%s", why);
-}
-
 static void start_server(struct server *s, const char *option, const char *value)
 {
     char port[8];
@@ -80,51 +68,12 @@ static void stop_server(struct server *s)
     waitpid(s->pid, NULL, 0);
 }
 
-static void on_closed(void *user) { *(bool *)user = true; }
-
-static void close_backend(struct server *s)
-{
-    bool closed = false;
-    s->backend->functions->close(s->backend, on_closed, &closed);
-    uv_run(&s->loop, UV_RUN_DEFAULT);
-    cr_assert(closed);
-    cr_assert_eq(uv_loop_close(&s->loop), 0);
-}
-
-static void on_done(struct tier_request *r) { *(unsigned *)r->user += 1; }
-
-static enum tier_outcome run(struct server *s, struct tier_request *r)
-{
-    unsigned n = 0;
-    r->user = &n;
-    r->done = on_done;
-    if (!r->timeout_ms)
-        r->timeout_ms = 3000;
-    s->backend->functions->start(s->backend, r);
-    cr_assert_eq(n, 0, "not from within the call");
-    while (!n)
-        uv_run(&s->loop, UV_RUN_ONCE);
-    cr_assert_eq(n, 1);
-    return r->outcome;
-}
-
 static struct tier_request request(enum tier_operation op, const char *name, char token)
 {
     struct tier_request r = {.operation = op, .fd = -1, .limit = 1 << 20, .lease_ms = 5000};
     snprintf(r.name, sizeof r.name, "%s", name);
     memset(r.token, token, sizeof r.token);
     return r;
-}
-
-static enum tier_outcome send_value(struct server *s, struct tier_request r, const char *value)
-{
-    r.fd = memfd_create("test", MFD_CLOEXEC);
-    r.offset = 3;
-    r.length = strlen(value);
-    cr_assert_eq(pwrite(r.fd, value, strlen(value), 3), (ssize_t)strlen(value));
-    enum tier_outcome outcome = run(s, &r);
-    close(r.fd);
-    return outcome;
 }
 
 static void expect_bytes(struct tier_request *r, const char *value)
@@ -140,22 +89,22 @@ Test(tier_redis, an_object_comes_back_as_it_was_put)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    open_backend(&s, NULL);
+    backend_open(&s.kit, s.url, NULL);
     struct tier_request get = request(TIER_GET, "ab/e-abcd", 0),
                         put = request(TIER_PUT, "ab/e-abcd", 0);
-    cr_assert_eq(run(&s, &get), TIER_ABSENT, "%s", get.said);
-    cr_assert_eq(send_value(&s, put, "value\r\n$"), TIER_OK);
-    cr_assert_eq(run(&s, &get), TIER_OK, "%s", get.said);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT, "%s", get.said);
+    cr_assert_eq(backend_send(&s.kit, put, "value\r\n$"), TIER_OK);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_OK, "%s", get.said);
     expect_bytes(&get, "value\r\n$");
     put.only_if_absent = true;
-    cr_assert_eq(send_value(&s, put, "other"), TIER_EXISTS);
+    cr_assert_eq(backend_send(&s.kit, put, "other"), TIER_EXISTS);
     get.limit = 3;
-    cr_assert_eq(run(&s, &get), TIER_TOO_LARGE);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_TOO_LARGE);
     struct tier_request probe = request(TIER_PROBE, "probe-here", 0);
-    cr_assert_eq(run(&s, &probe), TIER_OK, "%s", probe.said);
+    cr_assert_eq(backend_run(&s.kit, &probe), TIER_OK, "%s", probe.said);
     struct tier_capabilities c = probe.capabilities;
     cr_assert(c.reads && c.writes && c.conditional && c.leases && !c.checksums, "%s", c.said);
-    close_backend(&s);
+    backend_close(&s.kit);
     stop_server(&s);
 }
 
@@ -163,28 +112,28 @@ Test(tier_redis, one_has_the_lease_and_a_job_has_one_answer)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    open_backend(&s, NULL);
+    backend_open(&s.kit, s.url, NULL);
     struct tier_request a = request(TIER_ASK, "ab/e-1", 'a'), b = request(TIER_ASK, "ab/e-1", 'b');
     struct tier_request job = request(TIER_ASK, "ab/e-1", 'c');
     snprintf(job.job, sizeof job.job, "0123");
-    cr_assert_eq(run(&s, &a), TIER_LEASE, "%s", a.said);
-    cr_assert_eq(run(&s, &b), TIER_WAIT);
+    cr_assert_eq(backend_run(&s.kit, &a), TIER_LEASE, "%s", a.said);
+    cr_assert_eq(backend_run(&s.kit, &b), TIER_WAIT);
     cr_assert(b.wait_ms > 0 && b.wait_ms <= 5000);
-    cr_assert_eq(run(&s, &job), TIER_ABSENT, "the job's first rank misses");
+    cr_assert_eq(backend_run(&s.kit, &job), TIER_ABSENT, "the job's first rank misses");
     struct tier_request renew = request(TIER_RENEW, "ab/e-1", 'b');
-    cr_assert_eq(run(&s, &renew), TIER_ABSENT, "not ours");
+    cr_assert_eq(backend_run(&s.kit, &renew), TIER_ABSENT, "not ours");
     memset(renew.token, 'a', sizeof renew.token);
-    cr_assert_eq(run(&s, &renew), TIER_OK);
-    cr_assert_eq(send_value(&s, request(TIER_FINISH, "ab/e-1", 'a'), "made"), TIER_OK);
-    cr_assert_eq(run(&s, &renew), TIER_ABSENT, "the lease went with the object");
-    cr_assert_eq(run(&s, &b), TIER_OK);
+    cr_assert_eq(backend_run(&s.kit, &renew), TIER_OK);
+    cr_assert_eq(backend_send(&s.kit, request(TIER_FINISH, "ab/e-1", 'a'), "made"), TIER_OK);
+    cr_assert_eq(backend_run(&s.kit, &renew), TIER_ABSENT, "the lease went with the object");
+    cr_assert_eq(backend_run(&s.kit, &b), TIER_OK);
     expect_bytes(&b, "made");
-    cr_assert_eq(run(&s, &job), TIER_LEASE, "and all its others miss, too");
+    cr_assert_eq(backend_run(&s.kit, &job), TIER_LEASE, "and all its others miss, too");
     struct tier_request release = request(TIER_RELEASE, "ab/e-1", 'a');
-    cr_assert_eq(run(&s, &release), TIER_ABSENT);
+    cr_assert_eq(backend_run(&s.kit, &release), TIER_ABSENT);
     memset(release.token, 'c', sizeof release.token);
-    cr_assert_eq(run(&s, &release), TIER_OK);
-    close_backend(&s);
+    cr_assert_eq(backend_run(&s.kit, &release), TIER_OK);
+    backend_close(&s.kit);
     stop_server(&s);
 }
 
@@ -195,13 +144,13 @@ Test(tier_redis, a_wrong_password_and_a_right_one)
     int fd = mkstemp(path);
     start_server(&s, "--requirepass", "hunter2");
     cr_assert_gt(dprintf(fd, "password = wrong\n"), 0);
-    open_backend(&s, path);
+    backend_open(&s.kit, s.url, path);
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    cr_assert_eq(run(&s, &get), TIER_DENIED);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_DENIED);
     cr_assert(strstr(get.said, "WRONGPASS"), "%s", get.said);
     for (int i = 0; i < 60; i++, usleep(20000))
-        cr_assert_eq(run(&s, &get), TIER_DENIED, "and so until the next try");
-    close_backend(&s);
+        cr_assert_eq(backend_run(&s.kit, &get), TIER_DENIED, "and so until the next try");
+    backend_close(&s.kit);
     /* Within 1.2 s: at 0, 0.1, 0.3 and 0.7 s, wait_for's and this one. Each 0.1 s would be 12. */
     char *count;
     cr_assert_eq(run_command(&count,
@@ -214,9 +163,9 @@ Test(tier_redis, a_wrong_password_and_a_right_one)
     free(count);
     cr_assert_eq(ftruncate(fd, 0), 0);
     cr_assert_eq(pwrite(fd, "password = hunter2\n", 19, 0), 19);
-    open_backend(&s, path);
-    cr_assert_eq(run(&s, &get), TIER_ABSENT, "%s", get.said);
-    close_backend(&s);
+    backend_open(&s.kit, s.url, path);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT, "%s", get.said);
+    backend_close(&s.kit);
     close(fd);
     unlink(path);
     stop_server(&s);
@@ -226,17 +175,17 @@ Test(tier_redis, a_dead_server_is_no_miss)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    open_backend(&s, NULL);
+    backend_open(&s.kit, s.url, NULL);
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    cr_assert_eq(run(&s, &get), TIER_ABSENT);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT);
     kill(s.pid, SIGSTOP);
     get.timeout_ms = 100;
-    cr_assert_eq(run(&s, &get), TIER_FAILED);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED);
     cr_assert_str_eq(get.said, "timed out after 100 ms");
     stop_server(&s);
-    cr_assert_eq(run(&s, &get), TIER_FAILED);
-    cr_assert_eq(run(&s, &get), TIER_FAILED, "refused, or not tried yet");
-    close_backend(&s);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED);
+    cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED, "refused, or not tried yet");
+    backend_close(&s.kit);
 }
 
 Test(tier_redis, replies_in_pieces_and_rubbish)
