@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entry.c - decides which bytes from beyond the machine are an entry. daemon/tier/ writes and reads them;
- * so does the fuzz target.
+ * entry.c - decides which bytes from beyond the machine are an entry. Only its tests call it so far.
  *
  * The signature is compared before any other field is believed.
  *
@@ -41,13 +40,6 @@ void entry_name(struct view space, const struct key *key, const struct proof *pr
     struct proof id = proof_of_bytes(bytes, at + sizeof *key + sizeof hash);
     bytes_to_hex(id.bytes, sizeof id.bytes, hex);
     snprintf(out, ENTRY_NAME, "%.2s/e-%s", hex, hex);
-}
-
-void entry_blob_name(const struct proof *content, char out[ENTRY_NAME])
-{
-    char hex[65];
-    bytes_to_hex(content->bytes, sizeof content->bytes, hex);
-    snprintf(out, ENTRY_NAME, "%.2s/b-%s", hex, hex);
 }
 
 static void write_text(struct writer *w, struct view text)
@@ -138,6 +130,8 @@ int entry_read(const void *data, size_t len, const struct trusted_keys *trusted,
     if (r.failed)
         return err_set(e, WARM_EMALFORMED, "an entry that is cut off");
     *out_key = signing_find(trusted, out->signer);
+    if (!*out_key && !signing_is_name(out->signer)) /* these bytes may not be printed */
+        return err_set(e, WARM_EDENIED, "signature of a key without a proper name");
     if (!*out_key)
         return err_set(e, WARM_EDENIED, "signature of unknown key %.*s", (int)out->signer.len,
                        (const char *)out->signer.data);

@@ -65,12 +65,10 @@ struct tier_entry {
     struct view value; /* if it is inline */
 };
 
-/* Writes the name of the object of a key and a proof (not its hash) in a space. */
+/* Writes the name of the object of a key and a proof (not its hash) in a space of less than ENTRY_TEXT_MAX
+ * bytes. */
 void entry_name(struct view space, const struct key *key, const struct proof *proof,
                 char out[ENTRY_NAME]);
-/* Writes the name of the object of a large value. */
-void entry_blob_name(const struct proof *content, char out[ENTRY_NAME]);
-
 /* Appends the head and its signature, and an inline value. The signer is set from the key. */
 void entry_write(const struct tier_entry *entry, const struct signing_key *key, struct writer *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * signing.c - makes, reads and uses Ed25519 keys, with libsodium: EVP of libcrypto would add 3.8 MB to each
- * static program. entry.c signs and verifies; daemon/tier/ and `warm tier keygen` read and make keys.
+ * static program. entry.c calls it to sign and to verify.
  *
  * Thread: any.
  */
@@ -21,12 +21,13 @@ _Static_assert(sizeof((struct trusted_key *)0)->public == crypto_sign_PUBLICKEYB
 
 bool signing_init(void) { return sodium_init() >= 0; }
 
-static bool is_name(const char *name, size_t len)
+bool signing_is_name(struct view name)
 {
-    for (size_t i = 0; i < len; i++)
-        if (name[i] <= ' ' || name[i] > '~' || name[i] == ':')
+    const char *text = name.data;
+    for (size_t i = 0; i < name.len; i++)
+        if (text[i] <= ' ' || text[i] > '~' || text[i] == ':')
             return false;
-    return len > 0 && len < KEY_NAME_MAX;
+    return name.len > 0 && name.len < KEY_NAME_MAX;
 }
 
 /* Reads NAME:BASE64 of exactly `len` bytes. */
@@ -35,7 +36,7 @@ static int read_text(const char *text, char name[KEY_NAME_MAX], uint8_t *out, si
 {
     const char *colon = strchr(text, ':'), *end;
     size_t name_len = colon ? (size_t)(colon - text) : 0, got;
-    if (!colon || !is_name(text, name_len))
+    if (!colon || !signing_is_name((struct view){text, name_len}))
         return err_set(e, WARM_EINVALID, "a key is written NAME:BASE64");
     size_t text_len = strcspn(colon + 1, " \t\r\n");
     if (colon[1 + text_len + strspn(colon + 1 + text_len, " \t\r\n")] != '\0' ||
@@ -59,7 +60,7 @@ static void write_text(const char *name, const uint8_t *key, size_t len, char ou
 int signing_make(const char *name, struct signing_key *out, struct err *e)
 {
     uint8_t public[crypto_sign_PUBLICKEYBYTES];
-    if (!is_name(name, strlen(name)))
+    if (!signing_is_name(view_of_text(name)))
         return err_set(e, WARM_EINVALID,
                        "the name of a key has 1 to %u letters, and neither blanks nor colons",
                        KEY_NAME_MAX - 1);
@@ -130,13 +131,6 @@ int signing_trust(struct trusted_keys *all, const char *text, struct err *e)
     if (code == 0)
         all->n++;
     return code;
-}
-
-uint64_t signing_mark(const struct trusted_key *key)
-{
-    struct reader r = reader_over(key->public, sizeof key->public);
-    uint64_t mark = reader_u64(&r);
-    return mark < 2 ? mark + 2 : mark;
 }
 
 void signing_sign(const struct signing_key *key, const void *data, size_t len,

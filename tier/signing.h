@@ -39,7 +39,10 @@ struct trusted_keys {
 /* Makes the library ready; to be called first. False if it cannot be. */
 bool signing_init(void);
 
-/* Makes a key of this name. INVALID: the name is empty, too long, or has a colon or a blank. */
+/* True for a key's name: 1 to 63 printable bytes of ASCII, and neither blanks nor colons. */
+bool signing_is_name(struct view name);
+
+/* Makes a key of this name. INVALID: it is no name. */
 int signing_make(const char *name, struct signing_key *out, struct err *e);
 /* Reads "NAME:BASE64" of a secret key; blanks at its end are ignored. INVALID. */
 int signing_read(const char *text, struct signing_key *out, struct err *e);
@@ -52,9 +55,6 @@ void signing_write_public(const struct trusted_key *key, char out[KEY_TEXT_MAX])
 struct trusted_key signing_public(const struct signing_key *key);
 /* Adds "NAME:BASE64" of a public key. INVALID; TOO_BIG: there are TRUSTED_MAX. */
 int signing_trust(struct trusted_keys *all, const char *text, struct err *e);
-/* Returns the first 8 bytes of the public key, the mark of a row (store/FORMAT.md); never below 2. */
-uint64_t signing_mark(const struct trusted_key *key);
-
 /* Signs bytes. */
 void signing_sign(const struct signing_key *key, const void *data, size_t len,
                   uint8_t out[SIGNATURE_SIZE]);

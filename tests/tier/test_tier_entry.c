@@ -92,6 +92,23 @@ Test(tier_entry, each_flipped_byte_is_refused)
     writer_close(&w);
 }
 
+Test(tier_entry, hostile_name_of_a_key_does_not_reach_the_log)
+{
+    struct tier_entry in = sample("value"), out;
+    struct writer w = written(&in);
+    const struct trusted_key *by;
+    struct err e = {0};
+    uint8_t *name = memmem(w.data, w.len, key.name, strlen(key.name));
+    cr_assert_not_null(name);
+    name[1] = 'x';
+    cr_assert_eq(entry_read(w.data, w.len, &trusted, &out, &by, &e), WARM_EDENIED);
+    cr_assert(strstr(e.text, "unknown key c"), "%s", e.text);
+    name[1] = '\n';
+    cr_assert_eq(entry_read(w.data, w.len, &trusted, &out, &by, &e), WARM_EDENIED);
+    cr_assert_str_eq(e.text, "signature of a key without a proper name");
+    writer_close(&w);
+}
+
 Test(tier_entry, another_key_of_the_same_name_is_refused)
 {
     struct tier_entry in = sample("value"), out;
