@@ -36,11 +36,11 @@ CLI_DIRS     = client/cli $(addprefix client/cli/,import run top report commands
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver pjrt mlir)
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
-DAEMON_DIRS  = $(addprefix daemon/,process users history compiler service net native redis http)
+DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier service net native redis http)
 KERNEL_DIRS  = $(addprefix kernels/,program eval vjp codegen) kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
-LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
-    $(TIER_DIRS) $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
+LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
+    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a
@@ -51,7 +51,8 @@ KERNELS = $(B)/obj/kernels.a
 
 # What is loaded into other programs is never built with a sanitizer.
 LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
-PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
+PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/libexec/warm/warm-tier \
+    $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
     $(LOADED) $(B)/share/warm/python
 
 .PHONY: all help
@@ -70,7 +71,7 @@ $(B)/obj/%.o: %.c | $(B)/libraries
 
 # The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
 LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
-    zlib.h=zlib1g-dev zstd.h=libzstd-dev curses.h=libncurses-dev
+    zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev
 $(B)/libraries:
 	@missing=; for library in $(LIBRARIES); do \
 	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) $(OPT) -E -x c - >/dev/null 2>&1 || \
@@ -124,18 +125,22 @@ $(B)/share/warm/python:
 	@mkdir -p $(@D)
 	ln -sfn $(abspath client/python) $@
 
-$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(CLIENT)
+$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(PACKED) $(CURSES)
+	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(SIGNING) $(PACKED) $(CURSES)
 
-$(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(STORE) $(CLIENT)
+$(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(TIER) $(STORE) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb $(CRYPTO) $(SIGNING)
 
 # -rdynamic: NVRTC's open, fopen and stat must bind to the worker's own.
 $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
+
+$(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -luv $(CRYPTO) $(SIGNING)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
@@ -309,9 +314,9 @@ $(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen: $(B)/obj/tests
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
-PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev
+PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev libsodium-dev python3-redis python3-prometheus-client redis-server redis-tools systemd procps groff-base
+PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
 #: make setup         install the packages that a build needs
@@ -365,7 +370,8 @@ INSTALLED_FILLED = client/lib/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service) \
     systemd/user/warmd.service=$(USERUNITS)/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
-    $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc
+    $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc \
+    $(B)/libexec/warm/warm-tier=$(PREFIX)/libexec/warm/warm-tier
 BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
     $(foreach library,$(if $(LOADED),$(shell ls $(LOADED) 2>/dev/null)),$(library)=$(PREFIX)$(library:$(B)%=%))
 PYTHON_FILES     = $(shell cd client/python && find * -type f ! -name '*.pyc' ! -name pyproject.toml ! -name README.md)

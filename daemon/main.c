@@ -472,6 +472,7 @@ static int start_serving(struct daemon *d, struct err *e)
                                      .config = &d->config,
                                      .store = d->store,
                                      .pool = d->pool,
+                                     .spawner = d->spawner,
                                      .group_of = torch_store_group};
     code = service_new(&d->service, &service, e);
     if (code)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entry.c - decides which bytes from beyond the machine are an entry. Only its tests call it so far.
+ * entry.c - decides which bytes from beyond the machine are an entry. warmd makes and reads them (daemon/service).
  *
  * The signature is compared before any other field is believed.
  *

@@ -214,7 +214,7 @@ static void worker_end(struct worker *w)
     struct worker_kill message = {.type = WORKER_KILL, .id = w->id};
     if (w->state != ENDING)
         worker_leave(w);
-    worker_send(w->server->fd, &message, sizeof message, NULL, 0);
+    packet_send(w->server->fd, &message, sizeof message, NULL, 0);
 }
 
 static void describe_death(char *out, size_t cap, int status, bool started)
@@ -441,7 +441,7 @@ static bool worker_take_done(struct worker *w)
     struct pool *p = w->pool;
     struct worker_done done;
     int fds[2];
-    ssize_t n = worker_receive(w->fd, &done, sizeof done, fds, 2);
+    ssize_t n = packet_receive(w->fd, &done, sizeof done, fds, 2);
     struct pool_job *j = w->job;
     bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == w->id;
     if (ok) {
@@ -509,7 +509,7 @@ static void worker_send_job(struct worker *w)
     p->stats.n_busy++;
     loop_timer_start(w->timer, left, 0);
     uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_worker);
-    if (worker_send(w->server->fd, &job, sizeof job, fds, job.has_channel ? 3 : 2))
+    if (packet_send(w->server->fd, &job, sizeof job, fds, job.has_channel ? 3 : 2))
         server_end(w->server);
     close(w->answer_fd);
     w->answer_fd = -1;
@@ -595,7 +595,7 @@ static void on_server(uv_poll_t *poll, int status, int events)
         struct worker_exited exited;
     } message;
     (void)status, (void)events;
-    ssize_t n = worker_receive(s->fd, &message, sizeof message, NULL, 0);
+    ssize_t n = packet_receive(s->fd, &message, sizeof message, NULL, 0);
     if (s->state == STARTING && n == (ssize_t)sizeof message.ready &&
         message.type == WORKER_READY) {
         message.ready.text[sizeof message.ready.text - 1] = '\0';

@@ -49,7 +49,7 @@
 #define SPAWN_FILE_SIZE (256ull << 20) /* bytes that a compile may write to one file */
 #define SPAWN_NICE 5                   /* compiles give way to the programs of the machine */
 
-enum { SPAWN_RUN = 1, SPAWN_KILL = 2 };
+enum { SPAWN_RUN = 1, SPAWN_KILL = 2, SPAWN_NETWORK = 3 };
 
 struct spawn_command {
     uint32_t type;
@@ -61,6 +61,32 @@ struct spawn_command {
  * temporary files into WORKER_TMP, which files.c serves. */
 static char *const spawn_environment[] = {"LC_ALL=C", "TZ=:/etc/localtime", "TMPDIR=" WORKER_TMP,
                                           NULL};
+
+#define SPAWN_NETWORK_FILES 512u /* descriptors of warm-tier */
+#define SPAWN_VARIABLES_MAX 64u
+
+/* True for a variable that warm-tier needs: the user's folders, credentials, proxies, certificates. */
+static bool is_for_network(const char *variable)
+{
+    static const char *const names[] = {"HOME=",        "AWS_",         "SSL_CERT_",  "http_proxy=",
+                                        "https_proxy=", "HTTPS_PROXY=", "all_proxy=", "ALL_PROXY=",
+                                        "no_proxy=",    "NO_PROXY=",    NULL};
+    const char *const *name = names;
+    while (*name && strncmp(variable, *name, strlen(*name)) != 0)
+        name++;
+    return *name != NULL;
+}
+
+/* Copies the variables that warm-tier needs into `out`, which NULL ends. */
+static void network_environment(char *out[SPAWN_VARIABLES_MAX])
+{
+    size_t n = 0;
+    out[n++] = spawn_environment[0];
+    for (char **v = environ; *v && n < SPAWN_VARIABLES_MAX - 1; v++)
+        if (is_for_network(*v))
+            out[n++] = *v;
+    out[n] = NULL;
+}
 
 /* ---- the child, between fork and exec ---- */
 
@@ -86,8 +112,9 @@ static void child_give_way(void)
             IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, IOPRIO_NR_LEVELS - 1));
 }
 
-static void child_exec(char **argv, int fd, pid_t spawner)
+static void child_exec(char **argv, int fd, pid_t spawner, bool has_network)
 {
+    char *variables[SPAWN_VARIABLES_MAX];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != spawner)
         _exit(0);
@@ -98,14 +125,19 @@ static void child_exec(char **argv, int fd, pid_t spawner)
         _exit(127);
     close_range(WORKER_FD + 1, ~0u, 0);
     child_limit(RLIMIT_CORE, 0);
-    child_limit(RLIMIT_STACK, SPAWN_STACK);
-    child_limit(RLIMIT_NOFILE, SPAWN_FILES);
-    child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
-    child_give_way();
+    if (has_network) {
+        child_limit(RLIMIT_NOFILE, SPAWN_NETWORK_FILES);
+        network_environment(variables);
+    } else {
+        child_limit(RLIMIT_STACK, SPAWN_STACK);
+        child_limit(RLIMIT_NOFILE, SPAWN_FILES);
+        child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
+        child_give_way();
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(argv[0], argv, spawn_environment);
+    execve(argv[0], argv, has_network ? variables : spawn_environment);
     _exit(127);
 }
 
@@ -161,7 +193,7 @@ static void state_run(struct spawner_state *s, const struct spawn_command *comma
     }
     child.pid = fork();
     if (child.pid == 0)
-        child_exec(argv, fd, s->pid);
+        child_exec(argv, fd, s->pid, command->type == SPAWN_NETWORK);
     if (child.pid < 0)
         state_report(s, &child, -1, errno);
     else
@@ -197,10 +229,11 @@ static bool state_command(struct spawner_state *s)
         char bytes[SPAWN_PACKET_MAX];
     } packet;
     int fd;
-    ssize_t n = worker_receive(s->fd, &packet, sizeof packet, &fd, 1);
+    ssize_t n = packet_receive(s->fd, &packet, sizeof packet, &fd, 1);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
         return false;
-    if (n >= (ssize_t)sizeof packet.command && packet.command.type == SPAWN_RUN)
+    bool starts = packet.command.type == SPAWN_RUN || packet.command.type == SPAWN_NETWORK;
+    if (n >= (ssize_t)sizeof packet.command && starts)
         state_run(s, &packet.command, packet.bytes + sizeof packet.command,
                   (size_t)n - sizeof packet.command, fd);
     else if (n >= (ssize_t)sizeof packet.command && packet.command.type == SPAWN_KILL)
@@ -315,7 +348,8 @@ int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e)
 {
     assert(spawn->id && spawn->argv[0]);
     char packet[SPAWN_PACKET_MAX];
-    struct spawn_command command = {.type = SPAWN_RUN, .id = spawn->id};
+    struct spawn_command command = {.type = spawn->has_network ? SPAWN_NETWORK : SPAWN_RUN,
+                                    .id = spawn->id};
     size_t len = sizeof command;
     for (; spawn->argv[command.n_args]; command.n_args++) {
         size_t n = strlen(spawn->argv[command.n_args]) + 1;
@@ -325,7 +359,7 @@ int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e)
         len += n;
     }
     memcpy(packet, &command, sizeof command);
-    if (worker_send(s->fd, packet, len, &spawn->fd, 1))
+    if (packet_send(s->fd, packet, len, &spawn->fd, 1))
         return err_sys(e, WARM_EIO, errno, "cannot ask the spawner for a fork server");
     return 0;
 }
@@ -333,7 +367,7 @@ int spawner_run(struct spawner *s, const struct spawn *spawn, struct err *e)
 void spawner_kill(struct spawner *s, uint64_t id)
 {
     struct spawn_command command = {.type = SPAWN_KILL, .id = id};
-    worker_send(s->fd, &command, sizeof command, NULL, 0);
+    packet_send(s->fd, &command, sizeof command, NULL, 0);
 }
 
 int spawner_fd(const struct spawner *s) { return s->fd; }

@@ -17,6 +17,7 @@
 #ifndef WARM_DAEMON_COMPILER_SPAWNER_H
 #define WARM_DAEMON_COMPILER_SPAWNER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -28,6 +29,9 @@ struct spawn {
     uint64_t id;       /* names the process from now on; from spawner_next_id */
     char *const *argv; /* argv[0] is the program's path; ends with NULL */
     int fd;            /* borrowed: becomes WORKER_FD in the process */
+    bool
+        has_network; /* warm-tier: keeps what names credentials and proxies in the environment, and has
+                          no limits of a compile */
 };
 
 struct spawner_event {

@@ -327,7 +327,7 @@ static int send_files(int socket, const struct toolchain_files *files, struct er
     int code = open_located(files->library, &files->library_file, &fds[0], e);
     if (!code)
         code = open_located(files->builtins, &files->builtins_file, &fds[1], e);
-    if (!code && worker_send(socket, &message, sizeof message, fds, message.has_builtins ? 2 : 1))
+    if (!code && packet_send(socket, &message, sizeof message, fds, message.has_builtins ? 2 : 1))
         code = err_sys(e, WARM_EIO, errno, "cannot give a worker its compiler");
     for (size_t i = 0; i < 2; i++)
         if (fds[i] >= 0)
@@ -414,7 +414,7 @@ static int await_ready(const struct worker_program *program, const struct toolch
         return err_set(e, WARM_ETIMEOUT, "%s: it did not start in %d s", files->library,
                        TOOLCHAIN_PROBE_MS / 1000);
     }
-    ssize_t n = rc > 0 ? worker_receive(server->fd, out, sizeof *out, NULL, 0) : -1;
+    ssize_t n = rc > 0 ? packet_receive(server->fd, out, sizeof *out, NULL, 0) : -1;
     if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
         return err_set(e, WARM_ENO_TOOLCHAIN, "%s: %s does not start", files->library,
                        program->path);

@@ -321,6 +321,7 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     if (!call)
         return e->code;
     call->call.was_corrupt = code == WARM_ECORRUPT;
+    call->call.no_tier = as_rank;
     call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
     if (code == WARM_EBUSY)
         service_get_later(&call->call, m->space, m->key, proof);

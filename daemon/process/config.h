@@ -53,6 +53,18 @@
     X(LIST, nvrtc_from, "",                                                                        \
       "a folder below which other users' clients may name a libnvrtc.so; may be given more than "  \
       "once; none: /usr and /opt; the folders of nvrtc always count")                              \
+    X(TEXT, tier, "",                                                                              \
+      "URL of a store beyond this machine, file:///FOLDER or redis://HOST[:PORT], for "            \
+      "what the daemon's own user makes")                                                          \
+    X(TEXT, tier_key, "",                                                                          \
+      "file of the secret key that signs what is sent to the tier; empty: none is")                \
+    X(LIST, tier_trusted, "",                                                                      \
+      "NAME:BASE64 of a public key whose entries in the tier count, beside that of tier_key; may " \
+      "be given more than once")                                                                   \
+    X(TIME, tier_min_cost, "100ms", "what took less time to make is not sent to the tier")         \
+    X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
+    X(TEXT, tier_credentials, "", "file of the tier's user name and password; empty: none")        \
+    X(TEXT, tier_ca, "", "file of certificates that the tier's must lead to; empty: the system's") \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
     X(TEXT, log_format, "text", "how lines of the log are written: text, logfmt or json")          \
@@ -92,6 +104,12 @@ struct config {
     size_t n_nvrtc;
     char **nvrtc_from;
     size_t n_nvrtc_from;
+    char *tier, *tier_key;
+    char **tier_trusted;
+    size_t n_tier_trusted;
+    uint64_t tier_min_cost_ms;
+    uint64_t tier_max_value; /* bytes */
+    char *tier_credentials, *tier_ca;
     char *trust_group;
     char *log_level, *log_format;
     char *worker;

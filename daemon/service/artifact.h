@@ -31,6 +31,7 @@ struct artifact {
     struct key key;   /* under which the store has it, or will */
     struct key check; /* XXH3-128 of the bytes, */
     bool hashed;      /* if that is known */
+    bool from_tier;   /* it is not sent there */
     uint64_t len;     /* bytes */
     uint8_t *data;    /* NULL if they are in */
     int fd;           /* a sealed memfd, from offset 0; else -1 */

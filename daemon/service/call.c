@@ -20,6 +20,7 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
+#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 
 #define TICK_MS 50u /* how exact leases and waits are */
@@ -44,6 +45,7 @@ static void call_end(struct call *call, bool cancelled)
     if (call->putting)
         *call->putting = NULL;
     call->putting = NULL;
+    tier_leave(call);
     if (call->ops && call->ops->drop)
         call->ops->drop(call, cancelled);
     flight_leave(&call->ask, service_clock_ms(call->service));

@@ -31,6 +31,9 @@ struct call_compile;
 struct manifest;
 struct preparing;
 struct service;
+struct tier_wait;
+
+#define CALL_TIER_ASKS 4u /* of one call */
 
 enum answer_kind {
     ANSWER_VALUE,  /* last: `value` or `artifact`, and `outcome` */
@@ -78,6 +81,7 @@ struct call {
     struct service *service;
     const struct peer *peer;
     void (*on_answer)(struct call *call, const struct answer *a);
+    bool no_tier;     /* the ranks of its job must have one answer: only this machine is asked */
     bool was_corrupt; /* the stored value was damaged; the wire of a GET says so */
 
     /* the service's: */
@@ -92,7 +96,12 @@ struct call {
     bool is_unlisted;            /* its miss counts in the daemon's totals alone */
     bool prepared;               /* a value was verified for it; once is enough */
     struct preparing *preparing; /* the value that is being verified for it */
-    struct call **putting;       /* a put's pointer to this call: its value is being copied */
+    struct tier_wait *tier_wait; /* it waits for the tier (tier.h); NULL: it does not */
+    struct key tier_asked;       /* last */
+    unsigned n_tier_asks;
+    struct artifact *from_tier; /* what came; borrowed while the call goes on */
+    bool joins;                 /* a GET that joins its flight if the tier has nothing */
+    struct call **putting;      /* a put's pointer to this call: its value is being copied */
 
     /* a compile's: */
     struct call_compile *compile;

@@ -51,6 +51,7 @@
 #include "daemon/service/build.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 #include "keygen/cuda/job.h"
 #include "store/clock.h"
 
@@ -147,7 +148,7 @@ static bool look_under(struct call *call, const struct store_id *id, const struc
         bases_unref(f.alias.bases); /* no alias leads to another */
     }
     call->was_corrupt |= f.code == WARM_ECORRUPT;
-    return false;
+    return f.code == WARM_ENOT_FOUND && tier_ask(call, id, proof, (struct view){0}, again);
 }
 
 /* Looks for the result, or the manifest, that an alternative or an alias names; then further. */

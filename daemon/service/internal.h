@@ -53,6 +53,7 @@ struct service {
     struct stats stats;
     struct history *history;
     struct flights *flights;
+    struct tier *tier;                   /* NULL: none is configured */
     struct build *builds;                /* compiles that run */
     struct audit *audit;                 /* the one that runs; NULL: none */
     uint32_t n_before_audit;             /* hits until the next */

@@ -13,6 +13,7 @@
 
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 #include "store/clock.h"
 
 #define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */
@@ -170,6 +171,23 @@ static void on_error(struct call *call, const struct err *e)
 
 static const struct call_ops get_ops = {STORE_OTHER, on_lease, on_result, on_error, NULL};
 
+/* Joins the key's flight if this GET may wait or make the value. */
+static void get_join(struct call *call)
+{
+    if (call->joins)
+        call_join(call);
+    else
+        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+}
+
+static void get_from_tier(struct call *call)
+{
+    if (call->from_tier)
+        call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
+    else
+        get_join(call);
+}
+
 static void get_begin(struct call *call, enum wire_space space, struct view key)
 {
     assert(!call->ops && !call->answered);
@@ -198,7 +216,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         if (mode != ASK_LEASE && flights_count(s->flights) == 0)
             mode = ASK_KNOWN;
         /* Two names of one key are two flights: the name's SHA-256 stands in for a proof. */
-        if (mode != ASK_KNOWN || flights_count(s->flights))
+        if (mode != ASK_KNOWN || flights_count(s->flights) || s->tier)
             call->proof = proof_of_bytes(key.data, key.len);
         f = flight_find(s->flights, &call->id, &call->proof);
     }
@@ -207,15 +225,17 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         call_answer_artifact(call, known, WIRE_WAS_HIT);
         return;
     }
-    if (mode == ASK_KNOWN) {
-        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
-        return;
-    }
+    call->joins = mode != ASK_KNOWN;
     call->ask.can_make = mode == ASK_LEASE;
     call->ask.uid = call->peer->uid;
     call->ask.lease_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
-    call_join(call);
+    bool asks = space == WIRE_SPACE_NAME && !call->is_unlisted && !known &&
+                tier_ask(call, &call->id, &call->proof, key, get_from_tier);
+    if (asks)
+        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
+    else
+        get_join(call);
 }
 
 /* ---- a GET of a large value that has to be verified first ---- */

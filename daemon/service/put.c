@@ -32,6 +32,7 @@
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"
 
@@ -75,6 +76,8 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     p->artifact->hashed |= status == 0;
     if (p->is_awaited)
         put_is_hashed(p, status == 0);
+    if (!status && !existed)
+        tier_offer(s->tier, &p->id, p->artifact);
     if (!status && !existed)
         stats_add_time(&s->stats.put_times, kind, clock_mono_ns() - p->queued_ns);
     if (status) {

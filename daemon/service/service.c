@@ -16,6 +16,7 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/build.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 
 #define SAVE_MS 60000u /* between writes of the lifetime counters */
 
@@ -94,7 +95,7 @@ int service_new(struct service **out, const struct service_config *config, struc
     stats_load(&s->stats, config->store);
     loop_timer_start(s->save_tick, SAVE_MS, SAVE_MS);
     *out = s;
-    return 0;
+    return config->spawner ? tier_new(&s->tier, s, config->spawner, e) : 0;
 }
 
 void service_drain(struct service *s) { s->stopping = true; }
@@ -111,6 +112,7 @@ void service_shutdown(struct service *s)
     err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
     flights_fail_all(s->flights, &e, service_clock_ms(s));
     pool_stop_identifying(s->config.pool);
+    tier_stop(s->tier);
     builds_shutdown(s);
     audit_shutdown(s);
 }
@@ -126,6 +128,8 @@ void service_close(struct service *s)
     stats_save(&s->stats, s->config.store);
     bookkeeping_departures(s);
     history_save(s->history);
+    tier_close(s->tier);
+    s->tier = NULL;
     loop_timer_free(s->tick);
     loop_timer_free(s->save_tick);
     s->tick = s->save_tick = NULL;

@@ -52,6 +52,7 @@ struct service_config {
     const struct config *config; /* its limits may change between calls */
     struct store *store;
     struct pool *pool;
+    struct spawner *spawner; /* of the tier's helper; NULL: there is no tier */
     /* Returns the group of a client's put (torch_store.h), zero: none. NULL: no put has one. */
     struct key (*group_of)(struct service *s, const struct peer *peer, struct view name,
                            const struct artifact *value);
@@ -59,7 +60,7 @@ struct service_config {
 
 /* ---- service.c ---- */
 
-/* Makes a service. NOMEM. */
+/* Makes a service; *out is NULL or to be freed, also on failure. NOMEM; INVALID, IO: of the tier. */
 int service_new(struct service **out, const struct service_config *config, struct err *e);
 /* Refuses requests that would have to wait from now on; requests in flight go on. */
 void service_drain(struct service *s);

@@ -30,7 +30,11 @@
     X(dropped)           /* values that could not be stored: no space, or a fault */               \
     X(saved_ms)          /* the time that making the hits would have cost */                       \
     X(audits)            /* hits that were made once more and compared (audit.c) */                \
-    X(audit_differences) /* of these, those that yielded other bytes */
+    X(audit_differences) /* of these, those that yielded other bytes */                            \
+    X(tier_hits)         /* entries that came from the tier (tier.h) */                            \
+    X(tier_misses)       /* look-ups there that found nothing */                                   \
+    X(tier_refused)      /* entries from there that did not count */                               \
+    X(tier_sent)         /* entries that were sent there */
 
 enum stats_counter {
 #define X(name) STATS_##name,

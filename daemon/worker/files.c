@@ -148,7 +148,7 @@ static int receive_answer(uint32_t id, struct wire_opened *out, int *out_fd)
         if (rc == 0)
             return WARM_ETIMEOUT;
         char packet[64];
-        ssize_t n = worker_receive(files.channel, packet, sizeof packet, out_fd, 1);
+        ssize_t n = packet_receive(files.channel, packet, sizeof packet, out_fd, 1);
         if (n <= 0)
             return n < 0 && errno == EMSGSIZE ? WARM_EMALFORMED : WARM_ECLOSED;
         if (wire_get_opened(packet, (size_t)n, out, NULL) == 0 && out->id == id)
@@ -167,7 +167,7 @@ static int ask_client(const char *path, enum wire_path_state *out_state, int *ou
     writer_init(&w, WIRE_OPEN_MAX);
     wire_put_open(&w, &question);
     int code = w.failed                                             ? WARM_ENOMEM
-               : worker_send(files.channel, w.data, w.len, NULL, 0) ? WARM_ECLOSED
+               : packet_send(files.channel, w.data, w.len, NULL, 0) ? WARM_ECLOSED
                                                                     : 0;
     writer_close(&w);
     struct wire_opened answer;

@@ -77,7 +77,7 @@ static int receive_files(int fds[2], struct worker_ready *ready, struct err *e)
     struct stat st;
     ssize_t n;
     do
-        n = worker_receive(WORKER_FD, &files, sizeof files, fds, 2);
+        n = packet_receive(WORKER_FD, &files, sizeof files, fds, 2);
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof files || files.type != WORKER_FILES || fds[0] < 0 ||
         files.has_builtins != (fds[1] >= 0))
@@ -160,7 +160,7 @@ static void answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.status = run_job(n, job, fds, &result, &e);
     if (done.status) {
         snprintf(done.text, sizeof done.text, "%s", e.text);
-        worker_send(WORKER_FD, &done, sizeof done, NULL, 0);
+        packet_send(WORKER_FD, &done, sizeof done, NULL, 0);
         return;
     }
     done.nvrtc_status = result.nvrtc_status;
@@ -175,7 +175,7 @@ static void answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.len = result.bundle_len;
     done.paths_len = result.paths_len;
     int out[] = {result.bundle_fd, result.paths_fd};
-    worker_send(WORKER_FD, &done, sizeof done, out, 2);
+    packet_send(WORKER_FD, &done, sizeof done, out, 2);
 }
 
 /* ---- the fork server ---- */
@@ -215,7 +215,7 @@ static void tell_exited(uint64_t id, int status, int error)
 {
     struct worker_exited exited = {
         .type = WORKER_EXITED, .id = id, .status = status, .error = error};
-    worker_send(WORKER_FD, &exited, sizeof exited, NULL, 0);
+    packet_send(WORKER_FD, &exited, sizeof exited, NULL, 0);
 }
 
 static void take_job(const struct worker_job *job, const int *fds)
@@ -269,7 +269,7 @@ static bool take_message(void)
         struct worker_kill kill;
     } message;
     int fds[3];
-    ssize_t got = worker_receive(WORKER_FD, &message, sizeof message, fds, 3);
+    ssize_t got = packet_receive(WORKER_FD, &message, sizeof message, fds, 3);
     if (got < 0)
         return errno == EINTR || errno == EAGAIN;
     bool ok = true;
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
     server.null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     ready.status = prepare(&args, &server.nvrtc, &ready, &e);
     snprintf(ready.text, sizeof ready.text, "%s", e.text);
-    if (!serve_setup() || worker_send(WORKER_FD, &ready, sizeof ready, NULL, 0) || ready.status)
+    if (!serve_setup() || packet_send(WORKER_FD, &ready, sizeof ready, NULL, 0) || ready.status)
         return 1;
     serve();
     _exit(0);

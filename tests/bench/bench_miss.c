@@ -115,7 +115,7 @@ static void send_files(int fd, const char *library, const char *builtins)
 {
     struct worker_files message = {.type = WORKER_FILES, .has_builtins = true};
     int fds[] = {open(library, O_RDONLY | O_CLOEXEC), open(builtins, O_RDONLY | O_CLOEXEC)};
-    if (fds[0] < 0 || fds[1] < 0 || worker_send(fd, &message, sizeof message, fds, 2))
+    if (fds[0] < 0 || fds[1] < 0 || packet_send(fd, &message, sizeof message, fds, 2))
         bench_die("%s: %s", library, strerror(errno));
     close(fds[0]);
     close(fds[1]);
@@ -146,7 +146,7 @@ static void server_begin(const char *program, const char *folder)
     close(pair[1]);
     server_fd = pair[0];
     send_files(server_fd, argv[1], argv[2]);
-    if (worker_receive(server_fd, &ready, sizeof ready, NULL, 0) != (ssize_t)sizeof ready ||
+    if (packet_receive(server_fd, &ready, sizeof ready, NULL, 0) != (ssize_t)sizeof ready ||
         ready.status)
         bench_die("%s does not start", program);
 }
@@ -191,7 +191,7 @@ static void serve(int channel)
     struct writer w;
     writer_init(&w, 0);
     wire_put_opened(&w, &answer);
-    worker_send(channel, w.data, w.len, &fd, fd >= 0);
+    packet_send(channel, w.data, w.len, &fd, fd >= 0);
     writer_close(&w);
     if (fd >= 0)
         close(fd);
@@ -211,7 +211,7 @@ static double worker_ms(const char *source, const char *const *options)
         bench_die("socketpair: %s", strerror(errno));
     fds[1] = answer[1];
     fds[2] = channel[1];
-    if (worker_send(server_fd, &job, sizeof job, fds, 3))
+    if (packet_send(server_fd, &job, sizeof job, fds, 3))
         bench_die("the fork server has gone");
     close(answer[1]);
     struct pollfd ready[] = {{channel[0], POLLIN, 0}, {answer[0], POLLIN, 0}};
@@ -220,14 +220,14 @@ static double worker_ms(const char *source, const char *const *options)
     close(fds[0]);
     close(channel[0]);
     close(channel[1]);
-    if (worker_receive(answer[0], &done, sizeof done, fds, 2) != (ssize_t)sizeof done ||
+    if (packet_receive(answer[0], &done, sizeof done, fds, 2) != (ssize_t)sizeof done ||
         done.status || done.nvrtc_status)
         bench_die("the compile in the worker failed");
     double ms = (double)(bench_now_ns() - start) / 1e6;
     close(fds[0]);
     close(fds[1]);
     close(answer[0]);
-    if (worker_receive(server_fd, &exited, sizeof exited, NULL, 0) != (ssize_t)sizeof exited)
+    if (packet_receive(server_fd, &exited, sizeof exited, NULL, 0) != (ssize_t)sizeof exited)
         bench_die("the fork server has gone");
     return ms;
 }

@@ -85,7 +85,7 @@ static void header_server_answer(struct header_server *s, const struct wire_open
     struct writer w;
     writer_init(&w, 0);
     wire_put_opened(&w, &answer);
-    worker_send(s->fd, w.data, w.len, &fd, fd >= 0);
+    packet_send(s->fd, w.data, w.len, &fd, fd >= 0);
     writer_close(&w);
     if (fd >= 0)
         close(fd);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.c - decides when warm-tier is started, when it hangs, and how each request to it ends.
+ *
+ * daemon/service/tier.c calls it.
+ *
+ * Thread: loop thread.
+ */
+#include "daemon/tier/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/lib/packet.h"
+#include "daemon/process/list.h"
+#include "daemon/process/log.h"
+#include "daemon/process/loop_timer.h"
+
+#define TICK_MS 50u
+#define GRACE_MS 200u       /* for the answer of a helper whose own timer ends the request */
+#define PAUSE_MIN_MS 500u   /* before the helper is started again; doubled each time, */
+#define PAUSE_MAX_MS 60000u /* up to this */
+#define ANSWERS_A_TURN 16u
+
+struct tier_link {
+    struct tier_link_config config;
+    char *program, *url, *credentials, *ca;
+    uv_poll_t poll;
+    bool polls; /* `poll` is on the loop */
+    int fd;     /* -1: there is no helper */
+    bool ready, closing;
+    uint64_t process, last_id, pause_ms;
+    struct tier_errand *errands;
+    struct loop_timer *tick, *restart;
+};
+
+/* ---- the end of the helper ---- */
+
+static void end_errand(struct tier_link *l, struct tier_errand *r, const struct tier_answer *a,
+                       int fd)
+{
+    LIST_REMOVE(l->errands, r);
+    if (!l->errands)
+        loop_timer_stop(l->tick);
+    r->done(r, a, fd);
+}
+
+static void fail_errands(struct tier_link *l, const char *why)
+{
+    struct tier_answer failed = {.outcome = TIER_FAILED};
+    snprintf(failed.said, sizeof failed.said, "%s", why);
+    while (l->errands)
+        end_errand(l, l->errands, &failed, -1);
+}
+
+static void link_free(struct tier_link *l)
+{
+    free(l->program);
+    free(l->url);
+    free(l->credentials);
+    free(l->ca);
+    free(l);
+}
+
+static void on_poll_closed(uv_handle_t *poll)
+{
+    struct tier_link *l = poll->data;
+    close(l->fd);
+    l->fd = -1;
+    l->polls = false;
+    if (l->closing)
+        link_free(l);
+    else
+        loop_timer_start(l->restart, l->pause_ms, 0);
+}
+
+/* Ends the helper, and all that it was asked; it is started again after a pause. */
+static void end_helper(struct tier_link *l, const char *why)
+{
+    if (!l->polls || uv_is_closing((uv_handle_t *)&l->poll))
+        return;
+    l->ready = false;
+    spawner_kill(l->config.spawner, l->process);
+    uv_close((uv_handle_t *)&l->poll, on_poll_closed);
+    l->pause_ms = l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
+    fail_errands(l, why);
+}
+
+/* ---- answers ---- */
+
+static void take_hello(struct tier_link *l, const struct tier_answer *a)
+{
+    if (a->outcome != TIER_OK) {
+        log_warning("the tier cannot be used: %.*s", (int)sizeof a->said, a->said);
+        l->pause_ms = PAUSE_MAX_MS;
+        end_helper(l, "the tier cannot be used");
+        return;
+    }
+    l->config.on_ready(l->config.arg);
+}
+
+static void take_answer(struct tier_link *l, struct tier_answer *a, int fd)
+{
+    struct tier_errand *r = l->errands;
+    a->said[sizeof a->said - 1] = '\0';
+    while (r && r->ask.id != a->id)
+        r = r->next;
+    if (a->outcome != TIER_FAILED)
+        l->pause_ms = PAUSE_MIN_MS;
+    if (r)
+        end_errand(l, r, a, fd);
+    else if (fd >= 0)
+        close(fd);
+    if (!r && a->id == 0)
+        take_hello(l, a);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct tier_link *l = poll->data;
+    (void)events;
+    for (unsigned i = 0; i < ANSWERS_A_TURN && !uv_is_closing((uv_handle_t *)poll); i++) {
+        struct tier_answer a;
+        int fd;
+        ssize_t n = status ? 0 : packet_receive(l->fd, &a, sizeof a, &fd, 1);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n != (ssize_t)sizeof a) {
+            if (n > 0 && fd >= 0)
+                close(fd);
+            log_warning("warm-tier ended; it starts again in %llu ms",
+                        (unsigned long long)l->pause_ms * 2);
+            end_helper(l, "warm-tier ended");
+            return;
+        }
+        take_answer(l, &a, fd);
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct tier_link *l = arg;
+    uint64_t now = uv_now(l->config.loop);
+    struct tier_errand *r = l->errands;
+    while (r && r->ends_ms > now)
+        r = r->next;
+    if (r) {
+        log_warning("warm-tier does not answer: it is ended and starts again");
+        end_helper(l, "warm-tier did not answer");
+    }
+}
+
+/* ---- its start ---- */
+
+static int start_helper(struct tier_link *l, struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to warm-tier");
+    char *argv[] = {l->program, l->url, l->credentials, l->ca, NULL};
+    l->process = spawner_next_id(l->config.spawner);
+    struct spawn spawn = {.id = l->process, .argv = argv, .fd = pair[1], .has_network = true};
+    int code = spawner_run(l->config.spawner, &spawn, e);
+    close(pair[1]);
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    if (code || uv_poll_init(l->config.loop, &l->poll, pair[0]) != 0) {
+        close(pair[0]);
+        return code ? code : err_set(e, WARM_EIO, "cannot watch the socket to warm-tier");
+    }
+    l->fd = pair[0];
+    l->poll.data = l;
+    l->polls = l->ready = true;
+    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    return 0;
+}
+
+static void on_restart(void *arg)
+{
+    struct tier_link *l = arg;
+    struct err e = {0};
+    if (start_helper(l, &e) == 0)
+        return;
+    log_warning("warm-tier does not start: %s", e.text);
+    l->pause_ms = PAUSE_MAX_MS;
+    loop_timer_start(l->restart, l->pause_ms, 0);
+}
+
+int tier_link_new(struct tier_link **out, const struct tier_link_config *config, struct err *e)
+{
+    struct tier_link *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, WARM_ENOMEM, "no memory for the tier");
+    *l = (struct tier_link){.config = *config,
+                            .fd = -1,
+                            .pause_ms = PAUSE_MIN_MS,
+                            .program = strdup(config->program),
+                            .url = strdup(config->url),
+                            .credentials = strdup(config->credentials),
+                            .ca = strdup(config->ca),
+                            .tick = loop_timer_new(config->loop, on_tick, l),
+                            .restart = loop_timer_new(config->loop, on_restart, l)};
+    if (!l->program || !l->url || !l->credentials || !l->ca || !l->tick || !l->restart) {
+        loop_timer_free(l->tick);
+        loop_timer_free(l->restart);
+        link_free(l);
+        return err_set(e, WARM_ENOMEM, "no memory for the tier");
+    }
+    on_restart(l);
+    *out = l;
+    return 0;
+}
+
+void tier_link_close(struct tier_link *l)
+{
+    if (!l)
+        return;
+    l->closing = true;
+    loop_timer_free(l->restart);
+    end_helper(l, "warmd is stopping");
+    loop_timer_free(l->tick);
+    if (!l->polls)
+        link_free(l);
+}
+
+bool tier_link_is_ready(const struct tier_link *l) { return l->ready; }
+
+bool tier_link_send(struct tier_link *l, struct tier_errand *r)
+{
+    if (!l->ready)
+        return false;
+    r->ask.id = ++l->last_id;
+    if (packet_send(l->fd, &r->ask, sizeof r->ask, &r->fd, r->fd >= 0) != 0)
+        return false;
+    if (!l->errands)
+        loop_timer_start(l->tick, TICK_MS, TICK_MS);
+    r->ends_ms = uv_now(l->config.loop) + r->ask.timeout_ms + GRACE_MS;
+    LIST_ADD(l->errands, r);
+    return true;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * message.h - the messages between warmd and warm-tier, its helper with the network.
+ *
+ *     warmd                                              warm-tier
+ *     ───── ASK + [the object's bytes, for a PUT] ─────▶ starts the backend's request
+ *     ◀──── ANSWER + [a sealed memfd, for a GET]          in any order, one for each ASK
+ *     ───── (end of the socket) ───────────────────────▶ ends
+ *
+ * The first ANSWER has id 0: TIER_OK if the helper has a backend, else TIER_MISSET with the reason, and the
+ * helper ends. Both programs come from one build and run on one machine, so packets are structs. warmd
+ * believes nothing in them: entry.h says what makes an object count.
+ *
+ * Thread: any. Memory: nothing is owned.
+ */
+#ifndef WARM_TIER_MESSAGE_H
+#define WARM_TIER_MESSAGE_H
+
+#include "tier/backend.h"
+
+#define TIER_FD 3         /* the helper's end of the socket */
+#define TIER_ASKS_MAX 64u /* requests at once */
+
+struct tier_ask {
+    uint64_t id;        /* from 1 on */
+    uint32_t operation; /* enum tier_operation */
+    uint32_t timeout_ms;
+    char name[TIER_NAME_MAX + 1];
+    uint64_t length;    /* PUT: bytes of the descriptor */
+    uint8_t sha256[32]; /* PUT: of these bytes */
+    uint64_t limit;     /* GET */
+};
+
+struct tier_answer {
+    uint64_t id;
+    uint32_t outcome; /* enum tier_outcome */
+    uint64_t length;  /* GET: bytes of the descriptor */
+    uint64_t wait_ms;
+    struct tier_capabilities capabilities; /* PROBE */
+    char said[TIER_SAID_MAX];
+};
+
+#endif
