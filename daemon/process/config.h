@@ -61,7 +61,7 @@
     X(LIST, tier_trusted, "",                                                                      \
       "NAME:BASE64 of a public key whose entries in the tier count, beside that of tier_key; may " \
       "be given more than once")                                                                   \
-    X(TIME, tier_min_cost, "100ms", "what took less time to make is not sent to the tier")         \
+    X(TIME, tier_min_cost, "20ms", "what took less time to make is not sent to the tier")          \
     X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
     X(TEXT, tier_credentials, "", "file of the tier's user name and password; empty: none")        \
     X(TEXT, tier_ca, "", "file of certificates that the tier's must lead to; empty: the system's") \

@@ -35,6 +35,8 @@ bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer 
         *b->said = '\0';
         return true;
     }
+    if (t->closing) /* warmd ends the helper itself */
+        return false;
     if (++b->n_failures >= FAILURES_MAX || is_set_up_wrong)
         b->off_until_ms = now + OFF_MS;
     if (strcmp(b->said, a->said) != 0)

@@ -94,11 +94,9 @@ static bool send_entry(struct tier *t)
 static void on_value_sent(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier *t = errand->user;
-    char name[ENTRY_NAME];
     if (fd >= 0)
         close(fd);
-    memcpy(name, t->next_name, sizeof name);
-    memcpy(t->sending.ask.name, name, sizeof name);
+    memcpy(t->sending.ask.name, t->next_name, sizeof t->next_name);
     if (!tier_note(t, &t->writes, a) || !send_entry(t))
         send_later(t);
 }
