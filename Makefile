@@ -29,6 +29,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
 # Folders from the lowest layer up: a file includes headers of its own folder and of those before it.
 # `make check-layers` holds every file to it.
 KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
+GRAPH_DIRS   = $(addprefix kernels/,program vjp codegen bundle)
 STORE_DIRS   = store
 LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 TOOL_DIRS    = client/trace client/tool
@@ -37,9 +38,9 @@ PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink driver
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier service net native redis http)
-KERNEL_DIRS  = $(addprefix kernels/,program eval vjp codegen) kernels
+KERNEL_DIRS  = kernels/eval kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
-LAYERS       = $(KEYGEN_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
+LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
     $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
 
 KEYGEN  = $(B)/obj/keygen.a
@@ -48,6 +49,7 @@ CLIENT  = $(B)/lib/libwarm.a
 DAEMON  = $(B)/obj/daemon.a
 TIER    = $(B)/obj/tier.a
 KERNELS = $(B)/obj/kernels.a
+GRAPH   = $(B)/obj/graph.a
 
 # What is loaded into other programs is never built with a sanitizer.
 LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
@@ -86,8 +88,9 @@ $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
+$(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
-$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -125,7 +128,7 @@ $(B)/share/warm/python:
 	@mkdir -p $(@D)
 	ln -sfn $(abspath client/python) $@
 
-$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(TIER) $(CLIENT)
+$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(GRAPH) $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(SIGNING) $(PACKED) $(CURSES)
 
@@ -145,7 +148,7 @@ $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import client/tool))
-TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(CLIENT)
+TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 $(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
@@ -206,7 +209,7 @@ siege: setup-test toolchain
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = $(call src,$(KEYGEN_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/lmdb_check.c \
+FUZZED    = $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/lmdb_check.c \
     $(addprefix daemon/,net/resp.c service/manifest.c service/manifest_paths.c process/json.c service/torch_value.c) \
     daemon/worker/line_digests.c $(call src,daemon/history) tier/url.c
 FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -310,8 +313,9 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(KEYGEN)
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(GRAPH) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev

@@ -571,6 +571,7 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
             return g->slots[at] - 1;
     }
     writer_format(&g->out->source, "extern \"C\" __global__ void kernel_%u", g->kernels.n);
+    PUSH(g->out, g->out->texts, (struct kernel_text){g->out->source.len, text->len});
     writer_bytes(&g->out->source, text->data, text->len);
     k.text = writer_take(text, &k.len);
     g->failed |= !k.text;
@@ -663,8 +664,16 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     return rc;
 }
 
+void codegen_write_kernel(const struct codegen *c, uint32_t kernel, struct writer *out)
+{
+    const struct kernel_text *text = &c->texts.at[kernel];
+    writer_format(out, "%sextern \"C\" __global__ void kernel", PRELUDE);
+    writer_bytes(out, c->source.data + text->at, text->len);
+}
+
 void codegen_free(struct codegen *c)
 {
+    free(c->texts.at);
     writer_close(&c->source);
     free(c->launches.at);
     free(c->args.at);

@@ -31,8 +31,14 @@ struct launch {
     int64_t n;  /* elements, one for each thread; ceil(n / CODEGEN_BLOCK) blocks */
 };
 
+/* A kernel's text in the source, behind its name. */
+struct kernel_text {
+    size_t at, len; /* bytes */
+};
+
 struct codegen {
-    struct writer source; /* CUDA C++, one extern "C" kernel after the other */
+    struct writer source;             /* CUDA C++, one extern "C" kernel after the other */
+    VECTOR(struct kernel_text) texts; /* by kernel */
     VECTOR(struct launch) launches;
     VECTOR(uint32_t) args; /* values */
     uint32_t n_kernels;
@@ -43,6 +49,9 @@ struct codegen {
  * reads have their elements in the program's `data`. Errors: UNSUPPORTED for calls and loops; NOMEM. */
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out,
                      struct err *e);
+/* Appends a program of one kernel alone, whose name is "kernel": equal kernels of any two functions have
+ * equal programs. */
+void codegen_write_kernel(const struct codegen *c, uint32_t kernel, struct writer *out);
 /* Frees what codegen_function filled in. */
 void codegen_free(struct codegen *c);
 

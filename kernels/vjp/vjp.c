@@ -27,6 +27,7 @@ struct copy {
         values; /* by value of `from`: its copy. Functions do not recurse, so one place is enough */
     uint32_t *operands;
     uint32_t calls;
+    bool derive; /* false: the copy is all */
 };
 
 /* ---- the function itself ---- */
@@ -61,7 +62,8 @@ static int copy_block(struct copy *c, const struct block *b)
         const struct operation *op = &p->ops.at[i];
         if (op->op == OP_WHILE)
             return fail(c->e, op, WARM_EUNSUPPORTED,
-                        "a loop has no derivative yet: the framework's own goes on");
+                        c->derive ? "a loop has no derivative yet: use the framework's compiler"
+                                  : "no code for a loop yet: use the framework's compiler");
         if (c->to->ops.n > VJP_OPS_MAX)
             return fail(c->e, op, WARM_ETOO_BIG, "too many operations, with calls written out");
         if (op->op != OP_CALL) {
@@ -82,21 +84,24 @@ static int copy_block(struct copy *c, const struct block *b)
     return rc;
 }
 
-/* Begins the new function: the arguments of the old one, then cotangents. */
+/* Begins the new function: the arguments of the old one, then cotangents for a derivative. */
 static int begin(struct copy *c, const struct function *f, const struct block *b,
                  uint32_t *out_args)
 {
     char name[256];
     uint32_t n = 0, *types = malloc(((size_t)b->n_args + b->n_results + 1) * sizeof *types);
     int rc = types ? 0 : err_set(c->e, WARM_ENOMEM, "a function");
-    for (uint32_t i = 0; rc == 0 && i < b->n_args + b->n_results; i++) {
+    for (uint32_t i = 0; rc == 0 && i < b->n_args + (c->derive ? b->n_results : 0); i++) {
         uint32_t value =
             i < b->n_args ? b->args + i : c->from->operands.at[b->results + i - b->n_args];
         struct tensor t = *program_tensor(c->from, value);
         if (i < b->n_args || t.elem == ELEM_F32)
             rc = program_type(c->to, &t, &types[n++], c->e);
     }
-    snprintf(name, sizeof name, "%.200s%s", f->name ? f->name : "", f->name ? "_vjp" : "vjp");
+    snprintf(name, sizeof name, "%.200s%s", f->name ? f->name : "",
+             !c->derive ? ""
+             : f->name  ? "_vjp"
+                        : "vjp");
     if (rc == 0)
         rc = program_func_begin(c->to, name, types, n, out_args, c->e);
     for (uint32_t i = 0; rc == 0 && i < b->n_args; i++)
@@ -153,7 +158,7 @@ static int go_back(struct vjp *v, struct copy *c, const struct block *b, uint32_
     mark(v);
     for (uint32_t i = 0; i < b->n_results; i++) {
         results[i] = c->values[c->from->operands.at[b->results + i]];
-        if (program_tensor(v->p, results[i])->elem == ELEM_F32)
+        if (c->derive && program_tensor(v->p, results[i])->elem == ELEM_F32)
             vjp_pass(v, results[i], next++);
     }
     for (uint32_t i = n_ops; v->code == 0 && i-- > 0;) {
@@ -185,8 +190,8 @@ static int check_arguments(const struct program *p, const struct block *b,
     return 0;
 }
 
-int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
-                 struct program **out, struct err *e)
+static int copied(const struct program *p, uint32_t function, bool derive,
+                  const uint32_t *arguments, uint32_t n, struct program **out, struct err *e)
 {
     const struct function *f = &p->functions.at[function];
     const struct block *b = &p->blocks.at[f->block];
@@ -200,6 +205,7 @@ int vjp_function(const struct program *p, uint32_t function, const uint32_t *arg
     struct copy c = {.from = p,
                      .to = to,
                      .e = e,
+                     .derive = derive,
                      .values = calloc((size_t)p->values.n + 1, sizeof *c.values),
                      .operands = calloc(n_operands, sizeof *c.operands)};
     struct vjp v = {.p = to, .e = e};
@@ -229,4 +235,15 @@ int vjp_function(const struct program *p, uint32_t function, const uint32_t *arg
     else
         *out = to;
     return rc;
+}
+
+int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
+                 struct program **out, struct err *e)
+{
+    return copied(p, function, true, arguments, n, out, e);
+}
+
+int vjp_inline(const struct program *p, uint32_t function, struct program **out, struct err *e)
+{
+    return copied(p, function, false, NULL, 0, out, e);
 }

@@ -27,4 +27,8 @@
 int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
                  struct program **out, struct err *e);
 
+/* Copies a function with its calls written out. Gives *out (program_free): one public function with the
+ * same arguments and results. Errors: UNSUPPORTED for a loop; TOO_BIG; NOMEM. */
+int vjp_inline(const struct program *p, uint32_t function, struct program **out, struct err *e);
+
 #endif

@@ -2,8 +2,6 @@
 /*
  * test_codegen.c - the generated CUDA C++: compiled by the host's C++ compiler and run, its numbers are
  * those of JAX; NVRTC compiles it for three architectures; equal layers share kernels.
- *
- * No kernel has a barrier or shared memory, so on the CPU its threads run one after the other.
  */
 #include "kernels/codegen/codegen.h"
 
@@ -16,27 +14,8 @@
 #include <unistd.h>
 
 #include "kernels/vjp/vjp.h"
-#include "tests/kernels/jax_graphs.h"
+#include "tests/kernels/for_cpu.h"
 #include "tests/support/support.h"
-
-#define TOLERANCE 2e-4 /* of f32 against doubles, through some ten operations and sums */
-
-static const char *const TYPES[] = {"float", "int", "bool"};
-
-/* Returns the derivative of a graph's function for all its arguments. */
-static struct program *derivative_of(const struct jax_graph *g)
-{
-    struct program *p = NULL, *d = NULL;
-    struct err e = {0};
-    uint32_t arguments[JAX_TENSORS_MAX];
-    for (uint32_t i = 0; i < JAX_TENSORS_MAX; i++)
-        arguments[i] = i;
-    cr_assert_eq(program_read(g->module, g->module_len, &p, &e), 0, "%s: %s", g->name, e.text);
-    cr_assert_eq(vjp_function(p, program_function(p, NULL), arguments, (uint32_t)g->n_args, &d, &e),
-                 0, "%s: %s", g->name, e.text);
-    program_free(p);
-    return d;
-}
 
 static struct codegen code_of(const char *name, const struct program *p)
 {
@@ -46,50 +25,20 @@ static struct codegen code_of(const char *name, const struct program *p)
     return c;
 }
 
-/* Writes the code for the CPU: its kernels with names of their own, and run_N, which launches them all on
- * tensors by value. */
+/* Writes the code for the CPU; its tensors are given by value. */
 static void write_for_cpu(FILE *f, size_t n, const struct program *p, const struct codegen *c)
 {
-    fprintf(f, "namespace graph_%zu {\n", n);
-    for (uint32_t i = 0; i < c->n_kernels; i++)
-        fprintf(f, "#define kernel_%u g%zu_kernel_%u\n", i, n, i);
-    fwrite(c->source.data, 1, c->source.len, f);
-    fprintf(f, "extern \"C\" void run_%zu(void **values)\n{\n", n);
+    for_cpu_begin(f, n, c);
     for (uint32_t i = 0; i < c->launches.n; i++) {
         const struct launch *l = &c->launches.at[i];
-        fprintf(f, "GRID(%ld) kernel_%u(", (long)((l->n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK),
-                l->kernel);
+        for_cpu_launch(f, l->kernel, l->n);
         for (uint32_t k = 0; k < l->n_args; k++) {
             uint32_t value = c->args.at[l->args + k];
-            fprintf(f, "%s(%s *)values[%u]", k ? ", " : "", TYPES[program_tensor(p, value)->elem],
-                    value);
+            for_cpu_operand(f, k, program_tensor(p, value)->elem, value);
         }
-        fprintf(f, ");\n");
+        for_cpu_launched(f);
     }
-    fprintf(f, "}\n");
-    for (uint32_t i = 0; i < c->n_kernels; i++)
-        fprintf(f, "#undef kernel_%u\n", i);
-    fprintf(f, "}\n");
-}
-
-static const char FOR_CPU[] = "#include <math.h>\n#define __global__\n#define __device__\nstatic "
-                              "struct { unsigned x; } blockIdx, threadIdx;\n"
-                              "#define GRID(n) for (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++) "
-                              "for (threadIdx.x = 0; threadIdx.x < 256; "
-                              "threadIdx.x++)\n";
-
-/* Compiles a source and loads it. */
-static void *compiled(const char *folder)
-{
-    char command[512], library[256];
-    snprintf(library, sizeof library, "%s/graphs.so", folder);
-    snprintf(command, sizeof command,
-             "c++ -std=c++17 -O0 -ffp-contract=off -w -shared -fPIC -o %s %s/graphs.cpp", library,
-             folder);
-    cr_assert_eq(system(command), 0, "%s", command);
-    void *handle = dlopen(library, RTLD_NOW);
-    cr_assert_not_null(handle, "%s", dlerror());
-    return handle;
+    for_cpu_end(f, c);
 }
 
 /* Returns new memory for each value; arguments and constants have their elements. */
@@ -101,11 +50,7 @@ static void **tensors_of(const struct jax_graph *g, const struct program *p)
         values[i] = calloc((size_t)program_tensor(p, i)->n + 1, 4);
     for (uint32_t i = 0; i < b->n_args; i++) {
         cr_assert_eq(program_tensor(p, b->args + i)->elem, ELEM_F32);
-        float *x = values[b->args + i];
-        if (i >= g->n_args)
-            x[0] = i == g->n_args; /* the cotangent of the loss is 1, others are 0 */
-        for (int64_t k = 0; i < g->n_args && k < g->args[i].n; k++)
-            x[k] = (float)g->args[i].at[k];
+        for_cpu_argument(g, i, values[b->args + i]);
     }
     for (uint32_t i = 0; i < p->ops.n; i++) {
         const struct operation *op = &p->ops.at[i];
@@ -118,62 +63,37 @@ static void **tensors_of(const struct jax_graph *g, const struct program *p)
     return values;
 }
 
-/* Compares the results and gradients of a run with those of JAX. */
-static void results_agree(const struct jax_graph *g, const struct program *p, void *const *values)
-{
-    const struct block *b = &p->blocks.at[p->functions.at[program_function(p, NULL)].block];
-    for (uint32_t i = 0; i < b->n_results; i++) {
-        bool is_gradient = i >= g->n_results;
-        const struct jax_tensor *want =
-            is_gradient ? &g->gradients[i - g->n_results] : &g->results[i];
-        const float *x = values[p->operands.at[b->results + i]];
-        double *is = malloc((size_t)(want->n + 1) * sizeof *is);
-        for (int64_t k = 0; k < want->n; k++)
-            is[k] = (double)x[k];
-        jax_expect(g->name, is_gradient ? "gradient" : "result", i, is, want, want->n, TOLERANCE);
-        free(is);
-    }
-}
-
 Test(codegen, numbers_are_those_of_jax)
 {
     struct jax_graph *graphs;
     size_t n = jax_graphs_read(&graphs);
-    char folder[] = "/tmp/warm-codegen-XXXXXX", path[64], command[64];
     struct program **programs = calloc(n, sizeof *programs);
-    cr_assert_not_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/graphs.cpp", folder);
-    FILE *f = fopen(path, "w");
-    cr_assert_not_null(f);
-    fputs(FOR_CPU, f);
+    struct for_cpu cpu = for_cpu_open();
     for (size_t i = 0; i < n; i++) {
         if (!graphs[i].n_gradients)
             continue;
-        programs[i] = derivative_of(&graphs[i]);
+        programs[i] = for_cpu_derivative(&graphs[i]);
         struct codegen c = code_of(graphs[i].name, programs[i]);
-        write_for_cpu(f, i, programs[i], &c);
+        write_for_cpu(cpu.f, i, programs[i], &c);
         codegen_free(&c);
     }
-    fclose(f);
-    void *library = compiled(folder);
+    for_cpu_compile(&cpu);
     for (size_t i = 0; i < n; i++) {
-        char name[32];
-        if (!programs[i])
+        const struct program *p = programs[i];
+        if (!p)
             continue;
-        snprintf(name, sizeof name, "run_%zu", i);
-        void (*run)(void **) = (void (*)(void **))dlsym(library, name);
-        void **values = tensors_of(&graphs[i], programs[i]);
-        run(values);
-        results_agree(&graphs[i], programs[i], values);
-        for (uint32_t k = 0; k < programs[i]->values.n; k++)
+        const struct block *b = &p->blocks.at[p->functions.at[program_function(p, NULL)].block];
+        void **values = tensors_of(&graphs[i], p);
+        for_cpu_run(&cpu, i)(values);
+        for (uint32_t k = 0; k < b->n_results; k++)
+            for_cpu_agrees(&graphs[i], k, values[p->operands.at[b->results + k]]);
+        for (uint32_t k = 0; k < p->values.n; k++)
             free(values[k]);
         free(values);
         program_free(programs[i]);
     }
     free(programs);
-    dlclose(library);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
+    for_cpu_close(&cpu);
 }
 
 /* ---- NVRTC ---- */
@@ -234,7 +154,7 @@ Test(codegen, both_nvrtcs_compile_the_code)
     for (size_t i = 0; i < n; i += 10) {
         if (!graphs[i].n_gradients)
             continue;
-        struct program *d = derivative_of(&graphs[i]);
+        struct program *d = for_cpu_derivative(&graphs[i]);
         struct codegen c = code_of(graphs[i].name, d);
         writer_u8(&c.source, 0);
         for (size_t k = 0; k < (i == 0 ? 6 : 1); k++, turn++)

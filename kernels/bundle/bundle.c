@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bundle.c - writes a compiled graph to bytes, and reads and checks such bytes. `warm compile` writes,
+ * `warm show` reads. Bytes come from a file: nothing is allocated by a length of theirs, and a bundle with a
+ * number that is out of range is refused whole.
+ *
+ * Thread: any; no state.
+ */
+#include "kernels/bundle/bundle.h"
+
+#include <stdlib.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define CHECKED_FROM 32u /* the checksum is of all bytes from here */
+#define CUBIN_MAX ((size_t)1 << 30)
+
+/* ---- writing ---- */
+
+void graph_bundle_write(const struct graph_bundle *b, struct writer *out)
+{
+    size_t begin = out->len;
+    writer_bytes(out, GRAPH_BUNDLE_MAGIC, 8);
+    writer_u32(out, GRAPH_BUNDLE_VERSION);
+    writer_u32(out, b->n_arguments);
+    writer_u64(out, b->arena);
+    writer_u64(out, 0); /* the checksum */
+    writer_u32(out, b->kernels.n);
+    writer_u32(out, b->buffers.n);
+    writer_blob(out, b->target.data, b->target.len);
+    writer_blob(out, b->compiler.data, b->compiler.len);
+    for (uint32_t i = 0; i < b->kernels.n; i++) {
+        writer_blob(out, b->kernels.at[i].key.data, b->kernels.at[i].key.len);
+        writer_blob(out, b->kernels.at[i].cubin.data, b->kernels.at[i].cubin.len);
+    }
+    for (uint32_t i = 0; i < b->buffers.n; i++) {
+        const struct graph_buffer *buffer = &b->buffers.at[i];
+        writer_u8(out, (uint8_t)buffer->place);
+        writer_u8(out, (uint8_t)buffer->type.elem);
+        writer_u16(out, (uint16_t)buffer->type.rank);
+        writer_u64(out, buffer->at);
+        for (uint32_t d = 0; d < buffer->type.rank; d++)
+            writer_u64(out, (uint64_t)buffer->type.dims[d]);
+    }
+    writer_u32(out, b->results.n);
+    for (uint32_t i = 0; i < b->results.n; i++)
+        writer_u32(out, b->results.at[i]);
+    writer_u32(out, b->launches.n);
+    for (uint32_t i = 0; i < b->launches.n; i++) {
+        const struct graph_launch *l = &b->launches.at[i];
+        writer_u32(out, l->kernel);
+        writer_u32(out, l->n_args);
+        for (uint32_t k = 0; k < l->n_args; k++)
+            writer_u32(out, b->operands.at[l->args + k]);
+    }
+    writer_blob(out, b->constants.data, b->constants.len);
+    if (!out->failed)
+        bytes_store(out->data + begin + 24,
+                    XXH3_64bits(out->data + begin + CHECKED_FROM, out->len - begin - CHECKED_FROM),
+                    8);
+}
+
+/* ---- reading ---- */
+
+static bool read_buffer(struct reader *r, struct graph_buffer *out)
+{
+    uint8_t place = reader_u8(r), elem = reader_u8(r);
+    *out = (struct graph_buffer){.place = place,
+                                 .type = {.elem = elem, .rank = reader_u16(r), .n = 1}};
+    out->at = reader_u64(r);
+    if (r->failed || place >= PLACE_N || elem > ELEM_I1 || out->type.rank > PROGRAM_RANK_MAX)
+        return false;
+    for (uint32_t d = 0; d < out->type.rank; d++) {
+        uint64_t dim = reader_u64(r);
+        if (dim > (uint64_t)PROGRAM_ELEMENTS_MAX ||
+            (dim && (uint64_t)out->type.n > (uint64_t)PROGRAM_ELEMENTS_MAX / dim))
+            return false;
+        out->type.dims[d] = (int64_t)dim;
+        out->type.n *= (int64_t)dim;
+    }
+    return !r->failed;
+}
+
+/* True if the buffer is within its place. */
+static bool buffer_fits(const struct graph_bundle *b, uint32_t i)
+{
+    const struct graph_buffer *buffer = &b->buffers.at[i];
+    uint64_t bytes = graph_tensor_bytes(&buffer->type),
+             most = buffer->place == PLACE_ARENA ? b->arena : b->constants.len;
+    if (i < b->n_arguments || buffer->place == PLACE_ARGUMENT)
+        return i < b->n_arguments && buffer->place == PLACE_ARGUMENT && buffer->at == i;
+    return buffer->at % GRAPH_BUNDLE_ALIGN == 0 && buffer->at <= most && bytes <= most - buffer->at;
+}
+
+static bool read_launch(struct reader *r, struct graph_bundle *b)
+{
+    struct graph_launch l = {.kernel = reader_u32(r), .args = b->operands.n};
+    l.n_args = reader_u32(r);
+    uint32_t operand = 0;
+    for (uint32_t k = 0; k < l.n_args; k++) {
+        operand = reader_u32(r);
+        if (r->failed || operand >= b->buffers.n)
+            return false;
+        PUSH(b, b->operands, operand);
+    }
+    if (r->failed || !l.n_args || l.kernel >= b->kernels.n ||
+        b->buffers.at[operand].place != PLACE_ARENA)
+        return false;
+    PUSH(b, b->launches, l);
+    return true;
+}
+
+static bool read_body(struct reader *r, struct graph_bundle *b, uint32_t n_kernels,
+                      uint32_t n_buffers)
+{
+    b->target = reader_blob(r, 64);
+    b->compiler = reader_blob(r, 256);
+    for (uint32_t i = 0; i < n_kernels && !r->failed; i++) {
+        struct graph_kernel k = {.key = reader_blob(r, 64)};
+        k.cubin = reader_blob(r, CUBIN_MAX);
+        PUSH(b, b->kernels, k);
+    }
+    for (uint32_t i = 0; i < n_buffers; i++) {
+        struct graph_buffer buffer;
+        if (!read_buffer(r, &buffer))
+            return false;
+        PUSH(b, b->buffers, buffer);
+    }
+    for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
+        uint32_t result = reader_u32(r);
+        if (r->failed || result >= b->buffers.n)
+            return false;
+        PUSH(b, b->results, result);
+    }
+    for (uint32_t i = 0, n = reader_u32(r); i < n; i++)
+        if (!read_launch(r, b))
+            return false;
+    struct view constants = reader_blob(r, SIZE_MAX);
+    writer_bytes(&b->constants, constants.data, constants.len);
+    b->failed |= b->constants.failed;
+    if (b->failed || !reader_done(r) || b->n_arguments > b->buffers.n ||
+        b->arena > GRAPH_BUNDLE_ARENA_MAX)
+        return false;
+    for (uint32_t i = 0; i < b->buffers.n; i++)
+        if (!buffer_fits(b, i))
+            return false;
+    return true;
+}
+
+bool graph_bundle_is(const void *data, size_t len)
+{
+    return len >= 8 && memcmp(data, GRAPH_BUNDLE_MAGIC, 8) == 0;
+}
+
+int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, struct err *e)
+{
+    struct reader r = reader_over(data, len);
+    *out = (struct graph_bundle){.n_arguments = 0};
+    writer_init(&out->constants, 0);
+    if (!graph_bundle_is(data, len))
+        return err_set(e, WARM_EMALFORMED, "not a compiled graph");
+    reader_bytes(&r, 8);
+    uint32_t version = reader_u32(&r);
+    if (!r.failed && version != GRAPH_BUNDLE_VERSION)
+        return err_set(e, WARM_EVERSION, "a compiled graph of version %u; this program reads %u",
+                       version, GRAPH_BUNDLE_VERSION);
+    out->n_arguments = reader_u32(&r);
+    out->arena = reader_u64(&r);
+    uint64_t sum = reader_u64(&r);
+    uint32_t n_kernels = reader_u32(&r), n_buffers = reader_u32(&r);
+    if (r.failed)
+        return err_set(e, WARM_ETRUNCATED, "a compiled graph of %zu bytes", len);
+    if (sum != XXH3_64bits((const uint8_t *)data + CHECKED_FROM, len - CHECKED_FROM))
+        return err_set(e, WARM_ECORRUPT, "the compiled graph is damaged: its checksum is another");
+    if (!read_body(&r, out, n_kernels, n_buffers))
+        return out->failed
+                   ? err_set(e, WARM_ENOMEM, "a compiled graph")
+                   : err_set(e, WARM_EMALFORMED, "a compiled graph with a number out of range");
+    return 0;
+}
+
+void graph_bundle_close(struct graph_bundle *b)
+{
+    free(b->kernels.at);
+    free(b->buffers.at);
+    free(b->launches.at);
+    free(b->operands.at);
+    free(b->results.at);
+    writer_close(&b->constants);
+}
+
+/* ---- cubins ---- */
+
+#define ELF_HEADER 64u
+#define SECTION 64u
+#define REGISTERS 0x2f04u /* EIATTR_REGCOUNT: u16 4 and 0x2f, u16 8, u32 symbol, u32 registers */
+
+/* Returns a window of a cubin; failed if it is outside. */
+static struct reader window(struct view of, uint64_t at, uint64_t len)
+{
+    struct reader r = reader_over(of.data, of.len);
+    reader_bytes(&r, at <= of.len ? (size_t)at : SIZE_MAX);
+    struct view v = reader_bytes(&r, len <= of.len ? (size_t)len : SIZE_MAX);
+    return (struct reader){.data = v.data, .len = v.len, .failed = r.failed};
+}
+
+/* Reads attributes in order until the registers. */
+static bool find_registers(struct reader r, uint32_t *out)
+{
+    while (!r.failed && r.len) {
+        uint16_t kind = reader_u16(&r), len = reader_u16(&r);
+        if (kind == REGISTERS && len == 8) {
+            reader_u32(&r);
+            *out = reader_u32(&r);
+            return !r.failed;
+        }
+        if ((kind & 0xFF) == 4) /* other formats have their value in place of a length */
+            reader_bytes(&r, len);
+    }
+    return false;
+}
+
+bool graph_cubin_needs(struct view cubin, uint32_t *out_registers, uint64_t *out_shared)
+{
+    struct reader header = window(cubin, 0, ELF_HEADER);
+    bool found = false;
+    *out_shared = 0;
+    if (header.failed || memcmp(header.data, "\177ELF\2\1", 6) != 0)
+        return false;
+    reader_bytes(&header, 0x28);
+    uint64_t sections = reader_u64(&header);
+    reader_bytes(&header, 12);
+    uint32_t n = reader_u16(&header), names = reader_u16(&header);
+    struct reader r = window(cubin, sections, (uint64_t)n * SECTION);
+    if (r.failed || names >= n)
+        return false;
+    uint64_t names_at = bytes_load(r.data + names * SECTION + 24, 8);
+    for (uint32_t i = 0; i < n; i++) {
+        struct reader s = reader_over(r.data + i * SECTION, SECTION);
+        uint64_t name = names_at + reader_u32(&s);
+        reader_bytes(&s, 20);
+        uint64_t at = reader_u64(&s), len = reader_u64(&s);
+        struct reader info = window(cubin, name, sizeof ".nv.info"),
+                      shared = window(cubin, name, sizeof ".nv.shared.kernel");
+        if (!info.failed && memcmp(info.data, ".nv.info", sizeof ".nv.info") == 0)
+            found |= find_registers(window(cubin, at, len), out_registers);
+        if (!shared.failed &&
+            memcmp(shared.data, ".nv.shared.kernel", sizeof ".nv.shared.kernel") == 0)
+            *out_shared = len;
+    }
+    return found;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bundle.h - a compiled graph in one file: cubins, launches, and where each tensor is. BUNDLE.md has the
+ * bytes.
+ *
+ *     program + code ──plan.c──▶ graph_bundle ◀──bundle.c──▶ bytes
+ *
+ * Terms
+ *   buffer   the place of a tensor: an argument of the caller, a part of `constants`, or a part of the arena
+ *   arena    one block of device memory; tensors that are not needed at the same time share bytes of it
+ *
+ * Thread: any; no state. Memory: a struct graph_bundle owns its arrays and `constants`. The other views are
+ * borrowed: from the bytes that were read, or from the caller that sets them.
+ */
+#ifndef WARM_KERNELS_BUNDLE_BUNDLE_H
+#define WARM_KERNELS_BUNDLE_BUNDLE_H
+
+#include "kernels/codegen/codegen.h"
+
+#define GRAPH_BUNDLE_MAGIC "WARMGRPH"
+#define GRAPH_BUNDLE_VERSION 1u
+#define GRAPH_BUNDLE_ALIGN 256u /* bytes: of each tensor in the arena and in `constants` */
+#define GRAPH_BUNDLE_ARENA_MAX ((uint64_t)1 << 50)
+
+enum graph_place { PLACE_ARGUMENT, PLACE_CONSTANT, PLACE_ARENA, PLACE_N };
+
+struct graph_kernel {
+    struct view key;   /* of its entry in the store: hex digits */
+    struct view cubin; /* its kernel is called "kernel" */
+};
+
+struct graph_buffer {
+    enum graph_place place;
+    uint64_t
+        at; /* number of the argument, or bytes from the beginning of `constants` or the arena */
+    struct tensor type;
+};
+
+struct graph_launch {
+    uint32_t kernel;
+    uint32_t args,
+        n_args; /* slice of `operands`: buffers; the last one is written, the others are read */
+};
+
+struct graph_bundle {
+    struct view target, compiler; /* "sm_90"; for people */
+    VECTOR(struct graph_kernel) kernels;
+    VECTOR(struct graph_buffer)
+    buffers; /* buffer i is argument i of the function, for its arguments */
+    VECTOR(struct graph_launch)
+    launches; /* in order; one thread for each element that is written */
+    VECTOR(uint32_t) operands;
+    VECTOR(uint32_t) results; /* buffers */
+    uint32_t n_arguments;
+    uint64_t arena; /* bytes */
+    struct writer constants;
+    bool failed;
+};
+
+/* Returns the bytes of a tensor. */
+uint64_t graph_tensor_bytes(const struct tensor *t);
+
+/* Plans the buffers of a function and its code. Fills *out (graph_bundle_close, also after an error) but for
+ * target, compiler, keys and cubins. Errors: TOO_BIG for the arena; NOMEM. */
+int graph_bundle_plan(const struct program *p, uint32_t function, const struct codegen *code,
+                      struct graph_bundle *out, struct err *e);
+/* Appends the bundle; check writer->failed. */
+void graph_bundle_write(const struct graph_bundle *b, struct writer *out);
+/* Reads and checks a bundle: each number in it is in range. What its cubins do is not known.
+ * Fills *out (graph_bundle_close, also after an error), which borrows the bytes. Errors: MALFORMED,
+ * TRUNCATED, CORRUPT, VERSION, NOMEM. */
+int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, struct err *e);
+/* Frees what the others filled in. */
+void graph_bundle_close(struct graph_bundle *b);
+
+/* True if the bytes begin as a bundle does. */
+bool graph_bundle_is(const void *data, size_t len);
+
+/* Finds the registers of a thread and the bytes of shared memory of a block of the cubin's first kernel.
+ * False if the cubin does not tell. */
+bool graph_cubin_needs(struct view cubin, uint32_t *out_registers, uint64_t *out_shared);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_graph_bundle.c - the plan of a bundle, run on the CPU: its kernels on its arena give the numbers of
+ * JAX. A bundle that is damaged anywhere is refused.
+ */
+#include "kernels/bundle/bundle.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "kernels/vjp/vjp.h"
+#include "tests/kernels/for_cpu.h"
+#include "tests/kernels/jax_graphs.h"
+
+/* Returns bytes of a bundle: the plan of this code, with names for cubins. */
+static struct writer bytes_of(const struct program *p, const struct codegen *c)
+{
+    struct graph_bundle b;
+    struct err e = {0};
+    struct writer w;
+    cr_assert_eq(graph_bundle_plan(p, program_function(p, NULL), c, &b, &e), 0, "%s", e.text);
+    b.target = view_of_text("sm_90");
+    b.compiler = view_of_text("NVRTC");
+    for (uint32_t i = 0; i < b.kernels.n; i++)
+        b.kernels.at[i] = (struct graph_kernel){view_of_text("key"), view_of_text("cubin")};
+    writer_init(&w, 0);
+    graph_bundle_write(&b, &w);
+    cr_assert(!w.failed);
+    graph_bundle_close(&b);
+    return w;
+}
+
+/* Writes run_N, which launches the plan on an arena, arguments and constants. */
+static void write_plan(FILE *f, size_t n, const struct graph_bundle *b, const struct codegen *c)
+{
+    for_cpu_begin(f, n, c);
+    for (uint32_t i = 0; i < b->launches.n; i++) {
+        const struct graph_launch *l = &b->launches.at[i];
+        const uint32_t *args = b->operands.at + l->args;
+        for_cpu_launch(f, l->kernel, b->buffers.at[args[l->n_args - 1]].type.n);
+        for (uint32_t k = 0; k < l->n_args; k++)
+            for_cpu_operand(f, k, b->buffers.at[args[k]].type.elem, args[k]);
+        for_cpu_launched(f);
+    }
+    for_cpu_end(f, c);
+}
+
+/* Returns the address of each buffer. Arguments are the graph's; the arena has bytes that are no numbers. */
+static void **buffers_of(const struct jax_graph *g, const struct graph_bundle *b, char *arena)
+{
+    void **at = calloc((size_t)b->buffers.n + 1, sizeof *at);
+    memset(arena, 0xFF, (size_t)b->arena);
+    for (uint32_t i = 0; i < b->buffers.n; i++) {
+        const struct graph_buffer *buffer = &b->buffers.at[i];
+        at[i] = buffer->place == PLACE_ARENA ? arena + buffer->at
+                                             : (void *)(b->constants.data + buffer->at);
+        if (buffer->place != PLACE_ARGUMENT)
+            continue;
+        at[i] = calloc((size_t)buffer->type.n + 1, sizeof(float));
+        for_cpu_argument(g, i, at[i]);
+    }
+    return at;
+}
+
+static void run_plan(const struct jax_graph *g, const struct graph_bundle *b, void (*run)(void **))
+{
+    char *arena = malloc((size_t)b->arena + 1);
+    void **at = buffers_of(g, b, arena);
+    run(at);
+    for (uint32_t i = 0; i < b->results.n; i++)
+        for_cpu_agrees(g, i, at[b->results.at[i]]);
+    for (uint32_t i = 0; i < b->n_arguments; i++)
+        free(at[i]);
+    free(at);
+    free(arena);
+}
+
+Test(graph_bundle, the_plan_gives_the_numbers_of_jax)
+{
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs);
+    struct writer *bytes = calloc(n, sizeof *bytes);
+    struct graph_bundle *bundles = calloc(n, sizeof *bundles);
+    struct err e = {0};
+    struct for_cpu cpu = for_cpu_open();
+    for (size_t i = 0; i < n; i++) {
+        if (!graphs[i].n_gradients)
+            continue;
+        struct program *d = for_cpu_derivative(&graphs[i]);
+        struct codegen c;
+        cr_assert_eq(codegen_function(d, program_function(d, NULL), &c, &e), 0, "%s", e.text);
+        bytes[i] = bytes_of(d, &c);
+        cr_assert_eq(graph_bundle_read(bytes[i].data, bytes[i].len, &bundles[i], &e), 0, "%s: %s",
+                     graphs[i].name, e.text);
+        write_plan(cpu.f, i, &bundles[i], &c);
+        codegen_free(&c);
+        program_free(d);
+    }
+    for_cpu_compile(&cpu);
+    for (size_t i = 0; i < n; i++)
+        if (graphs[i].n_gradients)
+            run_plan(&graphs[i], &bundles[i], for_cpu_run(&cpu, i));
+    for (size_t i = 0; i < n; i++) {
+        graph_bundle_close(&bundles[i]);
+        writer_close(&bytes[i]);
+    }
+    for_cpu_close(&cpu);
+    free(bundles);
+    free(bytes);
+}
+
+/* Returns the bundle of a graph with a constant. */
+static struct writer small_bundle(void)
+{
+    static const char MODULE[] =
+        "func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "%c = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>\n"
+        "%0 = func.call @f(%x) : (tensor<3xf32>) -> tensor<3xf32>\n"
+        "%1 = stablehlo.add %0, %c : tensor<3xf32>\nreturn %1 : tensor<3xf32>\n}\n"
+        "func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "%0 = stablehlo.tanh %x : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
+    struct program *p, *f;
+    struct codegen c;
+    struct err e = {0};
+    cr_assert_eq(program_read(MODULE, strlen(MODULE), &p, &e), 0, "%s", e.text);
+    cr_assert_eq(vjp_inline(p, program_function(p, NULL), &f, &e), 0, "%s", e.text);
+    cr_assert_eq(codegen_function(f, program_function(f, NULL), &c, &e), 0, "%s", e.text);
+    cr_expect_eq(c.launches.n, 1u);
+    struct writer w = bytes_of(f, &c);
+    codegen_free(&c);
+    program_free(f);
+    program_free(p);
+    return w;
+}
+
+/* Expects that a reader refuses bytes, with this code or with any. */
+static void refused(const void *data, size_t len, int code)
+{
+    struct graph_bundle b;
+    struct err e = {0};
+    int rc = graph_bundle_read(data, len, &b, &e);
+    cr_expect(code ? rc == code : rc != 0, "%zu bytes: %d, not %d", len, rc, code);
+    graph_bundle_close(&b);
+}
+
+Test(graph_bundle, damaged_bytes_are_refused)
+{
+    struct writer w = small_bundle();
+    for (size_t len = 0; len < w.len; len++)
+        refused(w.data, len, 0);
+    for (size_t i = 0; i < w.len; i++) {
+        w.data[i] ^= 1;
+        if (i < 12 || i >= 24) /* the arguments and the arena are checked by themselves */
+            refused(w.data, w.len,
+                    i < 8    ? WARM_EMALFORMED
+                    : i < 12 ? WARM_EVERSION
+                             : WARM_ECORRUPT);
+        w.data[i] ^= 1;
+    }
+    writer_close(&w);
+}
+
+/* The checksum put right, a changed number is in range, or the bundle is refused. */
+Test(graph_bundle, numbers_are_in_range)
+{
+    struct writer w = small_bundle();
+    size_t n_refused = 0;
+    for (size_t i = 12; i < w.len; i++) {
+        uint8_t old = w.data[i];
+        struct graph_bundle b;
+        struct err e = {0};
+        w.data[i] = 0xFF;
+        uint64_t sum = XXH3_64bits(w.data + 32, w.len - 32);
+        if (i < 24 || i >= 32)
+            bytes_store(w.data + 24, sum, 8);
+        n_refused += graph_bundle_read(w.data, w.len, &b, &e) != 0;
+        for (uint32_t k = 0; k < b.operands.n; k++)
+            cr_expect_lt(b.operands.at[k], b.buffers.n);
+        graph_bundle_close(&b);
+        w.data[i] = old;
+        bytes_store(w.data + 24, XXH3_64bits(w.data + 32, w.len - 32), 8);
+    }
+    cr_expect_gt(n_refused, (size_t)100);
+    writer_close(&w);
+}
