@@ -90,3 +90,12 @@ int output_write(const char *path, const void *data, size_t len)
         cli_say("cannot write %s: %s", path, strerror(error));
     return error ? CLI_USAGE : 0;
 }
+
+bool output_name(const char *file, const char *ending, char out[PATH_MAX])
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    int len = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
+    int n = snprintf(out, PATH_MAX, "%.*s.%s", len, base, ending);
+    return n > 0 && n < PATH_MAX;
+}

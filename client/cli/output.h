@@ -7,10 +7,16 @@
 #ifndef WARM_CLI_OUTPUT_H
 #define WARM_CLI_OUTPUT_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Writes all of `data` to `path`, "-" for stdout. A regular file is complete or absent: it is
  * written beside its place and renamed. Returns 0, or an exit status after printing the reason. */
 int output_write(const char *path, const void *data, size_t len);
+
+/* Writes the default name of an output: "k.cubin" for "dir/k.cu", in the working folder. False if it is too
+ * long. */
+bool output_name(const char *file, const char *ending, char out[PATH_MAX]);
 
 #endif

@@ -410,6 +410,46 @@ static char *compile_here(const struct warmd *k, const char *lib, const char *na
     return read_in(k, "plain.cubin", out_len);
 }
 
+Test(command, compile_of_a_graph_shares_its_kernels_with_other_graphs)
+{
+    static const char two[] =
+        "func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "%0 = call @relu(%x) : (tensor<8xf32>) -> tensor<8xf32>\n"
+        "%1 = stablehlo.tanh %0 : tensor<8xf32>\nreturn %1 : tensor<8xf32>\n}\n"
+        "func.func private @relu(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "%c = stablehlo.constant dense<0.0> : tensor<8xf32>\n"
+        "%0 = stablehlo.maximum %x, %c : tensor<8xf32>\nreturn %0 : tensor<8xf32>\n}\n";
+    static const char twice[] =
+        "func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>)"
+        " -> (tensor<8xf32>, tensor<8xf32>) {\n"
+        "%c = stablehlo.constant dense<0.0> : tensor<8xf32>\n"
+        "%0 = stablehlo.maximum %a, %c : tensor<8xf32>\n%1 = stablehlo.tanh %0 : tensor<8xf32>\n"
+        "%2 = stablehlo.maximum %b, %c : tensor<8xf32>\n%3 = stablehlo.tanh %2 : tensor<8xf32>\n"
+        "return %1, %3 : tensor<8xf32>, tensor<8xf32>\n}\n";
+    char *lib = toolchain_lib("13.5.37");
+    NEEDS_TOOLCHAIN(lib);
+    struct warmd k = warmd_with_compiler(lib);
+    write_in(&k, "two.mlir", two);
+    write_in(&k, "twice.mlir", twice);
+    write_in(&k, "sort.mlir",
+             "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+             "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n");
+    write_in(&k, "k.cu", saxpy);
+    expect(&k, 0, "compile two.mlir --arch sm_90 --json",
+           "\"kernels\":1,\"hits\":0,\"launches\":1");
+    expect(&k, 0, "compile twice.mlir --arch sm_90 --json",
+           "\"kernels\":1,\"hits\":1,\"launches\":2");
+    expect(&k, 0, "compile two.mlir --vjp --arch sm_90 -o g.bundle", "");
+    expect(&k, 0, "show two.bundle", "target     sm_90\n");
+    expect(&k, 0, "show two.bundle", "  registers ");
+    expect(&k, 0, "show --json g.bundle", "\"arguments\":2,\"results\":2");
+    expect(&k, 2, "compile two.mlir --arch compute_80", "take one like sm_90");
+    expect(&k, 2, "compile sort.mlir --arch sm_90", "stablehlo.cbrt: an operation that");
+    expect(&k, 2, "compile k.cu --vjp --arch sm_90", "--vjp is for StableHLO");
+    warmd_down(&k);
+    free(lib);
+}
+
 Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
 {
     char *lib = toolchain_lib("13.5.37");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line.
- * main.c calls it.
+ * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line; StableHLO
+ * goes on to graph.c. main.c calls it.
  *
  * The command line is split in two: our own options, and all others, which go to NVRTC unchanged.
  * For each file: read → warm_compile → log to stderr, output beside its place and renamed. A hit is
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "client/cli/gpu.h"
+#include "client/cli/graph.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
@@ -42,7 +43,7 @@ struct compile_run {
     char arch_option[sizeof "--gpu-architecture=" + WARM_HARDWARE_MAX];
     const char *arch; /* "sm_90": the value of the last option that names a target */
     const char *output, *name, *compiler;
-    bool want_ptx, quiet;
+    bool want_ptx, vjp;
     unsigned flags, timeout_ms;
 };
 
@@ -62,6 +63,7 @@ enum {
     OPT_NAME,
     OPT_NAME_EXPRESSION,
     OPT_PTX,
+    OPT_VJP,
     OPT_TIMEOUT,
     OPT_RECACHE,
     OPT_NO_STORE,
@@ -80,6 +82,7 @@ static const struct own_option own_options[] = {
     {"--name", true, OPT_NAME},
     {"--name-expression", true, OPT_NAME_EXPRESSION},
     {"--ptx", false, OPT_PTX},
+    {"--vjp", false, OPT_VJP},
     {"--timeout", true, OPT_TIMEOUT},
     {"--recache", false, OPT_RECACHE},
     {"--no-store", false, OPT_NO_STORE},
@@ -138,6 +141,7 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
     case OPT_NAME: run->name = value; return 0;
     case OPT_NAME_EXPRESSION: run->expressions[run->n_expressions++] = value; return 0;
     case OPT_PTX: run->want_ptx = true; return 0;
+    case OPT_VJP: run->vjp = true; return 0;
     case OPT_TIMEOUT: return set_timeout(run, value);
     case OPT_RECACHE: run->flags |= WARM_RECACHE; return 0;
     case OPT_NO_STORE: run->flags |= WARM_NO_STORE; return 0;
@@ -235,16 +239,6 @@ static struct warm_part choose_part(const struct compile_run *run, const struct 
     return (struct warm_part){NULL, 0};
 }
 
-/* Writes the default name of an output: "k.cubin" for "dir/k.cu", in the working folder. */
-static bool default_output(const char *file, const char *ending, char out[PATH_MAX])
-{
-    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
-    const char *dot = strrchr(base, '.');
-    int len = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
-    int n = snprintf(out, PATH_MAX, "%.*s.%s", len, base, ending);
-    return n > 0 && n < PATH_MAX;
-}
-
 /* Prints the compiler's log, as the compiler prints it. */
 static void print_log(const struct compile_run *run, const struct warm_result *r)
 {
@@ -307,7 +301,7 @@ static int write_result(const struct compile_run *run, const struct warm_result 
         cli_say("%s: the compiler made no %s", report->file, run->want_ptx ? "PTX" : "output");
         return CLI_FINDING;
     }
-    if (!run->output && !default_output(report->file, ending, path)) {
+    if (!run->output && !output_name(report->file, ending, path)) {
         cli_say("%s: the output's name would be too long; give -o", report->file);
         return CLI_USAGE;
     }
@@ -324,8 +318,8 @@ static void print_kind(const char *file, const struct cli_input *in)
 {
     enum canon_kind kind = canon_detect(file, in->data, in->len);
     if (kind != CANON_CUDA && kind != CANON_RAW)
-        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++", file,
-                canon_kind_name(kind));
+        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++ and StableHLO",
+                file, canon_kind_name(kind));
 }
 
 static int compile_source(struct compile_run *run, const char *file, const struct cli_input *in)
@@ -367,6 +361,22 @@ static int compile_source(struct compile_run *run, const char *file, const struc
     return status;
 }
 
+static int compile_graph(struct compile_run *run, const char *file, const struct cli_input *in)
+{
+    struct graph_job g = {.w = run->remote.w,
+                          .file = file,
+                          .output = run->output,
+                          .target = run->arch,
+                          .vjp = run->vjp,
+                          .as_json = run->remote.as_json,
+                          .job = {.options = run->options,
+                                  .n_options = run->n_options,
+                                  .compiler = run->compiler,
+                                  .timeout_ms = run->timeout_ms,
+                                  .flags = run->flags}};
+    return graph_compile(&g, in);
+}
+
 static int compile_file(struct compile_run *run, const char *file)
 {
     struct cli_input in;
@@ -375,7 +385,15 @@ static int compile_file(struct compile_run *run, const char *file)
         cli_say("%s: %s", file, strerror(error));
         return CLI_USAGE;
     }
-    int status = compile_source(run, file, &in);
+    enum canon_kind kind = canon_detect(file, in.data, in.len);
+    int status;
+    if (kind == CANON_MLIR || kind == CANON_MLIR_BYTECODE)
+        status = compile_graph(run, file, &in);
+    else if (run->vjp)
+        status = cli_usage(run->self, "--vjp is for StableHLO, and %s is %s", file,
+                           canon_kind_name(kind));
+    else
+        status = compile_source(run, file, &in);
     cli_input_close(&in);
     return status;
 }
@@ -419,17 +437,20 @@ static int compile_run(const struct command *self, int argc, char **argv)
 const struct command cmd_compile = {
     .name = "compile",
     .run = compile_run,
-    .summary = "Compile CUDA C++, or take the result from the cache",
+    .summary = "Compile CUDA C++ or StableHLO, or take the result from the cache",
     .synopsis = "FILE... [--arch ARCH] [-o OUT] [--json] [NVRTC option]...",
     .help =
         "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes the result of an\n"
         "earlier compile of the same bytes. The compiler's messages go to stderr. Options that\n"
-        "are not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n\n"
+        "are not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n"
+        "Of StableHLO, text or bytecode, it makes a bundle: cubins and the order of their "
+        "launches.\n\n"
         "      --arch ARCH       target: sm_90 makes a cubin, compute_80 makes PTX\n"
         "                        (default: this machine's GPU)\n"
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
-        "                        .ptx or .ltoir in the working folder)\n"
+        "                        .ptx, .ltoir or .bundle in the working folder)\n"
         "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"
+        "      --vjp             of StableHLO: also the gradients of all f32 arguments\n"
         "      --nvrtc VERSION   a compiler of the daemon: 12.9, 13, its id in hex,\n"
         "                        or the absolute path of a libnvrtc.so\n"
         "      --name NAME       the program's name (default: FILE); -I of its folder is implied\n"

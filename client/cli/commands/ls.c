@@ -15,6 +15,7 @@
 
 #include "client/cli/filter.h"
 #include "client/cli/find.h"
+#include "client/cli/graph.h"
 #include "client/cli/listing.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
@@ -265,6 +266,9 @@ static int show_run(const struct command *self, int argc, char **argv)
         return status;
     if (argc - optind != 1 || !*argv[optind] || strlen(argv[optind]) > WIRE_NAME_MAX)
         return cli_usage(self, "one KEY of 1 to %u bytes is needed", WIRE_NAME_MAX);
+    status = graph_show(argv[optind], r.as_json);
+    if (status >= 0)
+        return status;
     status = remote_open(&r);
     if (status)
         return status;
@@ -284,11 +288,13 @@ static int show_run(const struct command *self, int argc, char **argv)
 const struct command cmd_show = {
     .name = "show",
     .run = show_run,
-    .summary = "Show all fields of one entry",
-    .synopsis = "KEY [--json]",
+    .summary = "Show all fields of one entry, or a compiled graph",
+    .synopsis = "KEY|FILE.bundle [--json]",
     .help =
         "KEY is 32 hex digits, as `warm ls` prints them, or a name; or a label, or the first four\n"
         "digits or more of a key, if one entry alone has them. Showing an entry does not count as\n"
-        "a hit. Exit status 1 if there is no such entry.\n\n" REMOTE_HELP "\nExample:\n"
+        "a hit. Exit status 1 if there is no such entry. Of a bundle that `warm compile` made of\n"
+        "StableHLO it shows kernels, registers, shared memory and bytes.\n\n" REMOTE_HELP
+        "\nExample:\n"
         "  $ warm show 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n",
 };

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph.h - StableHLO on the command line: `warm compile` of a graph, `warm show` of a compiled one.
+ *
+ * Thread: main. Memory: borrows all.
+ */
+#ifndef WARM_CLI_GRAPH_H
+#define WARM_CLI_GRAPH_H
+
+#include "client/cli/cli.h"
+#include "client/lib/warm.h"
+
+struct graph_job {
+    struct warm *w;
+    const char *file, *output; /* output: NULL for FILE.bundle in the working folder */
+    const char *target;        /* "sm_90" */
+    struct warm_job job;       /* options for each of its kernels; without a source */
+    bool vjp;                  /* with the gradients of all f32 arguments */
+    bool as_json;
+};
+
+/* Compiles a graph, each kernel as a program of its own, and writes the bundle. Prints why if it cannot.
+ * Returns an exit status. */
+int graph_compile(const struct graph_job *g, const struct cli_input *in);
+
+/* Prints a bundle. Returns an exit status; -1 if the file is none, and then it has printed nothing. */
+int graph_show(const char *path, bool as_json);
+
+#endif
