@@ -48,7 +48,8 @@ static int wanted(const struct graph_job *g, const struct program *p, struct pro
     for (uint32_t i = 0; i < b->n_args; i++)
         if (program_tensor(p, b->args + i)->elem == ELEM_F32)
             arguments[n++] = i;
-    int rc = vjp_function(p, f, arguments, n, out, e);
+    int rc = n ? vjp_function(p, f, arguments, n, out, e)
+               : err_set(e, WARM_EINVALID, "no argument is f32: nothing has a gradient");
     free(arguments);
     return rc;
 }

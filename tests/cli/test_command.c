@@ -431,7 +431,10 @@ Test(command, compile_of_a_graph_shares_its_kernels_with_other_graphs)
     struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "two.mlir", two);
     write_in(&k, "twice.mlir", twice);
-    write_in(&k, "sort.mlir",
+    write_in(&k, "int.mlir",
+             "func.func public @main(%x: tensor<i32>) -> tensor<i32> {\n"
+             "return %x : tensor<i32>\n}\n");
+    write_in(&k, "cbrt.mlir",
              "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
              "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n");
     write_in(&k, "k.cu", saxpy);
@@ -444,7 +447,8 @@ Test(command, compile_of_a_graph_shares_its_kernels_with_other_graphs)
     expect(&k, 0, "show two.bundle", "  registers ");
     expect(&k, 0, "show --json g.bundle", "\"arguments\":2,\"results\":2");
     expect(&k, 2, "compile two.mlir --arch compute_80", "take one like sm_90");
-    expect(&k, 2, "compile sort.mlir --arch sm_90", "stablehlo.cbrt: an operation that");
+    expect(&k, 2, "compile cbrt.mlir --arch sm_90", "stablehlo.cbrt: an operation that");
+    expect(&k, 2, "compile int.mlir --vjp --arch sm_90", "nothing has a gradient");
     expect(&k, 2, "compile k.cu --vjp --arch sm_90", "--vjp is for StableHLO");
     warmd_down(&k);
     free(lib);
