@@ -45,6 +45,26 @@ WEAK ssize_t getrandom(void *out, size_t len, unsigned flags)
     return syscall(SYS_getrandom, out, len, flags);
 }
 
+WEAK int getentropy(void *out, size_t len)
+{
+    return getrandom(out, len, 0) == (ssize_t)len ? 0 : -1;
+}
+
+/* The bytes are volatile, so that no compiler takes the loop for useless. */
+WEAK void explicit_bzero(void *data, size_t len)
+{
+    for (volatile char *byte = data; len; len--)
+        *byte++ = 0;
+}
+
+/* Objects that were built with _FORTIFY_SOURCE call this: libsodium's. */
+WEAK void __explicit_bzero_chk(void *data, size_t len, size_t size)
+{
+    if (len > size)
+        abort();
+    explicit_bzero(data, len);
+}
+
 /* Returns a number below `bound`: 64 random bits make the remainder even enough. */
 WEAK uint32_t arc4random_uniform(uint32_t bound)
 {

@@ -25,6 +25,9 @@
 
 int memfd_create(const char *name, unsigned flags);
 ssize_t getrandom(void *out, size_t len, unsigned flags);
+int getentropy(void *out, size_t len);
+void explicit_bzero(void *data, size_t len);
+void __explicit_bzero_chk(void *data, size_t len, size_t size);
 uint32_t arc4random_uniform(uint32_t bound);
 int close_range(unsigned first, unsigned last, int flags);
 void closefrom(int first);

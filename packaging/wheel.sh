@@ -25,12 +25,12 @@ libraries=$build/libraries
 rm -rf "$include" "$libraries"
 mkdir -p "$include" "$libraries"
 triplet=$(cc -print-multiarch)
-for header in lmdb.h xxhash.h uv.h uv openssl zlib.h zconf.h zstd.h zstd_errors.h curses.h ncurses_dll.h unctrl.h; do
+for header in lmdb.h xxhash.h uv.h uv openssl zlib.h zconf.h zstd.h zstd_errors.h sodium.h sodium curses.h ncurses_dll.h unctrl.h; do
     for folder in /usr/include "/usr/include/$triplet"; do
         [ ! -e "$folder/$header" ] || cp -r "$folder/$header" "$include/"
     done
 done
-for library in lmdb crypto z zstd ncursesw tinfo; do
+for library in lmdb crypto z zstd sodium ncursesw tinfo; do
     ln -s "/usr/lib/$triplet/lib$library.a" "$libraries/"
 done
 ln -s "/usr/lib/$triplet/libuv_a.a" "$libraries/libuv.a"
