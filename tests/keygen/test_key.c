@@ -166,7 +166,7 @@ Test(key, each_use_of_xxh3_has_its_reason)
         ">$d/reasons && "
         "grep -rnE '\\b(key_equal|store_id_equal|key_of_bytes|XXH[0-9]+_[A-Za-z0-9_]*) *\\(' "
         "--include='*.[ch]' "
-        "keygen store client daemon kernels | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
+        "keygen store client daemon kernels tier | grep -vE '^[^:]*:[0-9]+: *(\\*|/\\*)' | "
         "awk -F: 'NR == FNR { split($0, r, \" \"); any[r[1]] = r[2] == \"any\"; next } { n[$1]++ } "
         "END { for (f in n) print f, any[f] ? \"any\" : n[f] }' $d/reasons - | sort >$d/uses && "
         "test $(wc -l <$d/uses) -gt 30 && diff $d/reasons $d/uses");
