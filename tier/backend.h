@@ -61,7 +61,6 @@ struct tier_capabilities {
 enum {
     TIER_NAME_MAX = 80,
     TIER_TOKEN_SIZE = 16, /* of a lease: random, so that nobody releases another's */
-    TIER_INLINE_MAX = 64 << 10,
     TIER_SAID_MAX = 160,
 };
 
@@ -87,7 +86,8 @@ struct tier_request {
     /* ASK, FINISH, RENEW, RELEASE. `job` may be empty: then no answer is kept for the job (see KEYS of the EVAL). */
     uint8_t token[TIER_TOKEN_SIZE];
     uint64_t lease_ms;
-    char job[65]; /* ASK: hex digest of the job whose ranks must get one answer */
+    uint32_t slot; /* 0: the lease; else one beside it, for a maker that does not wait */
+    char job[65];  /* ASK: hex digest of the job whose ranks must get one answer */
 
     /* The answer. */
     enum tier_outcome outcome;

@@ -46,8 +46,9 @@
 
 #define ENTRY_TEXT_MAX 512u
 #define ENTRY_HEAD_MAX 4096u
-#define ENTRY_INLINE_MAX (60u << 10) /* bytes of a value; with its head it fits TIER_INLINE_MAX */
-#define ENTRY_NAME 72                /* "HH/e-" and 64 hex digits, NUL, rounded up */
+#define ENTRY_INLINE_MAX (64u << 10) /* bytes of a value */
+#define ENTRY_OBJECT_MAX (ENTRY_INLINE_MAX + ENTRY_HEAD_MAX)
+#define ENTRY_NAME 72 /* "HH/e-" and 64 hex digits, NUL, rounded up */
 
 struct tier_entry {
     uint8_t kind;

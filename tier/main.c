@@ -24,12 +24,14 @@
 #define RATE_MIN (1u << 20) /* bytes a second */
 
 struct carry {
+    struct carry *next;
     struct tier_request request;
     uint64_t id;
 };
 
 static struct tier_backend *backend;
 static unsigned n_carried;
+static struct carry *carried;
 
 /* The socket blocks: a daemon that does not read now will soon, or is gone. */
 static void answer(const struct tier_answer *a, int fd)
@@ -46,7 +48,8 @@ static void on_done(struct tier_request *r)
                             .length = r->result_length,
                             .wait_ms = r->wait_ms,
                             .capabilities = r->capabilities};
-    bool has_object = r->operation == TIER_GET && r->outcome == TIER_OK && r->result_fd >= 0;
+    bool has_object = (r->operation == TIER_GET || r->operation == TIER_ASK) &&
+                      r->outcome == TIER_OK && r->result_fd >= 0;
     memcpy(a.said, r->said, sizeof a.said);
     if (has_object)
         fcntl(r->result_fd, F_ADD_SEALS,
@@ -56,8 +59,21 @@ static void on_done(struct tier_request *r)
         close(r->result_fd);
     if (r->fd >= 0)
         close(r->fd);
+    struct carry **at = &carried;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
     free(c);
     n_carried--;
+}
+
+static void cancel(uint64_t id)
+{
+    struct carry *c = carried;
+    while (c && c->id != id)
+        c = c->next;
+    if (c)
+        backend->functions->cancel(backend, &c->request);
 }
 
 /* Starts a request; takes `fd`. */
@@ -78,11 +94,19 @@ static void carry(const struct tier_ask *ask, int fd)
                                        .fd = fd,
                                        .length = ask->length,
                                        .limit = ask->limit,
+                                       .expire_ms = ask->expire_ms,
+                                       .only_if_absent = ask->only_if_absent,
+                                       .lease_ms = ask->lease_ms,
+                                       .slot = ask->slot,
                                        .result_fd = -1,
                                        .done = on_done,
                                        .user = c};
     memcpy(c->request.name, ask->name, sizeof ask->name);
     memcpy(c->request.sha256, ask->sha256, sizeof ask->sha256);
+    memcpy(c->request.token, ask->token, sizeof ask->token);
+    memcpy(c->request.job, ask->job, sizeof ask->job);
+    c->next = carried;
+    carried = c;
     n_carried++;
     backend->functions->start(backend, &c->request);
 }
@@ -96,7 +120,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (status != 0)
         _exit(0);
     ssize_t n = packet_receive(TIER_FD, &ask, sizeof ask, &fd, 1);
-    if (n == (ssize_t)sizeof ask)
+    if (n == (ssize_t)sizeof ask && ask.operation == TIER_CANCEL)
+        cancel(ask.id);
+    else if (n == (ssize_t)sizeof ask)
         carry(&ask, fd);
     else if (n >= 0 || errno != EINTR)
         _exit(0); /* a name server that hangs must not hold the end up */

@@ -11,6 +11,8 @@
  * helper ends. Both programs come from one build and run on one machine, so packets are structs. warmd
  * believes nothing in them: entry.h says what makes an object count.
  *
+ * TIER_CANCEL gives the request of that id up. It has no answer of its own.
+ *
  * Thread: any. Memory: nothing is owned.
  */
 #ifndef WARM_TIER_MESSAGE_H
@@ -20,15 +22,22 @@
 
 #define TIER_FD 3         /* the helper's end of the socket */
 #define TIER_ASKS_MAX 64u /* requests at once */
+#define TIER_CANCEL 255u  /* beside the numbers of enum tier_operation */
 
 struct tier_ask {
     uint64_t id;        /* from 1 on */
     uint32_t operation; /* enum tier_operation */
     uint32_t timeout_ms;
     char name[TIER_NAME_MAX + 1];
-    uint64_t length;    /* PUT: bytes of the descriptor */
-    uint8_t sha256[32]; /* PUT: of these bytes */
-    uint64_t limit;     /* GET */
+    uint64_t length;    /* PUT, FINISH: bytes of the descriptor */
+    uint8_t sha256[32]; /* PUT, FINISH: of these bytes */
+    uint64_t limit;     /* GET, ASK */
+    uint64_t expire_ms; /* PUT, FINISH */
+    bool only_if_absent;
+    uint8_t token[TIER_TOKEN_SIZE]; /* ASK, FINISH, RENEW, RELEASE; and */
+    uint64_t lease_ms;
+    uint32_t slot;
+    char job[65]; /* ASK */
 };
 
 struct tier_answer {

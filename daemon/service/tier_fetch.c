@@ -220,7 +220,7 @@ static bool ask_for_value(struct tier_fetch *f)
 static int read_entry(struct tier_fetch *f, int fd, uint64_t len, struct err *e)
 {
     const struct trusted_key *signer;
-    if (len > TIER_INLINE_MAX)
+    if (len > ENTRY_OBJECT_MAX)
         return err_set(e, WARM_ETOO_BIG, "it is too large");
     f->bytes = malloc(len ? (size_t)len : 1);
     if (!f->bytes)
@@ -297,7 +297,7 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
         .fd = -1,
         .done = on_entry,
         .user = f,
-        .ask = {.operation = TIER_GET, .limit = TIER_INLINE_MAX, .timeout_ms = ASK_MS}};
+        .ask = {.operation = TIER_GET, .limit = ENTRY_OBJECT_MAX, .timeout_ms = ASK_MS}};
     entry_name(tier_space(id->owner), &id->key, proof, f->errand.ask.name);
     if (!tier_link_send(t->link, &f->errand)) {
         free(f);

@@ -1,72 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tier_redis.c - Redis as a backend, with a server of the test's own on loopback. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/backend.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/support.h"
 #include "tier/resp_reply.h"
 
 struct server {
-    pid_t pid;
-    char url[64];
+    struct redis_server redis;
     struct backend_kit kit;
 };
 
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
-static void wait_for(int port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int i = 0; i < 500; i++, usleep(20000)) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        int rc = connect(fd, (struct sockaddr *)&a, sizeof a);
-        close(fd);
-        if (rc == 0)
-            return;
-    }
-    cr_assert_fail("redis-server does not listen");
-}
-
 static void start_server(struct server *s, const char *option, const char *value)
 {
-    char port[8];
-    int number = free_port();
-    snprintf(port, sizeof port, "%d", number);
-    snprintf(s->url, sizeof s->url, "redis://127.0.0.1:%d/1", number);
-    s->pid = fork();
-    if (s->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-               "--appendonly", "no", "--logfile", "/dev/null", option, value, (char *)NULL);
-        _exit(127);
-    }
-    wait_for(number);
+    redis_server_start(&s->redis, option, value);
 }
 
-static void stop_server(struct server *s)
-{
-    kill(s->pid, SIGKILL);
-    waitpid(s->pid, NULL, 0);
-}
+static void stop_server(struct server *s) { redis_server_stop(&s->redis); }
 
 static struct tier_request request(enum tier_operation op, const char *name, char token)
 {
@@ -89,7 +45,7 @@ Test(tier_redis, an_object_comes_back_as_it_was_put)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    backend_open(&s.kit, s.url, NULL);
+    backend_open(&s.kit, s.redis.url, NULL);
     struct tier_request get = request(TIER_GET, "ab/e-abcd", 0),
                         put = request(TIER_PUT, "ab/e-abcd", 0);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT, "%s", get.said);
@@ -112,13 +68,16 @@ Test(tier_redis, one_has_the_lease_and_a_job_has_one_answer)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    backend_open(&s.kit, s.url, NULL);
+    backend_open(&s.kit, s.redis.url, NULL);
     struct tier_request a = request(TIER_ASK, "ab/e-1", 'a'), b = request(TIER_ASK, "ab/e-1", 'b');
     struct tier_request job = request(TIER_ASK, "ab/e-1", 'c');
     snprintf(job.job, sizeof job.job, "0123");
     cr_assert_eq(backend_run(&s.kit, &a), TIER_LEASE, "%s", a.said);
     cr_assert_eq(backend_run(&s.kit, &b), TIER_WAIT);
     cr_assert(b.wait_ms > 0 && b.wait_ms <= 5000);
+    struct tier_request beside = b;
+    beside.slot = 1;
+    cr_assert_eq(backend_run(&s.kit, &beside), TIER_LEASE, "a slot beside the lease");
     cr_assert_eq(backend_run(&s.kit, &job), TIER_ABSENT, "the job's first rank misses");
     struct tier_request renew = request(TIER_RENEW, "ab/e-1", 'b');
     cr_assert_eq(backend_run(&s.kit, &renew), TIER_ABSENT, "not ours");
@@ -144,7 +103,7 @@ Test(tier_redis, a_wrong_password_and_a_right_one)
     int fd = mkstemp(path);
     start_server(&s, "--requirepass", "hunter2");
     cr_assert_gt(dprintf(fd, "password = wrong\n"), 0);
-    backend_open(&s.kit, s.url, path);
+    backend_open(&s.kit, s.redis.url, path);
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_DENIED);
     cr_assert(strstr(get.said, "WRONGPASS"), "%s", get.said);
@@ -156,14 +115,14 @@ Test(tier_redis, a_wrong_password_and_a_right_one)
     cr_assert_eq(run_command(&count,
                              "redis-cli -u redis://default:hunter2@%s info stats 2>/dev/null | "
                              "sed -n 's/^total_connections_received://p'",
-                             s.url + strlen("redis://")),
+                             s.redis.url + strlen("redis://")),
                  0);
     cr_assert_leq(atoi(count), 8, "connections: %s", count);
     cr_assert_gt(atoi(count), 2);
     free(count);
     cr_assert_eq(ftruncate(fd, 0), 0);
     cr_assert_eq(pwrite(fd, "password = hunter2\n", 19, 0), 19);
-    backend_open(&s.kit, s.url, path);
+    backend_open(&s.kit, s.redis.url, path);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT, "%s", get.said);
     backend_close(&s.kit);
     close(fd);
@@ -175,10 +134,10 @@ Test(tier_redis, a_dead_server_is_no_miss)
 {
     struct server s;
     start_server(&s, "--maxclients", "100");
-    backend_open(&s.kit, s.url, NULL);
+    backend_open(&s.kit, s.redis.url, NULL);
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT);
-    kill(s.pid, SIGSTOP);
+    kill(s.redis.pid, SIGSTOP);
     get.timeout_ms = 100;
     cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED);
     cr_assert_str_eq(get.said, "timed out after 100 ms");

@@ -4,7 +4,7 @@
  * backends.c chooses it.
  *
  *     {v1:ID}:e       an object; its kind comes last, so that all keys of an ID are in one slot of a cluster
- *     {v1:ID}:l       the lease: the maker's token
+ *     {v1:ID}:l       the lease: the maker's token; l1, l2, … are the slots beside it
  *     {v1:ID}:j:JOB   "h" or "m": what the first rank of a job was told, for 10 minutes
  *
  * A request is a command on the one connection, without waiting for the replies of those before; replies come in
@@ -617,7 +617,8 @@ static bool add_probe(struct command *c, struct arg key, struct arg lease, struc
 static bool add_request(struct command *c, const struct tier_request *r)
 {
     char e[160], l[160], j[160], suffix[80], ms[24], more[24];
-    struct arg key = {e, write_key(r->name, NULL, e)}, lease = {l, write_key(r->name, "l", l)};
+    snprintf(suffix, sizeof suffix, r->slot ? "l%u" : "l", r->slot);
+    struct arg key = {e, write_key(r->name, NULL, e)}, lease = {l, write_key(r->name, suffix, l)};
     struct arg token = {r->token, TIER_TOKEN_SIZE}, value = {NULL, r->length};
     struct arg a[ARGS_MAX];
     size_t n = 0;

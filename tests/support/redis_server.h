@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * redis_server.h - for suites that need a redis-server: one of the test's own, on loopback, that keeps
+ * nothing and ends with the test.
+ *
+ * Thread: the test's own. Memory: the caller's.
+ */
+#ifndef WARM_TESTS_SUPPORT_REDIS_SERVER_H
+#define WARM_TESTS_SUPPORT_REDIS_SERVER_H
+
+#include <sys/types.h>
+
+struct redis_server {
+    pid_t pid;
+    int port;
+    char url[64]; /* redis://127.0.0.1:PORT/1 */
+};
+
+/* Returns a port of loopback that nobody listens on. */
+int free_port(void);
+/* Waits until somebody listens on a port of loopback. */
+void await_port(int port);
+
+/* Starts a server with one more option and its value, and waits until it listens. */
+void redis_server_start(struct redis_server *s, const char *option, const char *value);
+/* Kills the server. */
+void redis_server_stop(struct redis_server *s);
+
+#endif
