@@ -434,7 +434,7 @@ uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
 	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
 
-#: make check-layers  check that includes follow the order of the folders
+#: make check-layers  check that includes follow the order of the folders, and names of modules
 .PHONY: check-layers
 check-layers:
 	@mkdir -p $(B); n=0; for folder in $(LAYERS); do n=$$((n + 1)); echo "$$folder $$n"; done >$(B)/layers
@@ -447,6 +447,21 @@ check-layers:
 	        !(to in layer) || layer[to] > layer[from] { \
 	            print $$1 ":" $$2 ": includes " q[2] ", which is in a higher layer"; bad = 1 } \
 	        END { exit bad }'
+	@for program in "$(IN_WARM)" "$(IN_WARMD)" "$(IN_WORKER)" "$(IN_PRELOAD)"; do \
+	    twice=$$(printf '%s\n' $$program | sed 's|.*/||' | sort | uniq -d); \
+	    [ -z "$$twice" ] || { echo "two modules of one name in one program:" $$twice; exit 1; }; \
+	done
+# The modules of each program, but for its main.c.
+modules    = $(filter-out %/main.c,$(call src,$(KEYGEN_DIRS) $(LIBWARM_DIRS) $(1)))
+IN_WARM    = $(call modules,$(CLI_DIRS) client/tool $(GRAPH_DIRS) tier)
+IN_WARMD   = $(call modules,$(DAEMON_DIRS) $(STORE_DIRS) tier)
+IN_WORKER  = $(call modules,$(WORKER_DIRS))
+IN_PRELOAD = $(call modules,$(PRELOAD_DIRS))
+
+#: make check-circles check that no files of one folder call one another in a circle
+.PHONY: check-circles
+check-circles: all
+	@python3 tests/circles.py $(B)/obj
 
 #: make check-style   figures of style that must not get worse
 .PHONY: check-style

@@ -13,7 +13,7 @@
  * are a temporary folder of -include and the working folder. Under -g the debug information then
  * names the folder where the result was first compiled: a debugger finds one of several equal
  * copies there. A result in which the folder shows otherwise, or that a text may have computed from
- * its name (places.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
+ * its name (root_names.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
  *
  * TorchInductor's sources reach __FILE__ by macros for messages. GCC gets -fmacro-prefix-map=ROOT/=
  * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The

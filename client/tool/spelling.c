@@ -9,7 +9,7 @@
  * compiler gets the one spelling whoever asks: equal keys mean equal arguments. ccache's base_dir
  * does the same, but for results that show the name too. Here such results keep the user's own:
  *     options   -g, dependencies, -E, -S and each that cc_options.c does not know to hide names
- *     texts     __FILE__ and other names of a file, in any text that is read (places.c)
+ *     texts     __FILE__ and other names of a file, in any text that is read (root_names.c)
  *     bytes     the spelling stands in the result, but as the name of the object's file (result.c)
  *     messages  any, and any failure
  * The last three are known after the run. Its messages are held back. Then the user's own command

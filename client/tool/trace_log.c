@@ -751,7 +751,7 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         code = check_clock(&r, e);
     if (!code)
         code = finish(&r, out, e);
-    if (!code && (code = places_check(job, out, e)))
+    if (!code && (code = root_names_check(job, out, e)))
         inputs_close(out);
     for (size_t h = 0; h < r.n_headers; h++)
         inputs_close(&r.headers[h]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_log.h - the last steps from a trace to inputs: absent_folders.c and places.c, for
+ * trace_log.h - the last steps from a trace to inputs: absent_folders.c and root_names.c, for
  * trace_log.c.
  *
  * Thread: main. Memory: the caller's.
@@ -22,6 +22,6 @@ int inputs_group(const struct tool_job *job, uint64_t started_ns, struct input *
  * Checks a job with roots: REFUSED if the result may depend on a root's name without showing it, as
  * the length of __FILE__ does.
  */
-int places_check(const struct tool_job *job, const struct inputs *in, struct err *e);
+int root_names_check(const struct tool_job *job, const struct inputs *in, struct err *e);
 
 #endif

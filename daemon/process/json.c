@@ -2,7 +2,7 @@
 /*
  * json.c - writes JSON strings: decides which bytes are well-formed UTF-8, since names are bytes of any client.
  *
- * config.c, admin.c and the history call it.
+ * config.c, inspect.c and the history call it.
  *
  * Thread: any; no state.
  */

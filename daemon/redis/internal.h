@@ -60,7 +60,7 @@ struct redis_command {
 
 /*
  * The commands: name, arguments at least and at most (with the name), and the function redis_do_… of
- * redis.c, get.c, set.c or names.c. Frequent commands come first.
+ * redis.c, get.c, set.c or keys.c. Frequent commands come first.
  */
 #define REDIS_COMMAND_LIST(X)                                                                      \
     X(get, 2, 2, get)                                                                              \

@@ -6,7 +6,7 @@
  *     redis.c   commands in the order in which they come; the connection and the server
  *     long.c    arguments that do not fit in memory
  *     get.c     GET, MGET, EXISTS …      lease.c   who makes a value
- *     set.c     SET, MSET, DEL, TTL …    names.c   KEYS, SCAN, DBSIZE
+ *     set.c     SET, MSET, DEL, TTL …    keys.c    KEYS, SCAN, DBSIZE
  *     answer.c  the answers
  *
  * Answers come in the order of the commands. A SET is answered when it is durable; SETs that were

@@ -6,7 +6,7 @@
  * The files, from the top; a file calls those below it:
  *
  *     service.c                        composes: timers, drain, shutdown
- *     admin.c                          filters; the JSON of STATS and INFO
+ *     inspect.c                          filters; the JSON of STATS and INFO
  *     compile_request.c                the asker's side of a COMPILE ──▶ audit.c, negative.c
  *     build.c                          one source on its way through the compiler ──▶ build_store.c
  *     lookup.c, damaged.c              what a GET may have; values that clients refuse
@@ -209,7 +209,7 @@ void service_note(struct service *s, const struct peer *peer, const struct wire_
 bool service_write_history(struct service *s, const struct peer *peer,
                            const struct wire_history *ask, struct writer *out);
 
-/* ---- admin.c ---- */
+/* ---- inspect.c ---- */
 
 /* Translates a filter for this peer: a user reaches its own entries, an administrator all. False if
  * nothing can match. */

@@ -6,7 +6,7 @@
  * counters × kinds × u64, then u64 evictions and u64 corrupt. A reader uses the counters and kinds that
  * it knows of a longer or shorter record; it ignores a version that it does not know.
  *
- * service.c loads and saves; bookkeeping.c counts; admin.c and redis.c ask for the figures.
+ * service.c loads and saves; bookkeeping.c counts; inspect.c and redis.c ask for the figures.
  *
  * Thread: loop thread.
  */

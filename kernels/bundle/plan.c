@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 
 #define STEPS 8u
 #define CLASSES (64u * STEPS)

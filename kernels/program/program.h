@@ -2,7 +2,7 @@
 /*
  * program.h - a StableHLO graph with types: what the graph compiler reads, differentiates and compiles.
  *
- *     StableHLO text or bytecode ──keygen──▶ canonical text ──read.c──▶ program ──write.c──▶ StableHLO text
+ *     StableHLO text or bytecode ──keygen──▶ canonical text ──read.c──▶ program ──print.c──▶ StableHLO text
  *                                                     builder calls ──────▲
  *
  * The compiler's input is the canonical text that keygen hashes (`warm hash --explain` prints it). So

@@ -5,9 +5,9 @@
  *   bytecode.c         the container: sections and tables
  *   walk.c             operations
  *   type.c             names, entries of the tables, and types as text
- *   attr.c             attributes of the builtin dialect and VHLO as text
+ *   builtin.c          attributes of the builtin dialect and VHLO as text
  *   stablehlo.c, sdy.c attributes of these dialects as text
- *   ops.c              names of the attributes in an operation's properties; VHLO operations as
+ *   properties.c       names of the attributes in an operation's properties; VHLO operations as
  *                      StableHLO
  *
  * An unknown code stops the reading and sets `why`. The key is then that of the exact bytes.
@@ -196,7 +196,7 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth);
 /* Reads a number and puts the type that has it. */
 void bytecode_put_type_of(struct bytecode *b, struct reader *r, int depth);
 
-/* ---- bytecode/attr.c: `depth` as above ---- */
+/* ---- bytecode/builtin.c: `depth` as above ---- */
 
 /* Puts an attribute. */
 void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
@@ -273,7 +273,7 @@ void bytecode_put_places(struct bytecode *b, const int64_t *place, uint64_t n, c
 /* Puts an attribute of the Shardy dialect. */
 void bytecode_put_sdy_attr(struct bytecode *b, struct reader *r, int depth);
 
-/* ---- bytecode/ops.c ---- */
+/* ---- bytecode/properties.c ---- */
 
 /* Fills `properties` and `vhlo` of a name. */
 void bytecode_opname_look_up(struct bytecode_opname *op);

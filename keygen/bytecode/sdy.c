@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sdy.c - writes attributes of the Shardy dialect as text: meshes, shardings and rules. attr.c
+ * sdy.c - writes attributes of the Shardy dialect as text: meshes, shardings and rules. builtin.c
  * calls it.
  *
  * A sharding is `#sdy.sharding<@mesh, [{"x"}, {?}]>`, without its name inside a list. Each part is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stablehlo.c - writes attributes of the StableHLO dialect in bytecode as text. attr.c calls it,
+ * stablehlo.c - writes attributes of the StableHLO dialect in bytecode as text. builtin.c calls it,
  * also for attributes of VHLO that stand for them.
  *
  * Thread: any; the state is the caller's.

@@ -2,9 +2,9 @@
 /*
  * internal.h - the lexer of CUDA sources, for the files of this folder only.
  *
- *   lex.c    bytes into preprocessing tokens
- *   cuda.c   the scan (cuda.h)
- *   form.c   the canonical source
+ *   lex.c      bytes into preprocessing tokens
+ *   cuda.c     the scan (cuda.h)
+ *   source.c   the canonical source
  *
  * It follows the order of ISO C++ [lex.phases]: it joins spliced lines first, turns comments into white
  * space, and takes raw strings as they are. If compilers may differ it sets scan->unclear; if even the

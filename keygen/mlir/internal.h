@@ -2,25 +2,25 @@
 /*
  * internal.h - the inside of the MLIR text reader, for the files of this folder only.
  *
- *   mlir.c     the walk: one pass, a stack of open scopes
- *   func.c     functions and the module
- *   plain.c    operations without regions
- *   region.c   operations with regions
- *   parts.c    operands, types and other parts of operations
- *   names.c    values of names
- *   line.c     operations a line at a time: repeated ones, and usual spellings
- *   pretty.c   the operations that StableHLO and its neighbours print in their own way
- *   attr.c     attributes and types: token by token into one spelling
- *   dense.c    constants into the bytes of their elements
- *   reader.c   reader.h: types and attributes of a program in another encoding
- *   scan.c     words, brackets, white space, errors, caches
+ *   mlir.c      the walk: one pass, a stack of open scopes
+ *   func.c      functions and the module
+ *   plain.c     operations without regions
+ *   region.c    operations with regions
+ *   parts.c     operands, types and other parts of operations
+ *   bindings.c  values of names
+ *   line.c      operations a line at a time: repeated ones, and usual spellings
+ *   pretty.c    the operations that StableHLO and its neighbours print in their own way
+ *   attr.c      attributes and types: token by token into one spelling
+ *   dense.c     constants into the bytes of their elements
+ *   reader.c    reader.h: types and attributes of a program in another encoding
+ *   scan.c      words, brackets, white space, errors, caches
  *
  * The reader walks over the text once. It parses an attribute or type once for each spelling: caches
  * map a slice of the input to its number.
  *
  * Terms
  *   slice      a part of the input, from `at` to `end`
- *   slot       the place of a name's binding (names.c)
+ *   slot       the place of a name's binding (bindings.c)
  *   family     names of one word and a number: %arg0, %arg1
  *   scope      an open '{' and the operation that it belongs to
  *   clause     "dims = [1, 0]": a spelling of an attribute between an operation's operands and ':'
@@ -365,7 +365,7 @@ enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known);
  * False with an error, or if a clause is unknown. */
 bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);
 
-/* ---- mlir/names.c ---- */
+/* ---- mlir/bindings.c ---- */
 
 /* Finds the slot of the name at p, behind '%', and returns the end of the name. With `make`, a new name
  * gets a slot; else *out is a slot without binding. */

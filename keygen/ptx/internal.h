@@ -2,9 +2,9 @@
 /*
  * internal.h - the inside of the reader of PTX, for the files of this folder only.
  *
- *   text.c    splits bytes into tokens
- *   names.c   resolves names: registers, families, labels; scopes
- *   ptx.c     puts statements, functions and the module into the form
+ *   text.c     splits bytes into tokens
+ *   scopes.c   resolves names: registers, families, labels; scopes
+ *   ptx.c      puts statements, functions and the module into the form
  *
  * Only the first fault sets ptx.rc. Every loop then ends. Symbols, entities and places are 32-bit
  * indices, because inputs are below 4 GiB.
@@ -115,7 +115,7 @@ static inline bool ptx_is_mark(const struct ptx *p, struct token t, char c)
     return t.kind == MARK && p->text[t.at] == c;
 }
 
-/* --- ptx/names.c --- */
+/* --- ptx/scopes.c --- */
 
 /* Returns the hash of a name. */
 uint32_t ptx_hash_name(const char *s, uint32_t len);

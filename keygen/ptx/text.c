@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * text.c - splits PTX into tokens, with one token of look-ahead. It notes the first error, or the
- * reason for the exact text. ptx.c and names.c call it; ptx/internal.h has the contract.
+ * reason for the exact text. ptx.c and scopes.c call it; ptx/internal.h has the contract.
  *
  * Thread: any; the state is struct ptx.
  */

@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

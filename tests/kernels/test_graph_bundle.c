@@ -3,7 +3,7 @@
  * test_graph_bundle.c - the plan of a bundle, run on the CPU: its kernels on its arena give the numbers of
  * JAX. A bundle that is damaged anywhere is refused.
  */
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "client/cli/gpu.h"
-#include "client/cli/graph.h"
+#include "client/cli/graph_job.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
@@ -374,7 +374,7 @@ static int compile_graph(struct compile_run *run, const char *file, const struct
                                   .compiler = run->compiler,
                                   .timeout_ms = run->timeout_ms,
                                   .flags = run->flags}};
-    return graph_compile(&g, in);
+    return graph_job_compile(&g, in);
 }
 
 static int compile_file(struct compile_run *run, const char *file)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * daemon.c - `warm daemon`: shows, starts and stops the user's own daemon, and prints its log. main.c
- * calls it; run/daemon.c starts daemons.
+ * calls it; run/start_daemon.c starts daemons.
  *
  * A daemon is stopped by a signal to the process that INFO names. The kernel must name the same
  * process as the peer of the socket: a service manager that listens itself is not stopped here.

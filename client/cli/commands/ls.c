@@ -15,7 +15,7 @@
 
 #include "client/cli/filter.h"
 #include "client/cli/find.h"
-#include "client/cli/graph.h"
+#include "client/cli/graph_job.h"
 #include "client/cli/listing.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
@@ -266,7 +266,7 @@ static int show_run(const struct command *self, int argc, char **argv)
         return status;
     if (argc - optind != 1 || !*argv[optind] || strlen(argv[optind]) > WIRE_NAME_MAX)
         return cli_usage(self, "one KEY of 1 to %u bytes is needed", WIRE_NAME_MAX);
-    status = graph_show(argv[optind], r.as_json);
+    status = graph_job_show(argv[optind], r.as_json);
     if (status >= 0)
         return status;
     status = remote_open(&r);

@@ -101,7 +101,7 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (!prepare(&places, &o) || !(o.report || line))
         return run_exec(argv);
     status = run_wait(argv);
-    run_report(&places, !o.report);
+    run_summary(&places, !o.report);
     run_end_as(status);
 }
 

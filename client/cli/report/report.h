@@ -5,7 +5,7 @@
  *     commands/report.c ──▶ fetch.c   asks the daemon: session, events, misses; packs events into lanes
  *                       ──▶ html.c    one page without scripts and without network
  *                       ──▶ trace.c   Trace Event format, for Perfetto and chrome://tracing
- *     record, export    ──▶ rows.c    the entries that the session used
+ *     record, export    ──▶ uses.c    the entries that the session used
  *
  * A lane is a row of the timeline: the events of one process in it do not overlap.
  *
@@ -70,7 +70,7 @@ void report_free(struct report *report);
 /* Reads a text of an object, cut to REPORT_TEXT; "" if there is none. */
 void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
 
-/* ---- rows.c ---- */
+/* ---- uses.c ---- */
 
 /* Lists the entries that the session used and that match, with their groups, in the order of their first
  * use. *out_missing: how many of those that it made are not in the store, or not yet. 0, or an error. The

@@ -2,11 +2,12 @@
 /*
  * run.h - the parts of `warm run`: a daemon that answers, the environment, waiting for the program.
  *
- *     commands/run.c ──▶ places.c   where our files, the socket and the session are
- *                    ──▶ daemon.c   is the listener at the socket trusted? else start a daemon
- *                    ──▶ env.c      the table of variables
- *                    ──▶ exec.c     becomes the program: nothing of `warm` is left
- *                    ──▶ wait.c     with a report at the end: fork, pass everything through, report
+ *     commands/run.c ──▶ places.c        where our files, the socket and the session are
+ *                    ──▶ start_daemon.c  is the listener at the socket trusted? else start a daemon
+ *                    ──▶ env.c           the table of variables
+ *                    ──▶ exec.c          becomes the program: nothing of `warm` is left
+ *                    ──▶ wait.c          with a report at the end: fork, pass everything through, and
+ *                    ──▶ summary.c       the line at the end
  *
  * Thread: main. Memory: paths are embedded.
  */
@@ -32,7 +33,7 @@ struct run_places {
  * False if one of them is unknown. */
 bool run_places_fill(struct run_places *out, const char *socket);
 
-/* ---- daemon.c ---- */
+/* ---- start_daemon.c ---- */
 
 enum run_daemon {
     RUN_DAEMON_ANSWERS,
@@ -68,10 +69,10 @@ int run_wait(char **argv);
 /* Ends as the program ended: by the same signal, or with the same status. */
 _Noreturn void run_end_as(int status);
 
-/* ---- report.c ---- */
+/* ---- summary.c ---- */
 
 /* Prints the requests, hits and saved time of the session in one line on stderr. `if_asked`: prints
  * nothing if nothing was asked. */
-void run_report(const struct run_places *places, bool if_asked);
+void run_summary(const struct run_places *places, bool if_asked);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * places.c - decides if a result may depend on the place of a source in a root, or on its spelling. trace_log.c calls
+ * root_names.c - decides if a result may depend on the place of a source in a root, or on its spelling. trace_log.c calls
  * it at the end of a traced run.
  *
  * result.c finds a root's name that shows in the bytes. This file looks for texts that compute with
@@ -183,7 +183,7 @@ static bool names_root(const struct tool_job *job, const struct texts *t)
     return false;
 }
 
-int places_check(const struct tool_job *job, const struct inputs *in, struct err *e)
+int root_names_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
     assert(job && in);
     struct texts t = {0};

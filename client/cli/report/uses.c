@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.c - finds the entries that a session used, in the order of their first use. `warm export --session`
+ * uses.c - finds the entries that a session used, in the order of their first use. `warm export --session`
  * and `warm record` call it.
  *
  * An entry that the daemon compiled is found through others of its group, which know its headers. So the

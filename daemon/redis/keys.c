@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that other
+ * keys.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that other
  * connections are answered in between.
  *
  * redis.c runs the commands.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.c - prints the line at the end of `warm run`: requests, hits and saved time of the session.
+ * summary.c - prints the line at the end of `warm run`: requests, hits and saved time of the session.
  * commands/run.c calls it.
  *
  * Thread: main.
@@ -34,7 +34,7 @@ static void print_line(struct view session, const char *id, bool if_asked)
         gained_ms / 1000, gained_ms % 1000 / 10, id);
 }
 
-void run_report(const struct run_places *places, bool if_asked)
+void run_summary(const struct run_places *places, bool if_asked)
 {
     assert(places);
     struct remote r = {.socket = places->socket};

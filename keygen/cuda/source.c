@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * form.c - writes the canonical source (CUDA.md, "CUDA C++"). canon.c calls it for CUDA C++.
+ * source.c - writes the canonical source (CUDA.md, "CUDA C++"). canon.c calls it for CUDA C++.
  *
  * The form is the sequence of tokens. The mode says which white space stays:
  *   LOOSE   no macro can turn an argument into a string: only blanks that keep two tokens apart

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.h - StableHLO on the command line: `warm compile` of a graph, `warm show` of a compiled one.
+ * graph_job.h - StableHLO on the command line: `warm compile` of a graph, `warm show` of a compiled one.
  *
  * Thread: main. Memory: borrows all.
  */
-#ifndef WARM_CLI_GRAPH_H
-#define WARM_CLI_GRAPH_H
+#ifndef WARM_CLI_GRAPH_JOB_H
+#define WARM_CLI_GRAPH_JOB_H
 
 #include "client/cli/cli.h"
 #include "client/lib/warm.h"
@@ -21,9 +21,9 @@ struct graph_job {
 
 /* Compiles a graph, each kernel as a program of its own, and writes the bundle. Prints why if it cannot.
  * Returns an exit status. */
-int graph_compile(const struct graph_job *g, const struct cli_input *in);
+int graph_job_compile(const struct graph_job *g, const struct cli_input *in);
 
 /* Prints a bundle. Returns an exit status; -1 if the file is none, and then it has printed nothing. */
-int graph_show(const char *path, bool as_json);
+int graph_job_show(const char *path, bool as_json);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bundle.c - writes a compiled graph to bytes, and reads and checks such bytes. `warm compile` writes,
+ * graph_bundle.c - writes a compiled graph to bytes, and reads and checks such bytes. `warm compile` writes,
  * `warm show` reads. Bytes come from a file: nothing is allocated by a length of theirs, and a bundle with a
  * number that is out of range is refused whole.
  *
  * Thread: any; no state.
  */
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 
 #include <stdlib.h>
 #define XXH_INLINE_ALL

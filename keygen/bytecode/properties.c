@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - writes the names of operations, and the attributes in their properties, as text;
+ * properties.c - writes the names of operations, and the attributes in their properties, as text;
  * translates VHLO. bytecode.c looks up each name here, and walk.c calls it for each operation.
  *
  * From version 5 on, the inherent attributes of an operation are no dictionary. They are numbers of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attr.c - writes attributes of MLIR bytecode as generic MLIR text. walk.c, ops.c, type.c and sdy.c
+ * builtin.c - writes attributes of MLIR bytecode as generic MLIR text. walk.c, properties.c, type.c and sdy.c
  * call it.
  *
  * An entry begins with the code that its dialect gave it. The tables below list the fields for each

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin.c - decides which entries a filter of a peer may reach, and writes the JSON of STATS and INFO.
+ * inspect.c - decides which entries a filter of a peer may reach, and writes the JSON of STATS and INFO.
  *
  * The native wire calls it for LIST, EVICT, STATS and INFO.
  *

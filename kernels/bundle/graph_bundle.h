@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bundle.h - a compiled graph in one file: cubins, launches, and where each tensor is. BUNDLE.md has the
+ * graph_bundle.h - a compiled graph in one file: cubins, launches, and where each tensor is. BUNDLE.md has the
  * bytes.
  *
- *     program + code ──plan.c──▶ graph_bundle ◀──bundle.c──▶ bytes
+ *     program + code ──plan.c──▶ graph_bundle ◀──graph_bundle.c──▶ bytes
  *
  * Terms
  *   buffer   the place of a tensor: an argument of the caller, a part of `constants`, or a part of the arena
@@ -12,8 +12,8 @@
  * Thread: any; no state. Memory: a struct graph_bundle owns its arrays and `constants`. The other views are
  * borrowed: from the bytes that were read, or from the caller that sets them.
  */
-#ifndef WARM_KERNELS_BUNDLE_BUNDLE_H
-#define WARM_KERNELS_BUNDLE_BUNDLE_H
+#ifndef WARM_KERNELS_BUNDLE_GRAPH_BUNDLE_H
+#define WARM_KERNELS_BUNDLE_GRAPH_BUNDLE_H
 
 #include "kernels/codegen/codegen.h"
 

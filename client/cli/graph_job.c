@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.c - compiles StableHLO: read → calls written out, or the derivative → CUDA C++ → plan → one compile
+ * graph_job.c - compiles StableHLO: read → calls written out, or the derivative → CUDA C++ → plan → one compile
  * for each kernel → bundle. commands/compile.c and commands/ls.c call it.
  *
  * Each kernel is a CUDA C++ program of its own, with one name for all. So equal kernels of any two graphs
@@ -8,7 +8,7 @@
  *
  * Thread: main.
  */
-#include "client/cli/graph.h"
+#include "client/cli/graph_job.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 #include "kernels/vjp/vjp.h"
 
 #define LAUNCHES_MAX 1000000u
@@ -165,7 +165,7 @@ static int write_bundle(const struct compiled *c, double began_ms)
     return status;
 }
 
-int graph_compile(const struct graph_job *g, const struct cli_input *in)
+int graph_job_compile(const struct graph_job *g, const struct cli_input *in)
 {
     struct compiled c = {.g = g};
     struct codegen code = {.n_kernels = 0};
@@ -246,7 +246,7 @@ static void show_json(const struct graph_bundle *b)
     json_close(&j, '}');
 }
 
-int graph_show(const char *path, bool as_json)
+int graph_job_show(const char *path, bool as_json)
 {
     struct cli_input in;
     struct graph_bundle b = {.n_arguments = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - decides the meaning of a name in PTX: a register or one of a family, a label, a
+ * scopes.c - decides the meaning of a name in PTX: a register or one of a family, a label, a
  * parameter, or a symbol that counts by its name. It keeps the scopes of a function. ptx.c calls
  * it; ptx/internal.h has the contract.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
+ * start_daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
  * it.
  *
  *     connect ── a daemon accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED

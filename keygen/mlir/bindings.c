@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - finds the value of a name. All readers of operations in this folder call it.
+ * bindings.c - finds the value of a name. All readers of operations in this folder call it.
  *
  * Most names are a word and a number (%12, %arg3, %cst_7) or a word (%cst). Those of one word are a
  * family: their bindings lie side by side by number and need no hashing. Other names (odd numbers,
