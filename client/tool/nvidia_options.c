@@ -7,8 +7,8 @@
  * ends in '=' stands behind it; '*' at the end stands for anything. Options that write other files,
  * print more than warnings, or read options from a file are missing here, and refused.
  *
- * Source: nvcc --dryrun with each of nvcc's own options, `nvlink --help` and `fatbinary --help` of
- * 13.0.
+ * Source: nvcc --dryrun with each of nvcc's own options, of 13.0 and 13.5; `nvlink --help` and
+ * `fatbinary --help` of 13.0.
  *
  * Thread: any; no state.
  */
@@ -20,6 +20,7 @@
 
 static const char *const cicc_options[] = {"--c++*",
                                            "--gnu_version=",
+                                           "--simt-only",
                                            "--clang_version=",
                                            "--static-host-stub",
                                            "--static-host-stub=",
@@ -33,7 +34,16 @@ static const char *const cicc_options[] = {"--c++*",
                                            "--promote_warnings",
                                            "--diag_suppress",
                                            "--diag_error",
+                                           "--diag_warn",
                                            "--diag_warning",
+                                           "--error_limit",
+                                           "--context_limit=",
+                                           "--pending_instantiations=",
+                                           "--unicode_source_kind=",
+                                           "--frandom-seed",
+                                           "--keep-device-functions",
+                                           "--no_host_device_initializer_list",
+                                           "--no_host_device_move_forward",
                                            "--debug_mode",
                                            "--device-c",
                                            "--partial-link",
@@ -52,6 +62,8 @@ static const char *const cicc_options[] = {"--c++*",
                                            "-generate-line-info",
                                            "-show-src",
                                            "-olto",
+                                           "-gen-opt-lto",
+                                           "-jump-table-density=",
                                            "-lto",
                                            "-maxreg",
                                            "-kernel-params-are-restrict",

@@ -11,7 +11,8 @@
  *     __builtin_FILE,  of the system's folders may spell them. Clang names a lambda and a type
  *     source_location, without a name by the file and line: "(lambda at /tmp/x/m.cc:3:1)"
  *     __PRETTY_FUNCTION__
- *     ##               may join any of them: no such text may spell a piece of one that has a '_'
+ *     ##               may join any of them: no such text may spell a piece of one that has a '_',
+ *                      but CUDA's own headers, which join none to what they are given
  *
  * A preprocessor alone cannot compute with texts: a name shows as it is, or not at all.
  *
@@ -48,6 +49,33 @@ static bool is_system(const char *path)
     return false;
 }
 
+/* Returns the folder of the CUDA toolkit whose nvcc ran, in *out_len bytes; NULL if none did. nvcc
+ * reads TOOLKIT/bin/nvcc.profile. */
+static const char *toolkit_of(const struct inputs *in, size_t *out_len)
+{
+    static const char profile[] = "/bin/nvcc.profile";
+    for (size_t i = 0; i < in->n; i++) {
+        size_t len = strlen(in->list[i].path), n = sizeof profile - 1;
+        if (in->list[i].kind != INPUT_FILE || in->list[i].root || len <= n ||
+            strcmp(in->list[i].path + len - n, profile) != 0)
+            continue;
+        *out_len = len - n;
+        return in->list[i].path;
+    }
+    return NULL;
+}
+
+/* True for a header of that toolkit. */
+static bool is_of_toolkit(const char *path, const char *toolkit, size_t len)
+{
+    static const char *const folders[] = {"/include/", "/targets/", "/bin/../include/",
+                                          "/bin/../targets/"};
+    for (size_t i = 0; toolkit && strncmp(path, toolkit, len) == 0 && i < 4; i++)
+        if (strncmp(path + len, folders[i], strlen(folders[i])) == 0)
+            return true;
+    return false;
+}
+
 /* True for a piece of a name that ## can join to it. Every name begins with '_', so pieces that cover it
  * have one with a '_'; the others, such as FILE, need not count. */
 static bool is_piece(struct view word)
@@ -69,6 +97,7 @@ static bool is_word(struct view word, const char *name)
 struct asking {
     bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
     bool is_system;   /* the text is a system's header: only names of types count */
+    bool is_toolkits; /* it is a header of CUDA's toolkit: pieces do not count */
     bool asks;
 };
 
@@ -78,7 +107,7 @@ static void on_word(void *self, enum cuda_place place, struct view word)
     (void)place;
     for (size_t i = 0; !a->is_system && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= is_word(word, caller_names[i]);
-    a->asks |= !a->is_system && is_piece(word);
+    a->asks |= !a->is_system && !a->is_toolkits && is_piece(word);
     a->asks |= a->names_types && is_word(word, "__PRETTY_FUNCTION__");
 }
 
@@ -151,9 +180,12 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, struct
 static bool may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
     struct asking a = {.names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job)};
+    size_t len = 0;
+    const char *toolkit = toolkit_of(in, &len);
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
+        a.is_toolkits = from && from->root == 0 && is_of_toolkit(from->path, toolkit, len);
         a.is_system = from && from->root == 0 && is_system(from->path);
         if (text.len == 0 || (a.is_system && !a.names_types))
             continue;
