@@ -49,6 +49,7 @@
 #define DOMAIN_PJRT_HOST "pjrt-host/1"
 #define DOMAIN_PJRT_GPU "pjrt-gpu/1"
 #define DOMAIN_PJRT_TARGET "pjrt-target/1"
+#define DOMAIN_OWN_NVRTC "own-nvrtc/1"
 #define DOMAIN_NVJITLINK "nvjitlink/2"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1"
@@ -68,6 +69,6 @@
                 " " DOMAIN_LIBRARY " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV                \
                 " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST  \
                 " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK                    \
-                " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " "
+                " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " " DOMAIN_OWN_NVRTC " "
 
 #endif

@@ -31,6 +31,8 @@
 #include "client/lib/request.h"
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
+#include "keygen/cuda/options.h"
+#include "keygen/domains.h"
 #include "keygen/expect.h"
 
 #define AUDIT_SEND_MS 5u /* the daemon reads at once, or does without */
@@ -300,13 +302,13 @@ static int fill_lowered(struct warm_result *r, struct view section, struct err *
     return 0;
 }
 
-/* Unpacks a bundle. Takes the value. */
-static int unpack(struct warm *w, struct warm_value *value, struct warm_result *out)
+int request_unpack(struct warm *w, struct warm_value *value, struct view bundle,
+                   struct warm_result *out)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
     size_t n;
     struct warm_result r = {.value = *value};
-    int code = bundle_read(value->data, value->len, sections, &n, &w->err);
+    int code = bundle_read(bundle.data, bundle.len, sections, &n, &w->err);
     if (!code) {
         r.status = (int)bundle_status(sections, n);
         r.log = part_of(sections, n, BUNDLE_LOG);
@@ -352,7 +354,7 @@ static int take_result(struct remote_compile *c, struct answer *answer, struct w
         return request_unexpected(c->w, answer);
     code = request_value(c->w, answer, &hit, &value);
     if (!code)
-        code = unpack(c->w, &value, out);
+        code = request_unpack(c->w, &value, (struct view){value.data, value.len}, out);
     if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT)
         send_audit(c, &hit.key);
     return code;
@@ -425,9 +427,7 @@ static void cancel(struct remote_compile *c)
     c->w->err = first;
 }
 
-/* Tells the daemon, for `warm why`, why a job was refused before it was sent: an option, a token, a
- * compiler. */
-static void tell_refused(struct warm *w, const struct warm_job *job)
+void request_tell_uncached(struct warm *w, const struct warm_job *job)
 {
     request_note(w, &(struct wire_note){WIRE_REASON_UNCACHEABLE, label_of(job->name),
                                         view_of_text(w->err.text)});
@@ -439,7 +439,7 @@ static int compile_with(struct warm *w, const struct warm_job *job, const char *
     struct remote_compile c;
     int code = compile_open(&c, w, job, compiler);
     if (code == WARM_EREFUSED)
-        tell_refused(w, job);
+        request_tell_uncached(w, job);
     if (!code) {
         code = converse(&c, out);
         for (unsigned i = 0; code == WARM_ECORRUPT && i < 2; i++) {
@@ -506,13 +506,12 @@ static bool nvrtc_is_identified(const struct warm *w, const char *path)
            stat_is_same(&w->nvrtc.file, &st);
 }
 
-/* Forgets an identity that the daemon does not know, and tells it why no job was sent. */
-static int without_compiler(struct warm *w, const struct warm_job *job, const struct err *why)
+/* Forgets an identity that the daemon does not know. */
+static int without_compiler(struct warm *w, const struct err *why)
 {
     free(w->nvrtc.path);
     w->nvrtc.path = NULL;
     w->err = *why;
-    tell_refused(w, job);
     return w->err.code;
 }
 
@@ -521,7 +520,7 @@ static int without_compiler(struct warm *w, const struct warm_job *job, const st
  * library that another user could change, such as one in a virtual environment. It often has a
  * copy: equal content is the same compiler.
  */
-int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
+int request_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
 {
     const char *path = job->compiler;
     if (!path || *path != '/')
@@ -532,9 +531,75 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
         code = compile_with(w, job, path, out);
         first = w->err;
         if (code != WARM_ENO_TOOLCHAIN || !identify_nvrtc(w, path))
-            return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, job, &first) : code;
+            return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, &first) : code;
     }
     code = compile_with(w, job, w->nvrtc.id, out);
-    return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, job, first.code ? &first : &w->err)
-                                      : code;
+    return code == WARM_ENO_TOOLCHAIN ? without_compiler(w, first.code ? &first : &w->err) : code;
+}
+
+int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result *out)
+{
+    int code = request_compile(w, job, out);
+    if (code == WARM_ENO_TOOLCHAIN)
+        request_tell_uncached(w, job);
+    return code;
+}
+
+/* ---- a compiler that the daemon has no copy of ---- */
+
+/* Adds what a library and its builtins are to a key. */
+static int add_own_files(struct warm *w, const char *path, struct key_builder *b)
+{
+    char text[WARM_IDENTITY_TEXT];
+    char *beside = nvrtc_builtins_of(path);
+    int code = beside ? warm_file_identity(w, path, text) : WARM_ENOMEM;
+    if (!code) {
+        key_add_text(b, 1, text);
+        if (*beside)
+            code = warm_file_identity(w, beside, text);
+        key_add_text(b, 2, *beside ? text : "");
+    }
+    free(beside);
+    return code;
+}
+
+/* Refuses a job whose compile could see more than the job: files, lines, the clock. */
+static int check_alone(const struct job *job, struct err *e)
+{
+    struct options options;
+    int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
+    if (code)
+        return code;
+    struct cuda_scan scan = options.defines;
+    bool shows_lines = options.debug || options.line_info;
+    bool reads_files = options.n_pre_includes != 0;
+    options_close(&options);
+    cuda_scan(job->source.data, job->source.len, &scan);
+    for (size_t i = 0; i < job->n_expressions; i++)
+        cuda_scan(job->expressions[i].data, job->expressions[i].len, &scan);
+    if (reads_files || cuda_scan_has_includes(&scan))
+        return err_set(e, WARM_EREFUSED, "it includes headers");
+    if (shows_lines || cuda_scan_uses_clock(&scan))
+        return err_set(e, WARM_EREFUSED, "its result shows %s", shows_lines ? "lines" : "the time");
+    return 0;
+}
+
+int request_own_proof(struct warm *w, const struct warm_job *job,
+                      char out_hardware[WARM_HARDWARE_MAX], struct proof *out)
+{
+    struct remote_compile c;
+    struct key_builder b;
+    struct key unused;
+    int code = compile_open(&c, w, job, job->compiler);
+    if (!code)
+        code = check_alone(&c.job, &w->err);
+    key_begin(&b, DOMAIN_OWN_NVRTC);
+    if (!code)
+        code = add_own_files(w, job->compiler, &b);
+    key_add_text(&b, 3, c.hardware);
+    key_add(&b, 4, &c.message.proof, sizeof c.message.proof);
+    key_end(&b, &unused, out);
+    memcpy(out_hardware, c.hardware, sizeof c.hardware);
+    compile_close(&c);
+    return code;
 }

@@ -116,4 +116,20 @@ int request_connect(struct warm *w);
 /* Finds the identity of a libnvrtc by its content (nvrtc_id.h). False if its files cannot be read. */
 bool request_nvrtc_id(struct warm *w, const char *path, struct key *out);
 
+/* As warm_compile, but tells `warm why` nothing if the daemon has no such compiler: the caller
+ * may still keep the result of its own compile. */
+int request_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
+/* Tells `warm why` that this job is not kept, and that the reason is w->err. */
+void request_tell_uncached(struct warm *w, const struct warm_job *job);
+/*
+ * Computes the proof of what job->compiler, an absolute path, makes of the job: its content and
+ * everything that the compile can see. Errors: REFUSED, with the reason in w->err, if the job reads
+ * files or shows lines, and those of job_key.
+ */
+int request_own_proof(struct warm *w, const struct warm_job *job,
+                      char out_hardware[WARM_HARDWARE_MAX], struct proof *out);
+/* Unpacks a bundle that lies in a value. Takes the value. Errors: MALFORMED, VERSION, CORRUPT. */
+int request_unpack(struct warm *w, struct warm_value *value, struct view bundle,
+                   struct warm_result *out);
+
 #endif

@@ -385,6 +385,8 @@ void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_r
     if (!m) {
         m = miss_begin(h, uid, session, now_ms);
         history_set_text(m, TEXT_LABEL, label);
+        if (reason == WIRE_REASON_UNCACHEABLE)
+            history_count(h, session, HISTORY_unkept, 1, now_ms);
     }
     settle(m, reason, text);
     h->dirty = true;

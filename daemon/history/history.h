@@ -54,8 +54,9 @@
 #define HISTORY_LINES 512u             /* headers with known lines */
 #define HISTORY_CHANGES_MAX 8u         /* of one miss */
 
-/* The counters of a session; the names are those of the JSON. */
-#define HISTORY_COUNTERS(X) X(asked) X(hits) X(coalesced) X(misses) X(errors) X(saved_ms)
+/* The counters of a session; the names are those of the JSON. `unkept`: what clients made without asking,
+ * because it could not be kept. */
+#define HISTORY_COUNTERS(X) X(asked) X(hits) X(coalesced) X(misses) X(errors) X(unkept) X(saved_ms)
 enum history_counter {
 #define X(name) HISTORY_##name,
     HISTORY_COUNTERS(X)

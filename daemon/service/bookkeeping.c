@@ -241,9 +241,16 @@ static void answered_artifact(struct call *call, const struct artifact *a,
         note_event(call, outcome == WIRE_WAS_COALESCED ? HISTORY_WAITED : HISTORY_HIT, a, 0);
 }
 
+/* Counts an error. A compiler that the daemon does not load is none: its client asks again by content, or
+ * makes the artifact itself. */
 static void answered_error(struct call *call, const struct err *e)
 {
     struct service *s = call->service;
+    if (call->compile && e->code == WARM_ENO_TOOLCHAIN && call->peer->session) {
+        history_count(s->history, call->peer->session, HISTORY_asked, UINT64_MAX,
+                      clock_wall_coarse_ms()); /* one less */
+        return;
+    }
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
     note_event(call, HISTORY_FAILED, NULL, 0);
     if (!call->compile && e->code == WARM_ETIMEOUT)

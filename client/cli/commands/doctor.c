@@ -23,6 +23,8 @@
 #include "client/cli/units.h"
 #include "client/wire/version.h"
 
+#define REFUSED_SHOWN 5u /* libraries */
+
 enum health { HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
 
 struct doctor {
@@ -272,6 +274,26 @@ static void check_toolchains(struct doctor *d, struct view info)
                 info_number(info, "workers.crashes"));
 }
 
+/* Lists NVRTCs of programs that the daemon does not load. */
+static void check_refused(struct doctor *d, struct view info)
+{
+    struct view list, item, field;
+    char path[512] = "", why[512] = "";
+    if (!json_reader_find(info, "refused", &list))
+        return;
+    for (size_t i = 0; i < REFUSED_SHOWN && json_reader_item(list, i, &item); i++) {
+        if (json_reader_find(item, "path", &field))
+            json_reader_text(field, path, sizeof path);
+        if (json_reader_find(item, "why", &field))
+            json_reader_text(field, why, sizeof why);
+        finding(
+            d, HEALTH_WARN, "compiler",
+            "%s is not loaded (%s): programs with it compile for themselves, and what includes no "
+            "headers is kept for them",
+            path, why);
+    }
+}
+
 /* Checks the confinement of the compiler processes, which is known after the first has run. */
 static void check_sandbox(struct doctor *d, struct view info)
 {
@@ -318,6 +340,28 @@ static void check_process(struct doctor *d, struct view info)
     finding(d, HEALTH_OK, "process", "pid %.0f, store %s", info_number(info, "pid"), store);
 }
 
+/* Says how much of the user's last run was not kept. */
+static void check_last_run(struct doctor *d)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct view session;
+    uint64_t tag = request_begin(d->remote.w);
+    wire_put_history(&d->remote.w->request, tag,
+                     &(struct wire_history){.of = WIRE_HISTORY_LAST, .max_misses = 1});
+    if (remote_ask(&d->remote, tag, WIRE_TEXT, &answer) || answer.frame.type != WIRE_TEXT ||
+        wire_get_text(&answer.frame, &text, &d->remote.w->err) ||
+        !json_reader_find(text.text, "session", &session))
+        return;
+    unsigned long long n = json_reader_count(session, "unkept");
+    if (n)
+        finding(d, HEALTH_WARN, "last run", "%llu of its compiles %s not kept: `warm why` says why",
+                n, n == 1 ? "was" : "were");
+    else
+        finding(d, HEALTH_OK, "last run", "%llu hits of %llu requests",
+                json_reader_count(session, "hits"), json_reader_count(session, "asked"));
+}
+
 static void check_info(struct doctor *d)
 {
     struct answer answer;
@@ -329,8 +373,10 @@ static void check_info(struct doctor *d)
     check_process(d, text.text);
     check_store(d, text.text);
     check_toolchains(d, text.text);
+    check_refused(d, text.text);
     check_sandbox(d, text.text);
     check_audits(d, text.text);
+    check_last_run(d);
 }
 
 /* ---- GPU ---- */

@@ -99,10 +99,11 @@ static void print_history(struct view doc)
     char id[FIELD_MAX];
     if (json_reader_find(doc, "session", &session)) {
         field(session, "id", id);
-        printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed\n", id,
-               json_reader_count(session, "asked"), json_reader_count(session, "hits"),
+        printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed, "
+               "%llu not kept\n",
+               id, json_reader_count(session, "asked"), json_reader_count(session, "hits"),
                json_reader_count(session, "coalesced"), json_reader_count(session, "misses"),
-               json_reader_count(session, "errors"));
+               json_reader_count(session, "errors"), json_reader_count(session, "unkept"));
     }
     if (json_reader_find(doc, "misses", &misses))
         for (size_t i = 0; json_reader_item(misses, i, &miss); i++)
@@ -188,7 +189,7 @@ const struct command cmd_why = {
         "                        `warm run`, or the last miss of all; this is the default\n"
         "      --session ID      those of one session; `warm run --report` prints the "
         "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
-        "saved_ms, gained_ms, …) and misses,\n"
+        "unkept, saved_ms, gained_ms, …) and misses,\n"
         "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
         "changes: part, old, new).\n"
         "Exit status: 1 if no miss is known.\n\n"

@@ -113,11 +113,8 @@ static void put_summary(const struct report *r, FILE *out)
 {
     static const struct {
         const char *field, *title;
-    } counts[] = {{"asked", "requests"},
-                  {"hits", "hits"},
-                  {"coalesced", "waits"},
-                  {"misses", "misses"},
-                  {"errors", "failed"}};
+    } counts[] = {{"asked", "requests"}, {"hits", "hits"},     {"coalesced", "waits"},
+                  {"misses", "misses"},  {"errors", "failed"}, {"unkept", "not kept"}};
     char text[40], when[40];
     time_t began = (time_t)(json_reader_count(r->session, "started_ms") / 1000);
     struct tm tm;
@@ -420,9 +417,10 @@ static void put_comparison(const struct report *now, const struct report *before
     static const struct {
         const char *field, *title;
         bool is_time;
-    } rows[] = {{"asked", "requests", false},  {"hits", "hits", false},
-                {"coalesced", "waits", false}, {"misses", "misses", false},
-                {"errors", "failed", false},   {"gained_ms", "saved, at least", true}};
+    } rows[] = {{"asked", "requests", false},          {"hits", "hits", false},
+                {"coalesced", "waits", false},         {"misses", "misses", false},
+                {"errors", "failed", false},           {"unkept", "not kept", false},
+                {"gained_ms", "saved, at least", true}};
     fputs("<h2>Compared with session ", out);
     put(out, before->id);
     fputs("</h2>\n<table><tr><th><th class=n>Before<th class=n>Now</tr>\n", out);

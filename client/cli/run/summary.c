@@ -17,21 +17,24 @@ static void print_line(struct view session, const char *id, bool if_asked)
 {
     unsigned long long gained_ms = json_reader_count(session, "gained_ms");
     unsigned long long errors = json_reader_count(session, "errors");
-    if (json_reader_count(session, "asked") == 0) {
+    unsigned long long unkept = json_reader_count(session, "unkept");
+    if (json_reader_count(session, "asked") + unkept == 0) {
         if (!if_asked)
             cli_say("nothing was asked (session %s)", id);
         return;
     }
-    char failed[48] = "";
+    char failed[48] = "", left[64] = "";
     if (errors)
         snprintf(failed, sizeof failed, ", %llu failed", errors);
-    fprintf(
-        stderr,
-        "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s; saved at least %llu.%02llu s "
-        "(session %s)\n",
-        json_reader_count(session, "asked"), json_reader_count(session, "hits"),
-        json_reader_count(session, "coalesced"), json_reader_count(session, "misses"), failed,
-        gained_ms / 1000, gained_ms % 1000 / 10, id);
+    if (unkept)
+        snprintf(left, sizeof left, ", %llu not kept (warm why)", unkept);
+    fprintf(stderr,
+            "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s%s; saved at least "
+            "%llu.%02llu s "
+            "(session %s)\n",
+            json_reader_count(session, "asked"), json_reader_count(session, "hits"),
+            json_reader_count(session, "coalesced"), json_reader_count(session, "misses"), failed,
+            left, gained_ms / 1000, gained_ms % 1000 / 10, id);
 }
 
 void run_summary(const struct run_places *places, bool if_asked)

@@ -8,6 +8,7 @@
  *     2. the flow callback does not cancel       - it does: the real compile, which reports that
  *     3. warm_compile with this libnvrtc         - no daemon, an error, a result that is no
  *     4. SERVED, the result's status               replacement (below): the real compile
+ *                                                - the daemon has no such NVRTC: own.h
  *
  * A result can replace a compile if the compiler succeeded or refused the source, and got every
  * file that it asked for. The real compile reaches all other states (wrong options, out of memory)
@@ -21,8 +22,10 @@
 #include <string.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/request.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
+#include "client/preload/nvrtc/own.h"
 #include "client/preload/refused_images.h"
 
 enum program_state { FRESH, SERVED, REAL };
@@ -162,11 +165,20 @@ static void program_pass_on(struct program *p)
 
 #define SKIP_MS 60000u /* pause after a daemon refused a compiler */
 
-static int ask(struct program *p, struct warm_result *out)
+static bool wants_pch(const struct program *p)
+{
+    for (size_t i = 0; i < p->n_options; i++)
+        if (strcmp(p->options[i], "--pch") == 0 || strcmp(p->options[i], "-pch") == 0)
+            return true;
+    return false;
+}
+
+/* Asks for the daemon's result; if it has no such compiler, for one of this program's own. */
+static int ask(struct program *p, struct own_compile *own, struct warm_result *out)
 {
     struct nvrtc_library *library = p->library;
     uint64_t skip = atomic_load_explicit(&library->skip_until_ms, memory_order_relaxed);
-    if ((skip && conn_now_ms() < skip) || !preload_file_is(library->path, &library->file))
+    if (!preload_file_is(library->path, &library->file))
         return WARM_ENO_TOOLCHAIN;
     struct warm *w = connection_pool_borrow();
     if (!w)
@@ -181,11 +193,17 @@ static int ask(struct program *p, struct warm_result *out)
                            .expressions = (const char *const *)p->expressions,
                            .n_expressions = p->n_expressions,
                            .compiler = library->path};
-    int code = warm_compile(w, &job, out);
-    connection_pool_return(w);
-    if (code == WARM_ENO_TOOLCHAIN)
-        atomic_store_explicit(&library->skip_until_ms, conn_now_ms() + SKIP_MS,
-                              memory_order_relaxed);
+    int code = WARM_ENO_TOOLCHAIN;
+    if (!skip || conn_now_ms() >= skip) {
+        code = request_compile(w, &job, out);
+        if (code == WARM_ENO_TOOLCHAIN)
+            atomic_store_explicit(&library->skip_until_ms, conn_now_ms() + SKIP_MS,
+                                  memory_order_relaxed);
+    }
+    if (code == WARM_ENO_TOOLCHAIN && !wants_pch(p))
+        code = own_begin(own, w, &job, out);
+    if (code != WARM_LEASE)
+        connection_pool_return(w);
     return code;
 }
 
@@ -233,15 +251,16 @@ static bool is_about_tiles(size_t n_options, const char *const *options)
 }
 
 /* Asks the daemon. True if the FRESH program is SERVED now; otherwise only its options have
- * changed. */
-static bool serve(struct program *p, size_t n_options, const char *const *options)
+ * changed, and `own` may hold a lease to store what the real compile makes. */
+static bool serve(struct program *p, size_t n_options, const char *const *options,
+                  struct own_compile *own)
 {
     struct warm_result r;
     if (!WARM_EXPECT(p->state == FRESH && p->source && !p->options))
         return false;
     p->options = copy_list(options, n_options);
     p->n_options = p->options ? n_options : 0;
-    if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, &r))
+    if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, own, &r))
         return false;
     bool stands = (r.status == NVRTC_SUCCESS || r.status == NVRTC_COMPILATION) && !r.refused;
     if (!stands || is_cancelled(p) || !take_lowered(p, &r)) {
@@ -328,11 +347,15 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
 {
     struct program *p = program_of(program);
     bool is_valid = n_options == 0 || (n_options > 0 && options);
-    if (p && p->state == FRESH && is_valid && serve(p, (size_t)n_options, options))
+    struct own_compile own = {0};
+    if (p && p->state == FRESH && is_valid && serve(p, (size_t)n_options, options, &own))
         return p->result.status;
     if (p && is_valid)
         make_up(p, program);
-    return library->CompileProgram(program, n_options, options);
+    int rc = library->CompileProgram(program, n_options, options);
+    if (p)
+        own_end(&own, library, program, p->expressions, p->n_expressions, rc);
+    return rc;
 }
 
 /* ---- answers of a handle ---- */
@@ -383,14 +406,6 @@ static int show_cubin(const struct program *p, const struct warm_part *part, cha
 {
     note_image(p, part);
     return show_bytes(p, part, out);
-}
-
-static bool wants_pch(const struct program *p)
-{
-    for (size_t i = 0; i < p->n_options; i++)
-        if (strcmp(p->options[i], "--pch") == 0 || strcmp(p->options[i], "-pch") == 0)
-            return true;
-    return false;
 }
 
 /* Returns the served program, unless it asked for a precompiled header: then it becomes REAL. Only

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * own.c - asks for a result of the program's own NVRTC, and packs a new one as a worker does.
+ * program.c calls it after the daemon said that it has no such compiler.
+ *
+ * Thread: any.
+ */
+#include "client/preload/nvrtc/own.h"
+
+#include <dlfcn.h>
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/conn.h"
+#include "client/lib/nvrtc_id.h"
+#include "client/lib/ptxas_log.h"
+#include "client/lib/request.h"
+#include "client/preload/connection_pool.h"
+#include "client/wire/bundle.h"
+
+#define PREFIX "nvrtc:1:"
+
+/* Tells `warm why` that nothing is kept of this job, and what the user can do. */
+static void tell_reason(struct warm *w, const struct warm_job *job)
+{
+    struct err why = w->err;
+    err_set(&w->err, why.code,
+            "%.160s, and the daemon has no copy of %.160s: see nvrtc_from in warmd.conf(5)",
+            why.text, job->compiler);
+    request_tell_uncached(w, job);
+}
+
+int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *job,
+              struct warm_result *out)
+{
+    struct proof proof;
+    struct view bundle;
+    int code = request_own_proof(w, job, own->hardware, &proof);
+    if (code == WARM_EREFUSED)
+        tell_reason(w, job);
+    if (code)
+        return code;
+    leased_entry_begin(&own->entry, w, PREFIX, &proof);
+    code = leased_entry_get(&own->entry, &bundle);
+    if (code == 0 && (code = request_unpack(w, &own->entry.value, bundle, out)) == 0) {
+        own->entry = (struct leased_entry){0}; /* the result owns the value */
+        return 0;
+    }
+    if (code == WARM_LEASE) {
+        snprintf(own->label, sizeof own->label, "%s", job->name);
+        own->began_ms = conn_now_ms();
+        return code;
+    }
+    leased_entry_end(&own->entry);
+    own->entry.w = NULL;
+    return code;
+}
+
+/* ---- storing ---- */
+
+typedef int (*size_fn)(nvrtc_program program, size_t *out);
+typedef int (*bytes_fn)(nvrtc_program program, char *out);
+
+/* Adds one output of the program as a section, a text without its NUL. False if memory ran out. */
+static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
+                        bool is_text, struct bundle_section *sections, size_t *n)
+{
+    size_t len = 0;
+    if (!size || !bytes || size(program, &len) || len <= (is_text ? 1u : 0u))
+        return true;
+    char *data = malloc(len);
+    if (!data)
+        return false;
+    if (bytes(program, data)) {
+        free(data);
+        return true;
+    }
+    len -= is_text;
+    if (type == BUNDLE_LOG)
+        len = ptxas_log_drop_times(data, len);
+    sections[(*n)++] = (struct bundle_section){type, {data, len}};
+    return true;
+}
+
+static bool take_lowered(const struct nvrtc_library *library, nvrtc_program program,
+                         char *const *expressions, size_t n_expressions,
+                         struct bundle_section *sections, size_t *n)
+{
+    struct writer w;
+    size_t len = 0;
+    writer_init(&w, 0);
+    for (size_t i = 0; i < n_expressions; i++) {
+        const char *lowered;
+        if (!library->GetLoweredName || library->GetLoweredName(program, expressions[i], &lowered))
+            continue;
+        bundle_lowered_add(&w, view_of_text(expressions[i]), view_of_text(lowered));
+    }
+    if (!w.len && !w.failed)
+        return true;
+    void *data = writer_take(&w, &len);
+    if (!data)
+        return false;
+    sections[(*n)++] = (struct bundle_section){BUNDLE_LOWERED, {data, len}};
+    return true;
+}
+
+static bool pack(const struct nvrtc_library *l, nvrtc_program p, char *const *expressions,
+                 size_t n_expressions, struct writer *out)
+{
+    struct bundle_section s[8];
+    size_t n = 0;
+    uint32_t *status = calloc(1, sizeof *status); /* success */
+    if (!status)
+        return false;
+    s[n++] = (struct bundle_section){BUNDLE_STATUS, {status, sizeof *status}};
+    bool ok = take_output(p, l->GetProgramLogSize, l->GetProgramLog, BUNDLE_LOG, true, s, &n) &&
+              take_output(p, l->GetCUBINSize, l->GetCUBIN, BUNDLE_CUBIN, false, s, &n) &&
+              take_output(p, l->GetPTXSize, l->GetPTX, BUNDLE_PTX, true, s, &n) &&
+              take_output(p, l->GetLTOIRSize, l->GetLTOIR, BUNDLE_LTOIR, false, s, &n) &&
+              take_output(p, l->GetOptiXIRSize, l->GetOptiXIR, BUNDLE_OPTIXIR, false, s, &n) &&
+              take_lowered(l, p, expressions, n_expressions, s, &n);
+    if (ok)
+        bundle_write(out, s, n);
+    for (size_t i = 0; i < n; i++)
+        free((void *)(uintptr_t)s[i].bytes.data);
+    return ok && !out->failed;
+}
+
+/* True if the library has loaded the builtins that are in the entry's key. LD_LIBRARY_PATH may lead it
+ * to others. */
+static bool has_its_builtins(const struct nvrtc_library *library)
+{
+    char *path = nvrtc_builtins_of(library->path);
+    void *handle = path && *path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    bool has = path && (!*path || handle);
+    if (handle)
+        dlclose(handle);
+    free(path);
+    return has;
+}
+
+void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc_program program,
+             char *const *expressions, size_t n_expressions, int rc)
+{
+    struct warm *w = own->entry.w;
+    struct writer bundle;
+    if (!w)
+        return;
+    uint64_t cost_ms = conn_now_ms() - own->began_ms;
+    struct warm_put_options options = {.kind = "cubin",
+                                       .cost_ms = (uint32_t)cost_ms,
+                                       .hardware = own->hardware,
+                                       .compiler = "NVRTC of the program",
+                                       .label = own->label};
+    writer_init(&bundle, 0);
+    if (rc != NVRTC_SUCCESS)
+        warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC refused the source");
+    else if (!has_its_builtins(library))
+        warm_note(w, "uncacheable", own->entry.name,
+                  "NVRTC loaded other builtins than those beside it");
+    else if (pack(library, program, expressions, n_expressions, &bundle))
+        leased_entry_put(&own->entry, bundle.data, bundle.len, options);
+    writer_close(&bundle);
+    leased_entry_end(&own->entry);
+    connection_pool_return(w);
+}
