@@ -14,6 +14,8 @@
 
 #define CHECKED_FROM 32u /* the checksum is of all bytes from here */
 #define CUBIN_MAX ((size_t)1 << 30)
+#define THREADS_MAX                                                                                \
+    1024u /* of a block: CUDA C++ Programming Guide, table of compute capabilities */
 
 /* ---- writing ---- */
 
@@ -27,6 +29,7 @@ void graph_bundle_write(const struct graph_bundle *b, struct writer *out)
     writer_u64(out, 0); /* the checksum */
     writer_u32(out, b->kernels.n);
     writer_u32(out, b->buffers.n);
+    writer_u32(out, b->n_forward);
     writer_blob(out, b->target.data, b->target.len);
     writer_blob(out, b->compiler.data, b->compiler.len);
     for (uint32_t i = 0; i < b->kernels.n; i++) {
@@ -49,9 +52,18 @@ void graph_bundle_write(const struct graph_bundle *b, struct writer *out)
     for (uint32_t i = 0; i < b->launches.n; i++) {
         const struct graph_launch *l = &b->launches.at[i];
         writer_u32(out, l->kernel);
+        writer_u32(out, l->blocks);
+        writer_u32(out, l->threads);
         writer_u32(out, l->n_args);
+        writer_u32(out, l->n_writes);
         for (uint32_t k = 0; k < l->n_args; k++)
             writer_u32(out, b->operands.at[l->args + k]);
+    }
+    writer_u32(out, b->loops.n);
+    for (uint32_t i = 0; i < b->loops.n; i++) {
+        writer_u32(out, b->loops.at[i].first);
+        writer_u32(out, b->loops.at[i].end);
+        writer_u64(out, b->loops.at[i].trips);
     }
     writer_blob(out, b->constants.data, b->constants.len);
     if (!out->failed)
@@ -94,19 +106,45 @@ static bool buffer_fits(const struct graph_bundle *b, uint32_t i)
 
 static bool read_launch(struct reader *r, struct graph_bundle *b)
 {
-    struct graph_launch l = {.kernel = reader_u32(r), .args = b->operands.n};
+    struct graph_launch l = {.args = b->operands.n};
+    l.kernel = reader_u32(r);
+    l.blocks = reader_u32(r);
+    l.threads = reader_u32(r);
     l.n_args = reader_u32(r);
-    uint32_t operand = 0;
+    l.n_writes = reader_u32(r);
+    if (r->failed || l.kernel >= b->kernels.n || !l.blocks || l.blocks > CODEGEN_BLOCKS_MAX ||
+        !l.threads || l.threads > THREADS_MAX || !l.n_writes || l.n_writes > l.n_args)
+        return false;
     for (uint32_t k = 0; k < l.n_args; k++) {
-        operand = reader_u32(r);
-        if (r->failed || operand >= b->buffers.n)
+        uint32_t operand = reader_u32(r);
+        if (r->failed || operand >= b->buffers.n ||
+            (k >= l.n_args - l.n_writes && b->buffers.at[operand].place != PLACE_ARENA))
             return false;
         PUSH(b, b->operands, operand);
     }
-    if (r->failed || !l.n_args || l.kernel >= b->kernels.n ||
-        b->buffers.at[operand].place != PLACE_ARENA)
-        return false;
     PUSH(b, b->launches, l);
+    return true;
+}
+
+/* Reads the loops: each inside of the one that is open, or behind it. */
+static bool read_loops(struct reader *r, struct graph_bundle *b)
+{
+    uint32_t ends[GRAPH_LOOPS_OPEN_MAX], depth = 0, from = 0;
+    for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
+        struct graph_loop l = {.first = reader_u32(r)};
+        l.end = reader_u32(r);
+        l.trips = reader_u64(r);
+        while (depth && ends[depth - 1] <= l.first)
+            depth--;
+        bool crosses = depth && l.end > ends[depth - 1];
+        bool both = l.first < b->n_forward && l.end > b->n_forward;
+        if (r->failed || l.first < from || l.first >= l.end || l.end > b->launches.n || crosses ||
+            both || depth == GRAPH_LOOPS_OPEN_MAX)
+            return false;
+        from = l.first;
+        ends[depth++] = l.end;
+        PUSH(b, b->loops, l);
+    }
     return true;
 }
 
@@ -135,6 +173,8 @@ static bool read_body(struct reader *r, struct graph_bundle *b, uint32_t n_kerne
     for (uint32_t i = 0, n = reader_u32(r); i < n; i++)
         if (!read_launch(r, b))
             return false;
+    if (b->n_forward > b->launches.n || !read_loops(r, b))
+        return false;
     struct view constants = reader_blob(r, SIZE_MAX);
     writer_bytes(&b->constants, constants.data, constants.len);
     b->failed |= b->constants.failed;
@@ -168,6 +208,7 @@ int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, st
     out->arena = reader_u64(&r);
     uint64_t sum = reader_u64(&r);
     uint32_t n_kernels = reader_u32(&r), n_buffers = reader_u32(&r);
+    out->n_forward = reader_u32(&r);
     if (r.failed)
         return err_set(e, WARM_ETRUNCATED, "a compiled graph of %zu bytes", len);
     if (sum != XXH3_64bits((const uint8_t *)data + CHECKED_FROM, len - CHECKED_FROM))
@@ -184,9 +225,46 @@ void graph_bundle_close(struct graph_bundle *b)
     free(b->kernels.at);
     free(b->buffers.at);
     free(b->launches.at);
+    free(b->loops.at);
     free(b->operands.at);
     free(b->results.at);
     writer_close(&b->constants);
+}
+
+/* ---- running ---- */
+
+int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
+                     int (*launch)(void *context, const struct graph_launch *l), void *context)
+{
+    struct {
+        uint32_t loop;
+        uint64_t round;
+    } open[GRAPH_LOOPS_OPEN_MAX];
+    uint32_t depth = 0, next = 0, i = first; /* next: the loop to open next */
+    while (next < b->loops.n && b->loops.at[next].first < first)
+        next++;
+    while (i < end || depth) {
+        const struct graph_loop *l = depth ? &b->loops.at[open[depth - 1].loop] : NULL;
+        if (l && i == l->end && ++open[depth - 1].round < l->trips) {
+            i = l->first;
+            next = open[depth - 1].loop + 1;
+        } else if (l && i == l->end) {
+            depth--;
+        } else if (next < b->loops.n && b->loops.at[next].first == i) {
+            open[depth].loop = next;
+            open[depth].round = 0;
+            i = b->loops.at[next].trips ? i : b->loops.at[next].end;
+            depth += b->loops.at[next++].trips != 0;
+            while (next < b->loops.n &&
+                   b->loops.at[next].first < i) /* inside of one without trips */
+                next++;
+        } else {
+            int rc = launch(context, &b->launches.at[i++]);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
 }
 
 /* ---- cubins ---- */

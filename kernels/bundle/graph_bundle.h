@@ -18,8 +18,9 @@
 #include "kernels/codegen/codegen.h"
 
 #define GRAPH_BUNDLE_MAGIC "WARMGRPH"
-#define GRAPH_BUNDLE_VERSION 1u
-#define GRAPH_BUNDLE_ALIGN 256u /* bytes: of each tensor in the arena and in `constants` */
+#define GRAPH_BUNDLE_VERSION 2u
+#define GRAPH_LOOPS_OPEN_MAX 64u /* loops inside of loops */
+#define GRAPH_BUNDLE_ALIGN 256u  /* bytes: of each tensor in the arena and in `constants` */
 #define GRAPH_BUNDLE_ARENA_MAX ((uint64_t)1 << 50)
 
 enum graph_place { PLACE_ARGUMENT, PLACE_CONSTANT, PLACE_ARENA, PLACE_N };
@@ -38,8 +39,15 @@ struct graph_buffer {
 
 struct graph_launch {
     uint32_t kernel;
-    uint32_t args,
-        n_args; /* slice of `operands`: buffers; the last one is written, the others are read */
+    uint32_t blocks, threads; /* along x: of the grid, of a block */
+    uint32_t args, n_args;    /* slice of `operands`: buffers that it reads, then those it writes */
+    uint32_t n_writes;        /* at least 1; they may be read, too */
+};
+
+/* Launches that run several times, one round after the other. */
+struct graph_loop {
+    uint32_t first, end; /* launches: first to end - 1 */
+    uint64_t trips;
 };
 
 struct graph_bundle {
@@ -47,8 +55,10 @@ struct graph_bundle {
     VECTOR(struct graph_kernel) kernels;
     VECTOR(struct graph_buffer)
     buffers; /* buffer i is argument i of the function, for its arguments */
-    VECTOR(struct graph_launch)
-    launches; /* in order; one thread for each element that is written */
+    VECTOR(struct graph_launch) launches; /* in order */
+    VECTOR(struct graph_loop) loops; /* by first launch, outer before inner; none crosses another */
+    uint32_t
+        n_forward; /* launches of the forward pass: the first ones. The others are its derivative */
     VECTOR(uint32_t) operands;
     VECTOR(uint32_t) results; /* buffers */
     uint32_t n_arguments;
@@ -70,6 +80,10 @@ void graph_bundle_write(const struct graph_bundle *b, struct writer *out);
  * Fills *out (graph_bundle_close, also after an error), which borrows the bytes. Errors: MALFORMED,
  * TRUNCATED, CORRUPT, VERSION, NOMEM. */
 int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, struct err *e);
+/* Calls `launch` for launches first to end - 1, and again for the rounds of loops. No loop may cross the
+ * range. Stops at the first error of `launch`, and returns it. Memory: none. */
+int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
+                     int (*launch)(void *context, const struct graph_launch *l), void *context);
 /* Frees what the others filled in. */
 void graph_bundle_close(struct graph_bundle *b);
 

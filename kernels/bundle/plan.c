@@ -100,7 +100,9 @@ static void plan_launches(struct plan *plan, const struct codegen *code)
         const uint32_t *args = code->args.at + l->args;
         if (out->arena > GRAPH_BUNDLE_ARENA_MAX)
             return;
-        PUSH(out, out->launches, (struct graph_launch){l->kernel, out->operands.n, l->n_args});
+        PUSH(out, out->launches,
+             (struct graph_launch){l->kernel, l->blocks, l->threads, out->operands.n, l->n_args,
+                                   l->n_writes});
         add_arena(plan, args[l->n_args - 1]);
         for (uint32_t k = 0; k < l->n_args; k++) {
             if (!plan->buffers[args[k]]) /* it has no elements, so no kernel makes it */
@@ -129,6 +131,7 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
             add_constant(plan, op->results, op);
     }
     plan_launches(plan, code);
+    out->n_forward = out->launches.n;
     for (uint32_t i = 0; i < b->n_results && !out->failed; i++) {
         uint32_t value = p->operands.at[b->results + i];
         if (!plan->buffers[value])

@@ -104,6 +104,7 @@ struct gen {
     VECTOR(struct kernel) kernels;
     uint32_t *slots, mask; /* kernel + 1, or 0; open addressing by hash */
     bool failed;
+    bool too_big; /* a grid */
 };
 
 /* ---- which values are stored ---- */
@@ -607,7 +608,10 @@ static void write_kernel(struct gen *g, const struct operation *op)
         struct launch l = {.kernel = kernel_of(g, &text),
                            .args = g->out->args.n,
                            .n_args = g->args.n + 1,
-                           .n = t->n};
+                           .n_writes = 1,
+                           .blocks = (uint32_t)((t->n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK),
+                           .threads = CODEGEN_BLOCK};
+        g->too_big |= (t->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
         for (uint32_t i = 0; i < g->args.n; i++)
             PUSH(g->out, g->out->args, g->args.at[i]);
         PUSH(g->out, g->out->args, op->results);
@@ -655,6 +659,8 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     out->n_kernels = g.kernels.n;
     if (rc == 0 && (g.failed || out->failed || out->source.failed))
         rc = err_set(e, WARM_ENOMEM, "code");
+    if (rc == 0 && g.too_big)
+        rc = err_set(e, WARM_ETOO_BIG, "a tensor of more than 2^39 elements");
     for (uint32_t i = 0; i < g.kernels.n; i++)
         free(g.kernels.at[i].text);
     free(g.kernels.at);

@@ -23,12 +23,15 @@
 #include "kernels/program/program.h"
 
 #define CODEGEN_BLOCK 256 /* threads */
+#define CODEGEN_BLOCKS_MAX                                                                         \
+    0x7FFFFFFF /* of a grid along x: CUDA C++ Programming Guide, table of compute capabilities */
 
 struct launch {
     uint32_t kernel; /* "kernel_N" in the source */
     uint32_t args,
-        n_args; /* slice of codegen.args: the values that it reads, and last the one it stores */
-    int64_t n;  /* elements, one for each thread; ceil(n / CODEGEN_BLOCK) blocks */
+        n_args; /* slice of codegen.args: the values that it reads, then those it writes */
+    uint32_t n_writes;
+    uint32_t blocks, threads; /* along x: of the grid, of a block */
 };
 
 /* A kernel's text in the source, behind its name. */

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     memcpy(fixed, data, size);
-    memcpy(fixed, GRAPH_BUNDLE_MAGIC "\1\0\0", 12);
+    memcpy(fixed, GRAPH_BUNDLE_MAGIC "\2\0\0", 12);
     bytes_store(fixed + 24, XXH3_64bits(fixed + 32, size - 32), 8);
     if (graph_bundle_read(fixed, size, &b, NULL) == 0) {
         writer_init(&again, 0);

@@ -44,9 +44,9 @@ void for_cpu_begin(FILE *f, size_t n, const struct codegen *c)
     fprintf(f, "extern \"C\" void run_%zu(void **values)\n{\n", n);
 }
 
-void for_cpu_launch(FILE *f, uint32_t kernel, int64_t n)
+void for_cpu_launch(FILE *f, uint32_t kernel, uint32_t blocks)
 {
-    fprintf(f, "GRID(%ld) kernel_%u(", (long)((n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK), kernel);
+    fprintf(f, "GRID(%u) kernel_%u(", blocks, kernel);
 }
 
 void for_cpu_operand(FILE *f, uint32_t k, enum elem elem, uint32_t value)

@@ -25,8 +25,8 @@ struct for_cpu {
 struct for_cpu for_cpu_open(void);
 /* Writes the kernels of graph n, and the beginning of run_N(void **values). */
 void for_cpu_begin(FILE *f, size_t n, const struct codegen *c);
-/* Writes a launch of a kernel on n elements, whose operands are values[i]. */
-void for_cpu_launch(FILE *f, uint32_t kernel, int64_t n);
+/* Writes a launch of a kernel in this many blocks, whose operands are values[i]. */
+void for_cpu_launch(FILE *f, uint32_t kernel, uint32_t blocks);
 /* Writes operand k of the launch. for_cpu_launched follows the last one. */
 void for_cpu_operand(FILE *f, uint32_t k, enum elem elem, uint32_t value);
 /* Ends a launch. */

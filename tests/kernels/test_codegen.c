@@ -31,7 +31,7 @@ static void write_for_cpu(FILE *f, size_t n, const struct program *p, const stru
     for_cpu_begin(f, n, c);
     for (uint32_t i = 0; i < c->launches.n; i++) {
         const struct launch *l = &c->launches.at[i];
-        for_cpu_launch(f, l->kernel, l->n);
+        for_cpu_launch(f, l->kernel, l->blocks);
         for (uint32_t k = 0; k < l->n_args; k++) {
             uint32_t value = c->args.at[l->args + k];
             for_cpu_operand(f, k, program_tensor(p, value)->elem, value);

@@ -41,7 +41,7 @@ static void write_plan(FILE *f, size_t n, const struct graph_bundle *b, const st
     for (uint32_t i = 0; i < b->launches.n; i++) {
         const struct graph_launch *l = &b->launches.at[i];
         const uint32_t *args = b->operands.at + l->args;
-        for_cpu_launch(f, l->kernel, b->buffers.at[args[l->n_args - 1]].type.n);
+        for_cpu_launch(f, l->kernel, l->blocks);
         for (uint32_t k = 0; k < l->n_args; k++)
             for_cpu_operand(f, k, b->buffers.at[args[k]].type.elem, args[k]);
         for_cpu_launched(f);
@@ -186,4 +186,40 @@ Test(graph_bundle, numbers_are_in_range)
     }
     cr_expect_gt(n_refused, (size_t)100);
     writer_close(&w);
+}
+
+/* ---- loops ---- */
+
+static int note(void *context, const struct graph_launch *l)
+{
+    char *at = strchr(context, 0);
+    snprintf(at, 2, "%c", (char)('a' + l->kernel));
+    return *at == 'x';
+}
+
+/* Expects that launches a, b, c, … run in this order with these loops, from `first` on. */
+static void runs(const struct graph_loop *loops, uint32_t n_loops, uint32_t first, uint32_t n,
+                 const char *want)
+{
+    struct graph_launch launches[8];
+    char order[64] = "";
+    struct graph_bundle b = {.n_arguments = 0};
+    for (uint32_t i = 0; i < 8; i++)
+        launches[i] = (struct graph_launch){.kernel = i};
+    b.launches.at = launches;
+    b.launches.n = n;
+    b.loops.at = (struct graph_loop *)(uintptr_t)loops; /* only read */
+    b.loops.n = n_loops;
+    cr_expect_eq(graph_bundle_run(&b, first, n, note, order), 0);
+    cr_expect_str_eq(order, want);
+}
+
+Test(graph_bundle, loops_run_their_launches_again)
+{
+    runs(NULL, 0, 0, 3, "abc");
+    runs((struct graph_loop[]){{1, 3, 2}}, 1, 0, 4, "abcbcd");
+    runs((struct graph_loop[]){{0, 3, 2}, {0, 1, 3}}, 2, 0, 3, "aaabcaaabc");
+    runs((struct graph_loop[]){{0, 3, 2}, {1, 3, 2}, {2, 3, 2}}, 3, 0, 3, "abccbccabccbcc");
+    runs((struct graph_loop[]){{1, 4, 0}, {2, 3, 5}, {4, 5, 2}}, 3, 0, 6, "aeef");
+    runs((struct graph_loop[]){{0, 1, 3}, {2, 3, 2}}, 2, 1, 4, "bccd");
 }
