@@ -20,6 +20,7 @@
  * option covers __FILE__, __BASE_FILE__, __builtin_FILE and source_location, before any text can
  * compute with them. A root that shows otherwise is found in the bytes, and the command runs as it
  * was written (spelling.c). Other sources, which may open files beside them by __FILE__, keep it.
+ * A preprocessed text is packed instead (preprocessed.h).
  * Clang keeps it: its __PRETTY_FUNCTION__ names files, and the option does not cover that.
  *
  * The compiler gets most sources in one spelling (spelling.c).
@@ -524,7 +525,8 @@ static void add_arguments(struct command *c, struct key_builder *key)
                     (uint64_t)c->n_stops << 3);
     key_add_u64(key, HOW,
                 (uint64_t)c->job->exact | (uint64_t)(c->job->n_spelled > 0) << 1 |
-                    (uint64_t)c->job->maps_roots << 2);
+                    (uint64_t)c->job->maps_roots << 2 |
+                    (uint64_t)(c->preprocesses && c->job->n_roots) << 3); /* packed: result.h */
     for (int i = 1; i < c->job->argc; i++) {
         const char *arg = c->args[i];
         const struct cc_option *s = arg[0] == '-' ? cc_option_find(arg) : NULL;
@@ -622,7 +624,8 @@ static int make_key(struct command *c, struct err *e)
     if (!code && !names_show)
         code = spell(c, e);
     bool maps = can_map_roots(c, names_show);
-    size_t folder = takes_roots(c) && (maps || !names_show) ? common_folder(c) : 0;
+    size_t folder =
+        takes_roots(c) && (maps || c->preprocesses || !names_show) ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "so many folders");
     if (c->job->n_roots && maps && (code = map_roots(c, e)))

@@ -23,6 +23,7 @@
 #include "client/lib/ptxas_log.h"
 #include "client/tool/dependencies.h"
 #include "client/tool/pch.h"
+#include "client/tool/preprocessed.h"
 #include "keygen/domains.h"
 
 static const char magic[4] = "WRES";
@@ -274,10 +275,16 @@ static int check_folder(const struct tool_job *job, const void *data, size_t len
     return err_set(e, WARM_EREFUSED, "the result shows %s", job->cwd);
 }
 
-/* True for a file of dependencies that names roots. */
-static bool packs_file(const struct tool_job *job, const char *path)
+/* Files that are packed: their names of roots are those of the job. */
+enum packing { PLAIN, OF_DEPENDENCIES, PREPROCESSED };
+
+static enum packing packing_of(const struct tool_job *job, const char *path)
 {
-    return job->n_roots && job->dependencies && strcmp(job->dependencies, path) == 0;
+    if (job->n_roots == 0)
+        return PLAIN;
+    if (job->dependencies && strcmp(job->dependencies, path) == 0)
+        return OF_DEPENDENCIES;
+    return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
 /* Appends a file that the run left. *out_named: it holds the name of an output. Short names occur
@@ -293,15 +300,17 @@ static int write_file(const struct tool_job *job, const char *path, const struct
     int code = 0;
     if (there && !job->lazy)
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
-    bool packs = packs_file(job, path);
+    enum packing packing = packing_of(job, path);
     struct view kept = {data, len};
     writer_init(&packed, 0);
-    if (!code && packs) {
+    if (!code && packing == OF_DEPENDENCIES)
         code = dependencies_pack(job, kept, (struct view){run->log, run->log_len}, &packed, e);
-        kept = (struct view){packed.data, packed.len};
-    } else if (!code && len) {
+    else if (!code && packing == PREPROCESSED)
+        code = preprocessed_pack(job, kept, &packed, e);
+    else if (!code && len)
         code = check_names(job, data, len, e);
-    }
+    if (packing != PLAIN)
+        kept = (struct view){packed.data, packed.len};
     if (!code)
         code = check_folder(job, data, len, e);
     if (!code) {
@@ -430,12 +439,15 @@ static bool replay_file(const struct tool_job *job, const char *path,
         return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
     if (job->lazy)
         return pch_write_stub(job, NULL) == 0;
-    if (!packs_file(job, path))
+    enum packing packing = packing_of(job, path);
+    if (packing == PLAIN)
         return put_file(path, file);
     struct writer whole;
     struct result_file unpacked = *file;
     writer_init(&whole, 0);
-    bool ok = dependencies_unpack(job, file->data, &whole) && !whole.failed;
+    bool ok = packing == OF_DEPENDENCIES ? dependencies_unpack(job, file->data, &whole)
+                                         : preprocessed_unpack(job, file->data, &whole);
+    ok = ok && !whole.failed;
     unpacked.data = (struct view){whole.data, whole.len};
     ok = ok && put_file(path, &unpacked);
     writer_close(&whole);

@@ -6,7 +6,9 @@
  * outputs' names if they show in the texts or files (else zero), blob standard output, blob
  * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit; lines in which ptxas says how long it took
- * are left out. A file of dependencies is packed, if the job has roots (dependencies.h). Of a precompiled header there are no bytes: a stub stands for it (pch.h).
+ * are left out. A file of dependencies and a preprocessed text are packed, if the job has
+ * roots (dependencies.h, preprocessed.h). Of a precompiled header there are no bytes: a stub stands
+ * for it (pch.h).
  *
  * Thread: main. Memory: a decoded result borrows the bytes.
  */

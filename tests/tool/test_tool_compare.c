@@ -236,12 +236,23 @@ Test(tool_compare, temporary_folders_count_where_their_names_decide)
          {{NULL, "$CXX -E -P $PWD/p/m.cc -o $PWD/p/m.i", MADE},
           {NULL, "$CXX -E -P $PWD/q/m.cc -o $PWD/q/m.i", TAKEN},
           {NULL, "$CXX -E $PWD/p/m.cc -o $PWD/p/m.i", MADE},
-          {NULL, "$CXX -E $PWD/q/m.cc -o $PWD/q/m.i", MADE}}},
-        {"but it may show a name",
+          {NULL, "$CXX -E $PWD/q/m.cc -o $PWD/q/m.i", TAKEN}}},
+        {"names of files in its text, in folders of other lengths",
+         "mkdir -p p other/q; printf '#define S2(x) #x\\n#define S(x) S2(x)\\n#define HERE "
+         "__FILE__\\n' "
+         "| tee p/h.h >other/q/h.h; printf '#include \"h.h\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n"
+         "const char *f = HERE, *g = S(HERE);\\nconst char *h =\\n\\n__FILE__ __BASE_FILE__;\\n' | "
+         "tee "
+         "p/m.cc >other/q/m.cc",
+         {{NULL, "$CXX -E $PWD/p/m.cc -o $PWD/p/m.i", MADE},
+          {NULL, "$CXX -E $PWD/other/q/m.cc -o $PWD/other/q/m.i", TAKEN},
+          {NULL, "cd p && $CXX -g -dD -E $PWD/m.cc -o $PWD/m.i", MADE},
+          {NULL, "cd other/q && $CXX -g -dD -E $PWD/m.cc -o $PWD/m.i", TAKEN}}},
+        {"it may show a name in a text",
          PLACE("#define S2(x) L ## #x\\n#define S(x) S2(x)\\n#define HERE __FILE__\\n",
                "const wchar_t *f = S(HERE);\\n"),
          {{NULL, "$CXX -E -P $PWD/p/m.cc -o $PWD/p/m.i", MADE},
-          {NULL, "$CXX -E -P $PWD/q/m.cc -o $PWD/q/m.i", MADE}}},
+          {NULL, "$CXX -E -P $PWD/q/m.cc -o $PWD/q/m.i", TAKEN}}},
         {"the name of a folder that it escapes",
          "mkdir 'p\"' 'q\"'; printf '#define HERE __FILE__\\n' | tee 'p\"/h.h' >'q\"/h.h'; "
          "printf '#include \"h.h\"\\nconst char *f = HERE;\\n' | tee 'p\"/m.cc' >'q\"/m.cc'",
