@@ -124,7 +124,7 @@ static inline const uint8_t *reader_advance(struct reader *r, size_t len)
     return at;
 }
 
-/* If the compiler knows `size`, each of these two is one load or store. */
+/* Returns `size` bytes as a number: one load, as the next is one store, if the compiler knows `size`. */
 static inline uint64_t bytes_load(const uint8_t *p, size_t size)
 {
     uint64_t v = 0;

@@ -50,7 +50,7 @@ WEAK int getentropy(void *out, size_t len)
     return getrandom(out, len, 0) == (ssize_t)len ? 0 : -1;
 }
 
-/* The bytes are volatile, so that no compiler takes the loop for useless. */
+/* Zeroes volatile bytes, so that no compiler takes the loop for useless. */
 WEAK void explicit_bzero(void *data, size_t len)
 {
     for (volatile char *byte = data; len; len--)

@@ -23,18 +23,20 @@
 #define GRND_NONBLOCK 1u
 #endif
 
-int memfd_create(const char *name, unsigned flags);
-ssize_t getrandom(void *out, size_t len, unsigned flags);
-int getentropy(void *out, size_t len);
-void explicit_bzero(void *data, size_t len);
-void __explicit_bzero_chk(void *data, size_t len, size_t size);
-uint32_t arc4random_uniform(uint32_t bound);
-int close_range(unsigned first, unsigned last, int flags);
-void closefrom(int first);
-int statx(int dir, const char *path, int flags, unsigned mask, struct statx *out);
-int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
-int fcntl64(int fd, int command, ...);
-void *reallocarray(void *old, size_t n, size_t size);
-int pthread_setattr_default_np(const pthread_attr_t *attr);
+/* Each is declared as in the glibc that has it first: */
+int memfd_create(const char *name, unsigned flags);                                /* glibc 2.27 */
+ssize_t getrandom(void *out, size_t len, unsigned flags);                          /* glibc 2.25 */
+int getentropy(void *out, size_t len);                                             /* glibc 2.25 */
+void explicit_bzero(void *data, size_t len);                                       /* glibc 2.25 */
+void __explicit_bzero_chk(void *data, size_t len, size_t size);                    /* glibc 2.25 */
+uint32_t arc4random_uniform(uint32_t bound);                                       /* glibc 2.36 */
+int close_range(unsigned first, unsigned last, int flags);                         /* glibc 2.34 */
+void closefrom(int first);                                                         /* glibc 2.34 */
+int statx(int dir, const char *path, int flags, unsigned mask, struct statx *out); /* glibc 2.28 */
+int renameat2(int from_dir, const char *from, int to_dir, const char *to,
+              unsigned flags);                              /* glibc 2.28 */
+int fcntl64(int fd, int command, ...);                      /* glibc 2.28 */
+void *reallocarray(void *old, size_t n, size_t size);       /* glibc 2.26 */
+int pthread_setattr_default_np(const pthread_attr_t *attr); /* glibc 2.18 */
 
 #endif

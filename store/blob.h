@@ -61,7 +61,7 @@ struct blob_state {
     uint64_t ino, size;
     int64_t mtime_ns, ctime_ns;
 };
-/* True if no part differs. */
+/* True if both are the same state. */
 bool blob_state_equal(const struct blob_state *a, const struct blob_state *b);
 
 /* A value on its way into blobs/. */
@@ -119,19 +119,20 @@ int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashin
 int blob_append(struct files *f, const struct blob_id *id, const struct store_row *row,
                 struct blob_state *out_before, struct blob_state *out_after, struct err *e);
 
+#define DOOMED_NAME 64 /* bytes of NAME */
 /* Moves a blob from blobs/ to tmp/NAME. Errors: NOT_FOUND, IO. */
-#define DOOMED_NAME 64
 int blob_doom(struct files *f, const struct blob_id *id, char out_name[DOOMED_NAME]);
 /* Unlinks tmp/NAME. Slow for large files: not for the writer thread. */
 void blob_bury(struct files *f, const char *name);
-/* Moves a damaged blob, or writes a damaged inline value, to quarantine/: a person may look at it. */
+/* Moves a damaged blob to quarantine/, where a person may look at it. */
 int blob_quarantine(struct files *f, const struct blob_id *id);
+/* Writes a damaged inline value to quarantine/. */
 int value_quarantine(struct files *f, const struct store_id *id, const void *data, size_t len);
 
+typedef bool (*blob_row_cb)(void *arg, const struct store_row *row);
 /* Calls `cb` for each row in the trailers of an open blob, the newest first, in at most
  * BLOB_TRAILERS_MAX bytes. `cb` returns false to stop; the row lives during the call. *out_n: the
  * number of rows. Errors: IO, NOMEM. */
-typedef bool (*blob_row_cb)(void *arg, const struct store_row *row);
 int blob_rows(int fd, uint64_t size, blob_row_cb cb, void *arg, size_t *out_n);
 
 /* A walk over all blobs that a caller can leave and come back to. */

@@ -45,7 +45,7 @@ void change_close(struct change *c);
 
 /* ---- sizes ---- */
 
-/* Returns the user in whose share an entry is. */
+/* Returns the user whose share holds an entry. */
 uint32_t entry_user(const struct store_row *row);
 /* Returns the bytes on disk that a pin keeps. */
 uint64_t entry_pinned_bytes(const struct store_row *row);
@@ -91,9 +91,10 @@ int change_meta(struct change *c, const char *name, const void *data, size_t len
 /* Clears `adopting`: the index knows all blobs. */
 int change_adopted(struct change *c);
 
-/* Adds to a user's share, and writes the record of a blob. Only index_upgrade.c calls these. */
+/* Adds to a user's share. Only index_upgrade.c calls this from outside. */
 int change_count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
                        int64_t pinned);
+/* Writes the record of a blob. Only index_upgrade.c calls this from outside. */
 int change_put_blob(struct change *c, const struct blob_id *id,
                     const uint64_t numbers[BLOB_NUMBERS]);
 

@@ -57,7 +57,7 @@ void evict_note_put(struct store *s, uint64_t bytes)
     ev->put_bytes %= share;
 }
 
-/* Returns the time after which made entries are young. */
+/* Returns the time since which new entries count as young. */
 static uint64_t young_since(const struct store *s, uint64_t now_ms)
 {
     uint64_t a_tenth_ago = s->evictor.young[s->evictor.young_at % 16];

@@ -27,17 +27,19 @@ void fault_arm(long nth, int errnum, bool lasting);
 /* Ends the fault. True if a call has failed since it was armed. */
 bool fault_disarm(void);
 
-/* Makes the call of the same name, or fails as armed: each of these. */
-int fault_openat(int dirfd, const char *path, int flags, mode_t mode);
-int fault_mkdirat(int dirfd, const char *path, mode_t mode);
-int fault_renameat(int olddirfd, const char *old_path, int newdirfd, const char *new_path);
-int fault_unlinkat(int dirfd, const char *path, int flags);
-int fault_fstat(int fd, struct stat *out);
-int fault_fchmod(int fd, mode_t mode);
-ssize_t fault_write(int fd, const void *data, size_t len);
-ssize_t fault_pread(int fd, void *out, size_t len, off_t offset);
-void *fault_malloc(size_t size);
-void *fault_calloc(size_t n, size_t size);
+/* Each makes the call in its comment, or fails as armed. */
+int fault_openat(int dirfd, const char *path, int flags, mode_t mode); /* openat */
+int fault_mkdirat(int dirfd, const char *path, mode_t mode);           /* mkdirat */
+int fault_renameat(int olddirfd, const char *old_path, int newdirfd,
+                   const char *new_path);                         /* renameat */
+int fault_unlinkat(int dirfd, const char *path, int flags);       /* unlinkat */
+int fault_fstat(int fd, struct stat *out);                        /* fstat */
+int fault_fchmod(int fd, mode_t mode);                            /* fchmod */
+ssize_t fault_write(int fd, const void *data, size_t len);        /* write */
+ssize_t fault_pread(int fd, void *out, size_t len, off_t offset); /* pread */
+void *fault_malloc(size_t size);                                  /* malloc */
+void *fault_calloc(size_t n, size_t size);                        /* calloc */
+
 /* Allocates aligned memory, or fails as armed. `size` must be a multiple of the alignment. */
 void *fault_malloc_aligned(size_t alignment, size_t size);
 

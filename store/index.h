@@ -110,8 +110,9 @@ int index_value(const struct index *x, MDB_txn *txn, const struct store_id *id, 
                 struct view *out);
 /* Hashes an inline value. CORRUPT if it is not the row's. */
 int index_check_value(const struct store_row *row, struct view value);
-/* Reads the accounts of an owner, or of a user: all zero if there is none. */
+/* Reads the accounts of an owner; all zero if it has none. */
 int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out);
+/* Reads the accounts of a user; all zero if there are none. */
 int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out);
 /* Finds the user with the largest share. NOT_FOUND if there are none. */
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);

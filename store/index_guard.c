@@ -185,7 +185,7 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
     if (thorough && !all_pages_sound(path, size))
         return BAD_PAGE;
     if (mdb_env_create(&p.env) != 0 || mdb_env_set_maxdbs(p.env, 8) != 0)
-        return SOUND; /* no memory: says nothing of the file */
+        return SOUND; /* no memory: no fault of the file */
     mdb_env_set_mapsize(p.env, (size_t)size + (64u << 20));
     mdb_env_set_assert(p.env, on_child_assert);
     if (mdb_env_open(p.env, path, MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD, 0) != 0)
@@ -217,8 +217,7 @@ static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
     _exit((int)look(path, size, thorough));
 }
 
-/* True for signals that the machine sends, not the file: out of memory, a filter of system calls, a
- * person. */
+/* True for signals whose cause is not the file: out of memory, a filter of system calls, a person. */
 static bool says_nothing(int sig)
 {
     return sig == SIGKILL || sig == SIGSYS || sig == SIGTERM || sig == SIGINT;
@@ -235,7 +234,7 @@ bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char *
         return true; /* nothing to look at */
     pid_t pid = fork();
     if (pid < 0)
-        return true; /* no process to be had: trust it, as each record is checked when read */
+        return true; /* no child can start: trust it, since each record is checked when it is read */
     if (pid == 0)
         child(path, (uint64_t)st.st_size, thorough, lock_fd);
     while (waitpid(pid, &status, 0) < 0)

@@ -301,7 +301,7 @@ const char *lmdb_check(const uint8_t *file, uint64_t size)
         return "it is far shorter than it says";
     w.used = calloc(1, (size_t)(w.n_pages / 8 + 1));
     if (!w.used)
-        return NULL; /* no memory: says nothing of the file */
+        return NULL; /* no memory: no fault of the file */
     if (check_tree(&w, meta + 40, FREE_LIST, NULL))
         check_tree(&w, meta + 88, MAIN, NULL);
     free(w.used);

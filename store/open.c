@@ -116,8 +116,8 @@ static bool has_blobs(struct store *s)
     return has;
 }
 
-/* Clears `adopting` of a new index if there are no files. From then on a file without a row is one whose
- * put was cut off. If this fails, the walk does it later. */
+/* Clears `adopting` of a new index if there are no files. From then on a file without a row belongs to
+ * a put that was cut off. If this fails, the walk does it later. */
 static void adopt_nothing(struct store *s)
 {
     struct change c;

@@ -16,7 +16,7 @@
 
 enum row_flag {
     ROW_PINNED = 1 << 0,
-    ROW_BLOB = 1 << 1, /* and so `content` is there */
+    ROW_BLOB = 1 << 1, /* `content` is there */
     ROW_PROOF = 1 << 2,
     ROW_GROUP = 1 << 3,
     ROW_COMPILER = 1 << 4,

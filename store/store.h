@@ -162,7 +162,7 @@ struct store_value {
  * quarantine: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).
  */
 int store_get(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
-/* As store_get, but counts no hit: the entry is as old and as little used as before. */
+/* Does the same as store_get, but counts no hit: the entry is as old and as little used as before. */
 int store_look(struct store *s, const struct store_id *id, struct store_value *out, struct err *e);
 
 /* Hashes a large blob on another thread, after a store_get that returned BUSY. `cb` runs from
@@ -236,12 +236,13 @@ struct store_filter store_filter_all(void);
 /* True if a row matches. */
 bool store_filter_match(const struct store_filter *f, const struct store_row *row, uint64_t now_ms);
 
-/* Calls `cb` for rows in key order, at most `max_rows` a call, so that a loop can share its time.
- * Start with *cursor all zero. Returns 1 while there is more, 0 at the end, or an error. */
+/* A position of store_scan; all zero: the beginning. */
 struct store_cursor {
     uint8_t bytes[24];
 };
 typedef void (*store_row_cb)(void *arg, const struct store_row *row);
+/* Calls `cb` for rows in key order, at most `max_rows` a call, so that a loop can share its time. Returns 1
+ * while there is more, 0 at the end, or an error. */
 int store_scan(struct store *s, struct store_cursor *cursor, size_t max_rows, store_row_cb cb,
                void *arg, struct err *e);
 
@@ -276,7 +277,7 @@ void store_suspect(struct store *s, const struct store_id *id);
  * the value's checksum is not `check`, or no longer. */
 void store_refuse(struct store *s, const struct store_id *id, const struct key *check);
 
-/* The reason for which an entry left. */
+/* The reason why an entry left. */
 enum store_cause {
     STORE_LEFT_FOR_ROOM = 1, /* the store was full */
     STORE_LEFT_FOR_QUOTA,    /* its owner's share was */
@@ -292,10 +293,10 @@ struct store_departure {
     uint32_t cause; /* enum store_cause */
     uint64_t at_ms; /* Unix time */
 };
+#define STORE_DEPARTURES_MAX 1024u
 /* Takes up to `cap` of the entries that left since the last call, the oldest first; returns their
  * number. The store remembers the last STORE_DEPARTURES_MAX, and of one large change only a part.
  */
-#define STORE_DEPARTURES_MAX 1024u
 size_t store_departures(struct store *s, struct store_departure *out, size_t cap);
 
 struct store_stats {
@@ -311,9 +312,10 @@ struct store_stats {
 /* Reads the statistics. */
 void store_stats(struct store *s, struct store_stats *out);
 
-/* Reads, or writes, a small named value of the store's owner (lifetime counters, identities of
- * toolchains): at most 4 KiB, not counted, never evicted. Writing is queued like a put. */
+/* Reads a small named value of the store's owner (lifetime counters, identities of toolchains): at most
+ * 4 KiB, not counted, never evicted. */
 int store_meta_get(struct store *s, const char *name, void *out, size_t cap, size_t *out_len);
+/* Writes one: queued like a put. */
 int store_meta_put(struct store *s, const char *name, const void *data, size_t len);
 
 #endif

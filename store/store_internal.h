@@ -61,7 +61,7 @@ struct lanes {
 
 struct evictor {
     uint64_t rng;
-    bool active;        /* between the cap and the low-water mark */
+    bool active;        /* evicting, down to the low-water mark */
     uint64_t put_bytes; /* since the newest of `young` */
     uint64_t young[16]; /* times at which another sixteenth of the young share had been put */
     unsigned young_at;
@@ -183,10 +183,10 @@ void *writer_main(void *store);
 
 /* ---- transaction.c; writer thread ---- */
 
+typedef int (*transact_apply)(struct store *s, struct change *c, void *arg);
 /* Makes a change through `apply`, commits it and dooms its blobs. Evicts and tries again if the
  * map is full; replaces a damaged environment. `apply` can run several times. Returns a code of
  * index.h. */
-typedef int (*transact_apply)(struct store *s, struct change *c, void *arg);
 int transact(struct store *s, transact_apply apply, void *arg);
 /* Does the same with one try. */
 int transact_once(struct store *s, transact_apply apply, void *arg);
@@ -206,7 +206,7 @@ int quarantine_refused(struct store *s, struct change *c, const struct task *t);
 /* ---- evict.c; writer thread ---- */
 
 #define EVICT_ANY UINT64_MAX
-/* Notes that `bytes` were put: by this the youth of entries is counted. */
+/* Notes that `bytes` were put. An entry is young until so many more bytes were put. */
 void evict_note_put(struct store *s, uint64_t bytes);
 /* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or
  * of EVICT_ANY. NOT_FOUND if nothing may go. */

@@ -138,8 +138,8 @@ static int evict_for_map(struct store *s, struct change *c, void *arg)
     return evict_some(s, c, EVICT_ANY, EVICT_MAP_FULL, 0);
 }
 
-/* True if the index seems to ask for too much of the map or of memory, as a damaged page does. A failure
- * with another cause passes, or other requests fail too. */
+/* True if the index seems to want more of the map or of memory than a sound one: a page may be damaged. A
+ * failure with another cause passes, or other requests fail, too. */
 static bool asks_too_much(struct store *s, int rc, bool again)
 {
     if (rc == MDB_MAP_FULL)

@@ -33,7 +33,7 @@ static struct tier_backend *backend;
 static unsigned n_carried;
 static struct carry *carried;
 
-/* The socket blocks: a daemon that does not read now will soon, or is gone. */
+/* Sends an answer. The socket blocks: a daemon that does not read now will soon, or is gone. */
 static void answer(const struct tier_answer *a, int fd)
 {
     if (packet_send(TIER_FD, a, sizeof *a, &fd, fd >= 0) != 0)

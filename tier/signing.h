@@ -48,8 +48,9 @@ int signing_make(const char *name, struct signing_key *out, struct err *e);
 int signing_read(const char *text, struct signing_key *out, struct err *e);
 /* Reads a secret key from a file that nobody else can read. IO, INVALID; DENIED: others can read it. */
 int signing_read_file(const char *path, struct signing_key *out, struct err *e);
-/* Writes a secret key as text, and a public one. */
+/* Writes a secret key as text. */
 void signing_write(const struct signing_key *key, char out[KEY_TEXT_MAX]);
+/* Writes a public key as text. */
 void signing_write_public(const struct trusted_key *key, char out[KEY_TEXT_MAX]);
 /* Returns the public half. */
 struct trusted_key signing_public(const struct signing_key *key);

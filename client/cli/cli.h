@@ -45,13 +45,13 @@ int cli_usage(const struct command *c, const char *format, ...)
 /* Prints "warm: MESSAGE" on stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+#define CLI_OPTION_HELP 'h'
+#define CLI_OPTION_BAD '?'
 /*
  * Returns the next option of a command, as getopt_long does: -1 at the end. `longs` must list
  * "help" as 'h'. Two answers end the command: CLI_OPTION_HELP (help was printed: return CLI_OK) and
  * CLI_OPTION_BAD (it was reported: return CLI_USAGE).
  */
-#define CLI_OPTION_HELP 'h'
-#define CLI_OPTION_BAD '?'
 int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
                const struct option *longs);
 

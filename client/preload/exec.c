@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "client/exec/compilers.h"
-#include "client/exec/exec_functions.h"
+#include "client/exec/functions.h"
 #include "client/preload/preload.h"
 #include "keygen/expect.h"
 

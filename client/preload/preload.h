@@ -61,8 +61,8 @@ static inline bool preload_may_stand_in(const char *name, const void *real)
 
 /* ---- linker.c ---- */
 
-/* Returns the next dlsym behind ours: the C library's, or that of another object like this one. */
 typedef void *preload_dlsym_fn(void *handle, const char *name);
+/* Returns the next dlsym behind ours: the C library's, or that of another object like this one. */
 preload_dlsym_fn *preload_dlsym_address(void);
 
 /* Calls the real dlsym, which finds names without stand-ins. A handle of RTLD_NEXT means: after

@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/exec/exec_functions.h"
+#include "client/exec/functions.h"
 #include "client/preload/old_glibc.h"
 
 OLD_GLIBC_BIND(dlsym);
@@ -641,7 +641,8 @@ static void tell_load(const char *name)
     errno = kept;
 }
 
-/* The real function takes its caller's folders, by the return address: so this must end in a jump. */
+/* Tells of a load. The real function takes its caller's folders, by the return address: so this must end in
+ * a jump. */
 __attribute__((optimize("optimize-sibling-calls"))) void *dlopen(const char *name, int flags)
 {
     begin();
@@ -676,7 +677,7 @@ DEFINE_GETENV(secure_getenv)
 
 /* ---- the clock ---- */
 
-/* GCC and Clang call these two to expand __DATE__, __TIME__ and __TIMESTAMP__, and for nothing
+/* Tells that the clock was read. GCC and Clang call these two to expand __DATE__, __TIME__ and __TIMESTAMP__, and for nothing
  * else. If SOURCE_DATE_EPOCH sets the clock, they call gmtime. NVIDIA's front ends call time and
  * ctime in each run, and read text that GCC or Clang has preprocessed. */
 struct tm *localtime(const time_t *t)

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at: some 50 us, */
+#define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at: some 50 us */
 #define IDS_OF_CALL 32u      /* keys that count as one request */
-#define ROWS_STEP 50u /* in steps of this many; after each it may leave the rest for another turn */
+#define ROWS_STEP 50u        /* rows; after so many, LIST may leave the rest for another turn */
 
 /* ---- answers ---- */
 

@@ -41,10 +41,10 @@ void log_set_format(enum log_format format);
 /* Writes a line. What a client chose may be in it. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes a line that a client of this user caused: at most LOG_USER_LINES of one user in
- * LOG_USER_MS. */
 #define LOG_USER_LINES 20u
 #define LOG_USER_MS 10000u
+/* Writes a line that a client of this user caused: at most LOG_USER_LINES of one user in
+ * LOG_USER_MS. */
 void log_user(uint32_t uid, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -12,7 +12,7 @@
  * That is an alarm in the log and in STATS, and the entry is set aside (quarantined). The next client
  * that asks makes it anew.
  *
- * Any other end means nothing: the entry has gone, the compile failed or asked for a file, there is
+ * Any other end has no effect: the entry has gone, the compile failed or asked for a file, there is
  * another audit. Results with debug information are left out: not every compiler repeats their bytes.
  *
  * compile_request.c asks audit_wanted for each hit; native.c passes the job on.

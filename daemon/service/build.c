@@ -113,8 +113,8 @@ static void build_refuse(struct build *b, const struct err *e)
     build_end(b);
 }
 
-/* True if another build of the same user may end otherwise: this client left, hung or sent
- * nonsense, or took too long. */
+/* True if the fault is this client's: it left, hung, sent nonsense or took too long. Another build of
+ * the same user may succeed. */
 static bool is_the_leaders_own(int code)
 {
     return code == WARM_ECLOSED || code == WARM_ECANCELLED || code == WARM_ETIMEOUT ||

@@ -95,8 +95,7 @@ void build_checked(struct call *call, const struct manifest_alternative *a);
 void builds_keep(struct flight *f);
 /* Ends the builds of this flight that nothing else waits for. */
 void builds_cancel(struct flight *f);
-/* Ends builds that wait for a leader that has gone. To be called from time to time while any
- * exist. */
+/* Ends builds that wait for a leader that has gone. Call it from time to time while there are builds. */
 void builds_tick(struct service *s);
 /* Ends all builds. */
 void builds_shutdown(struct service *s);

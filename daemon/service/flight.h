@@ -148,10 +148,10 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
                    enum flight_reach reach, bool storing, uint64_t now_ms);
 /* Ends one `storing`: the result is in the store, or cannot be stored. */
 void flight_stored(struct flight *f, uint64_t now_ms);
+#define FLIGHT_FAILURES_MAX 2u
 /* Notes that a build ended without a verdict; the caller tells its asker. A waiter of the same user
  * is told the FLIGHT_FAILURES_MAX-th such error while it waits. So a user's many processes do not
  * fail one after the other. */
-#define FLIGHT_FAILURES_MAX 2u
 void flight_pass(struct making *m, const struct err *e);
 /* Tells all who are in the flight that there will be no result. */
 void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms);
@@ -171,9 +171,9 @@ struct flight_brief {
     unsigned n_waiters;
     uint64_t age_ms;
 };
+#define FLIGHTS_LOOKED_AT 1024u
 /* Lists at most `cap` flights, after a look at FLIGHTS_LOOKED_AT of them; returns how many. `uid`: only
  * flights in which this user makes the artifact or waits for it; -1: of all users. */
-#define FLIGHTS_LOOKED_AT 1024u
 size_t flights_list(const struct flights *all, int64_t uid, struct flight_brief *out, size_t cap,
                     uint64_t now_ms);
 

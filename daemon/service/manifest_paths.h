@@ -39,7 +39,7 @@
 #define MANIFEST_PATHS_IN_PLACE '\2'  /* begins a path beneath an absolute -I */
 #define MANIFEST_PATHS_FORMS_MAX 6u
 #define MANIFEST_PATHS_NESTED_MAX                                                                  \
-    3u /* absolute -I folders inside of one another; else they cannot move */
+    3u /* absolute -I folders in one another; with more, no path can move */
 #define MANIFEST_PATHS_PLACES_MAX 256u /* absolute -I folders of a job with a shared key */
 
 /* The folders of one job that these marks stand for. Texts end with '/'. */

@@ -40,7 +40,7 @@
 
 /* ---- through the queue ---- */
 
-/* Cuts the put off from the call that holds the lease. */
+/* Detaches the put from the call that holds the lease. */
 static void put_leave_lease(struct pending_put *p)
 {
     p->lease->putting = NULL;

@@ -74,7 +74,7 @@ bool service_is_drained(const struct service *s);
 void service_close(struct service *s);
 /* Frees a closed service; NULL is fine. */
 void service_free(struct service *s);
-/* Runs the store's completions: to be called when the store's on_wake asks for it. */
+/* Runs the store's completions. Call it when the store's on_wake asks for it. */
 void service_poll(struct service *s);
 
 /* Returns the store, for walks and removals of the wires. */
@@ -175,7 +175,7 @@ int service_put(struct service *s, const struct peer *peer, const struct service
 
 /* ---- work.c: work for a pool thread that ends in a put ---- */
 
-/* The service is not idle before `done` was called. */
+/* Work on a pool thread. The service is not idle until `done` was called. */
 struct service_work {
     uv_work_t work;
     struct service *service;

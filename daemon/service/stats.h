@@ -18,7 +18,7 @@
 #include "keygen/bytes.h"
 #include "store/store.h"
 
-/* name, as it is called in JSON. In the lifetime record these are in this order: append only. */
+/* The counters by their names in JSON. The lifetime record has them in this order: append only. */
 #define STATS_LIST(X)                                                                              \
     X(hits)                                                                                        \
     X(misses)                                                                                      \

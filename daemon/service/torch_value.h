@@ -50,9 +50,9 @@ uint64_t torch_value_encoded_len(uint64_t len);
 /* Writes the base64 of these bytes. */
 void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out);
 
+#define TORCH_VALUE_FX_KEY 52u
 /* Finds the next key of an FX graph ("f" and 51 letters of base32) in an AOTAutograd entry, from
  * *at on. Empty: there is none. */
-#define TORCH_VALUE_FX_KEY 52u
 struct view torch_value_next_fx_key(struct view entry, size_t *at);
 
 #endif

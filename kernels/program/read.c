@@ -812,7 +812,7 @@ static bool read_op(struct read *r)
 
 /* ---- functions and the module ---- */
 
-/* Donation of an argument's memory is a permission that this compiler does not use. */
+/* Skips an argument's dictionary: donation of its memory is a permission that goes unused. */
 static bool skip_arg_dict(struct read *r)
 {
     if (!take(r, " {"))

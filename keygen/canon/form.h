@@ -90,15 +90,15 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e);
 
 /* True if these first bytes (at most 64 KiB) look like this kind. */
 bool form_mlir_claims(const char *data, size_t len);
-/* The same for MLIR bytecode. */
+/* Tells the same for MLIR bytecode. */
 bool form_mlir_bytecode_claims(const char *data, size_t len);
-/* The same for HLO text. */
+/* Tells the same for HLO text. */
 bool form_hlo_claims(const char *data, size_t len);
-/* The same for PTX. */
+/* Tells the same for PTX. */
 bool form_ptx_claims(const char *data, size_t len);
-/* The same for CUDA C++. */
+/* Tells the same for CUDA C++. */
 bool form_cuda_claims(const char *data, size_t len);
-/* The same for FX graph code. */
+/* Tells the same for FX graph code. */
 bool form_fx_claims(const char *data, size_t len);
 
 #endif

@@ -79,7 +79,7 @@ static char char_ahead(const struct fx *f)
     return c == '=' && at + 1 < f->t.len && f->t.text[at + 1] == '=' ? 'E' : c;
 }
 
-/* The next token. A string behind a word or a string is one with a prefix, or of several lines. */
+/* Reads the next token. A string behind a word or a string is one with a prefix, or of several lines. */
 static void next(struct fx *f)
 {
     enum token_kind before = f->t.now.kind;
@@ -309,7 +309,7 @@ static bool put_type(struct fx *f)
 
 /* ---- statements ---- */
 
-/* {NAME =} EXPRESSION, NAME: "TYPE" [= EXPRESSION] or {NAME,} = EXPRESSION, up to a line's end or ';'. */
+/* Puts {NAME =} EXPRESSION, NAME: "TYPE" [= EXPRESSION] or {NAME,} = EXPRESSION, up to a line's end or ';'. */
 static void put_statement(struct fx *f)
 {
     struct tokens *t = &f->t;
@@ -500,8 +500,8 @@ int form_fx(const struct canon_input *input, struct form *out, struct err *e)
     return tokens_end(&f.t);
 }
 
-/* str(graph) is of this kind, too: it does not tell graphs apart that differ in dtype, shape or
- * stride, so that its exact bytes are no key. */
+/* Claims str(graph), too: it does not tell graphs apart that differ in dtype, shape or stride, so
+ * that its exact bytes are no key. */
 bool form_fx_claims(const char *data, size_t len)
 {
     return (memmem(data, len, "torch", 5) && memmem(data, len, "def forward(", 12)) ||

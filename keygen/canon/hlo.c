@@ -224,7 +224,7 @@ static enum reading reading_of(const struct hlo *h, struct token key)
                                                                        : UNKNOWN;
 }
 
-/* {, name=value} */
+/* Puts {, name=value}. */
 static void put_attributes(struct hlo *h)
 {
     static const char *const metadata[] = {"metadata"}, *const target[] = {"custom_call_target"};
@@ -287,7 +287,7 @@ static void put_operands(struct hlo *h, uint32_t depth)
     }
 }
 
-/* [ROOT] name = shape opcode(operands), attributes */
+/* Puts [ROOT] name = shape opcode(operands), attributes. */
 static void put_instruction(struct hlo *h)
 {
     static const char *const literals[] = {"constant", "parameter"};
@@ -327,7 +327,7 @@ static void put_instruction(struct hlo *h)
 
 /* ---- computations and the module ---- */
 
-/* [ENTRY] name [(parameters) -> shape] { instructions } attributes. XLA only compares the signature
+/* Puts [ENTRY] name [(parameters) -> shape] { instructions } attributes. XLA only compares the signature
  * with the instructions. */
 static void put_computation(struct hlo *h)
 {

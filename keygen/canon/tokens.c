@@ -164,7 +164,7 @@ uint32_t *tokens_number(struct tokens *t, struct names *names, struct token name
 
 static bool is_operator(char c) { return memchr("<>=&|!+-*/^~%@:", c, 15) != NULL; }
 
-/* White space counts between two words, and between two marks that could make one. */
+/* Puts the white space that counts: between two words, and between two marks that could make one. */
 static inline void put_gap(struct tokens *t, const struct token *token)
 {
     bool is_mark = token->kind == TOKEN_MARK;

@@ -45,7 +45,7 @@ static bool is_noted(struct lexer *x, const struct token *t)
     return noted;
 }
 
-/* Called behind __has_include, before its parenthesis. The lexer reads the header's name as tokens, which
+/* Notes the header behind __has_include, before its parenthesis. The lexer reads the header's name as tokens, which
  * it is not. A name whose bytes the tokens would not keep makes the text unclear. */
 static void note_header_test(struct lexer *x)
 {

@@ -267,7 +267,7 @@ static int take_option(struct parse *p, const struct spec *spec, struct view val
     return 0;
 }
 
-/* An argument that is no option: the input file. */
+/* Takes an argument that is no option: the input file. */
 static int take_input(struct parse *p, size_t at, struct err *e)
 {
     struct view arg = p->args[at];
@@ -311,7 +311,7 @@ static int take_argument(struct parse *p, struct err *e)
 
 /* --- the list in canonical order --- */
 
-/* MATH options override each other in the same way in any order, so each is a group of its own. */
+/* Returns an option's group. MATH options override each other alike in any order: each is a group. */
 static int group_of(const struct parse *p, const struct option *o)
 {
     if (!p->table->sorted)

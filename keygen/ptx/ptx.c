@@ -539,7 +539,7 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
     return p.rc;
 }
 
-/* PTX begins with .version. Comments may precede it. */
+/* Claims what begins with .version. Comments may precede it. */
 bool form_ptx_claims(const char *data, size_t len)
 {
     struct form no_form;

@@ -161,7 +161,7 @@ static bool is_debug_label(const char *name, uint32_t len)
     return false;
 }
 
-/* A label without references changes no result of the code. But it ends a basic block, and ptxas
+/* Defines a label. One without references changes no result of the code. But it ends a basic block, and ptxas
  * may then order instructions differently. So it counts, without its name. A label for debug
  * information does not count: the form drops it with that information. */
 void ptx_define_label(struct ptx *p, struct token t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec_functions.h - defines execl, execlp and execle in a library that stands in for execve and
+ * functions.h - defines execl, execlp and execle in a library that stands in for execve and
  * execvpe. One file of each such library includes it.
  *
  * Thread: any, also between fork or vfork and exec: no allocation. Memory: the caller's stack.
