@@ -23,7 +23,8 @@
 #define GRND_NONBLOCK 1u
 #endif
 
-/* Each is declared as in the glibc that has it first: */
+/* Behind each is the glibc that has it first. */
+
 int memfd_create(const char *name, unsigned flags);                                /* glibc 2.27 */
 ssize_t getrandom(void *out, size_t len, unsigned flags);                          /* glibc 2.25 */
 int getentropy(void *out, size_t len);                                             /* glibc 2.25 */

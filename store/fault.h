@@ -27,7 +27,8 @@ void fault_arm(long nth, int errnum, bool lasting);
 /* Ends the fault. True if a call has failed since it was armed. */
 bool fault_disarm(void);
 
-/* Each makes the call in its comment, or fails as armed. */
+/* Each of these makes the call in its comment, or fails as armed. */
+
 int fault_openat(int dirfd, const char *path, int flags, mode_t mode); /* openat */
 int fault_mkdirat(int dirfd, const char *path, mode_t mode);           /* mkdirat */
 int fault_renameat(int olddirfd, const char *old_path, int newdirfd,

@@ -5,8 +5,8 @@
  *
  * Thread: any, also between fork or vfork and exec: no allocation. Memory: the caller's stack.
  */
-#ifndef WARM_EXEC_EXEC_FUNCTIONS_H
-#define WARM_EXEC_EXEC_FUNCTIONS_H
+#ifndef WARM_EXEC_FUNCTIONS_H
+#define WARM_EXEC_FUNCTIONS_H
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -74,7 +74,7 @@ char *__realpath_chk(const char *path, char *out, size_t room);
 REAL_FUNCTIONS(X)
 #undef X
 
-/* Recent records by hash, one in each slot; their texts lie in `told_texts`, which is never
+/* Keeps recent records by hash, one in each slot; their texts lie in `told_texts`, which is never
  * freed. */
 static _Atomic(const char *) told[TOLD_SLOTS];
 static char told_texts[TOLD_BYTES];

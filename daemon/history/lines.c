@@ -3,8 +3,8 @@
  * lines.c - decides in which line a header has changed.
  *
  * At the miss of a compile the old content of a header is gone, and the new one has not been seen. So the
- * digests of its lines are kept for each header that a compile read (daemon/worker/line_digests.h); when the compile of
- * such a miss is done, those of both contents are known. The table is direct-mapped: a new header takes
+ * digests of its lines are kept for each header that a compile read (daemon/worker/line_digests.h). When the
+ * compile of such a miss is done, those of both contents are known. The table is direct-mapped: a new header takes
  * its place from an old one.
  *
  * bookkeeping.c calls it, by history.h.

@@ -164,7 +164,7 @@ void redis_leases_free(struct redis *r);
 
 /* ---- set.c ---- */
 
-/* Cuts the store's operations off from a connection that ends. */
+/* Detaches the store's operations from a connection that ends. */
 void redis_ops_forget(struct redis *r);
 
 /* ---- long.c; the first two return as protocol.on_bytes does ---- */
