@@ -10,8 +10,9 @@
  *   resizing a map under readers            the map is reserved once, far too large (index_map_size)
  *   large values fragment the free list     nothing above STORE_INLINE_MAX goes in
  *   large transactions spill pages          CHANGE_PAGES_MAX
- *   a reader that stalls pins old pages     the loop's read transaction ends at the next commit; verify.c works in chunks; slots of dead
- *                                           processes are cleared each minute
+ *   a reader that stalls pins old pages     the loop's read transaction ends at the next commit; verify.c
+ *                                           works in chunks; slots of dead processes are cleared each
+ *                                           minute
  *   no page checksums                       every record has its own; index_guard.c; a code of damage
  *                                           leads to a rebuild (index_is_damage)
  *   MDB_NOSYNC, MDB_WRITEMAP                never: one loses the index at a power failure, the other

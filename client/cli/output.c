@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output.c - decides how an output file is written: beside its place and renamed, exchanged, or in
- * place. The commands compile and get call it, and the formats
- * of cache folders.
+ * place. The commands compile and get call it, and the formats of cache folders.
  *
  * Thread: main.
  */

@@ -4,9 +4,9 @@
  * the result of the real function.
  *
  *     leased_entry_get ─┬─ 0: the bytes, checked
- *                ├─ WARM_LEASE: the caller's to make ──▶ leased_entry_put
- *                ├─ WARM_ENOT_FOUND: absent or damaged: the caller may ──▶ leased_entry_put
- *                └─ another error: go on without
+ *                       ├─ WARM_LEASE: the caller must make it ──▶ leased_entry_put
+ *                       ├─ WARM_ENOT_FOUND: absent or damaged; the caller may ──▶ leased_entry_put
+ *                       └─ another error: go on without
  *     leased_entry_end: in every case; gives back the lease, if it is still held
  *
  * The stored value is: magic "warmkept" (8 bytes), XXH3-128 of the bytes (16), SHA-256 of the key

@@ -26,7 +26,8 @@
  * The compiler gets most sources in one spelling (spelling.c).
  *
  * The working folder is in the key if debug information, an argument or Clang's file of
- * dependencies names it. GCC's is written anew for the roots of each job (dependencies.h). If it shows without that (.loc in assembler), the result is kept for that folder alone.
+ * dependencies names it. GCC's is written anew for the roots of each job (dependencies.h). If the
+ * folder shows without that (.loc in assembler), the result is kept for that folder alone.
  *
  * Thread: main; no state.
  */

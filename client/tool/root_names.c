@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * root_names.c - decides if a result may depend on the place of a source in a root, or on its spelling. trace_log.c calls
- * it at the end of a traced run.
+ * root_names.c - decides if a result may depend on the place of a source in a root, or on its
+ * spelling. trace_log.c calls it at the end of a traced run.
  *
  * result.c finds a root's name that shows in the bytes. This file looks for texts that compute with
  * the name: its length, a hash, wide characters. A file's name comes from three places:

@@ -11,18 +11,19 @@
  *             ──▶ another process was running it: look again
  *             ──▶ lease: run, PUT the result, then the manifest, which leads to it
  *
- * Failure modes: - No daemon, or none that answers in time: the caller runs the real tool. - The
- * run must not be kept: a mark that lives some seconds tells the waiters, so that they do not
- *    wait for each other in turn.
- *  - A result that is damaged, or cannot be written to its place: as if there were none.
+ * Failure modes:
+ *    no daemon, or none that answers in time: the caller runs the real tool;
+ *    the run must not be kept: a mark that lives some seconds tells the waiters, so that they do not
+ *    wait for each other in turn;
+ *    a result is damaged, or cannot be written to its place: there is none, as far as this run goes.
  *
  * The first key covers only what most results need. If a run needs more, the same command is
  * planned again with a larger key, under which the result is kept; a mark at the first key leads
  * there:
  *    exact  the result shows a folder (__FILE__ in a header): its place counts
  *    loud   the run printed something: the locale and the terminal count
- * A run with job->given that needs either is as if it had not been: the user's own command runs, and
- * its result is kept under the larger key (spelling.c).
+ * A run with job->given that needs either is dropped: the user's own command runs, and its result is
+ * kept under the larger key (spelling.c).
  *
  * Thread: main.
  */

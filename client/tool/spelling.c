@@ -20,7 +20,7 @@
  * Only names below the working folder change: to relative ones without "." and "..". So a compiler
  * finds the same source, and its headers in the same folder.
  *
- * cc.c gives options instead for TorchInductor's sources. Their messages do not hang on the options,
+ * cc.c gives options instead for TorchInductor's sources. Their messages do not depend on the options,
  * and are passed on after the run; the rest of their way is the same.
  *
  * Thread: main; no state.

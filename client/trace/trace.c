@@ -677,9 +677,9 @@ DEFINE_GETENV(secure_getenv)
 
 /* ---- the clock ---- */
 
-/* Tells that the clock was read. GCC and Clang call these two to expand __DATE__, __TIME__ and __TIMESTAMP__, and for nothing
- * else. If SOURCE_DATE_EPOCH sets the clock, they call gmtime. NVIDIA's front ends call time and
- * ctime in each run, and read text that GCC or Clang has preprocessed. */
+/* Tells that the clock was read. GCC and Clang call these two to expand __DATE__, __TIME__ and
+ * __TIMESTAMP__, and for nothing else. If SOURCE_DATE_EPOCH sets the clock, they call gmtime. NVIDIA's
+ * front ends call time and ctime in each run, and read text that GCC or Clang has preprocessed. */
 struct tm *localtime(const time_t *t)
 {
     begin();

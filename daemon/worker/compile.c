@@ -485,8 +485,8 @@ typedef int (*size_fn)(nvrtc_program program, size_t *out);
 typedef int (*bytes_fn)(nvrtc_program program, char *out);
 
 /* Adds one kind of output as a section, without the NUL at the end of NVRTC's texts, and the log
- * without ptxas's times. A kind that the library does not have, or that this compile did not make, is left out. False if memory ran
- * out. */
+ * without ptxas's times. A kind that the library does not have, or that this
+ * compile did not make, is left out. False if memory ran out. */
 static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
                         bool is_text, struct bundle_section *sections, size_t *n)
 {
