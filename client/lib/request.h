@@ -116,7 +116,7 @@ int request_connect(struct warm *w);
 /* Finds the identity of a libnvrtc by its content (nvrtc_id.h). False if its files cannot be read. */
 bool request_nvrtc_id(struct warm *w, const char *path, struct key *out);
 
-/* As warm_compile, but tells `warm why` nothing if the daemon has no such compiler: the caller
+/* Compiles as warm_compile does, but tells `warm why` nothing if the daemon has no such compiler: the caller
  * may still keep the result of its own compile. */
 int request_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
 /* Tells `warm why` that this job is not kept, and that the reason is w->err. */
