@@ -30,6 +30,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
 # `make check-layers` holds every file to it.
 KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
 GRAPH_DIRS   = $(addprefix kernels/,program vjp codegen bundle)
+EXEC_DIRS    = kernels/exec
 STORE_DIRS   = store
 LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 TOOL_DIRS    = client/trace client/tool
@@ -40,7 +41,7 @@ WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier service net native redis http)
 KERNEL_DIRS  = kernels/eval kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
-LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
+LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
     $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
 
 KEYGEN  = $(B)/obj/keygen.a
@@ -50,11 +51,12 @@ DAEMON  = $(B)/obj/daemon.a
 TIER    = $(B)/obj/tier.a
 KERNELS = $(B)/obj/kernels.a
 GRAPH   = $(B)/obj/graph.a
+EXEC    = $(B)/obj/exec.a
 
 # What is loaded into other programs is never built with a sanitizer.
 LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/libexec/warm/warm-tier \
-    $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
+    $(B)/libexec/warm/warm-exec $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
     $(LOADED) $(B)/share/warm/python
 
 .PHONY: all help
@@ -89,8 +91,9 @@ $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
+$(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
 $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
-$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -144,6 +147,11 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -luv $(CRYPTO) $(SIGNING)
+
+# Runs a compiled graph on a GPU: dynamic, so that it can load the driver.
+$(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -ldl $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
@@ -302,7 +310,7 @@ toolchain:
 	@kernels/toolchain.sh $(TOOLCHAIN)
 $(call obj,$(KERNEL_DIRS)): | toolchain
 $(call obj,$(KERNEL_DIRS)): CPPFLAGS += -isystem $(TOOLCHAIN)/13.5.37/include
-$(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(KEYGEN)
+$(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(EXEC) $(KEYGEN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
@@ -313,9 +321,10 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/test_codegen $(B)/tests/test_graph_bundle: $(B)/obj/tests/kernels/for_cpu.o
-$(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(GRAPH) $(KEYGEN)
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/test_exec: $(B)/obj/tests/kernels/stand_in.o
+$(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev
@@ -375,7 +384,8 @@ INSTALLED_FILLED = client/lib/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     systemd/user/warmd.service=$(USERUNITS)/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc \
-    $(B)/libexec/warm/warm-tier=$(PREFIX)/libexec/warm/warm-tier
+    $(B)/libexec/warm/warm-tier=$(PREFIX)/libexec/warm/warm-tier \
+    $(B)/libexec/warm/warm-exec=$(PREFIX)/libexec/warm/warm-exec
 BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
     $(foreach library,$(if $(LOADED),$(shell ls $(LOADED) 2>/dev/null)),$(library)=$(PREFIX)$(library:$(B)%=%))
 PYTHON_FILES     = $(shell cd client/python && find * -type f ! -name '*.pyc' ! -name pyproject.toml ! -name README.md)

@@ -2,7 +2,7 @@
 /*
  * device.h - what a check of a kernel needs of the machine that runs it: memory and launches.
  *
- * driver.c makes one of a GPU; the tests make one of the CPU, so that the same checks run on the
+ * gpu.c makes one of a GPU; the tests make one of the CPU, so that the same checks run on the
  * same sources where there is no GPU.
  *
  * Thread: one thread uses a device at a time. Memory: a device is embedded in what implements it.

@@ -9,7 +9,7 @@
  * Exit status: 0 right, or nothing that this machine could run; 1 wrong, or no target to print;
  * 2 usage.
  */
-#include "kernels/driver.h"
+#include "kernels/gpu.h"
 #include "kernels/runner.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void kernel_file_name(const char *path, char out[64])
 }
 
 /* Prints one line about one cubin; returns whether it is wrong. */
-static int check_cubin(struct driver *driver, const char *path)
+static int check_cubin(struct gpu *gpu, const char *path)
 {
     struct runner_result result = {0};
     struct err err = {0};
@@ -65,28 +65,28 @@ static int check_cubin(struct driver *driver, const char *path)
 
     int rc = read_file(path, &cubin, &len, &err);
     if (rc == 0)
-        rc = driver_load(driver, cubin, len, &err);
+        rc = gpu_load(gpu, cubin, len, &err);
     free(cubin);
     if (rc == WARM_EUNSUPPORTED) {
-        printf("%s: skipped, it is not for %s\n", path, driver_arch(driver));
+        printf("%s: skipped, it is not for %s\n", path, driver_arch(gpu_driver(gpu)));
         return 0;
     }
     if (rc == 0) {
         kernel_file_name(path, name);
-        rc = runner_check(driver_device(driver), name, &result, &err);
+        rc = runner_check(gpu_device(gpu), name, &result, &err);
     }
     if (rc != 0) {
         printf("%s: WRONG: %s\n", path, err.text);
         return 1;
     }
-    printf("%s: right on %s, worst error %.1e (allowed %.0e)\n", path, driver_name(driver),
+    printf("%s: right on %s, worst error %.1e (allowed %.0e)\n", path, driver_name(gpu_driver(gpu)),
            result.worst, result.allowed);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    struct driver *driver = NULL;
+    struct gpu *gpu = NULL;
     struct err err = {0};
     int wrong = 0;
 
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         return 2;
     }
     int only_arch = strcmp(argv[1], "--arch") == 0;
-    int rc = driver_open(&driver, &err);
+    int rc = gpu_open(&gpu, &err);
     if (rc == WARM_EUNSUPPORTED && !only_arch) {
         printf("no GPU: skipped (%s)\n", err.text);
         return 0;
@@ -105,10 +105,10 @@ int main(int argc, char **argv)
         return 1;
     }
     if (only_arch)
-        printf("%s\n", driver_arch(driver));
+        printf("%s\n", driver_arch(gpu_driver(gpu)));
     else
         for (int i = 1; i < argc; i++)
-            wrong |= check_cubin(driver, argv[i]);
-    driver_close(driver);
+            wrong |= check_cubin(gpu, argv[i]);
+    gpu_close(gpu);
     return wrong;
 }

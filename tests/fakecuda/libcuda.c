@@ -3,13 +3,16 @@
  * libcuda.c - a stand-in for libcuda.so.1, for tests on machines without a GPU: one device, whose
  * memory is the host's. Its JIT compiler makes a "cubin" that lists the kernels of a PTX text. What
  * it does is noted, a line each, in the file $FAKECUDA_LOG: jit, load cubin, load ptx, launch NAME.
- * It can run one kernel, `twice`: each thread doubles a float.
+ * It can run the kernel `twice`, each thread of which doubles a float, and those of the library
+ * $FAKECUDA_KERNELS (image.h). An address that is not of its memory is an error, as on a GPU; new memory is
+ * full of numbers that are none. $FAKECUDA_MEMORY: how many bytes it has.
  *
  * $FAKECUDA_CC (90), $FAKECUDA_DRIVER (13000): what it says of itself. $FAKECUDA_STAMP is put into
  * cubins, and cubins with the stamp $FAKECUDA_REFUSE ("real": those made for a GPU) do not load. PTX
  * that holds the word $FAKECUDA_BREAKS ("broken") is not compiled. Built by the tests that use it,
  * with -Bsymbolic, so that no call of its own goes through a preloaded library.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,20 +20,23 @@
 #include <unistd.h>
 
 #include "client/preload/driver/api.h"
+#include "tests/fakecuda/image.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the declarations are in cuda.h */
 
 enum {
     TEXT_MAX = 4096,
-    NOT_INITIALIZED = 3,
+    OUT_OF_MEMORY = 2,
     INVALID_DEVICE = 101,
     NO_CONTEXT = 201,
-    NOT_FOUND = 500
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700
 };
 
 struct module {
     char text[TEXT_MAX]; /* of its cubin */
     int is_real;         /* a cubin that was made for a GPU: has whatever is asked for */
+    const struct image_kernel *kernel; /* what it does, if that is known */
 };
 struct function {
     char name[128];
@@ -152,7 +158,13 @@ int cuCtxSynchronize(void) { return current ? CU_SUCCESS : NO_CONTEXT; }
 
 int cuGetErrorName(int code, const char **out)
 {
-    *out = code ? "CUDA_ERROR_OF_THE_STAND_IN" : "CUDA_SUCCESS";
+    *out = code == CU_SUCCESS             ? "CUDA_SUCCESS"
+           : code == CU_INVALID_VALUE     ? "CUDA_ERROR_INVALID_VALUE"
+           : code == OUT_OF_MEMORY        ? "CUDA_ERROR_OUT_OF_MEMORY"
+           : code == CU_NO_BINARY_FOR_GPU ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+           : code == NOT_FOUND            ? "CUDA_ERROR_NOT_FOUND"
+           : code == ILLEGAL_ADDRESS      ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                          : "CUDA_ERROR_OF_THE_STAND_IN";
     return CU_SUCCESS;
 }
 
@@ -188,6 +200,20 @@ static const char *text_of(const char *image)
     return memcmp(image, "\x50\xed\x55\xba", 4) == 0 ? image + HEADERS : image;
 }
 
+/* Returns what a cubin does, from the library of kernels, or NULL. */
+static const struct image_kernel *kernel_of(const void *image)
+{
+    static void *library;
+    char name[32];
+    const char *path = setting("FAKECUDA_KERNELS", "");
+    if (!library && *path)
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return NULL;
+    snprintf(name, sizeof name, "image_%016llx", (unsigned long long)image_id(image));
+    return dlsym(library, name);
+}
+
 static int load(void **out, const void *image)
 {
     struct module *m = calloc(1, sizeof *m);
@@ -201,6 +227,8 @@ static int load(void **out, const void *image)
         m->is_real = ((const char *)image)[4] == 2; /* the class of such files */
         if (m->is_real && strcmp(setting("FAKECUDA_REFUSE", "-"), "real") == 0)
             code = CU_INVALID_IMAGE;
+        if (m->is_real)
+            m->kernel = kernel_of(image);
         if (!m->is_real)
             strcpy(m->text, image);
         snprintf(refused, sizeof refused, " %s:", setting("FAKECUDA_REFUSE", "-"));
@@ -347,28 +375,78 @@ int cuLinkDestroy(struct cu_link *l)
     return CU_SUCCESS;
 }
 
-/* ---- memory and launches ---- */
+/* ---- memory ---- */
+
+static struct block {
+    struct block *next;
+    uintptr_t at;
+    size_t len;
+} * blocks;
+static size_t allocated;
+
+static size_t memory(void) { return strtoul(setting("FAKECUDA_MEMORY", "1073741824"), NULL, 10); }
+
+/* True if these bytes are within one allocation. */
+static int is_ours(unsigned long long at, size_t len)
+{
+    for (const struct block *b = blocks; b; b = b->next)
+        if (at >= b->at && at - b->at <= b->len && len <= b->len - (at - b->at))
+            return 1;
+    return 0;
+}
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *all_bytes)
 {
-    *free_bytes = *all_bytes = (size_t)1 << 30;
+    *all_bytes = memory();
+    *free_bytes = *all_bytes - allocated;
     return CU_SUCCESS;
 }
 
 int cuMemAlloc_v2(unsigned long long *out, size_t len)
 {
-    *out = (uintptr_t)calloc(1, len);
+    if (len == 0)
+        return CU_INVALID_VALUE;
+    if (len > memory() - allocated)
+        return OUT_OF_MEMORY;
+    void *at = NULL;
+    struct block *b = malloc(sizeof *b);
+    if (posix_memalign(&at, 256, len) != 0)
+        return OUT_OF_MEMORY;
+    memset(at, 0xFF, len);
+    *b = (struct block){blocks, (uintptr_t)at, len};
+    blocks = b;
+    allocated += len;
+    *out = b->at;
     return CU_SUCCESS;
+}
+
+int cuMemFree_v2(unsigned long long address)
+{
+    for (struct block **at = &blocks; *at; at = &(*at)->next) {
+        struct block *b = *at;
+        if (b->at != address)
+            continue;
+        *at = b->next;
+        allocated -= b->len;
+        free((void *)b->at);
+        free(b);
+        return CU_SUCCESS;
+    }
+    return CU_INVALID_VALUE;
 }
 
 int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t len)
 {
+    if (!is_ours(to, len))
+        return CU_INVALID_VALUE;
     memcpy((void *)(uintptr_t)to, from, len);
     return CU_SUCCESS;
 }
 
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t len)
 {
+    if (!is_ours(from, len))
+        return CU_INVALID_VALUE;
     memcpy(to, (void *)(uintptr_t)from, len);
     return CU_SUCCESS;
 }
@@ -385,10 +463,57 @@ int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t len, void *st
     return cuMemcpyDtoH_v2(to, from, len);
 }
 
-int cuMemFree_v2(unsigned long long memory)
+/* ---- launches and copies: run at once, or are recorded by a stream that captures ---- */
+
+enum { ARGS_MAX = 128 };
+
+struct work {
+    struct work *next;
+    const struct image_kernel *kernel; /* NULL: a copy of args[2] bytes from args[1] to args[0] */
+    unsigned blocks, threads;
+    unsigned long long args[ARGS_MAX];
+};
+struct recording {
+    struct work *first, **end;
+    int references; /* by a CUgraph and by a CUgraphExec */
+};
+struct stream {
+    struct recording *recording; /* NULL: it does not capture */
+};
+
+static int run_work(struct work *w)
 {
-    free((void *)(uintptr_t)memory);
+    void *pointers[ARGS_MAX];
+    if (!w->kernel) {
+        if (!is_ours(w->args[0], w->args[2]) || !is_ours(w->args[1], w->args[2]))
+            return CU_INVALID_VALUE;
+        memmove((void *)(uintptr_t)w->args[0], (void *)(uintptr_t)w->args[1], w->args[2]);
+        return CU_SUCCESS;
+    }
+    for (unsigned i = 0; i < w->kernel->n_args; i++) {
+        pointers[i] = &w->args[i];
+        if (!is_ours(w->args[i], 1))
+            return ILLEGAL_ADDRESS;
+    }
+    w->kernel->run(w->blocks, w->threads, w->kernel->has_barriers, pointers);
     return CU_SUCCESS;
+}
+
+static int do_work(struct stream *s, struct work w)
+{
+    struct work *kept;
+    if (!s || !s->recording)
+        return run_work(&w);
+    kept = malloc(sizeof *kept);
+    *kept = w;
+    *s->recording->end = kept;
+    s->recording->end = &kept->next;
+    return CU_SUCCESS;
+}
+
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t len, void *stream)
+{
+    return do_work(stream, (struct work){.args = {to, from, len}});
 }
 
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -396,14 +521,74 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
                    void *stream, void **parameters, void **extra)
 {
     struct function *f = function;
-    (void)grid_x, (void)grid_y, (void)grid_z, (void)block_y, (void)block_z;
-    (void)shared, (void)stream, (void)extra;
+    const struct image_kernel *kernel = f->module->kernel;
+    (void)shared, (void)extra;
     note("launch ", f->name);
     if (strcmp(f->name, "twice") == 0)
         for (unsigned i = 0; i < block_x; i++)
             (*(float **)parameters[0])[i] *= 2;
+    if (!kernel)
+        return CU_SUCCESS;
+    struct work w = {.kernel = kernel, .blocks = grid_x, .threads = block_x};
+    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 ||
+        block_z != 1 || kernel->n_args > ARGS_MAX)
+        return CU_INVALID_VALUE;
+    for (unsigned i = 0; i < kernel->n_args; i++)
+        memcpy(&w.args[i], parameters[i], sizeof w.args[i]);
+    return do_work(stream, w);
+}
+
+int cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+    (void)mode;
+    if (s->recording)
+        return CU_INVALID_VALUE;
+    s->recording = calloc(1, sizeof *s->recording);
+    s->recording->end = &s->recording->first;
     return CU_SUCCESS;
 }
+
+int cuStreamEndCapture(struct stream *s, struct recording **out)
+{
+    *out = s->recording;
+    if (!s->recording)
+        return CU_INVALID_VALUE;
+    s->recording->references = 1;
+    s->recording = NULL;
+    return CU_SUCCESS;
+}
+
+int cuGraphInstantiateWithFlags(struct recording **out, struct recording *r, uint64_t flags)
+{
+    (void)flags;
+    r->references++;
+    *out = r;
+    return CU_SUCCESS;
+}
+
+int cuGraphLaunch(struct recording *r, void *stream)
+{
+    int code = CU_SUCCESS;
+    (void)stream;
+    note("graph", "");
+    for (struct work *w = r->first; w && code == CU_SUCCESS; w = w->next)
+        code = run_work(w);
+    return code;
+}
+
+int cuGraphDestroy(struct recording *r)
+{
+    if (--r->references)
+        return CU_SUCCESS;
+    for (struct work *next, *w = r->first; w; w = next) {
+        next = w->next;
+        free(w);
+    }
+    free(r);
+    return CU_SUCCESS;
+}
+
+int cuGraphExecDestroy(struct recording *r) { return cuGraphDestroy(r); }
 
 /* A CUlaunchConfig begins with the grid's three numbers and the block's. */
 int cuLaunchKernelEx(const unsigned *config, void *function, void **parameters, void **extra)
@@ -420,11 +605,17 @@ int cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CU_SUCCESS;
 }
 
+int cuStreamCreate(void **out, unsigned flags)
+{
+    (void)flags;
+    *out = calloc(1, sizeof(struct stream));
+    return CU_SUCCESS;
+}
+
 int cuStreamCreateWithPriority(void **out, unsigned flags, int priority)
 {
-    (void)flags, (void)priority;
-    *out = calloc(1, 1);
-    return CU_SUCCESS;
+    (void)priority;
+    return cuStreamCreate(out, flags);
 }
 
 int cuStreamGetCtx(void *stream, void **out)
@@ -508,6 +699,8 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flag
                      NAMED("cuLaunchKernel", cuLaunchKernel),
                      NAMED("cuLaunchKernelEx", cuLaunchKernelEx),
                      NAMED("cuCtxGetStreamPriorityRange", cuCtxGetStreamPriorityRange),
+                     NAMED("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2),
+                     NAMED("cuStreamCreate", cuStreamCreate),
                      NAMED("cuStreamCreateWithPriority", cuStreamCreateWithPriority),
                      NAMED("cuStreamGetCtx", cuStreamGetCtx),
                      NAMED("cuStreamSynchronize", cuStreamSynchronize),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * for_cpu.c - writes generated kernels and their launches as C++, has the host's compiler make a library of
+ * for_cpu.c - writes generated kernels, and their launches, as C++, has the host's compiler make a library of
  * them, and compares what they compute with JAX. test_codegen.c and test_graph_bundle.c use it.
  */
 #include "tests/kernels/for_cpu.h"
@@ -12,16 +12,9 @@
 #include <unistd.h>
 
 #include "kernels/vjp/vjp.h"
+#include "tests/fakecuda/image.h"
 
 #define TOLERANCE 2e-4 /* of f32 against doubles, through some ten operations and sums */
-
-static const char *const TYPES[] = {"float", "int", "bool"};
-
-static const char FOR_CPU[] = "#include <math.h>\n#define __global__\n#define __device__\nstatic "
-                              "struct { unsigned x; } blockIdx, threadIdx;\n"
-                              "#define GRID(n) for (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++) "
-                              "for (threadIdx.x = 0; threadIdx.x < 256; "
-                              "threadIdx.x++)\n";
 
 struct for_cpu for_cpu_open(void)
 {
@@ -31,7 +24,7 @@ struct for_cpu for_cpu_open(void)
     snprintf(path, sizeof path, "%s/graphs.cpp", c.folder);
     c.f = fopen(path, "w");
     cr_assert_not_null(c.f);
-    fputs(FOR_CPU, c.f);
+    fputs("#include \"tests/kernels/grid.hpp\"\n#include \"tests/fakecuda/image.h\"\n", c.f);
     return c;
 }
 
@@ -44,17 +37,41 @@ void for_cpu_begin(FILE *f, size_t n, const struct codegen *c)
     fprintf(f, "extern \"C\" void run_%zu(void **values)\n{\n", n);
 }
 
-void for_cpu_launch(FILE *f, uint32_t kernel, uint32_t blocks)
+/* True if the threads of a block of the kernel wait for each other. */
+static bool has_barriers(const struct codegen *c, uint32_t kernel)
 {
-    fprintf(f, "GRID(%u) kernel_%u(", blocks, kernel);
+    static const char BARRIER[] = "__syncthreads";
+    const struct kernel_text *text = &c->texts.at[kernel];
+    return memmem(c->source.data + text->at, text->len, BARRIER, strlen(BARRIER));
 }
 
-void for_cpu_operand(FILE *f, uint32_t k, enum elem elem, uint32_t value)
+void for_cpu_launch(FILE *f, const struct codegen *c, uint32_t kernel, uint32_t blocks,
+                    uint32_t threads, const uint32_t *values, uint32_t n)
 {
-    fprintf(f, "%s(%s *)values[%u]", k ? ", " : "", TYPES[elem], value);
+    fprintf(f, "{\nvoid *args[] = {");
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(f, "&values[%u], ", values[i]);
+    fprintf(f, "};\nlaunch<kernel_%u>(%u, %u, %d, args);\n}\n", kernel, blocks, threads,
+            has_barriers(c, kernel));
 }
 
-void for_cpu_launched(FILE *f) { fprintf(f, ");\n"); }
+void for_cpu_cubin(FILE *f, const struct codegen *c, uint32_t kernel, const void *cubin)
+{
+    struct writer text;
+    unsigned long long id = image_id(cubin);
+    writer_init(&text, 0);
+    codegen_write_kernel(c, kernel, &text);
+    fprintf(f,
+            "#ifndef HAS_%llx\n#define HAS_%llx\nnamespace of_%llx {\n#define kernel kernel_%llx\n",
+            id, id, id, id);
+    fwrite(text.data, 1, text.len, f);
+    fprintf(f,
+            "#undef kernel\n}\nextern \"C\" const struct image_kernel image_%016llx;\n"
+            "const struct image_kernel image_%016llx = {launch<of_%llx::kernel_%llx>, "
+            "count_args(of_%llx::kernel_%llx), %d};\n#endif\n",
+            id, id, id, id, id, id, has_barriers(c, kernel));
+    writer_close(&text);
+}
 
 void for_cpu_end(FILE *f, const struct codegen *c)
 {
@@ -69,9 +86,10 @@ void for_cpu_compile(struct for_cpu *c)
     char command[512], library[128];
     fclose(c->f);
     snprintf(library, sizeof library, "%s/graphs.so", c->folder);
-    snprintf(command, sizeof command,
-             "c++ -std=c++17 -O0 -ffp-contract=off -w -shared -fPIC -o %s %s/graphs.cpp", library,
-             c->folder);
+    snprintf(
+        command, sizeof command,
+        "c++ -std=c++17 -O0 -ffp-contract=off -w -I. -pthread -shared -fPIC -o %s %s/graphs.cpp",
+        library, c->folder);
     cr_assert_eq(system(command), 0, "%s", command);
     c->library = dlopen(library, RTLD_NOW);
     cr_assert_not_null(c->library, "%s", dlerror());

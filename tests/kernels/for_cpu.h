@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * for_cpu.h - generated CUDA C++ as a library for the CPU: the kernels of many graphs in one source, and for
- * graph N a function run_N that launches them on the tensors that it is given.
+ * graph N a function run_N that launches them on the tensors that it is given;
+ * or the kernels alone, for the stand-in of the driver (tests/fakecuda): found by the cubin that they stand for.
  *
- * No kernel has a barrier or shared memory, so the threads run one after the other.
+ * A kernel without barriers runs one thread after the other.
  *
  * Thread: the test's. Memory: for_cpu_close removes the folder.
  */
@@ -25,12 +26,11 @@ struct for_cpu {
 struct for_cpu for_cpu_open(void);
 /* Writes the kernels of graph n, and the beginning of run_N(void **values). */
 void for_cpu_begin(FILE *f, size_t n, const struct codegen *c);
-/* Writes a launch of a kernel in this many blocks, whose operands are values[i]. */
-void for_cpu_launch(FILE *f, uint32_t kernel, uint32_t blocks);
-/* Writes operand k of the launch. for_cpu_launched follows the last one. */
-void for_cpu_operand(FILE *f, uint32_t k, enum elem elem, uint32_t value);
-/* Ends a launch. */
-void for_cpu_launched(FILE *f);
+/* Writes a launch of a kernel in this many blocks of threads. Its n operands are values[i]. */
+void for_cpu_launch(FILE *f, const struct codegen *c, uint32_t kernel, uint32_t blocks,
+                    uint32_t threads, const uint32_t *values, uint32_t n);
+/* Writes a kernel for the stand-in, which finds it by the cubin's bytes. */
+void for_cpu_cubin(FILE *f, const struct codegen *c, uint32_t kernel, const void *cubin);
 /* Ends run_N. */
 void for_cpu_end(FILE *f, const struct codegen *c);
 /* Compiles the source and loads it. */

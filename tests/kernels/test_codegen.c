@@ -26,17 +26,12 @@ static struct codegen code_of(const char *name, const struct program *p)
 }
 
 /* Writes the code for the CPU; its tensors are given by value. */
-static void write_for_cpu(FILE *f, size_t n, const struct program *p, const struct codegen *c)
+static void write_for_cpu(FILE *f, size_t n, const struct codegen *c)
 {
     for_cpu_begin(f, n, c);
     for (uint32_t i = 0; i < c->launches.n; i++) {
         const struct launch *l = &c->launches.at[i];
-        for_cpu_launch(f, l->kernel, l->blocks);
-        for (uint32_t k = 0; k < l->n_args; k++) {
-            uint32_t value = c->args.at[l->args + k];
-            for_cpu_operand(f, k, program_tensor(p, value)->elem, value);
-        }
-        for_cpu_launched(f);
+        for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, c->args.at + l->args, l->n_args);
     }
     for_cpu_end(f, c);
 }
@@ -74,7 +69,7 @@ Test(codegen, numbers_are_those_of_jax)
             continue;
         programs[i] = for_cpu_derivative(&graphs[i]);
         struct codegen c = code_of(graphs[i].name, programs[i]);
-        write_for_cpu(cpu.f, i, programs[i], &c);
+        write_for_cpu(cpu.f, i, &c);
         codegen_free(&c);
     }
     for_cpu_compile(&cpu);

@@ -41,10 +41,7 @@ static void write_plan(FILE *f, size_t n, const struct graph_bundle *b, const st
     for (uint32_t i = 0; i < b->launches.n; i++) {
         const struct graph_launch *l = &b->launches.at[i];
         const uint32_t *args = b->operands.at + l->args;
-        for_cpu_launch(f, l->kernel, l->blocks);
-        for (uint32_t k = 0; k < l->n_args; k++)
-            for_cpu_operand(f, k, b->buffers.at[args[k]].type.elem, args[k]);
-        for_cpu_launched(f);
+        for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, args, l->n_args);
     }
     for_cpu_end(f, c);
 }

@@ -4,7 +4,7 @@
  * the reference (on threads of the CPU everywhere, on the GPU where there is one), and the checks
  * against kernels that are wrong.
  */
-#include "kernels/driver.h"
+#include "kernels/gpu.h"
 #include "kernels/reference.h"
 #include "kernels/runner.h"
 #include "tests/kernels/cuda_on_cpu.h"
@@ -265,24 +265,25 @@ Test(kernels, check_reports_what_the_device_said_first)
 
 Test(kernels, driver_opens_or_says_why_not)
 {
-    struct driver *driver = NULL;
+    struct gpu *gpu = NULL;
     struct err err = {0};
-    int rc = driver_open(&driver, &err);
+    int rc = gpu_open(&gpu, &err);
     if (rc == 0)
-        cr_expect_eq(strncmp(driver_arch(driver), "sm_", 3), 0, "%s", driver_arch(driver));
+        cr_expect_eq(strncmp(driver_arch(gpu_driver(gpu)), "sm_", 3), 0, "%s",
+                     driver_arch(gpu_driver(gpu)));
     else
         cr_expect(rc == WARM_EUNSUPPORTED && err.text[0], "%d: %s", rc, err.text);
-    driver_close(driver);
+    gpu_close(gpu);
 }
 
 Test(kernels, driver_refuses_a_cubin_that_was_cut_off)
 {
-    struct driver *driver = NULL;
+    struct gpu *gpu = NULL;
     struct err err = {0};
-    if (driver_open(&driver, &err) != 0)
+    if (gpu_open(&gpu, &err) != 0)
         cr_skip("no GPU: skipped (%s)", err.text);
     static const unsigned char half[100] = {0x7f, 'E', 'L', 'F', [40] = 0xff, [60] = 64, [58] = 64};
-    cr_expect_eq(driver_load(driver, half, sizeof half, &err), WARM_EMALFORMED);
-    cr_expect_eq(driver_load(driver, half, 10, &err), WARM_EMALFORMED);
-    driver_close(driver);
+    cr_expect_eq(gpu_load(gpu, half, sizeof half, &err), WARM_EMALFORMED);
+    cr_expect_eq(gpu_load(gpu, half, 10, &err), WARM_EMALFORMED);
+    gpu_close(gpu);
 }

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * driver.c - opens libcuda.so.1 at run time, looks up the functions of driver.fn, and turns CUDA's errors
+ * into ours. exec.c and the demo's gpu.c call it.
+ *
+ * Thread: the thread that opened the driver.
+ */
+#include "kernels/exec/driver.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of CUDA's own enumerations. */
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+    ATTRIBUTE_CC_MAJOR = 75,
+    ATTRIBUTE_CC_MINOR = 76,
+    STREAM_NON_BLOCKING = 1,
+    CAPTURE_THREAD_LOCAL = 1,
+};
+
+struct driver {
+    void *lib, *context, *stream;
+    int gpu;
+    char name[256];
+    char arch[32];
+#define X(function, symbol, parameters) int(*function) parameters;
+#include "kernels/exec/driver.fn"
+#undef X
+};
+
+/* ---- opening ---- */
+
+static int resolve(struct driver *d, struct err *e)
+{
+    static const struct {
+        const char *symbol;
+        size_t offset;
+    } table[] = {
+#define X(function, symbol, parameters) {symbol, offsetof(struct driver, function)},
+#include "kernels/exec/driver.fn"
+#undef X
+    };
+
+    d->lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!d->lib)
+        return err_set(e, WARM_EUNSUPPORTED, "%s", dlerror());
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        void *function = dlsym(d->lib, table[i].symbol);
+        if (!function)
+            return err_set(e, WARM_EUNSUPPORTED, "libcuda.so.1 is too old: it has no %s",
+                           table[i].symbol);
+        memcpy((char *)d + table[i].offset, &function, sizeof function);
+    }
+    return 0;
+}
+
+/* Returns 0, or `code` with the failed call and the driver's own words. */
+static int checked(struct driver *d, int result, int code, const char *what, struct err *e)
+{
+    const char *name = NULL, *text = NULL;
+    if (result == CUDA_SUCCESS)
+        return 0;
+    d->cuGetErrorName(result, &name);
+    d->cuGetErrorString(result, &text);
+    return err_set(e, code, "%s: %s (%s)", what, text ? text : "unknown error",
+                   name ? name : "no name");
+}
+
+#define CHECKED(d, code, e, function, ...)                                                         \
+    checked(d, (d)->function(__VA_ARGS__), code, #function, e)
+
+static int open_gpu(struct driver *d, struct err *e)
+{
+    int count = 0, major = 0, minor = 0, rc;
+
+    if ((rc = CHECKED(d, WARM_EUNSUPPORTED, e, cuInit, 0)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetCount, &count)))
+        return rc;
+    if (count == 0)
+        return err_set(e, WARM_EUNSUPPORTED, "the driver knows of no GPU");
+    if ((rc = CHECKED(d, WARM_EIO, e, cuDeviceGet, &d->gpu, 0)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetName, d->name, sizeof d->name, d->gpu)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetAttribute, &major, ATTRIBUTE_CC_MAJOR, d->gpu)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetAttribute, &minor, ATTRIBUTE_CC_MINOR, d->gpu)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuDevicePrimaryCtxRetain, &d->context, d->gpu)) ||
+        (rc = CHECKED(d, WARM_EIO, e, cuCtxSetCurrent, d->context)))
+        return rc;
+    snprintf(d->arch, sizeof d->arch, "sm_%d%d", major, minor);
+    return CHECKED(d, WARM_EIO, e, cuStreamCreate, &d->stream, STREAM_NON_BLOCKING);
+}
+
+int driver_open(struct driver **out, struct err *e)
+{
+    struct driver *d = calloc(1, sizeof *d);
+    if (!d)
+        return err_set(e, WARM_ENOMEM, "the CUDA driver's table");
+    int rc = resolve(d, e);
+    if (rc == 0)
+        rc = open_gpu(d, e);
+    if (rc != 0) {
+        driver_close(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+void driver_close(struct driver *d)
+{
+    if (!d)
+        return;
+    if (d->stream)
+        d->cuStreamDestroy(d->stream);
+    if (d->context)
+        d->cuDevicePrimaryCtxRelease(d->gpu);
+    if (d->lib)
+        dlclose(d->lib);
+    free(d);
+}
+
+const char *driver_name(const struct driver *d) { return d->name; }
+
+const char *driver_arch(const struct driver *d) { return d->arch; }
+
+/* ---- modules ---- */
+
+/* True if the bytes are a whole ELF file. The driver is not told the length, so a cubin that was
+ * cut off must not reach it. */
+static int is_whole_elf(const void *bytes, size_t len)
+{
+    Elf64_Ehdr header;
+    if (len < sizeof header)
+        return 0;
+    memcpy(&header, bytes, sizeof header);
+    size_t tables = (size_t)header.e_shnum * header.e_shentsize;
+    return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_shoff <= len &&
+           tables <= len - header.e_shoff;
+}
+
+int driver_load(struct driver *d, const void *cubin, size_t len, void **out_module, struct err *e)
+{
+    void *module = NULL;
+    if (!is_whole_elf(cubin, len))
+        return err_set(e, WARM_EMALFORMED, "not a whole cubin");
+    int result = d->cuModuleLoadData(&module, cubin);
+    int code = result == CUDA_ERROR_NO_BINARY_FOR_GPU ? WARM_EUNSUPPORTED : WARM_EMALFORMED;
+    int rc = checked(d, result, code, "cuModuleLoadData", e);
+    if (rc == 0)
+        *out_module = module;
+    return rc;
+}
+
+void driver_unload(struct driver *d, void *module)
+{
+    if (module)
+        d->cuModuleUnload(module);
+}
+
+int driver_function(struct driver *d, void *module, const char *name, void **out, struct err *e)
+{
+    return checked(d, d->cuModuleGetFunction(out, module, name), WARM_ENOT_FOUND, name, e);
+}
+
+/* ---- memory ---- */
+
+int driver_alloc(struct driver *d, size_t bytes, uint64_t *out, struct err *e)
+{
+    uint64_t address = 0;
+    int result = d->cuMemAlloc(&address, bytes);
+    int rc = checked(d, result, result == CUDA_ERROR_OUT_OF_MEMORY ? WARM_ENOMEM : WARM_EIO,
+                     "cuMemAlloc", e);
+    if (rc == 0)
+        *out = address;
+    return rc;
+}
+
+void driver_free(struct driver *d, uint64_t address)
+{
+    if (address)
+        d->cuMemFree(address);
+}
+
+int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e)
+{
+    int rc = CHECKED(d, WARM_EIO, e, cuMemcpyHtoDAsync, to, from, bytes, d->stream);
+    return rc ? rc : driver_wait(d, e);
+}
+
+int driver_read(struct driver *d, void *to, uint64_t from, size_t bytes, struct err *e)
+{
+    int rc = CHECKED(d, WARM_EIO, e, cuMemcpyDtoHAsync, to, from, bytes, d->stream);
+    return rc ? rc : driver_wait(d, e);
+}
+
+int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e)
+{
+    return CHECKED(d, WARM_EIO, e, cuMemcpyDtoDAsync, to, from, bytes, d->stream);
+}
+
+/* ---- work ---- */
+
+int driver_launch(struct driver *d, void *function, struct driver_dims grid,
+                  struct driver_dims block, void **args, struct err *e)
+{
+    return CHECKED(d, WARM_EIO, e, cuLaunchKernel, function, grid.x, grid.y, 1, block.x, block.y, 1,
+                   0, d->stream, args, NULL);
+}
+
+int driver_wait(struct driver *d, struct err *e)
+{
+    return CHECKED(d, WARM_EIO, e, cuStreamSynchronize, d->stream);
+}
+
+int driver_capture_begin(struct driver *d, struct err *e)
+{
+    return CHECKED(d, WARM_EIO, e, cuStreamBeginCapture, d->stream, CAPTURE_THREAD_LOCAL);
+}
+
+int driver_capture_end(struct driver *d, void **out, struct err *e)
+{
+    void *graph = NULL;
+    int rc = CHECKED(d, WARM_EIO, e, cuStreamEndCapture, d->stream, &graph);
+    if (rc == 0)
+        rc = CHECKED(d, WARM_EIO, e, cuGraphInstantiate, out, graph, 0);
+    if (graph)
+        d->cuGraphDestroy(graph);
+    return rc;
+}
+
+int driver_replay(struct driver *d, void *recording, struct err *e)
+{
+    return CHECKED(d, WARM_EIO, e, cuGraphLaunch, recording, d->stream);
+}
+
+void driver_recording_free(struct driver *d, void *recording)
+{
+    if (recording)
+        d->cuGraphExecDestroy(recording);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - warm-exec: runs a bundle on this machine's GPU. `warm exec`, which has the help, starts it: that
+ * program is static and cannot load the driver.
+ *
+ * Read the bundle and its inputs → open the driver → load → run once → replay, as a CUDA graph, as often as
+ * --repeat says → write or print the results.
+ *
+ * Exit status: 0 done; 1 no GPU that can run it, or a fault there; 2 usage, or an input that cannot be used.
+ *
+ * Thread: main.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "kernels/exec/exec.h"
+#include "kernels/exec/npy.h"
+
+#define FILE_MAX ((size_t)1 << 36)
+#define SHOWN 6 /* elements of a result without -o */
+#define REPEAT_MAX 1000000000L
+
+enum status { DONE = 0, FINDING = 1, USAGE = 2 };
+
+struct bytes {
+    uint8_t *data; /* owned */
+    size_t len;
+};
+
+struct run {
+    const char *path, *folder; /* of the bundle; of the results, or NULL */
+    char **inputs;
+    uint32_t n_inputs;
+    long repeat;
+    bool as_json;
+    struct bytes file;
+    struct graph_bundle b;
+    struct driver *d;
+    struct graph_exec *x;
+    double load_ms, first_ms, each_ms;
+};
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Prints "warm: MESSAGE" on stderr, and returns the status. */
+__attribute__((format(printf, 2, 3))) static int say(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("warm: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return status;
+}
+
+/* Reads a whole file. Returns 0 or an errno. */
+static int read_file(const char *path, struct bytes *out)
+{
+    FILE *f = fopen(path, "rb");
+    struct writer w;
+    if (!f)
+        return errno;
+    writer_init(&w, FILE_MAX);
+    for (size_t n = 1; n && !w.failed;) {
+        uint8_t part[65536];
+        n = fread(part, 1, sizeof part, f);
+        writer_bytes(&w, part, n);
+    }
+    int error = ferror(f) ? EIO : w.failed ? ENOMEM : 0;
+    fclose(f);
+    if (!error && !(out->data = writer_take(&w, &out->len)) && out->len)
+        error = ENOMEM;
+    writer_close(&w);
+    return error;
+}
+
+/* ---- inputs ---- */
+
+/* Copies an argument of equal elements, "=0.5", to the device. */
+static int fill_argument(struct run *run, uint32_t i, const char *number)
+{
+    const struct tensor *type = &run->b.buffers.at[i].type;
+    uint32_t size = program_elem_size(type->elem);
+    struct err e = {0};
+    char *end;
+    double x = strtod(number, &end);
+    if (end == number || *end)
+        return say(USAGE, "=%s: not a number", number);
+    float f = (float)x;
+    int32_t whole = (int32_t)x;
+    uint8_t truth = x != 0, *elements = malloc((size_t)type->n * size + 1);
+    const void *element = type->elem == ELEM_F32   ? (const void *)&f
+                          : type->elem == ELEM_I32 ? (const void *)&whole
+                                                   : &truth;
+    for (int64_t k = 0; elements && k < type->n; k++)
+        memcpy(elements + k * size, element, size);
+    int rc = elements ? graph_exec_write(run->x, i, elements, &e)
+                      : err_set(&e, WARM_ENOMEM, "an argument");
+    free(elements);
+    return rc ? say(FINDING, "argument %" PRIu32 ": %s", i, e.text) : DONE;
+}
+
+static int write_argument(struct run *run, uint32_t i)
+{
+    const char *path = run->inputs[i];
+    struct bytes file = {NULL, 0};
+    struct view elements;
+    struct err e = {0};
+    if (*path == '=')
+        return fill_argument(run, i, path + 1);
+    int error = read_file(path, &file);
+    if (error)
+        return say(USAGE, "%s: %s", path, strerror(error));
+    int status = DONE;
+    if (npy_read(file.data, file.len, &run->b.buffers.at[i].type, &elements, &e))
+        status = say(USAGE, "%s: argument %" PRIu32 ": %s", path, i, e.text);
+    else if (graph_exec_write(run->x, i, elements.data, &e))
+        status = say(FINDING, "%s: %s", path, e.text);
+    free(file.data);
+    return status;
+}
+
+/* Checks the number of inputs before a GPU is looked for. */
+static int check_inputs(const struct run *run)
+{
+    uint32_t n = run->b.n_arguments;
+    char type[128];
+    if (run->n_inputs > n)
+        return say(USAGE, "%s: %" PRIu32 " inputs, and it takes %" PRIu32, run->path, run->n_inputs,
+                   n);
+    if (run->n_inputs == n)
+        return DONE;
+    npy_type_text(&run->b.buffers.at[run->n_inputs].type, type, sizeof type);
+    return say(USAGE,
+               "%s: it takes %" PRIu32 " inputs, not %" PRIu32 ": argument %" PRIu32
+               " is %s. Give a file, or =0 for zeros",
+               run->path, n, run->n_inputs, run->n_inputs, type);
+}
+
+/* ---- results ---- */
+
+static void print_result(uint32_t i, const struct tensor *type, const void *elements)
+{
+    char text[128];
+    npy_type_text(type, text, sizeof text);
+    printf("result %" PRIu32 "  %s ", i, text);
+    for (int64_t k = 0; k < type->n && k < SHOWN; k++) {
+        if (type->elem == ELEM_F32)
+            printf(" %.9g", (double)((const float *)elements)[k]);
+        else if (type->elem == ELEM_I32)
+            printf(" %" PRId32, ((const int32_t *)elements)[k]);
+        else
+            printf(" %s", ((const uint8_t *)elements)[k] ? "true" : "false");
+    }
+    puts(type->n > SHOWN ? " ..." : "");
+}
+
+static int write_result(const struct run *run, uint32_t i, const struct tensor *type,
+                        const void *elements)
+{
+    struct writer npy;
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%" PRIu32 ".npy", run->folder, i) >= (int)sizeof path)
+        return say(USAGE, "%s: too long a path", run->folder);
+    writer_init(&npy, 0);
+    npy_write(type, elements, &npy);
+    FILE *f = npy.failed ? NULL : fopen(path, "wb");
+    bool ok = f && fwrite(npy.data, 1, npy.len, f) == npy.len;
+    int error = errno;
+    if (f && fclose(f) != 0)
+        ok = false;
+    writer_close(&npy);
+    return ok ? DONE : say(USAGE, "%s: %s", path, strerror(error));
+}
+
+static int take_result(struct run *run, uint32_t i)
+{
+    const struct tensor *type = &run->b.buffers.at[run->b.results.at[i]].type;
+    void *elements = malloc(graph_tensor_bytes(type) + 1);
+    struct err e = {0};
+    int status = DONE;
+    if (!elements)
+        status = say(FINDING, "out of memory");
+    else if (graph_exec_read(run->x, i, elements, &e))
+        status = say(FINDING, "%s: %s", run->path, e.text);
+    else if (run->folder)
+        status = write_result(run, i, type, elements);
+    else if (!run->as_json)
+        print_result(i, type, elements);
+    free(elements);
+    return status;
+}
+
+static void print_times(const struct run *run)
+{
+    if (run->as_json)
+        printf("{\"bundle\":\"%s\",\"device\":\"%s\",\"arch\":\"%s\",\"load_ms\":%.3f,\"first_ms\":"
+               "%.3f,\"repeat\":%ld,\"each_ms\":%.6f}\n",
+               run->path, driver_name(run->d), driver_arch(run->d), run->load_ms, run->first_ms,
+               run->repeat, run->each_ms);
+    else if (run->repeat)
+        printf("%s: loaded in %.1f ms, first run %.3f ms, then %ld runs of %.6f ms each\n",
+               driver_name(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
+}
+
+/* ---- the run ---- */
+
+/* Records the launches and replays them. */
+static int replay(struct run *run, struct err *e)
+{
+    void *recording = NULL;
+    int rc = driver_capture_begin(run->d, e);
+    if (rc == 0) {
+        struct err ignored;
+        rc = graph_exec_launch(run->x, e);
+        int end = driver_capture_end(run->d, &recording, rc ? &ignored : e);
+        rc = rc ? rc : end;
+    }
+    double began = now_ms();
+    for (long i = 0; i < run->repeat && rc == 0; i++)
+        rc = driver_replay(run->d, recording, e);
+    if (rc == 0)
+        rc = driver_wait(run->d, e);
+    run->each_ms = (now_ms() - began) / (double)run->repeat;
+    driver_recording_free(run->d, recording);
+    return rc;
+}
+
+static int run_on_gpu(struct run *run)
+{
+    struct err e = {0};
+    double began = now_ms();
+    if (driver_open(&run->d, &e))
+        return say(FINDING, "no GPU to run it on: %s", e.text);
+    if (graph_exec_new(run->d, &run->b, &run->x, &e))
+        return say(FINDING, "%s: %s", run->path, e.text);
+    run->load_ms = now_ms() - began;
+    int status = DONE;
+    for (uint32_t i = 0; i < run->b.n_arguments && !status; i++)
+        status = write_argument(run, i);
+    began = now_ms();
+    if (!status && (graph_exec_launch(run->x, &e) || driver_wait(run->d, &e)))
+        status = say(FINDING, "%s: %s", run->path, e.text);
+    run->first_ms = now_ms() - began;
+    if (!status && run->repeat && replay(run, &e))
+        status = say(FINDING, "%s: %s", run->path, e.text);
+    if (!status && run->folder && mkdir(run->folder, 0777) && errno != EEXIST)
+        status = say(USAGE, "%s: %s", run->folder, strerror(errno));
+    for (uint32_t i = 0; i < run->b.results.n && !status; i++)
+        status = take_result(run, i);
+    if (!status)
+        print_times(run);
+    return status;
+}
+
+static int parse(struct run *run, int argc, char **argv)
+{
+    static const struct option longs[] = {{"output", required_argument, NULL, 'o'},
+                                          {"repeat", required_argument, NULL, 'r'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {NULL, 0, NULL, 0}};
+    char *end;
+    for (int c; (c = getopt_long(argc, argv, "o:", longs, NULL)) != -1;) {
+        switch (c) {
+        case 'o': run->folder = optarg; break;
+        case 'j': run->as_json = true; break;
+        case 'r':
+            run->repeat = strtol(optarg, &end, 10);
+            if (*end || run->repeat < 1 || run->repeat > REPEAT_MAX)
+                return say(USAGE, "--repeat %s is not a number from 1 to %ld", optarg, REPEAT_MAX);
+            break;
+        default: return USAGE; /* getopt has said why */
+        }
+    }
+    if (optind == argc)
+        return say(USAGE, "exec: no bundle given (`warm exec --help`)");
+    run->path = argv[optind];
+    run->inputs = argv + optind + 1;
+    run->n_inputs = (uint32_t)(argc - optind - 1);
+    return DONE;
+}
+
+int main(int argc, char **argv)
+{
+    struct run run = {.path = NULL};
+    struct err e = {0};
+    int status = parse(&run, argc, argv);
+    if (status)
+        return status;
+    int error = read_file(run.path, &run.file);
+    if (error)
+        return say(USAGE, "%s: %s", run.path, strerror(error));
+    if (graph_bundle_read(run.file.data, run.file.len, &run.b, &e))
+        status = say(USAGE, "%s: %s", run.path, e.text);
+    if (!status)
+        status = check_inputs(&run);
+    if (!status)
+        status = run_on_gpu(&run);
+    graph_exec_free(run.x);
+    driver_close(run.d);
+    graph_bundle_close(&run.b);
+    free(run.file.data);
+    return status;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * grid.hpp - the parts of CUDA C++ that the kernels use, and grids of threads to run them on the CPU. The
+ * kernels' sources are included behind it.
+ *
+ *   grid_with_barriers   a block is as many POSIX threads as it has threads; shared memory is static,
+ *                        __syncthreads a barrier of the block, shuffles and __syncwarp barriers of a warp. Under
+ *                        ThreadSanitizer a missing barrier of a kernel is a reported race
+ *   grid_in_turn         one thread after the other: for kernels without barriers
+ *
+ * The blocks of a grid run one after another. One grid at a time.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utility>
+
+namespace
+{
+
+constexpr unsigned WARP = 32;
+constexpr unsigned MAX_THREADS = 1024;
+
+struct index3 {
+    unsigned x, y, z;
+};
+thread_local index3 threadIdx, blockIdx;
+index3 blockDim, gridDim;
+
+/* The running block: barriers, and a place where a warp's threads leave words for each other. */
+pthread_barrier_t block_barrier;
+pthread_barrier_t warp_barriers[MAX_THREADS / WARP];
+[[maybe_unused]] float shuffled[MAX_THREADS];
+
+[[maybe_unused]] unsigned thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
+
+[[maybe_unused]] void __syncthreads() { pthread_barrier_wait(&block_barrier); }
+
+[[maybe_unused]] void __syncwarp()
+{
+    pthread_barrier_wait(&warp_barriers[thread_number() / WARP]);
+}
+
+[[maybe_unused]] float __shfl_xor_sync(unsigned, float x, int mask)
+{
+    const unsigned me = thread_number();
+    shuffled[me] = x;
+    __syncwarp();
+    const float theirs = shuffled[me ^ (unsigned)mask];
+    __syncwarp();
+    return theirs;
+}
+
+[[maybe_unused]] float __int_as_float(int bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+[[maybe_unused]] int min(int a, int b) { return a < b ? a : b; }
+
+struct worker {
+    pthread_t thread;
+    index3 index;
+    void (*run)(void **args);
+    void **args;
+};
+
+/* One thread of every block of the grid. The last barrier keeps a fast thread from writing the next
+ * block's shared memory while a slow one still reads this block's. */
+void *worker_main(void *data)
+{
+    const worker *w = static_cast<worker *>(data);
+    threadIdx = w->index;
+    for (unsigned y = 0; y < gridDim.y; y++) {
+        for (unsigned x = 0; x < gridDim.x; x++) {
+            blockIdx = {x, y, 0};
+            w->run(w->args);
+            __syncthreads();
+        }
+    }
+    return nullptr;
+}
+
+[[maybe_unused]] void grid_with_barriers(void (*run)(void **), void **args, index3 grid,
+                                         index3 block)
+{
+    static worker workers[MAX_THREADS];
+    const unsigned n = block.x * block.y, n_warps = n / WARP;
+
+    gridDim = grid;
+    blockDim = block;
+    pthread_barrier_init(&block_barrier, nullptr, n);
+    for (unsigned i = 0; i < n_warps; i++)
+        pthread_barrier_init(&warp_barriers[i], nullptr, WARP);
+    for (unsigned i = 0; i < n; i++) {
+        workers[i] = {pthread_t(), {i % block.x, i / block.x, 0}, run, args};
+        if (pthread_create(&workers[i].thread, nullptr, worker_main, &workers[i]) != 0)
+            abort(); /* the threads made so far wait for this one for ever */
+    }
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(workers[i].thread, nullptr);
+    for (unsigned i = 0; i < n_warps; i++)
+        pthread_barrier_destroy(&warp_barriers[i]);
+    pthread_barrier_destroy(&block_barrier);
+}
+
+[[maybe_unused]] void grid_in_turn(void (*run)(void **), void **args, index3 grid, index3 block)
+{
+    gridDim = grid;
+    blockDim = block;
+    for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+        for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
+            for (threadIdx.y = 0; threadIdx.y < block.y; threadIdx.y++)
+                for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
+                    run(args);
+}
+
+/* Calls a kernel; args[i] points to its argument i, as for cuLaunchKernel. */
+template <typename... Args, size_t... I>
+void call(void (*kernel)(Args...), void **args, std::index_sequence<I...>)
+{
+    kernel(*static_cast<Args *>(args[I])...);
+}
+
+template <typename... Args>
+void call(void (*kernel)(Args...), void **args)
+{
+    call(kernel, args, std::index_sequence_for<Args...>());
+}
+
+template <typename... Args>
+constexpr unsigned count_args(void (*)(Args...))
+{
+    return sizeof...(Args);
+}
+
+/* Runs a kernel in blocks of this many threads. */
+template <auto kernel>
+void launch(unsigned blocks, unsigned threads, bool has_barriers, void **args)
+{
+    auto run = [](void **a) { call(kernel, a); };
+    if (has_barriers)
+        grid_with_barriers(run, args, {blocks, 1, 1}, {threads, 1, 1});
+    else
+        grid_in_turn(run, args, {blocks, 1, 1}, {threads, 1, 1});
+}
+
+} // namespace
+
+#define __global__
+#define __device__
+#define __shared__ static
+#define __launch_bounds__(...)

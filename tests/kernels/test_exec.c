@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_exec.c - the runner of bundles, on the stand-in for a GPU's driver: the numbers are JAX's, launched one
+ * by one and replayed as a CUDA graph; what goes wrong on a device is an error with CUDA's name.
+ */
+#include "kernels/exec/exec.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "kernels/exec/npy.h"
+#include "kernels/vjp/vjp.h"
+#include "tests/kernels/for_cpu.h"
+#include "tests/kernels/stand_in.h"
+
+#define IMAGE_LEN 72u
+
+/* Writes an ELF file without sections that stands for the cubin of a kernel. */
+static void image_of(const struct codegen *c, uint32_t kernel, uint8_t out[IMAGE_LEN])
+{
+    const struct kernel_text *text = &c->texts.at[kernel];
+    memset(out, 0, IMAGE_LEN);
+    memcpy(out, "\177ELF\2\1", 6);
+    bytes_store(out + 0x28, IMAGE_LEN, 8);
+    bytes_store(out + 64, XXH3_64bits(c->source.data + text->at, text->len), 8);
+}
+
+/* A graph's bundle, with images for cubins. */
+struct made {
+    struct program *p;
+    struct graph_bundle b;
+    uint8_t (*images)[IMAGE_LEN];
+};
+
+/* Makes the bundle of a program, which it takes, and writes its kernels for the CPU. */
+static struct made make(struct program *p, FILE *f)
+{
+    struct made m = {.p = p};
+    struct codegen c;
+    struct err e = {0};
+    cr_assert_eq(codegen_function(p, program_function(p, NULL), &c, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_bundle_plan(p, program_function(p, NULL), &c, &m.b, &e), 0, "%s", e.text);
+    m.images = calloc((size_t)c.n_kernels + 1, sizeof *m.images);
+    for (uint32_t i = 0; i < c.n_kernels; i++) {
+        image_of(&c, i, m.images[i]);
+        m.b.kernels.at[i].cubin = (struct view){m.images[i], IMAGE_LEN};
+        for_cpu_cubin(f, &c, i, m.images[i]);
+    }
+    m.b.target = view_of_text("sm_90");
+    codegen_free(&c);
+    return m;
+}
+
+static void made_free(struct made *m)
+{
+    graph_bundle_close(&m->b);
+    program_free(m->p);
+    free(m->images);
+}
+
+static struct made made_of_text(const char *text, FILE *f)
+{
+    struct program *p, *inlined;
+    struct err e = {0};
+    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
+    cr_assert_eq(vjp_inline(p, program_function(p, NULL), &inlined, &e), 0, "%s", e.text);
+    program_free(p);
+    return make(inlined, f);
+}
+
+/* Compiles what was written, and opens the stand-in with it. */
+static struct driver *driver_of(struct for_cpu *cpu)
+{
+    struct driver *d = NULL;
+    struct err e = {0};
+    char kernels[128];
+    for_cpu_compile(cpu);
+    snprintf(kernels, sizeof kernels, "%s/graphs.so", cpu->folder);
+    stand_in_build(cpu->folder);
+    stand_in_load(cpu->folder, kernels);
+    cr_assert_eq(driver_open(&d, &e), 0, "%s", e.text);
+    return d;
+}
+
+static void expect_results(const struct jax_graph *g, struct graph_exec *x,
+                           const struct graph_bundle *b)
+{
+    struct err e = {0};
+    for (uint32_t i = 0; i < b->results.n; i++) {
+        const struct tensor *t = &b->buffers.at[b->results.at[i]].type;
+        float *is = calloc((size_t)t->n + 1, sizeof *is);
+        cr_assert_eq(graph_exec_read(x, i, is, &e), 0, "%s: %s", g->name, e.text);
+        for_cpu_agrees(g, i, is);
+        free(is);
+    }
+}
+
+static void run_graph(struct driver *d, const struct jax_graph *g, const struct graph_bundle *b)
+{
+    struct graph_exec *x;
+    struct err e = {0};
+    void *recording;
+    cr_assert_eq(graph_exec_new(d, b, &x, &e), 0, "%s: %s", g->name, e.text);
+    for (uint32_t i = 0; i < b->n_arguments; i++) {
+        float *argument = calloc((size_t)b->buffers.at[i].type.n + 1, sizeof *argument);
+        for_cpu_argument(g, i, argument);
+        cr_assert_eq(graph_exec_write(x, i, argument, &e), 0, "%s", e.text);
+        free(argument);
+    }
+    cr_assert_eq(driver_capture_begin(d, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
+    cr_assert_eq(driver_capture_end(d, &recording, &e), 0, "%s", e.text);
+    cr_assert_eq(driver_replay(d, recording, &e), 0, "%s", e.text);
+    expect_results(g, x, b);
+    cr_assert_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
+    expect_results(g, x, b);
+    driver_recording_free(d, recording);
+    graph_exec_free(x);
+}
+
+Test(exec, bundles_give_the_numbers_of_jax_launched_and_replayed)
+{
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs), n_run = 0;
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct made *made = calloc(n, sizeof *made);
+    struct for_cpu cpu = for_cpu_open();
+    for (size_t i = 0; i < n; i++)
+        if (graphs[i].n_gradients)
+            made[i] = make(for_cpu_derivative(&graphs[i]), cpu.f);
+    struct driver *d = driver_of(&cpu);
+    cr_expect_str_eq(driver_arch(d), "sm_90");
+    for (size_t i = 0; i < n; i++) {
+        if (!made[i].p)
+            continue;
+        run_graph(d, &graphs[i], &made[i].b);
+        made_free(&made[i]);
+        n_run++;
+    }
+    cr_expect_gt(n_run, (size_t)100);
+    driver_close(d);
+    for_cpu_close(&cpu);
+    free(made);
+}
+
+static const char ADD[] =
+    "func.func public @main(%x: tensor<300xf32>, %y: tensor<300xf32>) -> tensor<300xf32> {\n"
+    "%0 = stablehlo.add %x, %y : tensor<300xf32>\nreturn %0 : tensor<300xf32>\n}\n";
+
+/* Expects that loading fails, with these words. */
+static void refused(struct driver *d, const struct graph_bundle *b, int code, const char *words)
+{
+    struct graph_exec *x = NULL;
+    struct err e = {0};
+    cr_expect_eq(graph_exec_new(d, b, &x, &e), code, "%s", e.text);
+    cr_expect(strstr(e.text, words), "%s: %s", words, e.text);
+}
+
+Test(exec, faults_have_the_name_that_cuda_gives_them)
+{
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f);
+    struct graph_exec *x;
+    struct err e = {0};
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct driver *d = driver_of(&cpu);
+    setenv("FAKECUDA_MEMORY", "3000", 1);
+    refused(d, &m.b, WARM_ENOMEM, "CUDA_ERROR_OUT_OF_MEMORY");
+    unsetenv("FAKECUDA_MEMORY");
+    setenv("FAKECUDA_REFUSE", "real", 1);
+    refused(d, &m.b, WARM_EMALFORMED, "cuModuleLoadData");
+    unsetenv("FAKECUDA_REFUSE");
+    m.b.target = view_of_text("sm_80");
+    refused(d, &m.b, WARM_EUNSUPPORTED, "compiled for sm_80, and the GPU (Stand-in 90) is sm_90");
+    m.b.target = view_of_text("sm_90");
+    struct view whole = m.b.kernels.at[0].cubin;
+    m.b.kernels.at[0].cubin.len = 70;
+    refused(d, &m.b, WARM_EMALFORMED, "not a whole cubin");
+    m.b.kernels.at[0].cubin = whole;
+    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    graph_exec_bind(x, 1, 256);
+    cr_expect_eq(graph_exec_launch(x, &e), WARM_EIO);
+    cr_expect(strstr(e.text, "cuLaunchKernel") && strstr(e.text, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+              "%s", e.text);
+    cr_expect_eq(graph_exec_write(x, 1, "", &e), WARM_EIO);
+    cr_expect(strstr(e.text, "CUDA_ERROR_INVALID_VALUE"), "%s", e.text);
+    graph_exec_free(x);
+    driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
+/* The second bundle reads the first one's result where it is, and the result is copied back. */
+Test(exec, bundles_pass_tensors_on_the_device)
+{
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f);
+    struct graph_exec *a, *b;
+    struct err e = {0};
+    float x[300], y[300], is[300];
+    void *recording;
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct driver *d = driver_of(&cpu);
+    for (int i = 0; i < 300; i++) {
+        x[i] = (float)i;
+        y[i] = 1;
+    }
+    cr_assert_eq(graph_exec_new(d, &m.b, &a, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, &b, &e), 0, "%s", e.text);
+    graph_exec_bind(b, 0, graph_exec_result(a, 0));
+    cr_assert_eq(graph_exec_write(a, 0, x, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_write(a, 1, y, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_write(b, 1, y, &e), 0, "%s", e.text);
+    cr_assert_eq(driver_capture_begin(d, &e), 0);
+    cr_assert(!graph_exec_launch(a, &e) && !graph_exec_launch(b, &e));
+    cr_assert_eq(driver_copy(d, graph_exec_argument(a, 0), graph_exec_result(b, 0), sizeof x, &e),
+                 0);
+    cr_assert_eq(driver_capture_end(d, &recording, &e), 0);
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(driver_replay(d, recording, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_read(b, 0, is, &e), 0, "%s", e.text);
+    for (int i = 0; i < 300; i++)
+        cr_expect_eq(is[i], (float)(i + 20), "%d: %g", i, (double)is[i]);
+    driver_recording_free(d, recording);
+    graph_exec_free(b);
+    graph_exec_free(a);
+    driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
+/* ---- files ---- */
+
+static const struct tensor MATRIX = {.elem = ELEM_F32, .rank = 2, .dims = {2, 3}, .n = 6};
+
+/* Returns a .npy file with this header and six elements. */
+static struct writer npy_of(const char *header)
+{
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, "\x93NUMPY\1\0", 8);
+    writer_u16(&w, (uint16_t)strlen(header));
+    writer_bytes(&w, header, strlen(header));
+    for (int i = 0; i < 6; i++)
+        writer_u32(&w, (uint32_t)i);
+    return w;
+}
+
+static void npy_is(const char *header, int code)
+{
+    struct writer w = npy_of(header);
+    struct view is = {NULL, 0};
+    struct err e = {0};
+    cr_expect_eq(npy_read(w.data, w.len, &MATRIX, &is, &e), code, "%s: %s", header, e.text);
+    if (code == 0)
+        cr_expect_eq(is.len, 24u);
+    writer_close(&w);
+}
+
+Test(exec, files_of_other_types_are_refused)
+{
+    npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", 0);
+    npy_is("{'shape':(2,3),'fortran_order':False,'descr':'<f4'}", 0);
+    npy_is("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", WARM_EINVALID);
+    npy_is("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", WARM_EINVALID);
+    npy_is("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", WARM_EINVALID);
+    npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", WARM_EINVALID);
+    npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1), }", WARM_EINVALID);
+    npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", WARM_EINVALID);
+    npy_is("{'descr': '<f4', 'fortran_order': False}", WARM_EMALFORMED);
+    npy_is("", WARM_EMALFORMED);
+    struct view is;
+    struct err e = {0};
+    uint8_t raw[24] = {0};
+    cr_expect_eq(npy_read(raw, 24, &MATRIX, &is, &e), 0);
+    cr_expect_eq(npy_read(raw, 23, &MATRIX, &is, &e), WARM_EINVALID);
+    cr_expect(strstr(e.text, "23 bytes") && strstr(e.text, "2x3xf32 has 24"), "%s", e.text);
+    cr_expect_eq(npy_read("\x93NUMPY\1\0\xff\xff", 10, &MATRIX, &is, &e), WARM_EMALFORMED);
+}
+
+Test(exec, written_files_are_read_again)
+{
+    static const struct tensor TYPES[] = {{.elem = ELEM_F32, .n = 1},
+                                          {.elem = ELEM_I32, .rank = 1, .dims = {5}, .n = 5},
+                                          {.elem = ELEM_I1, .rank = 3, .dims = {2, 0, 4}, .n = 0},
+                                          {.elem = ELEM_F32, .rank = 2, .dims = {2, 3}, .n = 6}};
+    uint8_t elements[24];
+    struct view is;
+    struct err e = {0};
+    for (uint8_t i = 0; i < sizeof elements; i++)
+        elements[i] = i;
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+        struct writer w;
+        writer_init(&w, 0);
+        npy_write(&TYPES[i], elements, &w);
+        cr_expect_eq(npy_read(w.data, w.len, &TYPES[i], &is, &e), 0, "%zu: %s", i, e.text);
+        cr_expect_eq(((const uint8_t *)is.data - w.data) % 64, 0);
+        cr_expect_eq(memcmp(is.data, elements, is.len), 0);
+        writer_close(&w);
+    }
+}
