@@ -15,7 +15,7 @@
 #ifndef WARM_KERNELS_EXEC_EXEC_H
 #define WARM_KERNELS_EXEC_EXEC_H
 
-#include "kernels/bundle/bundle.h"
+#include "kernels/bundle/graph_bundle.h"
 #include "kernels/exec/driver.h"
 
 struct graph_exec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - `warm exec`: runs a compiled graph on this machine's GPU, by libexec/warm/warm-exec. A static program
+ * exec_graph.c - `warm exec`: runs a compiled graph on this machine's GPU, by libexec/warm/warm-exec. A static program
  * cannot load the CUDA driver, so this one only has the help and finds the other. main.c calls it.
  *
  * Thread: main.
@@ -38,23 +38,22 @@ const struct command cmd_exec = {
     .run = exec_run,
     .summary = "Run a compiled graph on this machine's GPU",
     .synopsis = "BUNDLE [INPUT...] [-o FOLDER] [--repeat N] [--json]",
-    .help = "BUNDLE is what `warm compile MODEL.mlir` wrote. An INPUT for each argument, in order: "
-            "a .npy\n"
-            "file, a file of its elements alone, or =NUMBER for a tensor of equal elements. With "
-            "--vjp the\n"
-            "cotangents follow the arguments: =1 for a loss.\n"
-            "\n"
-            "  -o, --output FOLDER  write the results to FOLDER/0.npy, FOLDER/1.npy, …; without it "
-            "the\n"
-            "                       first elements of each are printed\n"
-            "  --repeat N           then run it N times more, as one CUDA graph, and print the "
-            "mean time\n"
-            "  --json               print device and times as one JSON object\n"
-            "\n"
-            "Exit status: 0 done, 1 no GPU that can run it or a fault there, 2 usage or unusable "
-            "input.\n"
-            "\n"
-            "Example:\n"
-            "  $ warm compile mlp.mlir --vjp --arch sm_90 -o mlp.bundle\n"
-            "  $ warm exec mlp.bundle w.npy b.npy x.npy y.npy =1 -o results\n",
+    .help =
+        "BUNDLE is what `warm compile MODEL.mlir` wrote. Give an INPUT for each argument, in "
+        "order:\n"
+        "a .npy file, a file of its elements alone, or =NUMBER for a tensor of equal elements. "
+        "With\n"
+        "--vjp the cotangents follow the arguments: =1 for a loss.\n"
+        "\n"
+        "  -o, --output FOLDER  write the results to FOLDER/0.npy, FOLDER/1.npy, …; without it\n"
+        "                       print the first elements of each\n"
+        "  --repeat N           run it N times more, as one CUDA graph, and print the mean time\n"
+        "  --json               print device and times as one JSON object\n"
+        "\n"
+        "Exit status: 0 done, 1 no GPU that can run it or a fault there, 2 usage or unusable\n"
+        "input.\n"
+        "\n"
+        "Example:\n"
+        "  $ warm compile mlp.mlir --vjp --arch sm_90 -o mlp.bundle\n"
+        "  $ warm exec mlp.bundle w.npy b.npy x.npy y.npy =1 -o results\n",
 };
