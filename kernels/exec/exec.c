@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS_MAX 0x7FFFFFFF /* of a grid, along x */
-
 struct graph_exec {
     struct driver *d;
     const struct graph_bundle *b;
@@ -138,26 +136,25 @@ int graph_exec_write(struct graph_exec *x, uint32_t i, const void *data, struct 
     return bytes ? driver_write(x->d, x->addresses[i], data, bytes, e) : 0;
 }
 
+/* A launch under way: graph_bundle_run calls launch_one for each. */
+struct launching {
+    struct graph_exec *x;
+    struct err *e;
+};
+
+static int launch_one(void *context, const struct graph_launch *l)
+{
+    struct launching *to = context;
+    struct graph_exec *x = to->x;
+    for (uint32_t k = 0; k < l->n_args; k++)
+        x->args[k] = &x->addresses[x->b->operands.at[l->args + k]];
+    return driver_launch(x->d, x->functions[l->kernel], (struct driver_dims){l->blocks, 1},
+                         (struct driver_dims){l->threads, 1}, x->args, to->e);
+}
+
 int graph_exec_launch(struct graph_exec *x, struct err *e)
 {
-    const struct graph_bundle *b = x->b;
-    for (uint32_t i = 0; i < b->launches.n; i++) {
-        const struct graph_launch *l = &b->launches.at[i];
-        const uint32_t *operands = b->operands.at + l->args;
-        int64_t n = b->buffers.at[operands[l->n_args - 1]].type.n,
-                blocks = (n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK;
-        if (blocks > BLOCKS_MAX)
-            return err_set(e, WARM_ETOO_BIG, "a tensor of %lld elements", (long long)n);
-        for (uint32_t k = 0; k < l->n_args; k++)
-            x->args[k] = &x->addresses[operands[k]];
-        int rc = n ? driver_launch(x->d, x->functions[l->kernel],
-                                   (struct driver_dims){(unsigned)blocks, 1},
-                                   (struct driver_dims){CODEGEN_BLOCK, 1}, x->args, e)
-                   : 0;
-        if (rc)
-            return rc;
-    }
-    return 0;
+    return graph_bundle_run(x->b, 0, x->b->launches.n, launch_one, &(struct launching){x, e});
 }
 
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e)
