@@ -50,8 +50,9 @@ int driver_alloc(struct driver *d, size_t bytes, uint64_t *out, struct err *e);
 /* Frees device memory; 0 is fine. */
 void driver_free(struct driver *d, uint64_t address);
 
-/* Copies to the device, or from it; both wait until that is done. */
+/* Copies to the device, and waits until that is done. */
 int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e);
+/* Copies from the device behind all that is on the stream, and waits for it. */
 int driver_read(struct driver *d, void *to, uint64_t from, size_t bytes, struct err *e);
 /* Puts a copy within the device on the stream. */
 int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e);

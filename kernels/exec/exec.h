@@ -27,8 +27,9 @@ int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_
 /* Frees it; NULL is fine. */
 void graph_exec_free(struct graph_exec *x);
 
-/* Returns the device address of argument i, or of result i: row-major. */
+/* Returns the device address of argument i. */
 uint64_t graph_exec_argument(const struct graph_exec *x, uint32_t i);
+/* Returns the device address of result i. */
 uint64_t graph_exec_result(const struct graph_exec *x, uint32_t i);
 /* Has argument i read from another address: of another bundle's result, for example. */
 void graph_exec_bind(struct graph_exec *x, uint32_t i, uint64_t address);
