@@ -42,7 +42,7 @@ static uint32_t two(struct vjp *v, enum op op, uint32_t x, uint32_t y)
 
 static uint32_t times(struct vjp *v, uint32_t x, uint32_t y) { return two(v, OP_MULTIPLY, x, y); }
 
-static uint32_t select(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
+static uint32_t pick(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
 {
     return add(v, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
 }
@@ -160,10 +160,10 @@ static void power_rule(struct vjp *v, uint32_t x, uint32_t z, uint32_t y, uint32
     uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
     if (v->active[x]) {
         uint32_t slope = times(v, z, two(v, OP_POWER, x, two(v, OP_SUBTRACT, z, unit)));
-        vjp_pass(v, x, times(v, g, select(v, compare(v, DIRECTION_EQ, z, zero), zero, slope)));
+        vjp_pass(v, x, times(v, g, pick(v, compare(v, DIRECTION_EQ, z, zero), zero, slope)));
     }
     if (v->active[z]) {
-        uint32_t safe = select(v, compare(v, DIRECTION_EQ, x, zero), unit, x);
+        uint32_t safe = pick(v, compare(v, DIRECTION_EQ, x, zero), unit, x);
         vjp_pass(v, z, times(v, g, times(v, y, one(v, OP_LOG, safe))));
     }
 }
@@ -172,9 +172,9 @@ static void power_rule(struct vjp *v, uint32_t x, uint32_t z, uint32_t y, uint32
 static void choice_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint32_t g)
 {
     enum direction wins = op == OP_MAXIMUM ? DIRECTION_GT : DIRECTION_LT;
-    uint32_t share = select(
-        v, compare(v, wins, x, z), vjp_splat(v, x, 1),
-        select(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
+    uint32_t share =
+        pick(v, compare(v, wins, x, z), vjp_splat(v, x, 1),
+             pick(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
     vjp_pass(v, x, times(v, g, share));
     vjp_pass(v, z, times(v, g, two(v, OP_SUBTRACT, vjp_splat(v, x, 1), share)));
 }
@@ -216,8 +216,8 @@ static void binary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint3
 static void select_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
 {
     uint32_t zero = vjp_splat(v, g, 0);
-    vjp_pass(v, operands[1], select(v, operands[0], g, zero));
-    vjp_pass(v, operands[2], select(v, operands[0], zero, g));
+    vjp_pass(v, operands[1], pick(v, operands[0], g, zero));
+    vjp_pass(v, operands[2], pick(v, operands[0], zero, g));
 }
 
 /* Follows clamp_p: to x inside of the bounds, to a bound outside of it, to none of two equal ones. */
@@ -229,11 +229,11 @@ static void clamp_rule(struct vjp *v, const uint32_t *operands, uint32_t g)
         two(v, OP_AND, compare(v, DIRECTION_GT, x, low), compare(v, DIRECTION_LT, x, high));
     uint32_t below =
         two(v, OP_AND, compare(v, DIRECTION_GT, low, x), compare(v, DIRECTION_LT, low, high));
-    vjp_pass(v, x, select(v, inside, g, zero));
+    vjp_pass(v, x, pick(v, inside, g, zero));
     if (v->active[operands[0]])
-        pass_sum(v, operands[0], select(v, below, g, zero));
+        pass_sum(v, operands[0], pick(v, below, g, zero));
     if (v->active[operands[2]])
-        pass_sum(v, operands[2], select(v, compare(v, DIRECTION_LT, high, x), g, zero));
+        pass_sum(v, operands[2], pick(v, compare(v, DIRECTION_LT, high, x), g, zero));
 }
 
 /* ---- shapes ---- */
@@ -355,7 +355,7 @@ static void dynamic_rule(struct vjp *v, const struct operation *op, const uint32
 /* Returns 1 for each element of x that is `of`, which has x's shape, else 0. */
 static uint32_t ones_if_equal(struct vjp *v, uint32_t x, uint32_t of)
 {
-    return select(v, compare(v, DIRECTION_EQ, x, of), vjp_splat(v, x, 1), vjp_splat(v, x, 0));
+    return pick(v, compare(v, DIRECTION_EQ, x, of), vjp_splat(v, x, 1), vjp_splat(v, x, 0));
 }
 
 /* Returns the derivative of a product by each factor, which is the product of the others. It is P / x, but if one factor
@@ -365,16 +365,16 @@ static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced,
 {
     int64_t ints[1 + PROGRAM_RANK_MAX] = {OP_MULTIPLY};
     uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
-    uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = select(v, is_zero, unit, x);
+    uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = pick(v, is_zero, unit, x);
     memcpy(ints + 1, reduced, n * sizeof *reduced);
     uint32_t p = add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
-    uint32_t n_zeros = sum(v, select(v, is_zero, unit, zero), reduced, n);
+    uint32_t n_zeros = sum(v, pick(v, is_zero, unit, zero), reduced, n);
     p = spread(v, p, x, kept, n_kept);
     n_zeros = spread(v, n_zeros, x, kept, n_kept);
-    uint32_t of_zero = select(v, compare(v, DIRECTION_EQ, n_zeros, unit), p, zero);
+    uint32_t of_zero = pick(v, compare(v, DIRECTION_EQ, n_zeros, unit), p, zero);
     uint32_t of_other =
-        select(v, compare(v, DIRECTION_EQ, n_zeros, zero), two(v, OP_DIVIDE, p, safe), zero);
-    return select(v, is_zero, of_zero, of_other);
+        pick(v, compare(v, DIRECTION_EQ, n_zeros, zero), two(v, OP_DIVIDE, p, safe), zero);
+    return pick(v, is_zero, of_zero, of_other);
 }
 
 /* Follows reduce_sum_p, reduce_max_p, reduce_min_p (equal shares to equal elements), reduce_prod_p. */
@@ -409,7 +409,7 @@ static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_
         uint32_t is_it = compare(v, DIRECTION_EQ, x, spread(v, op->results, x, kept, n_kept));
         uint32_t ones = ones_if_equal(v, x, spread(v, op->results, x, kept, n_kept));
         uint32_t share = two(v, OP_DIVIDE, g, sum(v, ones, ints + 1, op->n_ints - 1));
-        vjp_pass(v, x, select(v, is_it, spread(v, share, x, kept, n_kept), vjp_splat(v, x, 0)));
+        vjp_pass(v, x, pick(v, is_it, spread(v, share, x, kept, n_kept), vjp_splat(v, x, 0)));
     }
 }
 
