@@ -427,17 +427,30 @@ deb: setup
 	@./setup.sh dpkg-dev debhelper lintian
 	@packaging/deb.sh $(B)
 
+# RPM packages, for x86-64 distributions with glibc 2.17 or newer.
+#: make rpm           build/rpm/*.rpm: warm, warm-libs, warm-devel
+.PHONY: rpm
+rpm: setup
+	@./setup.sh python3-venv rpm
+	@packaging/rpm.sh $(B)
+
 # Installs wheel and packages in bare Debian roots and builds a program there. Needs root. The first
 # run downloads the roots.
 RELEASES     = bullseye bookworm trixie
 DEB_RELEASES = bookworm trixie
-#: make test-install  try the wheel and the Debian packages in bare Debian roots
-.PHONY: test-install test-wheel test-deb
-test-install: test-wheel test-deb
+RPM_RELEASES = bullseye
+PREFIX_RELEASES = bookworm
+#: make test-install  try the wheel and the packages in bare Debian roots
+.PHONY: test-install test-wheel test-deb test-rpm test-prefix
+test-install: test-wheel test-deb test-rpm test-prefix
 test-wheel: wheel
 	tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
 test-deb: deb
 	tests/install/deb.sh $(B)/deb $(DEB_RELEASES)
+test-rpm: rpm
+	tests/install/rpm.sh $(B)/rpm $(RPM_RELEASES)
+test-prefix:
+	tests/install/prefix.sh $(PREFIX_RELEASES)
 
 # Leaves the configuration and the store.
 uninstall:
