@@ -5,127 +5,22 @@
  *
  * Needs a toolchain where it compiles: see support/pool.h.
  */
-#include <dirent.h>
 #include <ftw.h>
 
-#include "tests/support/compile.h"
-#include "tier/signing.h"
+#include "tests/support/tier_kit.h"
 
 static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
 static const char with_header[] =
     "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= N; }\n";
 
-static char *shared, *url, *key_file;
-
-static void make_key(const char *name, const char *path)
-{
-    struct signing_key key;
-    char text[KEY_TEXT_MAX];
-    cr_assert(signing_init());
-    cr_assert_eq(signing_make(name, &key, NULL), 0);
-    signing_write(&key, text);
-    file_write(path, text, strlen(text));
-    cr_assert_eq(chmod(path, 0600), 0);
-}
-
-static void setup(void)
-{
-    shared = temp_dir_new();
-    key_file = path_join(shared, "key");
-    url = malloc(strlen(shared) + 32);
-    sprintf(url, "file://%s", shared);
-    make_key("node-1", key_file);
-}
-
-static void teardown(void)
-{
-    compile_teardown();
-    temp_dir_free(shared);
-    free(url);
-    free(key_file);
-}
-
-TestSuite(tier, .init = setup, .fini = teardown);
-
-/* Starts a daemon with the tier, and NVRTC unless that is NULL. */
-static struct warmd tier_up(char *nvrtc, char *key)
-{
-    char *options[] = {
-        "--tier", url, "--tier-key", key, "--tier-min-cost", "0", nvrtc ? "--nvrtc" : NULL,
-        nvrtc,    NULL};
-    return warmd_up(options);
-}
-
-static unsigned n_objects;
-static int count_object(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    n_objects += type == FTW_F && strstr(path, "/v1/") && !strstr(path, "/.new-") && at->level > 1;
-    return 0;
-}
-
-/* Waits until the folder has so many objects. */
-static void await_objects(unsigned n)
-{
-    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(5000)) {
-        n_objects = 0;
-        nftw(shared, count_object, 8, FTW_PHYS);
-        if (n_objects >= n)
-            return;
-    }
-    cr_assert_fail("%u objects instead of %u", n_objects, n);
-}
-
-static void await_log(const struct warmd *k, const char *text)
-{
-    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(5000))
-        if (warmd_log_has(k, text))
-            return;
-    cr_assert_fail("the log has no \"%s\"", text);
-}
-
-static void put_one(const struct warmd *k, const char *name, const char *value)
-{
-    int fd = warmd_native(k);
-    warmd_put(fd, 1, name, value, 0);
-    warmd_expect(fd, 1, WIRE_OK);
-    close(fd);
-}
-
-/* Reads frames up to the answer of a GET, and returns its type. */
-static uint8_t get_one(const struct warmd *k, const char *name, struct warmd_frame *f)
-{
-    int fd = warmd_native(k);
-    warmd_get(fd, 2, name, false, 0);
-    do
-        cr_assert(warmd_frame_try(fd, f));
-    while (f->frame.type == WIRE_WAIT);
-    close(fd);
-    return f->frame.type;
-}
-
-static void expect_value(const struct warmd *k, const char *name, const char *value)
-{
-    static struct warmd_frame f;
-    struct wire_hit hit;
-    cr_assert_eq(get_one(k, name, &f), WIRE_HIT);
-    cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
-    cr_assert_eq(hit.len, strlen(value));
-    cr_assert_eq(memcmp(hit.value.data, value, strlen(value)), 0);
-}
-
-static void expect_miss(const struct warmd *k, const char *name)
-{
-    static struct warmd_frame f;
-    cr_assert_eq(get_one(k, name, &f), WIRE_MISS);
-}
+TestSuite(tier, .init = tier_setup, .fini = tier_teardown);
 
 /* ---- what travels ---- */
 
 Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct warmd first = tier_up(nvrtc, key_file);
+    struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
     struct ask a = ask_of(source), b = ask_of(with_header);
     struct key made, found;
     int fd = warmd_native(&first);
@@ -137,7 +32,7 @@ Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
     await_objects(4);
     warmd_down(&first);
 
-    struct warmd second = tier_up(nvrtc, key_file);
+    struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
     fd = warmd_native(&second);
     send_compile(fd, 3, &a, 0);
     cr_assert_eq(expect_cubin(fd, 3, &found), WIRE_WAS_HIT);
@@ -152,11 +47,11 @@ Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
 
 Test(tier, a_named_value_travels_and_is_not_sent_back)
 {
-    struct warmd first = tier_up(NULL, key_file);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     put_one(&first, "graph-1", "the bytes");
     await_objects(1);
     warmd_down(&first);
-    struct warmd second = tier_up(NULL, key_file);
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
     expect_value(&second, "graph-1", "the bytes");
     expect_miss(&second, "graph-2");
     expect_value(&second, "graph-1", "the bytes");
@@ -171,13 +66,13 @@ Test(tier, a_large_value_is_an_object_of_its_own)
     for (size_t i = 0; i < len; i++)
         value[i] = (char)('a' + (i * 2654435761u >> 13) % 26);
     value[len] = '\0';
-    struct warmd first = tier_up(NULL, key_file);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     struct warm *w = warmd_libwarm(&first);
     cr_assert_eq(warm_put(w, "large", 5, value, len, NULL), 0);
     warm_close(w);
     await_objects(2);
     warmd_down(&first);
-    struct warmd second = tier_up(NULL, key_file);
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
     w = warmd_libwarm(&second);
     struct warm_value got;
     cr_assert_eq(warm_get(w, "large", 5, 0, &got), 0);
@@ -193,13 +88,13 @@ Test(tier, a_large_value_is_an_object_of_its_own)
 
 Test(tier, an_entry_of_an_unknown_key_is_a_miss)
 {
-    char *other = path_join(shared, "other");
-    make_key("node-2", other);
-    struct warmd first = tier_up(NULL, key_file);
+    char *other = path_join(tier_folder, "other");
+    tier_make_key("node-2", other);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     put_one(&first, "graph-1", "the bytes");
     await_objects(1);
     warmd_down(&first);
-    struct warmd second = tier_up(NULL, other);
+    struct warmd second = tier_up(NULL, other, NULL);
     expect_miss(&second, "graph-1");
     await_log(&second, "signature of unknown key node-1");
     warmd_down(&second);
@@ -224,41 +119,26 @@ static int flip_byte(const char *path, const struct stat *st, int type, struct F
 
 Test(tier, no_flipped_byte_is_served)
 {
-    struct warmd first = tier_up(NULL, key_file);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     put_one(&first, "graph-1", "the bytes");
     await_objects(1);
     warmd_down(&first);
     for (flip_at = 0; flip_at < 400; flip_at += 23) {
-        nftw(shared, flip_byte, 8, FTW_PHYS);
-        struct warmd second = tier_up(NULL, key_file);
+        nftw(tier_folder, flip_byte, 8, FTW_PHYS);
+        struct warmd second = tier_up(NULL, tier_key_file, NULL);
         expect_miss(&second, "graph-1");
         cr_assert(warmd_stats_have(&second, "\"tier_refused\": 1"));
         warmd_down(&second);
-        nftw(shared, flip_byte, 8, FTW_PHYS);
+        nftw(tier_folder, flip_byte, 8, FTW_PHYS);
     }
-    struct warmd second = tier_up(NULL, key_file);
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
     expect_value(&second, "graph-1", "the bytes");
     warmd_down(&second);
 }
 
-/* Returns the helper of a daemon: a grandchild of the test. */
-static pid_t helper_of(const struct warmd *k)
-{
-    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(5000)) {
-        char *out;
-        run_command(&out, "pgrep -x warm-tier -s $(pgrep -P %d)", (int)k->pid);
-        pid_t pid = (pid_t)atoi(out);
-        free(out);
-        if (pid > 0)
-            return pid;
-    }
-    cr_assert_fail("there is no helper");
-    return -1;
-}
-
 Test(tier, a_killed_helper_is_a_miss_and_starts_again)
 {
-    struct warmd first = tier_up(NULL, key_file);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     put_one(&first, "graph-1", "the bytes");
     await_objects(1);
     pid_t helper = helper_of(&first);
@@ -273,7 +153,7 @@ Test(tier, a_killed_helper_is_a_miss_and_starts_again)
 
 Test(tier, a_hung_helper_delays_one_request_and_is_replaced)
 {
-    struct warmd first = tier_up(NULL, key_file);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
     put_one(&first, "graph-1", "the bytes");
     await_objects(1);
     kill(helper_of(&first), SIGSTOP);
@@ -289,7 +169,7 @@ Test(tier, a_hung_helper_delays_one_request_and_is_replaced)
 Test(tier, a_folder_that_is_gone_costs_hits_alone)
 {
     struct warmd k = warmd_new();
-    char *options[] = {"--tier", "file:///nowhere/at/all", "--tier-key", key_file, NULL};
+    char *options[] = {"--tier", "file:///nowhere/at/all", "--tier-key", tier_key_file, NULL};
     warmd_start(&k, options);
     put_one(&k, "graph-1", "the bytes");
     await_log(&k, "the folder is not there");
