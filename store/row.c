@@ -99,7 +99,8 @@ void row_encode(const struct store_row *row, struct writer *w)
     writer_u64(w, row->expires_ms);
     writer_u32(w, row->hits);
     writer_u32(w, float_bits(row->heat));
-    writer_u64(w, 0); /* reserved */
+    writer_u32(w, row->tier);
+    writer_u32(w, row->signer);
     if (flags & ROW_BLOB)
         writer_bytes(w, row->content.bytes, sizeof row->content.bytes);
     if (flags & ROW_PROOF)
@@ -149,7 +150,8 @@ static void read_numbers(struct reader *r, struct store_row *row)
     row->expires_ms = reader_u64(r);
     row->hits = reader_u32(r);
     row->heat = read_heat(r);
-    (void)reader_u64(r);
+    row->tier = reader_u32(r);
+    row->signer = reader_u32(r);
 }
 
 /* Reads a digest, or sets it to zero if it is absent. */

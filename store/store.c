@@ -563,10 +563,11 @@ int store_scan(struct store *s, struct store_cursor *cursor, size_t max_rows, st
     return rc ? note_damage(s, rc, e) : 1;
 }
 
-static int queue_ids(struct store *s, enum task_type type, const struct store_id *ids, size_t n,
-                     bool pinned, store_report_cb cb, void *arg, struct err *e)
+/* Queues a task on entries. `what`: its own fields. */
+static int queue_ids(struct store *s, const struct task *what, const struct store_id *ids, size_t n,
+                     store_report_cb cb, void *arg, struct err *e)
 {
-    struct task *t = task_new(type, 0);
+    struct task *t = task_new(what->type, 0);
     if (t)
         t->many.ids = n <= SIZE_MAX / sizeof *ids ? fault_malloc((n ? n : 1) * sizeof *ids) : NULL;
     if (!t || !t->many.ids) {
@@ -577,7 +578,9 @@ static int queue_ids(struct store *s, enum task_type type, const struct store_id
     if (n)
         memcpy(t->many.ids, ids, n * sizeof *ids);
     t->many.n_ids = n;
-    t->many.pinned = pinned;
+    t->many.pinned = what->many.pinned;
+    t->many.off = what->many.off;
+    t->many.on = what->many.on;
     t->on_report = cb;
     t->arg = arg;
     store_queue(s, t);
@@ -587,13 +590,21 @@ static int queue_ids(struct store *s, enum task_type type, const struct store_id
 int store_remove(struct store *s, const struct store_id *ids, size_t n, store_report_cb cb,
                  void *arg, struct err *e)
 {
-    return queue_ids(s, TASK_REMOVE, ids, n, false, cb, arg, e);
+    return queue_ids(s, &(struct task){.type = TASK_REMOVE}, ids, n, cb, arg, e);
 }
 
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e)
 {
-    return queue_ids(s, TASK_PIN, ids, n, pinned, cb, arg, e);
+    return queue_ids(s, &(struct task){.type = TASK_PIN, .many = {.pinned = pinned}}, ids, n, cb,
+                     arg, e);
+}
+
+int store_mark(struct store *s, const struct store_id *ids, size_t n, uint32_t off, uint32_t on,
+               store_report_cb cb, void *arg, struct err *e)
+{
+    return queue_ids(s, &(struct task){.type = TASK_MARK, .many = {.off = off, .on = on}}, ids, n,
+                     cb, arg, e);
 }
 
 int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_bytes, bool dry_run,

@@ -79,6 +79,13 @@ static inline bool store_id_equal(const struct store_id *a, const struct store_i
     return a->owner == b->owner && key_equal(&a->key, &b->key);
 }
 
+/* Marks of an entry for the store beyond the machine. The store keeps them and does nothing else with them.
+ * Unknown ones stay. */
+enum store_tier {
+    STORE_TIER_WAITS = 1, /* it is to be sent there */
+    STORE_TIER_CAME = 2,  /* it came from there */
+};
+
 /* All that the store knows of an entry beside its value. Views are borrowed. */
 struct store_row {
     struct store_id id;
@@ -95,6 +102,8 @@ struct store_row {
     uint32_t cost_ms;                             /* the time that it took, and that a hit saves */
     uint32_t hits;                                /* all so far, unwritten ones included */
     float heat;                                   /* hits, halved for every STORE_HEAT_HALF_LIFE */
+    uint32_t tier;                                /* marks of enum store_tier */
+    uint32_t signer;     /* with STORE_TIER_CAME: begins the public key that signed it */
     struct key compiler; /* parts of the address, as given; zero or empty if they do not apply */
     struct key graph;
     struct view hardware;      /* "sm_90" */
@@ -264,6 +273,9 @@ int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_
 /* Pins or unpins the given entries; FULL if some are above the user's share of pins. */
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e);
+/* Takes marks of enum store_tier off the given entries, and adds others. */
+int store_mark(struct store *s, const struct store_id *ids, size_t n, uint32_t off, uint32_t on,
+               store_report_cb cb, void *arg, struct err *e);
 /* Reads entries from disk and checks them: all (`sample` 0), or a random sample. Runs on a thread
  * of its own; `on_progress` (may be NULL) runs from store_poll. BUSY while another one runs. */
 int store_verify(struct store *s, uint64_t sample,

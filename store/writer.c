@@ -138,8 +138,15 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         t->many.n_refused++;
         return 0;
     }
+    uint32_t marks = (row.tier & ~t->many.off) | t->many.on;
+    if (t->type == TASK_MARK && row.tier == marks)
+        return 0;
     t->report.n_entries++;
     t->report.n_bytes += row.len;
+    if (t->type == TASK_MARK) {
+        row.tier = marks;
+        return change_rewrite(c, &row);
+    }
     if (t->type == TASK_REMOVE) {
         change_tell(c, id, STORE_LEFT_REMOVED);
         return change_remove(c, &row);
@@ -210,7 +217,8 @@ static int apply_task(struct store *s, struct change *c, struct task *t)
     case TASK_PUT: return apply_put(s, c, t);
     case TASK_META: return change_meta(c, (const char *)t->bytes, t->data, (size_t)t->row.len);
     case TASK_REMOVE:
-    case TASK_PIN: return apply_ids(s, c, t);
+    case TASK_PIN:
+    case TASK_MARK: return apply_ids(s, c, t);
     case TASK_TOUCH: return apply_touches(s, c, t);
     case TASK_CHECK:
     case TASK_DAMAGED: return quarantine_damaged(s, c, t);

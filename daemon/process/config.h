@@ -61,6 +61,22 @@
     X(LIST, tier_trusted, "",                                                                      \
       "NAME:BASE64 of a public key whose entries in the tier count, beside that of tier_key; may " \
       "be given more than once")                                                                   \
+    X(TEXT, tier_mode, "read-write", "read-write, read-only or write-only")                        \
+    X(TEXT, tier_share, "made",                                                                    \
+      "what of other users than the daemon's own travels: made (what the daemon compiled), group " \
+      "(the puts of trust_group, too), user (each user's puts; users must be the same on all "     \
+      "machines)")                                                                                 \
+    X(LIST, tier_revoked, "",                                                                      \
+      "NAME:BASE64 of a public key whose entries do not count any more, nor stay here; may be "    \
+      "given more than once")                                                                      \
+    X(TIME, tier_expire, "30d", "a tier in Redis forgets an object after this; 0: never")          \
+    X(TIME, tier_lease, "10s", "a node that makes a key and dies delays other nodes by this")      \
+    X(TIME, tier_hedge, "5s", "another node makes a key that is late by this")                     \
+    X(TIME, tier_breaker, "45s", "after three failures in a row the tier is left alone for this")  \
+    X(COUNT, tier_queue, "100000", "entries that wait to be sent; further ones are not sent")      \
+    X(TIME, tier_queue_age, "1d", "an entry that waits for longer is not sent")                    \
+    X(COUNT, tier_uploads, "4", "entries that are sent at once, 1 to 16")                          \
+    X(SIZE, tier_bandwidth, "0", "bytes a second that are sent to the tier; 0: no limit")          \
     X(TIME, tier_min_cost, "20ms", "what took less time to make is not sent to the tier")          \
     X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
     X(TEXT, tier_credentials, "", "file of the tier's user name and password; empty: none")        \
@@ -107,6 +123,11 @@ struct config {
     char *tier, *tier_key;
     char **tier_trusted;
     size_t n_tier_trusted;
+    char *tier_mode, *tier_share;
+    char **tier_revoked;
+    size_t n_tier_revoked;
+    uint64_t tier_expire_ms, tier_lease_ms, tier_hedge_ms, tier_breaker_ms;
+    uint64_t tier_queue, tier_queue_age_ms, tier_uploads, tier_bandwidth;
     uint64_t tier_min_cost_ms;
     uint64_t tier_max_value; /* bytes */
     char *tier_credentials, *tier_ca;

@@ -31,7 +31,8 @@ struct artifact {
     struct key key;   /* under which the store has it, or will */
     struct key check; /* XXH3-128 of the bytes, */
     bool hashed;      /* if that is known */
-    bool from_tier;   /* it is not sent there */
+    bool from_tier;   /* it is not sent there; and */
+    uint32_t signer;  /* who signed it there (struct store_row) */
     uint64_t len;     /* bytes */
     uint8_t *data;    /* NULL if they are in */
     int fd;           /* a sealed memfd, from offset 0; else -1 */

@@ -800,6 +800,13 @@ void builds_cancel(struct flight *f)
         build_cancel(build_of(m));
 }
 
+void builds_overtaken(struct flight *f)
+{
+    for (struct making *m = flight_makings(f); m; m = m->next)
+        if (build_of(m)->leader)
+            build_of(m)->leader->outcome = WIRE_WAS_HIT;
+}
+
 void builds_keep(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)

@@ -99,6 +99,8 @@ struct call {
     struct tier_wait *tier_wait; /* it waits for the tier (tier.h); NULL: it does not */
     struct key tier_asked;       /* last */
     unsigned n_tier_asks;
+    uint64_t tier_ends_ms;      /* its budget for all of them ends; 0: it has asked nothing yet */
+    char tier_said[96];         /* why the tier brought nothing; empty: it was not asked */
     struct artifact *from_tier; /* what came; borrowed while the call goes on */
     bool joins;                 /* a GET that joins its flight if the tier has nothing */
     struct call **putting;      /* a put's pointer to this call: its value is being copied */

@@ -148,7 +148,9 @@ static bool look_under(struct call *call, const struct store_id *id, const struc
         bases_unref(f.alias.bases); /* no alias leads to another */
     }
     call->was_corrupt |= f.code == WARM_ECORRUPT;
-    return f.code == WARM_ENOT_FOUND && tier_ask(call, id, proof, (struct view){0}, again);
+    bool can_make = id == &call->id && !(call->compile->flags & WIRE_COMPILE_ONLY_IF_CACHED);
+    return f.code == WARM_ENOT_FOUND &&
+           tier_ask(call, &(struct tier_question){id, proof, {0}, can_make}, again);
 }
 
 /* Looks for the result, or the manifest, that an alternative or an alias names; then further. */

@@ -12,6 +12,7 @@
 #include "client/wire/version.h"
 #include "daemon/process/json.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 
 #define TOOLCHAINS_SHOWN 64u
@@ -118,6 +119,7 @@ void service_write_stats(struct service *s, const struct peer *peer, struct writ
     store_stats(s->config.store, &store);
     writer_u8(out, '{');
     stats_write_members(&s->stats, &store, service_clock_ms(s), out);
+    tier_write_json(s->tier, out);
     write_users(s, peer, out);
     write_making(s, peer, out);
     writer_u8(out, '}');

@@ -230,8 +230,10 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     call->ask.uid = call->peer->uid;
     call->ask.lease_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
-    bool asks = space == WIRE_SPACE_NAME && !call->is_unlisted && !known &&
-                tier_ask(call, &call->id, &call->proof, key, get_from_tier);
+    bool asks =
+        space == WIRE_SPACE_NAME && !call->is_unlisted && !known &&
+        tier_ask(call, &(struct tier_question){&call->id, &call->proof, key, mode == ASK_LEASE},
+                 get_from_tier);
     if (asks)
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
     else

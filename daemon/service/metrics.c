@@ -10,6 +10,7 @@
  */
 #include "client/wire/version.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 
 #define USERS_SHOWN 64u
 
@@ -49,6 +50,19 @@ static void write_counters(const struct stats *s, struct writer *out)
         {STATS_dropped, "warm_dropped", "Values that could not be stored."},
         {STATS_audits, "warm_audits", "Hits that were compiled again and compared."},
         {STATS_audit_differences, "warm_audit_differences", "Audits that found other bytes."},
+        {STATS_tier_hits, "warm_tier_hits", "Entries that came from the tier."},
+        {STATS_tier_misses, "warm_tier_misses", "Questions to the tier that found nothing."},
+        {STATS_tier_refused, "warm_tier_refused", "Entries of the tier that did not count."},
+        {STATS_tier_errors, "warm_tier_errors", "Questions and uploads to the tier that failed."},
+        {STATS_tier_timeouts, "warm_tier_timeouts", "The same, without an answer in time."},
+        {STATS_tier_sent, "warm_tier_sent", "Entries that were sent to the tier."},
+        {STATS_tier_dropped, "warm_tier_dropped", "Entries that waited to be sent, and are not."},
+        {STATS_tier_leases, "warm_tier_leases", "Keys that were made here for all nodes."},
+        {STATS_tier_waits, "warm_tier_waits", "Keys that another node made meanwhile."},
+        {STATS_tier_hedges, "warm_tier_hedges", "Keys made beside a node that was late."},
+        {STATS_tier_races, "warm_tier_races", "Cheap keys made though another node makes them."},
+        {STATS_tier_late, "warm_tier_late", "Askers whose budget ended before the answer."},
+        {STATS_tier_overtook, "warm_tier_overtook", "Values that came before those made here."},
     };
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         write_counter(s, counters[i].what, counters[i].name, counters[i].help, out);
@@ -204,6 +218,7 @@ void service_write_metrics(struct service *s, const struct peer *peer, struct wr
     write_workers(s->config.pool, out);
     write_number(out, "warm_compiles_in_flight", NULL, "Keys that are being made now.",
                  flights_count(s->flights));
+    tier_write_metrics(s->tier, out);
     write_users(s, peer, out);
     writer_format(out, "# EOF\n");
 }

@@ -76,7 +76,7 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     p->artifact->hashed |= status == 0;
     if (p->is_awaited)
         put_is_hashed(p, status == 0);
-    if (!status && !existed)
+    if (!status && !existed && p->travels)
         tier_offer(s->tier, &p->id, p->artifact);
     if (!status && !existed)
         stats_add_time(&s->stats.put_times, kind, clock_mono_ns() - p->queued_ns);
@@ -105,6 +105,9 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     put->row.len = a->len;
     put->row.kind = a->kind;
     put->row.cost_ms = a->cost_ms;
+    put->row.tier = tier_marks(p->service->tier, &put->row, a);
+    put->row.signer = a->signer;
+    copy->travels = put->row.tier & STORE_TIER_WAITS;
     put->data = a->data;
     put->fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 3);
     put->check = a->hashed && !a->data ? &a->check : NULL;

@@ -18,6 +18,7 @@ struct pending_put {
     struct service *service;
     struct flight *flight; /* in phase (5) until this is done; or NULL */
     struct artifact *artifact;
+    bool travels;       /* it waits to be sent to the tier, too */
     bool is_ours;       /* its memfd is this process's memory */
     bool is_awaited;    /* a flight waits for its digest, */
     struct proof asked; /* this one; */

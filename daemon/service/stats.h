@@ -34,7 +34,18 @@
     X(tier_hits)         /* entries that came from the tier (tier.h) */                            \
     X(tier_misses)       /* look-ups there that found nothing */                                   \
     X(tier_refused)      /* entries from there that did not count */                               \
-    X(tier_sent)         /* entries that were sent there */
+    X(tier_sent)         /* entries that were sent there */                                        \
+    X(tier_sent_bytes)   /* bytes of their values */                                               \
+    X(tier_hit_bytes)    /* bytes of the values that came from there */                            \
+    X(tier_errors)       /* questions and uploads that failed; no misses */                        \
+    X(tier_timeouts)     /* of these kinds, those without an answer in time; not in tier_errors */ \
+    X(tier_dropped)      /* entries that waited to be sent, and are not */                         \
+    X(tier_leases)       /* keys that this daemon made for all nodes */                            \
+    X(tier_waits)        /* keys that another node made meanwhile */                               \
+    X(tier_hedges)       /* keys that were made beside a node that was late */                     \
+    X(tier_races)        /* askers that made what another node makes, since it is cheap */         \
+    X(tier_late)         /* askers whose budget ended before the answer */                         \
+    X(tier_overtook)     /* values from there that came before those that were being made */
 
 enum stats_counter {
 #define X(name) STATS_##name,

@@ -9,49 +9,227 @@
 #include "daemon/service/tier.h"
 
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/process/log.h"
+#include "daemon/service/bookkeeping.h"
 #include "daemon/service/tier_internal.h"
+#include "store/clock.h"
 #include "tier/url.h"
 
-struct view tier_space(uint32_t owner)
+#define LATER_MS 1000u /* to a backend that does not say */
+
+/* ---- what travels ---- */
+
+/* Writes the space of a user's or a group's entries, which the same name on another machine shares. False
+ * if that is not shared. */
+static bool shared_space(const struct tier *t, uint32_t owner, struct view *space)
 {
-    return view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
+    static char text[128]; /* until the next call */
+    const char *share = t->service->config.config->tier_share;
+    if (strcmp(share, "group") == 0 && owner == PEER_TRUST_SPACE) {
+        snprintf(text, sizeof text, "group %.100s", t->service->config.config->trust_group);
+    } else if (strcmp(share, "user") == 0 && owner < PEER_TRUST_SPACE) {
+        const struct passwd *user = getpwuid(owner);
+        if (!user)
+            return false;
+        snprintf(text, sizeof text, "user %u %.100s", (unsigned)owner, user->pw_name);
+    } else {
+        return false;
+    }
+    *space = view_of_text(text);
+    return true;
+}
+
+/* Keeps other users' manifests and aliases here: they have the paths of those users' files. */
+bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space)
+{
+    uint32_t owner = row->id.owner;
+    if (owner != STORE_MADE_HERE && bookkeeping_is_note(WIRE_SPACE_NAME, row->name))
+        return false;
+    if (owner == STORE_MADE_HERE) {
+        *space = view_of_text("made");
+        return row->maker == geteuid() || row->kind != STORE_MANIFEST;
+    }
+    *space = view_of_text("user");
+    return owner == geteuid() || shared_space(t, owner, space);
+}
+
+bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space)
+{
+    *space = view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
+    return owner == STORE_MADE_HERE || owner == geteuid() ||
+           (owner == call->peer->space && shared_space(t, owner, space));
+}
+
+uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a)
+{
+    const struct config *c = t ? t->service->config.config : NULL;
+    struct view space;
+    if (a->from_tier)
+        return STORE_TIER_CAME;
+    if (!t)
+        return 0;
+    tier_cost_note(t, row, a);
+    if (!t->has_key || t->closing || a->len > c->tier_max_value || a->len == 0 ||
+        (a->cost_ms && a->cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space))
+        return 0;
+    if (tier_queue_length(t) >= c->tier_queue) {
+        stats_add(&t->service->stats, STATS_tier_dropped, a->kind, 1);
+        return 0;
+    }
+    t->n_marked++;
+    return STORE_TIER_WAITS;
+}
+
+bool tier_is_too_old(const struct tier *t, const struct store_row *row)
+{
+    return row->created_ms + t->service->config.config->tier_queue_age_ms < clock_wall_ms();
+}
+
+/* ---- keys ---- */
+
+uint32_t tier_signer(const struct trusted_key *key)
+{
+    const uint8_t *b = key->public;
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+bool tier_is_revoked(const struct tier *t, uint32_t signer)
+{
+    for (size_t i = 0; i < t->n_revoked; i++)
+        if (t->revoked[i] == signer)
+            return true;
+    return false;
+}
+
+void tier_signer_name(const struct tier *t, uint32_t signer, char out[KEY_NAME_MAX])
+{
+    for (size_t i = 0; t && i < t->trusted.n; i++)
+        if (tier_signer(&t->trusted.key[i]) == signer) {
+            snprintf(out, KEY_NAME_MAX, "%s", t->trusted.key[i].name);
+            return;
+        }
+    snprintf(out, KEY_NAME_MAX, "key %02x%02x%02x%02x", signer & 0xff, signer >> 8 & 0xff,
+             signer >> 16 & 0xff, signer >> 24);
+}
+
+/* ---- breakers ---- */
+
+bool tier_is_off(const struct tier *t, const struct tier_breaker *b)
+{
+    return b->n_failures >= FAILURES_MAX || service_clock_ms(t->service) < b->off_until_ms;
+}
+
+void tier_log_once(struct tier *t, char last[200], const char *what, const char *why)
+{
+    (void)t;
+    if (strcmp(last, why) != 0)
+        log_warning("the tier: %s: %s", what, why);
+    snprintf(last, 200, "%s", why);
+}
+
+static bool is_success(uint32_t outcome)
+{
+    return outcome == TIER_OK || outcome == TIER_ABSENT || outcome == TIER_EXISTS ||
+           outcome == TIER_TOO_LARGE || outcome == TIER_LEASE || outcome == TIER_WAIT;
+}
+
+/* Leaves a direction alone for a while; it is tried again by on_probe, or by an upload. */
+static void breaker_open(struct tier *t, struct tier_breaker *b, uint64_t ms)
+{
+    b->off_until_ms = service_clock_ms(t->service) + ms;
+    if (b == &t->reads)
+        loop_timer_start(t->probe_timer, ms, 0);
 }
 
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a)
 {
-    uint64_t now = service_clock_ms(t->service);
-    bool is_set_up_wrong = a->outcome == TIER_DENIED || a->outcome == TIER_MISSET;
-    if (a->outcome == TIER_OK || a->outcome == TIER_ABSENT || a->outcome == TIER_EXISTS ||
-        a->outcome == TIER_TOO_LARGE) {
+    if (is_success(a->outcome)) {
         if (*b->said)
             log_info("the tier: %s work again", b->what);
         b->n_failures = 0;
+        b->off_until_ms = 0;
         *b->said = '\0';
         return true;
     }
     if (t->closing) /* warmd ends the helper itself */
         return false;
-    if (++b->n_failures >= FAILURES_MAX || is_set_up_wrong)
-        b->off_until_ms = now + OFF_MS;
+    bool is_late = strncmp(a->said, "timed out", 9) == 0;
+    stats_add(&t->service->stats, is_late ? STATS_tier_timeouts : STATS_tier_errors, STORE_OTHER,
+              1);
     if (strcmp(b->said, a->said) != 0)
         log_warning("the tier: %s fail: %s", b->what, a->said);
     memcpy(b->said, a->said, sizeof b->said);
+    if (a->outcome == TIER_LATER) { /* it works, and has too much to do */
+        breaker_open(t, b, a->wait_ms ? a->wait_ms : LATER_MS);
+        return false;
+    }
+    if (a->outcome == TIER_DENIED || a->outcome == TIER_MISSET)
+        b->n_failures = FAILURES_MAX;
+    if (++b->n_failures >= FAILURES_MAX)
+        breaker_open(t, b, t->service->config.config->tier_breaker_ms);
     return false;
+}
+
+static void on_probed(struct tier_errand *errand, const struct tier_answer *a, int fd)
+{
+    struct tier *t = errand->user;
+    t->probes = false;
+    if (fd >= 0)
+        close(fd);
+    tier_note(t, &t->reads, a);
+}
+
+/* Finds out if reads work again, so that no asker has to. */
+static void on_probe(void *arg)
+{
+    struct tier *t = arg;
+    if (t->closing || t->probes || !t->reads.n_failures)
+        return;
+    t->probe = (struct tier_errand){
+        .fd = -1,
+        .done = on_probed,
+        .user = t,
+        .ask = {.operation = TIER_GET, .limit = ENTRY_OBJECT_MAX, .timeout_ms = ASK_MS}};
+    snprintf(t->probe.ask.name, sizeof t->probe.ask.name, "00/e-%064d", 0); /* nobody's */
+    t->probes = tier_link_send(t->link, &t->probe);
+    if (!t->probes)
+        breaker_open(t, &t->reads, LATER_MS);
 }
 
 static void on_ready(void *arg)
 {
     struct tier *t = arg;
+    if (!t->was_ready)
+        tier_queue_scan(t);
+    t->was_ready = true;
+    if (t->reads.n_failures)
+        on_probe(t);
     tier_send_next(t);
 }
 
-static void on_retry(void *arg) { tier_send_next(arg); }
+size_t tier_push(struct tier *t, const struct store_id *ids, size_t n)
+{
+    if (!t || !t->has_key ||
+        store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, NULL, NULL, NULL) != 0)
+        return 0;
+    t->n_marked += n;
+    tier_queue_scan(t);
+    return n;
+}
+
+void tier_save(struct tier *t)
+{
+    if (!t)
+        return;
+    tier_queue_flush(t);
+    tier_costs_save(t);
+}
 
 /* Reads the keys that sign and that count: the own key counts. */
 static int read_keys(struct tier *t, const struct config *c, struct err *e)
@@ -67,10 +245,36 @@ static int read_keys(struct tier *t, const struct config *c, struct err *e)
     }
     for (size_t i = 0; code == 0 && i < c->n_tier_trusted; i++)
         code = signing_trust(&t->trusted, c->tier_trusted[i], e);
+    for (size_t i = 0; code == 0 && i < c->n_tier_revoked; i++) {
+        struct trusted_keys one = {.n = 0};
+        code = signing_trust(&one, c->tier_revoked[i], e);
+        if (code == 0 && t->n_revoked < TRUSTED_MAX)
+            t->revoked[t->n_revoked++] = tier_signer(&one.key[0]);
+    }
     if (code == 0 && !t->trusted.n)
         code = err_set(e, WARM_EINVALID,
                        "a tier needs tier_key or tier_trusted: unsigned entries do not count");
     return code;
+}
+
+static bool make_timers(struct tier *t)
+{
+    uv_loop_t *loop = t->service->config.loop;
+    t->tick = loop_timer_new(loop, tier_on_tick, t);
+    t->scan_timer = loop_timer_new(loop, tier_on_scan, t);
+    t->unmark_timer = loop_timer_new(loop, tier_on_unmark, t);
+    t->send_timer = loop_timer_new(loop, tier_on_send, t);
+    t->probe_timer = loop_timer_new(loop, on_probe, t);
+    return t->tick && t->scan_timer && t->unmark_timer && t->send_timer && t->probe_timer;
+}
+
+static void free_timers(struct tier *t)
+{
+    loop_timer_free(t->tick);
+    loop_timer_free(t->scan_timer);
+    loop_timer_free(t->unmark_timer);
+    loop_timer_free(t->send_timer);
+    loop_timer_free(t->probe_timer);
 }
 
 static int start_link(struct tier *t, const struct config *c, struct spawner *spawner,
@@ -86,8 +290,7 @@ static int start_link(struct tier *t, const struct config *c, struct spawner *sp
              c->worker);
     if (access(program, X_OK) != 0)
         return err_set(e, WARM_EIO, "there is no program %s for the tier", program);
-    t->retry = loop_timer_new(t->service->config.loop, on_retry, t);
-    if (!t->retry)
+    if (!make_timers(t))
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
     struct tier_link_config config = {.loop = t->service->config.loop,
                                       .spawner = spawner,
@@ -100,6 +303,21 @@ static int start_link(struct tier *t, const struct config *c, struct spawner *sp
     return tier_link_new(&t->link, &config, e);
 }
 
+/* Reads tier_mode and tier_share. */
+static int read_mode(struct tier *t, const struct config *c, struct err *e)
+{
+    const char *mode = c->tier_mode, *share = c->tier_share;
+    bool both = strcmp(mode, "read-write") == 0;
+    t->reads_it = both || strcmp(mode, "read-only") == 0;
+    t->has_key &= both || strcmp(mode, "write-only") == 0;
+    if (!t->reads_it && strcmp(mode, "write-only") != 0)
+        return err_set(e, WARM_EINVALID,
+                       "tier_mode: \"%s\" is none of read-write, read-only, write-only", mode);
+    if (strcmp(share, "made") != 0 && strcmp(share, "group") != 0 && strcmp(share, "user") != 0)
+        return err_set(e, WARM_EINVALID, "tier_share: \"%s\" is none of made, group, user", share);
+    return 0;
+}
+
 int tier_new(struct tier **out, struct service *s, struct spawner *spawner, struct err *e)
 {
     const struct config *c = s->config.config;
@@ -110,21 +328,29 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
     if (!t)
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
     t->service = s;
-    t->entry_fd = -1;
-    writer_init(&t->entry, 2 * ENTRY_INLINE_MAX);
+    for (size_t i = 0; i < UPLOADS_MAX; i++) {
+        struct tier_upload *u = &t->uploads[i];
+        *u = (struct tier_upload){.tier = t, .entry_fd = -1, .errand = {.user = u}};
+        writer_init(&u->entry, 2 * ENTRY_INLINE_MAX);
+    }
     t->reads.what = "reads";
     t->writes.what = "writes";
     int code = read_keys(t, c, e);
     if (code == 0)
+        code = read_mode(t, c, e);
+    if (code == 0)
         code = start_link(t, c, spawner, e);
     if (code) {
-        loop_timer_free(t->retry);
+        free_timers(t);
         free(t);
         return code;
     }
+    tier_costs_load(t);
     log_info("a tier at %s: %s, %zu trusted %s", c->tier,
-             t->has_key ? "read and written" : "read only", t->trusted.n,
-             t->trusted.n == 1 ? "key" : "keys");
+             !t->reads_it ? "written only"
+             : t->has_key ? "read and written"
+                          : "read only",
+             t->trusted.n, t->trusted.n == 1 ? "key" : "keys");
     *out = t;
     return 0;
 }
@@ -134,10 +360,13 @@ void tier_close(struct tier *t)
     if (!t)
         return;
     tier_stop(t);
+    tier_save(t);
     tier_link_close(t->link);
-    loop_timer_free(t->retry);
-    writer_close(&t->entry);
-    if (t->entry_fd >= 0)
-        close(t->entry_fd);
+    free_timers(t);
+    for (size_t i = 0; i < UPLOADS_MAX; i++) {
+        writer_close(&t->uploads[i].entry);
+        if (t->uploads[i].entry_fd >= 0)
+            close(t->uploads[i].entry_fd);
+    }
     free(t);
 }

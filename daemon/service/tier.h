@@ -7,12 +7,11 @@
  *     a put is on disk ──▶ tier_offer ──▶ queue ──▶ warm-tier: PUT value, PUT entry
  *
  * An entry counts only if a trusted key signed it, it is the one that was asked for, and its value has its
- * length and both digests (tier/entry.h). All that can go wrong is a miss. An asker waits for at most
- * ASK_MS, and for a large value longer by its size. After FAILURES_MAX failures in a row nobody waits for
- * OFF_MS. A definite miss is remembered for ABSENT_MS; an error is no miss.
+ * length and both digests (tier/entry.h). All that can go wrong is a miss; tier_fetch.c says how long an
+ * asker waits. After FAILURES_MAX failures in a row nobody waits, until the daemon itself has seen that the
+ * tier answers again. A definite miss is remembered for ABSENT_MS; an error is no miss.
  *
- * The tier is the daemon's own user's: what other users put, or had compiled, is not sent, and they do not
- * ask there. Names, labels and proofs do not leave the machine.
+ * What travels is in tier_travels (tier.c). Names, labels and proofs do not leave the machine.
  *
  * Thread: loop thread, but for the digests of large values. Memory: tier_close frees it.
  */
@@ -33,16 +32,36 @@ void tier_stop(struct tier *t);
 /* Ends the helper and frees all. The loop must run once more. NULL is fine. */
 void tier_close(struct tier *t);
 
-/* Asks the tier for the entry of an id, if that makes sense, for a call that found nothing here. True if
- * the call waits: `again` runs later unless the call has ended. call->from_tier is then the value, which
- * is on its way to the store, or NULL. A call asks once for an id. `name`: of a named entry; else empty, and the
- * proof is the entry's. */
-bool tier_ask(struct call *call, const struct store_id *id, const struct proof *proof,
-              struct view name, void (*again)(struct call *call));
+/* What a call asks the tier for. */
+struct tier_question {
+    const struct store_id *id;
+    const struct proof *proof; /* the entry's; of a named entry, its name's SHA-256 */
+    struct view name;          /* of a named entry; else empty */
+    bool can_make; /* the call makes it if it is not there: it may have the key's lease */
+};
+/* Asks the tier, if that makes sense, for a call that found nothing here. True if the call waits: `again`
+ * runs later unless the call has ended. call->from_tier is then the value, which is on its way to the store,
+ * or NULL, and call->tier_said says why. A call asks once for an id. */
+bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call));
 /* Takes the call out of its wait. */
 void tier_leave(struct call *call);
 
-/* Queues an entry that is on disk now for the tier, unless it is not worth it. */
+/* Returns the marks of an entry that is about to be put, and notes what making it took. */
+uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a);
+/* Queues an entry that is on disk now and has STORE_TIER_WAITS. */
 void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a);
+/* Marks the given entries as waiting. Returns how many may travel. */
+size_t tier_push(struct tier *t, const struct store_id *ids, size_t n);
+
+/* True if nothing is left that could be sent now. NULL is fine. */
+bool tier_has_sent_all(const struct tier *t);
+/* Writes what must not be lost, once a minute and at the end. NULL is fine. */
+void tier_save(struct tier *t);
+/* Writes the member "tier" of STATS. NULL is fine. */
+void tier_write_json(const struct tier *t, struct writer *out);
+/* Writes the metrics of the tier. NULL is fine. */
+void tier_write_metrics(const struct tier *t, struct writer *out);
+/* Finds the name of the key that signed an entry, for people: hex digits if it is not known. NULL is fine. */
+void tier_signer_name(const struct tier *t, uint32_t signer, char out[64]);
 
 #endif

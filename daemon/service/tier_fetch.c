@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier_fetch.c - looks for one entry beyond the machine, for all who ask for it meanwhile.
+ * tier_fetch.c - looks for one entry beyond the machine, for all who ask for it meanwhile. These are the
+ * phases before a flight's (1):
+ *
+ *   (0)  asking    GET, or ASK if an asker can make the key: the object, the key's lease, or WAIT
+ *   (0') waiting   another node makes it: ASK again, after 50 ms, then 1.5 times later, up to 1 s, each
+ *                  by up to 25 % sooner or later
+ *   (0") behind    nobody waits for it any more, since it took too long: the key is being made here, in
+ *                  (2) to (4). What comes first wins: an object goes to the flight and ends its builds; a
+ *                  result of the flight ends the fetch
  *
  * The happy path:
- *   1. the first asker: GET "HH/e-ID"; later ones wait with it;
+ *   1. the first asker: ASK "HH/e-ID"; later ones wait with it;
  *   2. the entry is signed by a trusted key, is the one that was asked for, and has not expired;
  *   3. a value that does not stand in it: GET "HH/b-SHA256", sealed; a pool thread compares the digests;
  *   4. the value goes to the store, and each asker looks again.
- * Failures, after which each asker goes on as after a miss:
+ * What else ends an asker's wait, which then goes on as after a miss:
+ *   - the lease is this daemon's, or the backend has no leases;
  *   - no such object: remembered for ABSENT_MS; an entry that does not count is remembered, too;
  *   - the helper or the backend fails, or is late: tier_note;
- *   - the asker leaves: the fetch goes on for the others, and for the store.
+ *   - its budget in (0): half of what making it takes, at most ASK_BUDGET_MS;
+ *   - in (0') RACE_MS, if making it takes less than RACE_BELOW_MS: racers do not wait for each other;
+ *   - in (0') a slot beside the lease, when its holder is late: after HEDGE_MS, twice that, ….
  *
- * lookup.c and compile_request.c ask.
+ * lookup.c, compile_request.c and build.c ask.
  *
  * Thread: loop thread, but for verify.
  */
@@ -26,31 +37,53 @@
 
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
+#include "daemon/service/build.h"
 #include "daemon/service/put.h"
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 
-#define FETCHES_MAX (TIER_ASKS_MAX - 4u) /* some are left for uploads */
+#define FETCHES_MAX (TIER_ASKS_MAX - UPLOADS_MAX - 8u) /* some are left for uploads and leases */
+#define TICK_MS 20u
+#define ASK_BUDGET_MS 2000u
+#define BUDGET_MIN_MS 50u
+#define POLL_MIN_MS 50u
+#define POLL_MAX_MS 1000u
+#define RACE_BELOW_MS 500u
+#define RACE_MS 300u
+#define SLOTS_MAX 8u
 
 struct tier_wait {
     struct tier_wait *next;
     struct call *call; /* NULL: it has left */
     void (*again)(struct call *call);
+    uint64_t ends_ms;
 };
 
 struct tier_fetch {
     struct tier_fetch *prev, *next;
     struct tier *tier;
     struct store_id id;
-    struct proof proof; /* tier_proof */
-    uint32_t uid;       /* the first asker */
+    struct proof proof; /* of an entry that was made here; else its name's SHA-256 */
+    struct view space;
+    char space_text[ENTRY_TEXT_MAX];
+    uint32_t uid;     /* the first asker */
+    uint32_t cost_ms; /* of making it; 0: unknown */
     struct tier_wait *waits;
     struct tier_errand errand;
+    bool is_sent; /* the errand has not ended */
+    bool is_verified_now;
+    bool is_cancelled;           /* nobody wants it any more */
+    bool leases;                 /* ASK */
+    bool waits_for_node, waited; /* (0') */
+    uint64_t began_ms, poll_at_ms, poll_ms, random;
+    unsigned slot; /* that is asked for next */
     struct service_work work;
     struct artifact *artifact;
     bool is_sound;
     struct tier_entry entry; /* views into */
     uint8_t *bytes;
+    const char *signer;
+    uint32_t signer_id;
     size_t name_len;
     char name[STORE_NAME_MAX];
 };
@@ -80,41 +113,66 @@ static void note_absent(struct tier *t, const struct key *key)
 
 /* ---- the end of a fetch ---- */
 
-static void wake(struct tier_fetch *f, struct artifact *a)
+static void wake_one(struct tier_wait *w, struct artifact *a)
+{
+    struct call *call = w->call;
+    void (*again)(struct call *) = w->again;
+    free(w);
+    if (!call)
+        return;
+    call->tier_wait = NULL;
+    call->from_tier = a;
+    again(call);
+}
+
+/* Wakes all askers. `said` is what the tier said, for `warm why`. */
+static void wake(struct tier_fetch *f, struct artifact *a, const char *said)
 {
     while (f->waits) {
         struct tier_wait *w = f->waits;
         f->waits = w->next;
-        struct call *call = w->call;
-        void (*again)(struct call *) = w->again;
-        free(w);
-        if (call) {
-            call->tier_wait = NULL;
-            call->from_tier = a;
-            again(call);
+        if (w->call) {
+            snprintf(w->call->tier_said, sizeof w->call->tier_said, "%s", said);
+            if (a && f->waited)
+                w->call->tier_ends_ms = 0; /* what it leads to is there, too */
         }
+        wake_one(w, a);
     }
 }
 
-static void fetch_end(struct tier_fetch *f, struct artifact *a)
+static void fetch_end(struct tier_fetch *f, struct artifact *a, const char *said)
 {
     LIST_REMOVE(f->tier->fetches, f);
-    wake(f, a);
+    wake(f, a, said);
     artifact_unref(f->artifact);
     free(f->bytes);
     free(f);
 }
 
 /* Ends a fetch whose entry does not count. */
-static void fetch_refuse(struct tier_fetch *f, const char *why)
+static void fetch_refuse(struct tier_fetch *f, uint64_t *count, const char *why)
 {
     struct tier *t = f->tier;
     stats_add(&t->service->stats, STATS_tier_refused, STORE_OTHER, 1);
-    if (strcmp(t->refused, why) != 0)
-        log_warning("the tier: an entry does not count: %s", why);
-    snprintf(t->refused, sizeof t->refused, "%s", why);
+    ++*count;
+    tier_log_once(t, t->refused, "an entry does not count", why);
     note_absent(t, &f->id.key);
-    fetch_end(f, NULL);
+    fetch_end(f, NULL, why);
+}
+
+/* Hands what came to those who make it here, and ends what they began. */
+static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
+{
+    struct service *s = f->tier->service;
+    struct flight *flight = flight_find(s->flights, &f->id, &f->proof);
+    if (!flight || flight_result(flight) || a->kind == STORE_MANIFEST)
+        return;
+    stats_add(&s->stats, STATS_tier_overtook, a->kind, 1);
+    builds_overtaken(flight);
+    flight_finish(flight, a, NULL, FLIGHT_TO_ALL, false, service_clock_ms(s));
+    flight = flight_find(s->flights, &f->id, &f->proof);
+    if (flight)
+        builds_cancel(flight);
 }
 
 /* Stores what has arrived, so that the askers find it. */
@@ -130,6 +188,7 @@ static void fetch_arrived(struct tier_fetch *f)
     a->check = entry->check;
     a->hashed = true;
     a->from_tier = true;
+    a->signer = f->signer_id;
     struct store_row row = {.id = f->id,
                             .maker = f->uid,
                             .group = entry->group,
@@ -141,9 +200,13 @@ static void fetch_arrived(struct tier_fetch *f)
                             .name = {f->name, f->name_len}};
     if (is_made)
         row.proof = f->proof;
+    tier_cost_note(f->tier, &row, a);
     put_result(s, NULL, a, &row, true);
+    tier_queue_forget(f->tier, &f->id);
     stats_add(&s->stats, STATS_tier_hits, a->kind, 1);
-    fetch_end(f, a);
+    stats_add(&s->stats, STATS_tier_hit_bytes, a->kind, a->len);
+    fetch_overtakes(f, a);
+    fetch_end(f, a, "");
 }
 
 /* ---- a value of its own ---- */
@@ -164,10 +227,11 @@ static void verified(struct service_work *work)
 {
     struct tier_fetch *f =
         (struct tier_fetch *)(void *)((char *)work - offsetof(struct tier_fetch, work));
+    f->is_verified_now = false;
     if (f->is_sound)
         fetch_arrived(f);
     else
-        fetch_refuse(f, "its value has other bytes");
+        fetch_refuse(f, &f->tier->n_damaged, "its value has other bytes");
 }
 
 /* Makes an artifact of a sealed memfd, which is taken. */
@@ -182,23 +246,42 @@ static int take_value(struct tier_fetch *f, int fd, uint64_t len, struct err *e)
     return code ? code : artifact_from_fd(own, len, &f->entry.check, &f->artifact, e);
 }
 
+/* Ends a fetch that brought nothing. */
+static void fetch_failed(struct tier_fetch *f, const struct tier_answer *a, bool works)
+{
+    if (works) {
+        stats_add(&f->tier->service->stats, STATS_tier_misses, STORE_OTHER, 1);
+        note_absent(f->tier, &f->id.key);
+    }
+    fetch_end(f, NULL, a->outcome == TIER_ABSENT ? "404" : a->said);
+}
+
 static void on_value(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_fetch *f = errand->user;
     struct err e = {0};
-    bool works = tier_note(f->tier, &f->tier->reads, a);
-    if (a->outcome != TIER_OK || fd < 0) {
-        if (works)
-            fetch_refuse(f, "its value is gone");
+    f->is_sent = false;
+    bool is_there = a->outcome == TIER_OK && fd >= 0;
+    if (f->is_cancelled || f->tier->closing || !is_there) {
+        bool works = !f->is_cancelled && tier_note(f->tier, &f->tier->reads, a);
+        if (fd >= 0)
+            close(fd);
+        if (works && !is_there)
+            fetch_refuse(f, &f->tier->n_other, "its value is gone");
         else
-            fetch_end(f, NULL);
-    } else if (take_value(f, fd, a->length, &e) != 0) {
-        fetch_refuse(f, e.text);
-    } else if (!service_work_start(f->tier->service, &f->work, verify, verified)) {
-        fetch_end(f, NULL);
+            fetch_end(f, NULL, a->said);
+        return;
     }
+    tier_note(f->tier, &f->tier->reads, a);
+    if (take_value(f, fd, a->length, &e) != 0)
+        fetch_refuse(f, &f->tier->n_damaged, e.text);
+    else if (service_work_start(f->tier->service, &f->work, verify, verified))
+        f->is_verified_now = true;
+    else
+        fetch_end(f, NULL, "no memory for the value");
 }
 
+/* Asks for the value; false if that is impossible. */
 static bool ask_for_value(struct tier_fetch *f)
 {
     char hex[65];
@@ -211,15 +294,19 @@ static bool ask_for_value(struct tier_fetch *f)
                                      .limit = f->entry.len,
                                      .timeout_ms = ASK_MS + (uint32_t)(f->entry.len / RATE_MIN)}};
     snprintf(f->errand.ask.name, sizeof f->errand.ask.name, "%.2s/b-%s", hex, hex);
-    return tier_link_send(f->tier->link, &f->errand);
+    f->is_sent = tier_link_send(f->tier->link, &f->errand);
+    return f->is_sent;
 }
 
 /* ---- the entry ---- */
 
-/* Reads what came, and checks that it is the entry. */
-static int read_entry(struct tier_fetch *f, int fd, uint64_t len, struct err *e)
+/* Reads what came, and checks that it is the entry. *out_count: where a refusal counts. */
+static int read_entry(struct tier_fetch *f, int fd, uint64_t len, uint64_t **out_count,
+                      struct err *e)
 {
+    struct tier *t = f->tier;
     const struct trusted_key *signer;
+    *out_count = &t->n_other;
     if (len > ENTRY_OBJECT_MAX)
         return err_set(e, WARM_ETOO_BIG, "it is too large");
     f->bytes = malloc(len ? (size_t)len : 1);
@@ -227,108 +314,332 @@ static int read_entry(struct tier_fetch *f, int fd, uint64_t len, struct err *e)
         return err_set(e, WARM_ENOMEM, "no memory for an entry");
     int code = file_read_start(fd, f->bytes, (size_t)len, e);
     if (code == 0)
-        code = entry_read(f->bytes, (size_t)len, &f->tier->trusted, &f->entry, &signer, e);
+        code = entry_read(f->bytes, (size_t)len, &t->trusted, &f->entry, &signer, e);
+    *out_count = code == WARM_EDENIED ? &t->n_unsigned : &t->n_other;
     if (code)
         return code;
-    if (!entry_is(&f->entry, tier_space(f->id.owner), &f->id.key, &f->proof))
+    f->signer_id = tier_signer(signer);
+    if (tier_is_revoked(t, f->signer_id)) {
+        *out_count = &t->n_unsigned;
+        return err_set(e, WARM_EDENIED, "signature of revoked key %s", signer->name);
+    }
+    if (!entry_is(&f->entry, f->space, &f->id.key, &f->proof))
         return err_set(e, WARM_ECORRUPT, "another entry has its name");
     if (f->entry.expires_ms && f->entry.expires_ms <= clock_wall_ms())
         return err_set(e, WARM_ENOT_FOUND, "it has expired");
-    if (f->entry.len > f->tier->service->config.config->tier_max_value)
+    if (f->entry.len > t->service->config.config->tier_max_value)
         return err_set(e, WARM_ETOO_BIG, "its value is larger than tier_max_value");
+    *out_count = &t->n_damaged;
     if (f->entry.is_inline && !entry_has_value(&f->entry, f->entry.value.data, f->entry.value.len))
         return err_set(e, WARM_ECORRUPT, "its value has other bytes");
     return 0;
 }
 
+static void take_entry(struct tier_fetch *f, int fd, uint64_t len)
+{
+    struct err e = {0};
+    uint64_t *count;
+    int code = read_entry(f, fd, len, &count, &e);
+    close(fd);
+    if (code) {
+        fetch_refuse(f, count, e.text);
+        return;
+    }
+    f->waits_for_node = false;
+    if (f->entry.is_inline)
+        f->artifact = artifact_from_bytes(f->entry.value.data, f->entry.value.len);
+    if (f->artifact)
+        fetch_arrived(f);
+    else if (f->entry.is_inline || !ask_for_value(f))
+        fetch_end(f, NULL, "the helper takes no more requests");
+}
+
+/* ---- other nodes ---- */
+
+static uint64_t hedge_ms(const struct tier_fetch *f)
+{
+    uint64_t after = f->tier->service->config.config->tier_hedge_ms << f->slot;
+    return after > 3ull * f->cost_ms ? after : 3ull * f->cost_ms;
+}
+
+/* Begins phase (0'), or another round of it. */
+static void wait_for_node(struct tier_fetch *f)
+{
+    uint64_t now = service_clock_ms(f->tier->service);
+    if (!f->waits_for_node)
+        stats_add(&f->tier->service->stats, STATS_tier_waits, STORE_OTHER, 1);
+    f->waits_for_node = f->waited = true;
+    f->poll_at_ms = now + f->poll_ms * 3 / 4 + random_next(&f->random) % (f->poll_ms / 2);
+    f->poll_ms = f->poll_ms * 3 / 2 < POLL_MAX_MS ? f->poll_ms * 3 / 2 : POLL_MAX_MS;
+}
+
+static void on_entry(struct tier_errand *errand, const struct tier_answer *a, int fd);
+
+/* Asks for the entry; false if the helper takes no more. */
+static bool ask_for_entry(struct tier_fetch *f)
+{
+    struct tier *t = f->tier;
+    bool asks = f->leases && !t->has_no_leases && (f->waits || !f->waits_for_node);
+    bool hedges = asks && f->waits_for_node && f->slot < SLOTS_MAX &&
+                  service_clock_ms(t->service) - f->began_ms >= hedge_ms(f);
+    f->errand = (struct tier_errand){.fd = -1,
+                                     .done = on_entry,
+                                     .user = f,
+                                     .ask = {.operation = asks ? TIER_ASK : TIER_GET,
+                                             .limit = ENTRY_OBJECT_MAX,
+                                             .timeout_ms = ASK_MS,
+                                             .lease_ms = t->service->config.config->tier_lease_ms,
+                                             .slot = hedges ? ++f->slot : 0}};
+    if (asks)
+        tier_lease_token(f->errand.ask.token);
+    entry_name(f->space, &f->id.key, &f->proof, f->errand.ask.name);
+    f->is_sent = tier_link_send(t->link, &f->errand);
+    return f->is_sent;
+}
+
+/* Takes a lease: an asker makes the key. A fetch with a slot beside it goes on behind. */
+static void take_lease(struct tier_fetch *f)
+{
+    struct tier *t = f->tier;
+    tier_lease_add(t, &f->id, &f->errand.ask);
+    if (!f->waited)
+        stats_add(&t->service->stats, STATS_tier_misses, STORE_OTHER, 1);
+    if (!f->errand.ask.slot) {
+        fetch_end(f, NULL, "404; this node makes it");
+        return;
+    }
+    stats_add(&t->service->stats, STATS_tier_hedges, STORE_OTHER, 1);
+    wait_for_node(f);
+    wake(f, NULL, "another node makes it, and is late");
+}
+
+/* Asks again without leases. False if that is no remedy. */
+static bool ask_without_leases(struct tier_fetch *f, const struct tier_answer *a)
+{
+    struct tier *t = f->tier;
+    bool cannot = f->errand.ask.operation == TIER_ASK &&
+                  (a->outcome == TIER_CANNOT || a->outcome == TIER_DENIED);
+    if (!cannot)
+        return false;
+    if (!t->has_no_leases)
+        log_info("the tier has no leases (%s): nodes may make the same key at once", a->said);
+    t->has_no_leases = true;
+    return ask_for_entry(f);
+}
+
 static void on_entry(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_fetch *f = errand->user;
-    struct err e = {0};
-    bool works = tier_note(f->tier, &f->tier->reads, a);
-    if (a->outcome == TIER_OK && fd >= 0) {
-        int code = read_entry(f, fd, a->length, &e);
-        close(fd);
-        if (code) {
-            fetch_refuse(f, e.text);
-            return;
-        }
-        if (f->entry.is_inline)
-            f->artifact = artifact_from_bytes(f->entry.value.data, f->entry.value.len);
-        if (f->artifact)
-            fetch_arrived(f);
-        else if (f->entry.is_inline || !ask_for_value(f))
-            fetch_end(f, NULL);
+    struct tier *t = f->tier;
+    f->is_sent = false;
+    if (f->is_cancelled || t->closing) {
+        if (fd >= 0)
+            close(fd);
+        if (a->outcome == TIER_LEASE) /* nobody makes it: given back at the next tick */
+            tier_lease_add(t, &f->id, &f->errand.ask);
+        fetch_end(f, NULL, "");
         return;
     }
-    if (works) {
-        stats_add(&f->tier->service->stats, STATS_tier_misses, STORE_OTHER, 1);
-        note_absent(f->tier, &f->id.key);
+    if (ask_without_leases(f, a))
+        return;
+    bool works = tier_note(t, &t->reads, a);
+    if (a->outcome == TIER_OK && fd >= 0) {
+        take_entry(f, fd, a->length);
+        return;
     }
-    fetch_end(f, NULL);
+    if (fd >= 0)
+        close(fd);
+    if (a->outcome == TIER_LEASE && f->waits)
+        take_lease(f);
+    else if (a->outcome == TIER_LEASE) {
+        tier_lease_add(t, &f->id, &f->errand.ask);
+        fetch_end(f, NULL, "");
+    } else if (a->outcome == TIER_WAIT || (works && f->waits_for_node && !f->waits))
+        wait_for_node(f);
+    else
+        fetch_failed(f, a, works);
 }
+
+/* ---- the clock ---- */
+
+static void on_tick(struct tier *t)
+{
+    tier_fetches_tick(t);
+    tier_leases_tick(t);
+    if (!t->fetches && !t->leases)
+        loop_timer_stop(t->tick);
+}
+
+void tier_on_tick(void *arg) { on_tick(arg); }
+
+void tier_tick_start(struct tier *t)
+{
+    if (!loop_timer_runs(t->tick))
+        loop_timer_start(t->tick, TICK_MS, TICK_MS);
+}
+
+/* Sends the askers on whose wait has ended. */
+static void end_waits(struct tier_fetch *f, uint64_t now)
+{
+    bool races = f->waits_for_node && f->cost_ms && f->cost_ms < RACE_BELOW_MS &&
+                 now - f->began_ms >= RACE_MS;
+    struct tier_wait **at = &f->waits;
+    while (*at) {
+        struct tier_wait *w = *at;
+        bool late = !f->waits_for_node && now >= w->ends_ms;
+        if (w->call && !races && !late) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        if (w->call) {
+            snprintf(w->call->tier_said, sizeof w->call->tier_said,
+                     races ? "another node makes it" : "no answer in %llu ms",
+                     (unsigned long long)(now - f->began_ms));
+            stats_add(&f->tier->service->stats, races ? STATS_tier_races : STATS_tier_late,
+                      STORE_OTHER, 1);
+        }
+        wake_one(w, NULL);
+        at = &f->waits; /* the asker may have done anything, but for ending this fetch */
+    }
+}
+
+/* True if the key is being made here, and what comes would be of use. */
+static bool is_behind_of_use(const struct tier_fetch *f)
+{
+    const struct flight *flight = flight_find(f->tier->service->flights, &f->id, &f->proof);
+    return flight && !flight_result(flight);
+}
+
+static void fetch_tick(struct tier_fetch *f, uint64_t now)
+{
+    end_waits(f, now);
+    if (f->is_cancelled || f->is_verified_now)
+        return;
+    if (!f->waits && !is_behind_of_use(f)) {
+        f->is_cancelled = true;
+        if (f->is_sent)
+            tier_link_cancel(f->tier->link, &f->errand);
+        else
+            fetch_end(f, NULL, "");
+        return;
+    }
+    if (!f->is_sent && f->waits_for_node && now >= f->poll_at_ms && !ask_for_entry(f))
+        fetch_end(f, NULL, "the helper takes no more requests");
+}
+
+void tier_fetches_tick(struct tier *t)
+{
+    uint64_t now = service_clock_ms(t->service);
+    for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
+        next = f->next; /* only this fetch can end here */
+        fetch_tick(f, now);
+    }
+}
+
+size_t tier_fetches_count(const struct tier *t)
+{
+    size_t n = 0;
+    for (const struct tier_fetch *f = t->fetches; f; f = f->next)
+        n++;
+    return n;
+}
+
+/* ---- asking ---- */
 
 static struct tier_fetch *fetch_find(const struct tier *t, const struct store_id *id,
                                      const struct proof *proof, size_t *out_n)
 {
     struct tier_fetch *f = t->fetches;
     for (*out_n = 0; f; f = f->next, ++*out_n)
-        if (store_id_equal(&f->id, id) && proof_equal(&f->proof, proof))
+        if (!f->is_cancelled && store_id_equal(&f->id, id) && proof_equal(&f->proof, proof))
             return f;
     return NULL;
 }
 
 /* Begins a fetch; NULL if the helper cannot take it. */
 static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
-                                      const struct store_id *id, const struct proof *proof,
-                                      struct view name)
+                                      const struct tier_question *q, struct view space)
 {
-    struct tier_fetch *f = name.len <= STORE_NAME_MAX ? calloc(1, sizeof *f) : NULL;
+    bool fits = q->name.len <= STORE_NAME_MAX && space.len < ENTRY_TEXT_MAX;
+    struct tier_fetch *f = fits ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
     f->tier = t;
-    f->id = *id;
-    f->proof = *proof;
+    f->id = *q->id;
+    f->proof = *q->proof;
+    memcpy(f->space_text, space.data, space.len);
+    f->space = (struct view){f->space_text, space.len};
     f->uid = call->peer->uid;
-    f->name_len = name.len;
-    if (name.len)
-        memcpy(f->name, name.data, name.len);
-    f->errand = (struct tier_errand){
-        .fd = -1,
-        .done = on_entry,
-        .user = f,
-        .ask = {.operation = TIER_GET, .limit = ENTRY_OBJECT_MAX, .timeout_ms = ASK_MS}};
-    entry_name(tier_space(id->owner), &id->key, proof, f->errand.ask.name);
-    if (!tier_link_send(t->link, &f->errand)) {
+    f->cost_ms = tier_cost_of(t, call);
+    f->leases = q->can_make && t->has_key &&
+                (!f->cost_ms || f->cost_ms >= t->service->config.config->tier_min_cost_ms);
+    f->began_ms = service_clock_ms(t->service);
+    f->poll_ms = POLL_MIN_MS;
+    memcpy(&f->random, q->id->key.bytes, sizeof f->random);
+    f->random ^= clock_mono_ns(); /* nodes must not poll in step */
+    f->name_len = q->name.len;
+    if (q->name.len)
+        memcpy(f->name, q->name.data, q->name.len);
+    if (!ask_for_entry(f)) {
         free(f);
         return NULL;
     }
     LIST_ADD(t->fetches, f);
+    tier_tick_start(t);
     return f;
 }
 
-bool tier_ask(struct call *call, const struct store_id *id, const struct proof *proof,
-              struct view name, void (*again)(struct call *call))
+/* Returns for how long a call may wait for an answer: half of what making it takes. */
+static uint64_t budget_ms(const struct tier *t, const struct call *call)
 {
-    struct service *s = call->service;
-    struct tier *t = s->tier;
+    uint32_t cost = tier_cost_of(t, call);
+    if (!cost || cost / 2 >= ASK_BUDGET_MS)
+        return ASK_BUDGET_MS;
+    return cost / 2 > BUDGET_MIN_MS ? cost / 2 : BUDGET_MIN_MS;
+}
+
+/* True if it makes no sense to ask; call->tier_said then says why, if there is anything to say. */
+static bool is_no_use(const struct tier *t, struct call *call, const struct tier_question *q)
+{
+    const struct flight *f = flight_find(t->service->flights, q->id, q->proof);
+    if (f && !flight_result(f)) /* it is being made here */
+        return true;
+    if (tier_is_off(t, &t->reads)) {
+        snprintf(call->tier_said, sizeof call->tier_said, "not asked: %.80s", t->reads.said);
+        return true;
+    }
+    if (is_absent(t, &q->id->key)) {
+        snprintf(call->tier_said, sizeof call->tier_said, "404, a moment ago");
+        return true;
+    }
+    return false;
+}
+
+bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call))
+{
+    struct tier *t = call->service->tier;
+    struct view space;
     size_t n;
-    if (!t || t->closing || call->tier_wait || call->no_tier || call->peer->uid != geteuid() ||
-        call->n_tier_asks == CALL_TIER_ASKS || key_equal(&call->tier_asked, &id->key) ||
-        service_clock_ms(s) < t->reads.off_until_ms || is_absent(t, &id->key))
+    call->from_tier = NULL;
+    if (!t || t->closing || !t->reads_it || call->tier_wait || call->no_tier ||
+        call->n_tier_asks == CALL_TIER_ASKS || key_equal(&call->tier_asked, &q->id->key) ||
+        !tier_space(t, call, q->id->owner, &space) || is_no_use(t, call, q))
         return false;
     struct tier_wait *w = malloc(sizeof *w);
-    struct tier_fetch *f = fetch_find(t, id, proof, &n);
+    struct tier_fetch *f = fetch_find(t, q->id, q->proof, &n);
     if (w && !f && n < FETCHES_MAX)
-        f = fetch_begin(t, call, id, proof, name);
+        f = fetch_begin(t, call, q, space);
     if (!w || !f) {
         free(w);
         return false;
     }
-    *w = (struct tier_wait){f->waits, call, again};
+    if (!call->tier_ends_ms)
+        call->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, call);
+    *w = (struct tier_wait){f->waits, call, again, call->tier_ends_ms};
     f->waits = w;
     call->tier_wait = w;
-    call->tier_asked = id->key;
+    call->tier_asked = q->id->key;
     call->n_tier_asks++;
     return true;
 }
@@ -346,5 +657,6 @@ void tier_stop(struct tier *t)
         return;
     t->closing = true;
     for (struct tier_fetch *f = t->fetches; f; f = f->next)
-        wake(f, NULL);
+        wake(f, NULL, "the daemon is stopping");
+    tier_leases_close(t);
 }

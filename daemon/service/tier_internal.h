@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier_internal.h - what tier.c, tier_fetch.c and tier_send.c share.
+ * tier_internal.h - what the files tier*.c share.
+ *
+ *     tier.c         what there is, which keys count, breakers
+ *     tier_fetch.c   asks, waits for other nodes, verifies what comes
+ *     tier_lease.c   leases on keys that this daemon makes for all nodes
+ *     tier_queue.c   what is sent next
+ *     tier_send.c    sends it
+ *     tier_cost.c    how long it takes to make something
+ *     tier_report.c  STATS, metrics
  *
  * Thread: loop thread. Memory: tier_close frees it.
  */
@@ -20,13 +28,58 @@
 #define ABSENT_MS 10000u
 #define ABSENTS 1024u /* a power of two */
 #define QUEUE_MAX 4096u
+#define UPLOADS_MAX 16u
+#define UNMARK_MAX 64u
+#define COSTS 64u
 
 /* One direction: reads or writes. */
 struct tier_breaker {
     const char *what;
     unsigned n_failures;
     uint64_t off_until_ms;
-    char said[TIER_SAID_MAX]; /* logged last */
+    char said[TIER_SAID_MAX]; /* logged last; empty: it works */
+};
+
+/* An entry that waits to be sent. */
+struct tier_item {
+    struct store_id id;
+    float value;
+    bool is_urgent;      /* other nodes may wait for it, */
+    bool is_leased;      /* and hear by this one that all is there */
+    uint64_t since_ms;   /* Unix time */
+    uint64_t offered_ns; /* monotonic; 0: found by a scan */
+};
+
+struct tier_upload {
+    struct tier *tier;
+    bool runs, is_prepared; /* it was verified */
+    struct tier_item item;
+    enum store_kind kind;
+    uint64_t n_bytes;
+    struct tier_errand errand;
+    struct writer entry; /* its object, */
+    int entry_fd;        /* in a memfd */
+    char name[ENTRY_NAME];
+};
+
+/* A key that this daemon makes for all nodes. */
+struct tier_lease {
+    struct tier_lease *prev, *next;
+    struct tier *tier;
+    struct store_id id;
+    char name[ENTRY_NAME];
+    uint8_t token[TIER_TOKEN_SIZE];
+    uint32_t slot;
+    uint64_t renew_at_ms, offered_ms; /* offered: its entry waits to be sent since; 0: not yet */
+    bool is_lost, is_over, is_busy;   /* over: it is freed after the errand */
+    struct tier_errand errand;
+};
+
+/* The mean cost of what has one kind and one compiler, or names that begin alike. */
+struct tier_cost {
+    uint64_t hash; /* 0: free */
+    float mean_ms;
+    uint32_t n;
 };
 
 struct tier {
@@ -34,35 +87,140 @@ struct tier {
     struct tier_link *link;
     struct trusted_keys trusted;
     struct signing_key key;
-    bool has_key, closing;
+    uint32_t revoked[TRUSTED_MAX]; /* as in struct store_row's signer */
+    size_t n_revoked;
+    bool has_key, reads_it, closing;
     struct tier_breaker reads, writes;
+    struct loop_timer *probe_timer;
+    struct tier_errand probe;
+    bool probes, was_ready;
 
     struct tier_fetch *fetches;
+    struct loop_timer *tick; /* runs while there are fetches or leases */
+    bool has_no_leases;      /* the backend cannot, or may not */
     struct {
         struct key key;
         uint64_t until_ms;
     } absent[ABSENTS];
-    char refused[200]; /* logged last */
+    char refused[200], kept[200];            /* logged last */
+    uint64_t n_unsigned, n_damaged, n_other; /* of tier_refused: why */
 
-    struct store_id queue[QUEUE_MAX]; /* a ring */
-    size_t queue_at, n_queue;
-    struct tier_errand sending;
-    bool is_sending;
-    bool is_prepared;    /* the first of the queue was verified */
-    struct writer entry; /* its object, */
-    int entry_fd;        /* in a memfd */
-    char next_name[ENTRY_NAME];
-    struct loop_timer *retry;
+    struct tier_lease *leases;
+
+    struct tier_item items[QUEUE_MAX];
+    size_t n_items;
+    uint64_t n_marked; /* entries that wait, roughly */
+    bool is_partial;   /* more wait than there are items */
+    struct store_id unmark[UNMARK_MAX], remove[UNMARK_MAX];
+    size_t n_unmark, n_remove;
+    struct store_cursor cursor;
+    bool scans;
+    uint64_t n_scanned;
+    struct loop_timer *scan_timer, *unmark_timer;
+
+    struct tier_upload uploads[UPLOADS_MAX];
+    size_t n_uploads;
+    uint64_t send_at_ms; /* by tier_bandwidth */
+    struct loop_timer *send_timer;
+
+    struct tier_cost costs[COSTS];
+    bool costs_changed;
 };
 
-/* Returns the name of the space of an owner's entries. */
-struct view tier_space(uint32_t owner);
-/* Returns the proof that stands for an entry beyond the machine: its own, or its name's SHA-256. */
-struct proof tier_proof(const struct store_id *id, const struct proof *proof, struct view name);
+/* ---- tier.c ---- */
+
+/* True if an entry may leave the machine; *space is then its space there. */
+bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space);
+/* Finds the space in which a call asks. False if it asks for nothing there. */
+bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space);
 /* Counts an answer; logs each new failure once. True if it was no failure of the tier. */
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a);
+/* True if a direction is left alone now. */
+bool tier_is_off(const struct tier *t, const struct tier_breaker *b);
+/* Logs `what`: `why`, unless it was the last that `last` has. */
+void tier_log_once(struct tier *t, char last[200], const char *what, const char *why);
+/* True if the key is one of tier_revoked. */
+bool tier_is_revoked(const struct tier *t, uint32_t signer);
+/* True if an entry has waited for too long to be sent. */
+bool tier_is_too_old(const struct tier *t, const struct store_row *row);
+/* Returns the first bytes of a public key: a row's signer. */
+uint32_t tier_signer(const struct trusted_key *key);
 
-/* Sends the next entry of the queue, if the helper can take it now. */
+/* ---- tier_queue.c ---- */
+
+/* Reads all rows for entries that wait, in slices. */
+void tier_queue_scan(struct tier *t);
+/* Takes the entry that is to be sent next. False if there is none, or it has to wait. */
+bool tier_queue_take(struct tier *t, struct tier_item *out);
+/* Puts an item back. */
+void tier_queue_return(struct tier *t, const struct tier_item *item);
+/* Takes the mark off an entry, soon. */
+void tier_queue_done(struct tier *t, const struct store_id *id);
+/* Takes an entry out that need not be sent. */
+void tier_queue_forget(struct tier *t, const struct store_id *id);
+/* True if the entry waits here, or is being sent. */
+bool tier_queue_has(const struct tier *t, const struct store_id *id);
+/* Takes off all marks that are due. */
+void tier_queue_flush(struct tier *t);
+/* Returns roughly how many entries wait. */
+uint64_t tier_queue_length(const struct tier *t);
+/* Returns for how long the oldest item has waited. */
+uint64_t tier_queue_oldest_ms(const struct tier *t);
+/* Reads the next slice. */
+void tier_on_scan(void *arg);
+/* Takes off the marks that have waited. */
+void tier_on_unmark(void *arg);
+
+/* ---- tier_send.c ---- */
+
+/* Sends what the helper can take now. */
 void tier_send_next(struct tier *t);
+/* Does so later: after a pause, or when the breaker and tier_bandwidth allow it. */
+void tier_send_soon(struct tier *t);
+/* Sends after a pause. */
+void tier_on_send(void *arg);
+
+/* ---- tier_lease.c ---- */
+
+/* Fills the token of a new lease. */
+void tier_lease_token(uint8_t out[TIER_TOKEN_SIZE]);
+/* Notes a lease that was given. NOMEM is silent: it then ends by its time. */
+void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask);
+/* Finds the lease on an entry; NULL if there is none. */
+struct tier_lease *tier_lease_find(const struct tier *t, const struct store_id *id);
+/* Notes that the entry is in the queue. True if it has a lease. */
+bool tier_lease_offered(struct tier *t, const struct store_id *id);
+/* Forgets the lease on an entry that was sent with it. */
+void tier_lease_sent(struct tier *t, const struct store_id *id);
+/* Gives the lease on an entry back, if there is one. */
+void tier_lease_end(struct tier *t, const struct store_id *id);
+/* Renews and ends leases. */
+void tier_leases_tick(struct tier *t);
+/* Returns how many there are. */
+size_t tier_leases_count(const struct tier *t);
+/* Gives all leases back. */
+void tier_leases_close(struct tier *t);
+
+/* ---- tier_fetch.c ---- */
+
+/* Polls, races and ends waits. */
+void tier_fetches_tick(struct tier *t);
+/* Starts the clock of fetches and leases. */
+void tier_tick_start(struct tier *t);
+/* Runs the clock. */
+void tier_on_tick(void *arg);
+/* Returns how many run. */
+size_t tier_fetches_count(const struct tier *t);
+
+/* ---- tier_cost.c ---- */
+
+/* Adds the time that making an entry took. */
+void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a);
+/* Returns how long it takes to make what a call wants, in ms; 0: unknown. */
+uint32_t tier_cost_of(const struct tier *t, const struct call *call);
+/* Reads the means from the store. */
+void tier_costs_load(struct tier *t);
+/* Writes them, if they have changed. */
+void tier_costs_save(struct tier *t);
 
 #endif

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier_send.c - carries entries from the store to the tier, one at a time, after their puts.
+ * tier_send.c - carries entries from the store to the tier, a few at once, after their puts.
  *
  * The happy path:
- *   1. a put is on disk and worth it: its id goes into the queue;
- *   2. the helper has nothing to send: the entry is read, and signed;
- *   3. PUT of a large value, "HH/b-SHA256"; then PUT of the entry, "HH/e-ID".
+ *   1. tier_queue.c says which entry is next;
+ *   2. the entry is read from the store, and signed; a large one that is not verified, on another thread;
+ *   3. PUT of a large value, "HH/b-SHA256"; then PUT of the entry, "HH/e-ID", or FINISH if this daemon has
+ *      its lease;
+ *   4. the entry waits no longer.
  * Failures:
- *   - the tier fails: the entry stays the first of the queue, and is tried again later;
- *   - the queue is full: the oldest entry is not sent;
+ *   - the tier fails: the entry waits, and is sent after a pause that grows;
+ *   - the backend takes no such value: the entry is not sent;
  *   - the entry has left the store, or is damaged: it is not sent.
- * The queue is in memory: what a daemon has not sent when it ends is not sent.
- *
- * put.c calls tier_offer.
  *
  * Thread: loop thread.
  */
@@ -22,109 +21,133 @@
 
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/tier_internal.h"
+#include "store/clock.h"
 
-#define RETRY_MS 1000u
+#define PAUSE_MS 20u /* before the next try, if nothing says longer */
 
-static void queue_pop(struct tier *t)
+/* ---- the end of an upload ---- */
+
+static void upload_close(struct tier_upload *u)
 {
-    t->queue_at = (t->queue_at + 1) % QUEUE_MAX;
-    t->n_queue--;
-    t->is_prepared = false;
+    if (u->entry_fd >= 0)
+        close(u->entry_fd);
+    u->entry_fd = -1;
+    u->runs = false;
+    u->tier->n_uploads--;
 }
 
-void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a)
+/* Sends the entry again, later. */
+static void upload_later(struct tier_upload *u)
 {
-    const struct config *c = t ? t->service->config.config : NULL;
-    if (!t || t->closing || !t->has_key || a->from_tier || a->len > c->tier_max_value ||
-        (a->cost_ms && a->cost_ms < c->tier_min_cost_ms))
-        return;
-    if (t->n_queue == QUEUE_MAX && !t->is_sending)
-        queue_pop(t);
-    if (t->n_queue == QUEUE_MAX)
-        return;
-    t->queue[(t->queue_at + t->n_queue++) % QUEUE_MAX] = *id;
-    tier_send_next(t);
+    upload_close(u);
+    tier_queue_return(u->tier, &u->item);
+    tier_send_soon(u->tier);
 }
 
-static void send_over(struct tier *t)
+/* Ends the upload of an entry that waits no longer. */
+static void upload_over(struct tier_upload *u)
 {
-    if (t->entry_fd >= 0)
-        close(t->entry_fd);
-    t->entry_fd = -1;
-    t->is_sending = false;
+    upload_close(u);
+    tier_lease_end(u->tier, &u->item.id);
+    tier_queue_done(u->tier, &u->item.id);
 }
 
-/* Tries the first of the queue again, later. */
-static void send_later(struct tier *t)
+/* Ends the upload of an entry that is not sent. */
+static void upload_drop(struct tier_upload *u)
 {
-    uint64_t now = service_clock_ms(t->service);
-    send_over(t);
-    loop_timer_start(t->retry,
-                     now < t->writes.off_until_ms ? t->writes.off_until_ms - now : RETRY_MS, 0);
+    stats_add(&u->tier->service->stats, STATS_tier_dropped, u->kind, 1);
+    upload_over(u);
+}
+
+/* True if the answer is a success; else the upload has ended. */
+static bool upload_goes_on(struct tier_upload *u, const struct tier_answer *a)
+{
+    if (a->outcome == TIER_CANNOT || a->outcome == TIER_TOO_LARGE) {
+        tier_log_once(u->tier, u->tier->kept, "an entry stays here", a->said);
+        upload_drop(u);
+        tier_send_soon(u->tier);
+        return false;
+    }
+    if (!tier_note(u->tier, &u->tier->writes, a)) {
+        upload_later(u);
+        return false;
+    }
+    return true;
 }
 
 static void on_entry_sent(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
-    struct tier *t = errand->user;
+    struct tier_upload *u = errand->user;
+    struct tier *t = u->tier;
     if (fd >= 0)
         close(fd);
-    if (!tier_note(t, &t->writes, a)) {
-        send_later(t);
+    if (!upload_goes_on(u, a))
         return;
-    }
-    stats_add(&t->service->stats, STATS_tier_sent, STORE_OTHER, a->outcome == TIER_OK);
-    queue_pop(t);
-    send_over(t);
+    stats_add(&t->service->stats, STATS_tier_sent, u->kind, 1);
+    stats_add(&t->service->stats, STATS_tier_sent_bytes, u->kind, u->n_bytes);
+    upload_close(u);
+    tier_lease_sent(t, &u->item.id);
+    tier_queue_done(t, &u->item.id);
     tier_send_next(t);
 }
 
-static bool send_entry(struct tier *t)
+/* ---- the two objects ---- */
+
+static bool send_entry(struct tier_upload *u)
 {
-    struct proof sum = proof_of_bytes(t->entry.data, t->entry.len);
-    t->sending.ask.operation = TIER_PUT;
-    t->sending.ask.timeout_ms = SEND_MS;
-    t->sending.ask.length = t->entry.len;
-    memcpy(t->sending.ask.sha256, sum.bytes, sizeof sum.bytes);
-    t->sending.fd = t->entry_fd;
-    t->sending.done = on_entry_sent;
-    t->sending.user = t;
-    return tier_link_send(t->link, &t->sending);
+    struct proof sum = proof_of_bytes(u->entry.data, u->entry.len);
+    const struct tier_lease *lease = tier_lease_find(u->tier, &u->item.id);
+    u->errand.ask.operation = TIER_PUT;
+    if (lease && !lease->is_lost) {
+        u->errand.ask.operation = TIER_FINISH;
+        memcpy(u->errand.ask.token, lease->token, sizeof lease->token);
+        u->errand.ask.slot = lease->slot;
+    }
+    memcpy(u->errand.ask.name, u->name, sizeof u->name);
+    u->errand.ask.timeout_ms = SEND_MS;
+    u->errand.ask.length = u->entry.len;
+    u->errand.ask.expire_ms = u->tier->service->config.config->tier_expire_ms;
+    memcpy(u->errand.ask.sha256, sum.bytes, sizeof sum.bytes);
+    u->errand.fd = u->entry_fd;
+    u->errand.done = on_entry_sent;
+    return tier_link_send(u->tier->link, &u->errand);
 }
 
 static void on_value_sent(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
-    struct tier *t = errand->user;
+    struct tier_upload *u = errand->user;
     if (fd >= 0)
         close(fd);
-    memcpy(t->sending.ask.name, t->next_name, sizeof t->next_name);
-    if (!tier_note(t, &t->writes, a) || !send_entry(t))
-        send_later(t);
+    if (upload_goes_on(u, a) && !send_entry(u))
+        upload_later(u);
 }
 
 /* Sends the value; its entry follows. */
-static bool send_value(struct tier *t, const struct store_value *v, const struct proof *content)
+static bool send_value(struct tier_upload *u, const struct store_value *v,
+                       const struct proof *content)
 {
     char hex[65];
     int fd = v->fd;
     if (v->data && memfd_from_bytes(v->data, (size_t)v->row.len, &fd, NULL) != 0)
         return false;
     bytes_to_hex(content->bytes, sizeof content->bytes, hex);
-    snprintf(t->sending.ask.name, sizeof t->sending.ask.name, "%.2s/b-%s", hex, hex);
-    t->sending.ask.operation = TIER_PUT;
-    t->sending.ask.timeout_ms = SEND_MS + (uint32_t)(v->row.len / RATE_MIN);
-    t->sending.ask.length = v->row.len;
-    memcpy(t->sending.ask.sha256, content->bytes, sizeof content->bytes);
-    t->sending.fd = fd;
-    t->sending.done = on_value_sent;
-    t->sending.user = t;
-    bool sent = tier_link_send(t->link, &t->sending);
+    snprintf(u->errand.ask.name, sizeof u->errand.ask.name, "%.2s/b-%s", hex, hex);
+    u->errand.ask.operation = TIER_PUT;
+    u->errand.ask.timeout_ms = SEND_MS + (uint32_t)(v->row.len / RATE_MIN);
+    u->errand.ask.length = v->row.len;
+    u->errand.ask.expire_ms = u->tier->service->config.config->tier_expire_ms;
+    memcpy(u->errand.ask.sha256, content->bytes, sizeof content->bytes);
+    u->errand.fd = fd;
+    u->errand.done = on_value_sent;
+    bool sent = tier_link_send(u->tier->link, &u->errand);
     if (v->data)
         close(fd);
     return sent;
 }
 
 /* Writes the signed object of an entry. Names and labels stay here. */
-static bool write_entry(struct tier *t, const struct store_value *v, struct tier_entry *out)
+static bool write_entry(struct tier_upload *u, const struct store_value *v, struct view space,
+                        struct tier_entry *out)
 {
     const struct store_row *row = &v->row;
     struct proof proof = row->id.owner == STORE_MADE_HERE
@@ -143,70 +166,133 @@ static bool write_entry(struct tier *t, const struct store_value *v, struct tier
                                .group = row->group,
                                .compiler = row->compiler,
                                .graph = row->graph,
-                               .space = tier_space(row->id.owner),
+                               .space = space,
                                .hardware = row->hardware,
                                .compiler_text = row->compiler_text,
                                .is_inline = row->len <= ENTRY_INLINE_MAX};
     if (out->is_inline)
         out->value = (struct view){v->data, (size_t)row->len};
-    t->entry.len = 0;
-    t->entry.failed = false;
-    entry_write(out, &t->key, &t->entry);
-    entry_name(out->space, &row->id.key, &proof, t->next_name);
-    return !t->entry.failed &&
-           memfd_from_bytes(t->entry.data, t->entry.len, &t->entry_fd, NULL) == 0;
+    u->entry.len = 0;
+    u->entry.failed = false;
+    entry_write(out, &u->tier->key, &u->entry);
+    entry_name(out->space, &row->id.key, &proof, u->name);
+    return !u->entry.failed &&
+           memfd_from_bytes(u->entry.data, u->entry.len, &u->entry_fd, NULL) == 0;
 }
 
-/* True if the entry is another user's, or tells only about files of this machine. */
-static bool stays_here(const struct store_row *row)
-{
-    if (row->id.owner == STORE_MADE_HERE)
-        return row->maker != geteuid();
-    return row->id.owner != geteuid() || bookkeeping_is_note(WIRE_SPACE_NAME, row->name);
-}
+/* ---- the next one ---- */
+
+static bool upload_start(struct tier_upload *u);
 
 static void on_verified(void *arg, int status)
 {
-    struct tier *t = arg;
+    struct tier_upload *u = arg;
     (void)status; /* store_look repeats the verdict */
-    send_over(t);
-    tier_send_next(t);
+    u->is_prepared = true;
+    if (u->tier->closing)
+        upload_close(u);
+    else if (!upload_start(u))
+        upload_later(u);
 }
 
-/* Sends the first of the queue. False if that must wait. */
-static bool send_first(struct tier *t)
+/* Counts what an upload takes of tier_bandwidth: the next one begins when that has passed. */
+static void take_bandwidth(struct tier *t, uint64_t n)
 {
+    uint64_t rate = t->service->config.config->tier_bandwidth, now = service_clock_ms(t->service);
+    if (!rate)
+        return;
+    if (t->send_at_ms < now)
+        t->send_at_ms = now;
+    t->send_at_ms += n * 1000 / rate;
+}
+
+/* Sends the item of an upload. False if that must wait. */
+static bool upload_start(struct tier_upload *u)
+{
+    struct tier *t = u->tier;
     struct store *store = t->service->config.store;
-    struct store_id id = t->queue[t->queue_at];
     struct store_value v;
     struct tier_entry entry;
-    int code = store_look(store, &id, &v, NULL);
-    if (code == WARM_EBUSY && !t->is_prepared) {
-        t->is_prepared = t->is_sending = store_prepare(store, &id, on_verified, t, NULL) == 0;
-        return t->is_sending;
-    }
-    if (code || stays_here(&v.row)) {
-        queue_pop(t);
+    struct view space;
+    int code = store_look(store, &u->item.id, &v, NULL);
+    if (code == WARM_EBUSY && !u->is_prepared)
+        return store_prepare(store, &u->item.id, on_verified, u, NULL) == 0;
+    if (code || !(v.row.tier & STORE_TIER_WAITS) || !tier_travels(t, &v.row, &space)) {
+        upload_over(u);
         return true;
     }
-    t->is_sending = write_entry(t, &v, &entry);
-    if (t->is_sending && entry.is_inline) {
-        memcpy(t->sending.ask.name, t->next_name, sizeof t->next_name);
-        t->is_sending = send_entry(t);
-    } else if (t->is_sending) {
-        t->is_sending = send_value(t, &v, &entry.content);
+    if (tier_is_too_old(t, &v.row)) {
+        upload_drop(u);
+        return true;
     }
-    return t->is_sending;
+    u->kind = v.row.kind;
+    u->n_bytes = v.row.len;
+    if (!write_entry(u, &v, space, &entry))
+        return false;
+    take_bandwidth(t, v.row.len);
+    return entry.is_inline ? send_entry(u) : send_value(u, &v, &entry.content);
+}
+
+static struct tier_upload *free_upload(struct tier *t)
+{
+    uint64_t most = t->service->config.config->tier_uploads;
+    if (t->n_uploads >= most)
+        return NULL;
+    for (size_t i = 0; i < UPLOADS_MAX; i++)
+        if (!t->uploads[i].runs)
+            return &t->uploads[i];
+    return NULL;
+}
+
+void tier_send_soon(struct tier *t)
+{
+    uint64_t now = service_clock_ms(t->service), at = now + PAUSE_MS;
+    if (at < t->writes.off_until_ms)
+        at = t->writes.off_until_ms;
+    if (at < t->send_at_ms)
+        at = t->send_at_ms;
+    if (!t->closing && !loop_timer_runs(t->send_timer))
+        loop_timer_start(t->send_timer, at - now, 0);
+}
+
+/* True if an upload may begin now. While writes fail, one at a time finds out if they work again. */
+static bool may_send(struct tier *t)
+{
+    uint64_t now = service_clock_ms(t->service);
+    if (t->closing || !tier_link_is_ready(t->link) || !t->has_key)
+        return false;
+    if (now < t->writes.off_until_ms || now < t->send_at_ms) {
+        tier_send_soon(t);
+        return false;
+    }
+    return !t->writes.n_failures || !t->n_uploads;
 }
 
 void tier_send_next(struct tier *t)
 {
-    if (t->closing || !tier_link_is_ready(t->link) ||
-        service_clock_ms(t->service) < t->writes.off_until_ms)
-        return;
-    while (!t->is_sending && t->n_queue)
-        if (!send_first(t)) {
-            send_later(t);
+    struct tier_upload *u;
+    struct tier_item item;
+    while (may_send(t) && (u = free_upload(t)) && tier_queue_take(t, &item)) {
+        u->item = item;
+        u->runs = true;
+        u->is_prepared = false;
+        u->entry_fd = -1;
+        u->errand.ask = (struct tier_ask){0};
+        t->n_uploads++;
+        if (!upload_start(u)) {
+            upload_later(u);
             return;
         }
+    }
+    if (t->is_partial && t->n_items < QUEUE_MAX / 2 && !t->closing)
+        tier_queue_scan(t);
 }
+
+bool tier_has_sent_all(const struct tier *t)
+{
+    if (!t || !t->has_key || !tier_link_is_ready(t->link) || t->writes.n_failures)
+        return true;
+    return !t->n_items && !t->n_uploads;
+}
+
+void tier_on_send(void *arg) { tier_send_next(arg); }

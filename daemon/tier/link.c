@@ -229,6 +229,14 @@ void tier_link_close(struct tier_link *l)
 
 bool tier_link_is_ready(const struct tier_link *l) { return l->ready; }
 
+void tier_link_cancel(struct tier_link *l, const struct tier_errand *r)
+{
+    struct tier_ask cancel = {.id = r->ask.id, .operation = TIER_CANCEL};
+    if (l->ready)
+        packet_send(l->fd, &cancel, sizeof cancel, NULL,
+                    0); /* a full socket: it ends by its time */
+}
+
 bool tier_link_send(struct tier_link *l, struct tier_errand *r)
 {
     if (!l->ready)

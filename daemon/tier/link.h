@@ -52,6 +52,9 @@ void tier_link_close(struct tier_link *link);
 /* Sends a request. False, and `done` does not run, if the helper is not ready or takes no more now. */
 bool tier_link_send(struct tier_link *link, struct tier_errand *errand);
 
+/* Has the helper give a request up that was sent: `done` runs all the same, soon. */
+void tier_link_cancel(struct tier_link *link, const struct tier_errand *errand);
+
 /* True if the helper is ready for requests. */
 bool tier_link_is_ready(const struct tier_link *link);
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier_cost.c - how long it takes to make what somebody asks for: the mean of what was made before, by
+ * compiler, or by the beginning of the name ("pt2:…", "jax:…"). The store remembers it.
+ *
+ * The record "tier.costs" has COSTS times: u64 hash, u32 bits of a float in ms, u32 count.
+ *
+ * Thread: loop thread.
+ */
+#include <string.h>
+
+#include "daemon/service/compile_request.h"
+#include "daemon/service/tier_internal.h"
+
+#define RECORD "tier.costs"
+#define WEIGHT 8u /* of the past: the mean follows a change within so many results */
+#define PREFIX_MAX 24u
+
+static uint64_t hash_of_compiler(const struct key *compiler)
+{
+    uint64_t hash;
+    memcpy(&hash, compiler->bytes, sizeof hash); /* a digest needs no further hashing */
+    return hash ? hash : 1;
+}
+
+/* Hashes, by FNV-1a (Fowler, Noll, Vo), what stands before the first ':' or '/'. */
+static uint64_t hash_of_name(struct view name)
+{
+    const uint8_t *text = name.data;
+    uint64_t hash = 0xcbf29ce484222325u, all = hash;
+    size_t i = 0;
+    for (; i < name.len && i < PREFIX_MAX && text[i] != ':' && text[i] != '/'; i++)
+        hash = (hash ^ text[i]) * 0x100000001b3u;
+    return i == name.len || i == PREFIX_MAX ? all : hash;
+}
+
+/* Returns the place of a hash, or the free one for it. A full chain gives its last place up. */
+static struct tier_cost *place_of(struct tier *t, uint64_t hash)
+{
+    struct tier_cost *c = NULL;
+    for (size_t i = 0; i < 8; i++) {
+        c = &t->costs[(hash + i) % COSTS];
+        if (!c->hash || c->hash == hash)
+            break;
+    }
+    return c;
+}
+
+void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a)
+{
+    if (!t || !a->cost_ms || a->kind == STORE_MANIFEST)
+        return;
+    uint64_t hash = row->id.owner == STORE_MADE_HERE ? hash_of_compiler(&row->compiler)
+                                                     : hash_of_name(row->name);
+    struct tier_cost *c = place_of(t, hash);
+    if (c->hash != hash)
+        *c = (struct tier_cost){.hash = hash};
+    c->n += c->n < WEIGHT;
+    c->mean_ms += ((float)a->cost_ms - c->mean_ms) / (float)c->n;
+    t->costs_changed = true;
+}
+
+uint32_t tier_cost_of(const struct tier *t, const struct call *call)
+{
+    uint64_t hash = call->compile ? hash_of_compiler(&call->compile->address.compiler)
+                                  : hash_of_name(call->name);
+    for (size_t i = 0; i < 8; i++)
+        if (t->costs[(hash + i) % COSTS].hash == hash)
+            return (uint32_t)(t->costs[(hash + i) % COSTS].mean_ms + 1);
+    return 0;
+}
+
+void tier_costs_load(struct tier *t)
+{
+    size_t len = 0;
+    if (store_meta_get(t->service->config.store, RECORD, t->costs, sizeof t->costs, &len) != 0 ||
+        len != sizeof t->costs)
+        memset(t->costs, 0, sizeof t->costs);
+    for (size_t i = 0; i < COSTS; i++)
+        if (!(t->costs[i].mean_ms >= 0 && t->costs[i].mean_ms < 1e8f))
+            t->costs[i] = (struct tier_cost){0};
+}
+
+void tier_costs_save(struct tier *t)
+{
+    if (t->costs_changed)
+        store_meta_put(t->service->config.store, RECORD, t->costs, sizeof t->costs);
+    t->costs_changed = false;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier_lease.c - keeps leases beyond the machine: while this daemon has one, no other node makes that key.
+ *
+ * The happy path:
+ *   1. the tier has no such object, and gives the lease with that answer (tier_fetch.c);
+ *   2. an asker of this daemon makes the key; the lease is renewed three times in its length;
+ *   3. the entry is sent with FINISH, which ends the lease in the same step.
+ * Failures:
+ *   - nobody makes the key any more, or its entry is not worth sending: RELEASE, and another node has the
+ *     lease at its next question;
+ *   - this daemon dies, hangs or loses its network: the lease ends after tier_lease;
+ *   - the lease is lost: the key is made and sent all the same;
+ *   - the entry cannot be sent for SEND_LIMIT_MS: RELEASE.
+ *
+ * Thread: loop thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/process/list.h"
+#include "daemon/service/put.h"
+#include "daemon/service/tier_internal.h"
+
+#define LEASE_OP_MS 2000u
+#define SEND_LIMIT_MS 5000u
+
+void tier_lease_token(uint8_t out[TIER_TOKEN_SIZE])
+{
+    if (getrandom(out, TIER_TOKEN_SIZE, 0) != TIER_TOKEN_SIZE)
+        abort(); /* it does not fail for 16 bytes: getrandom(2) */
+}
+
+struct tier_lease *tier_lease_find(const struct tier *t, const struct store_id *id)
+{
+    struct tier_lease *l = t->leases;
+    while (l && (l->is_over || !store_id_equal(&l->id, id)))
+        l = l->next;
+    return l;
+}
+
+static uint64_t lease_ms(const struct tier *t) { return t->service->config.config->tier_lease_ms; }
+
+void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask)
+{
+    struct tier_lease *l = tier_lease_find(t, id) ? NULL : calloc(1, sizeof *l);
+    if (!l)
+        return;
+    l->tier = t;
+    l->id = *id;
+    memcpy(l->name, ask->name, sizeof l->name);
+    memcpy(l->token, ask->token, sizeof l->token);
+    l->slot = ask->slot;
+    l->renew_at_ms = service_clock_ms(t->service) + lease_ms(t) / 3;
+    LIST_ADD(t->leases, l);
+    stats_add(&t->service->stats, STATS_tier_leases, STORE_OTHER, 1);
+    tier_tick_start(t);
+}
+
+bool tier_lease_offered(struct tier *t, const struct store_id *id)
+{
+    struct tier_lease *l = tier_lease_find(t, id);
+    if (l && !l->offered_ms)
+        l->offered_ms = service_clock_ms(t->service);
+    return l != NULL;
+}
+
+static void lease_free(struct tier_lease *l)
+{
+    LIST_REMOVE(l->tier->leases, l);
+    free(l);
+}
+
+static void on_answer(struct tier_errand *errand, const struct tier_answer *a, int fd)
+{
+    struct tier_lease *l = errand->user;
+    l->is_busy = false;
+    l->is_lost |= a->outcome == TIER_ABSENT;
+    if (fd >= 0)
+        close(fd);
+    if (l->is_over)
+        lease_free(l);
+}
+
+static bool lease_send(struct tier_lease *l, enum tier_operation operation)
+{
+    l->errand = (struct tier_errand){.fd = -1,
+                                     .done = on_answer,
+                                     .user = l,
+                                     .ask = {.operation = operation,
+                                             .timeout_ms = LEASE_OP_MS,
+                                             .lease_ms = lease_ms(l->tier),
+                                             .slot = l->slot}};
+    memcpy(l->errand.ask.name, l->name, sizeof l->name);
+    memcpy(l->errand.ask.token, l->token, sizeof l->token);
+    l->is_busy = tier_link_send(l->tier->link, &l->errand);
+    return l->is_busy;
+}
+
+/* Forgets a lease; `give`: gives it back first. */
+static void lease_over(struct tier_lease *l, bool give)
+{
+    l->is_over = true;
+    if (!l->is_busy && !(give && !l->is_lost && lease_send(l, TIER_RELEASE)))
+        lease_free(l);
+}
+
+void tier_lease_sent(struct tier *t, const struct store_id *id)
+{
+    struct tier_lease *l = tier_lease_find(t, id);
+    if (l)
+        lease_over(l, false);
+}
+
+void tier_lease_end(struct tier *t, const struct store_id *id)
+{
+    struct tier_lease *l = tier_lease_find(t, id);
+    if (l)
+        lease_over(l, true);
+}
+
+/* True if somebody here still makes the key, or its entry is on its way. */
+static bool lease_is_used(const struct tier_lease *l, uint64_t now)
+{
+    struct service *s = l->tier->service;
+    if (l->offered_ms)
+        return tier_queue_has(l->tier, &l->id) && now - l->offered_ms < SEND_LIMIT_MS;
+    return flight_find(s->flights, &l->id, NULL) || put_find(s, &l->id, NULL);
+}
+
+void tier_leases_tick(struct tier *t)
+{
+    uint64_t now = service_clock_ms(t->service);
+    for (struct tier_lease *l = t->leases, *next; l; l = next) {
+        next = l->next;
+        if (l->is_over || l->is_busy)
+            continue;
+        if (!lease_is_used(l, now)) {
+            lease_over(l, true);
+        } else if (now >= l->renew_at_ms) {
+            l->renew_at_ms = now + lease_ms(t) / 3;
+            lease_send(l, TIER_RENEW);
+        }
+    }
+}
+
+size_t tier_leases_count(const struct tier *t)
+{
+    size_t n = 0;
+    for (const struct tier_lease *l = t->leases; l; l = l->next)
+        n += !l->is_over;
+    return n;
+}
+
+void tier_leases_close(struct tier *t)
+{
+    for (struct tier_lease *l = t->leases, *next; l; l = next) {
+        next = l->next;
+        if (!l->is_over)
+            lease_over(l, true);
+    }
+}

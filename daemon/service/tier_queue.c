@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier_queue.c - decides which entry is sent to the tier next. The queue is the store's: an entry that waits
+ * has a mark in its row, which its put writes in its own transaction. So it outlives kill -9 and reboots.
+ * Memory has the most valuable QUEUE_MAX of them.
+ *
+ *     put ── row with STORE_TIER_WAITS ──▶ item ──▶ upload ──▶ the mark is taken off, some entries at once
+ *     start ── scan of the rows, in slices ──▶ item
+ *
+ * Order: what other nodes wait for, under a lease; then by time that a hit saves × (1 + hits) / bytes.
+ * Failures:
+ *   - more entries wait than there are items: the least valuable is left to the next scan;
+ *   - more wait than tier_queue, or one waits for longer than tier_queue_age: it is not sent, and counted;
+ *   - the daemon ends before a mark is taken off: the entry is sent again, as the same object.
+ *
+ * Thread: loop thread.
+ */
+#include <string.h>
+
+#include "daemon/process/log.h"
+#include "daemon/service/put.h"
+#include "daemon/service/tier_internal.h"
+#include "store/clock.h"
+
+#define SCAN_ROWS 256u
+#define SCAN_MS 10u      /* between two slices */
+#define UNMARK_MS 1000u  /* a mark is taken off by then */
+#define COST_UNKNOWN 200 /* ms: manifests, and values whose client did not say */
+
+/* ---- items ---- */
+
+static float value_of(uint32_t cost_ms, uint32_t hits, uint64_t len)
+{
+    float cost = cost_ms ? (float)cost_ms : COST_UNKNOWN;
+    return cost * (1.0f + (float)hits) / (float)(len + 1024);
+}
+
+static bool is_before(const struct tier_item *a, const struct tier_item *b)
+{
+    return a->is_urgent != b->is_urgent ? a->is_urgent : a->value > b->value;
+}
+
+static bool is_known(const struct tier *t, const struct store_id *id)
+{
+    bool known = tier_queue_has(t, id);
+    for (size_t i = 0; i < t->n_unmark && !known; i++)
+        known = store_id_equal(&t->unmark[i], id);
+    return known;
+}
+
+/* Adds an item; a full queue leaves its least valuable one to the next scan. */
+static void add_item(struct tier *t, const struct tier_item *item)
+{
+    size_t least = 0;
+    if (t->n_items < QUEUE_MAX) {
+        t->items[t->n_items++] = *item;
+        return;
+    }
+    t->is_partial = true;
+    for (size_t i = 1; i < t->n_items; i++)
+        if (is_before(&t->items[least], &t->items[i]))
+            least = i;
+    if (is_before(item, &t->items[least]))
+        t->items[least] = *item;
+}
+
+void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a)
+{
+    if (!t || t->closing)
+        return;
+    struct tier_item item = {.id = *id,
+                             .value = value_of(a->cost_ms, 0, a->len),
+                             .is_urgent = t->leases != NULL,
+                             .is_leased = tier_lease_offered(t, id),
+                             .since_ms = clock_wall_ms(),
+                             .offered_ns = clock_mono_ns()};
+    for (size_t i = 0; i < t->n_unmark; i++) /* a new value under the id of one just sent */
+        if (store_id_equal(&t->unmark[i], id))
+            t->unmark[i--] = t->unmark[--t->n_unmark];
+    if (!is_known(t, id))
+        add_item(t, &item);
+    tier_send_next(t);
+}
+
+/* True if an entry under a lease must wait: other nodes take it as a sign that all it leads to is there. */
+static bool is_early(const struct tier *t, const struct tier_item *item)
+{
+    bool early = false;
+    for (const struct pending_put *p = t->service->puts; p && !early; p = p->next)
+        early = p->queued_ns < item->offered_ns;
+    for (size_t i = 0; i < t->n_items && !early; i++)
+        early = t->items[i].is_urgent && t->items[i].offered_ns < item->offered_ns;
+    for (size_t i = 0; i < UPLOADS_MAX && !early; i++)
+        early = t->uploads[i].runs && t->uploads[i].item.offered_ns < item->offered_ns;
+    return early;
+}
+
+bool tier_queue_take(struct tier *t, struct tier_item *out)
+{
+    size_t best = t->n_items;
+    for (size_t i = 0; i < t->n_items; i++) {
+        if (t->items[i].is_leased && is_early(t, &t->items[i]))
+            tier_send_soon(t);
+        else if (best == t->n_items || is_before(&t->items[i], &t->items[best]))
+            best = i;
+    }
+    if (best == t->n_items)
+        return false;
+    *out = t->items[best];
+    t->items[best] = t->items[--t->n_items];
+    return true;
+}
+
+void tier_queue_forget(struct tier *t, const struct store_id *id)
+{
+    for (size_t i = 0; i < t->n_items; i++)
+        if (store_id_equal(&t->items[i].id, id)) {
+            t->items[i] = t->items[--t->n_items];
+            tier_queue_done(t, id);
+            return;
+        }
+}
+
+bool tier_queue_has(const struct tier *t, const struct store_id *id)
+{
+    for (size_t i = 0; i < t->n_items; i++)
+        if (store_id_equal(&t->items[i].id, id))
+            return true;
+    for (size_t i = 0; i < UPLOADS_MAX; i++)
+        if (t->uploads[i].runs && store_id_equal(&t->uploads[i].item.id, id))
+            return true;
+    return false;
+}
+
+void tier_queue_return(struct tier *t, const struct tier_item *item) { add_item(t, item); }
+
+uint64_t tier_queue_length(const struct tier *t)
+{
+    size_t n = t->n_items + t->n_uploads;
+    return (t->is_partial || t->scans) && t->n_marked > n ? t->n_marked : n;
+}
+
+uint64_t tier_queue_oldest_ms(const struct tier *t)
+{
+    uint64_t now = clock_wall_ms(), since = now;
+    for (size_t i = 0; i < t->n_items; i++)
+        if (t->items[i].since_ms && t->items[i].since_ms < since)
+            since = t->items[i].since_ms;
+    return now - since;
+}
+
+/* ---- marks ---- */
+
+void tier_queue_flush(struct tier *t)
+{
+    loop_timer_stop(t->unmark_timer);
+    if (t->n_unmark)
+        store_mark(t->service->config.store, t->unmark, t->n_unmark, STORE_TIER_WAITS, 0, NULL,
+                   NULL, NULL);
+    t->n_unmark = 0;
+}
+
+void tier_queue_done(struct tier *t, const struct store_id *id)
+{
+    t->n_marked -= t->n_marked > 0;
+    t->unmark[t->n_unmark++] = *id;
+    if (t->n_unmark == UNMARK_MAX)
+        tier_queue_flush(t);
+    else if (!loop_timer_runs(t->unmark_timer))
+        loop_timer_start(t->unmark_timer, UNMARK_MS, 0);
+}
+
+void tier_on_unmark(void *arg) { tier_queue_flush(arg); }
+
+/* ---- the scan ---- */
+
+static void on_row(void *arg, const struct store_row *row)
+{
+    struct tier *t = arg;
+    if (row->tier & STORE_TIER_CAME && tier_is_revoked(t, row->signer) &&
+        t->n_remove < UNMARK_MAX) {
+        t->remove[t->n_remove++] = row->id;
+        return;
+    }
+    if (!(row->tier & STORE_TIER_WAITS) || !t->has_key)
+        return;
+    t->n_scanned++;
+    if (is_known(t, &row->id))
+        return;
+    if (tier_is_too_old(t, row)) {
+        stats_add(&t->service->stats, STATS_tier_dropped, row->kind, 1);
+        if (t->n_unmark < UNMARK_MAX - 1) /* else the next scan */
+            tier_queue_done(t, &row->id);
+        return;
+    }
+    add_item(t, &(struct tier_item){.id = row->id,
+                                    .value = value_of(row->cost_ms, row->hits, row->len),
+                                    .since_ms = row->created_ms});
+}
+
+static void remove_revoked(struct tier *t)
+{
+    if (!t->n_remove)
+        return;
+    log_info("the tier: %zu entries of a revoked key are removed", t->n_remove);
+    store_remove(t->service->config.store, t->remove, t->n_remove, NULL, NULL, NULL);
+    t->n_remove = 0;
+}
+
+void tier_on_scan(void *arg)
+{
+    struct tier *t = arg;
+    struct store *store = t->service->config.store;
+    int more = t->closing ? 0 : store_scan(store, &t->cursor, SCAN_ROWS, on_row, t, NULL);
+    store_turn_end(store);
+    remove_revoked(t);
+    if (t->n_unmark > UNMARK_MAX / 2)
+        tier_queue_flush(t);
+    if (more > 0) {
+        loop_timer_start(t->scan_timer, SCAN_MS, 0);
+    } else {
+        t->n_marked = t->n_scanned;
+        t->scans = false;
+    }
+    tier_send_next(t);
+}
+
+void tier_queue_scan(struct tier *t)
+{
+    if (t->scans || t->closing)
+        return;
+    t->scans = true;
+    t->is_partial = false;
+    t->n_scanned = 0;
+    t->cursor = (struct store_cursor){{0}};
+    loop_timer_start(t->scan_timer, SCAN_MS, 0);
+}
