@@ -15,6 +15,9 @@ LDFLAGS  = $(SAN) -pthread
 CRYPTO   = -l:libcrypto.a
 # Ed25519 of the entries beyond the machine: EVP of libcrypto would add 3.8 MB to a static program.
 SIGNING  = -l:libsodium.a
+# HTTP and TLS for warm-tier alone, as shared libraries. Without libcurl's header it knows no s3:// and no https://.
+WITH_CURL := $(shell echo '\#include <curl/curl.h>' | $(CC) $(OPT) -E -x c - >/dev/null 2>&1 && echo yes)
+NETWORK  = $(if $(WITH_CURL),-lcurl) -lssl -lcrypto
 # What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
 PACKED   = -l:libz.a -l:libzstd.a
 # The screen of `warm top`: an archive, so that the command runs where ncurses is not installed.
@@ -82,6 +85,7 @@ $(B)/libraries:
 	        missing="$$missing $${library#*=}"; \
 	done; \
 	[ -z "$$missing" ] || { echo "missing packages:$$missing (\`make setup\` installs them)" >&2; exit 1; }
+	@$(if $(WITH_CURL),:,echo "note: without libcurl4-openssl-dev, warm-tier has no s3:// and no https://" >&2)
 	@mkdir -p $(@D)
 	@touch $@
 
@@ -92,7 +96,9 @@ $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
-$(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
+CURL_ALONE = $(addprefix tier/backends/,transfer.c aws_identity.c s3.c s3_job.c s3_lease.c s3_probe.c)
+TIER_UNUSED = tier/main.c $(if $(WITH_CURL),tier/backends/without_curl.c,$(CURL_ALONE))
+$(TIER): $(filter-out $(patsubst %.c,$(B)/obj/%.o,$(TIER_UNUSED)),$(call obj,$(TIER_DIRS)))
 $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -146,7 +152,7 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 
 $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv $(CRYPTO) $(SIGNING)
+	$(CC) $(LDFLAGS) -o $@ $^ -luv $(NETWORK)
 
 # Runs a compiled graph on a GPU: dynamic, so that it can load the driver.
 $(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)
@@ -162,11 +168,11 @@ $(TEST_SUPPORT): $(call obj,tests/support)
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
 $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO) $(SIGNING) $(PACKED)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 .SECONDEXPANSION:
 $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(CRYPTO) $(SIGNING) $(PACKED)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 
 #: make test          install missing packages and run all tests
 .PHONY: test test-run
@@ -327,7 +333,7 @@ $(B)/tests/test_exec: $(B)/obj/tests/kernels/stand_in.o
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
-PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev
+PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev

@@ -7,6 +7,7 @@
 #include "tests/support/backend.h"
 
 #include <criterion/criterion.h>
+#include <openssl/sha.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -56,6 +57,7 @@ enum tier_outcome backend_send(struct backend_kit *kit, struct tier_request requ
     request.offset = 3;
     request.length = len;
     cr_assert_eq(pwrite(request.fd, text, len, 3), (ssize_t)len);
+    SHA256((const unsigned char *)text, len, request.sha256);
     cr_assert_eq(pwrite(request.fd, "more", 4, (off_t)len + 3), 4);
     enum tier_outcome outcome = backend_run(kit, &request);
     close(request.fd);

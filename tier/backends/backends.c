@@ -16,6 +16,7 @@ static const struct {
 } backends[] = {
     {"file", tier_file_new},
     {"redis", tier_redis_new},
+    {"s3", tier_s3_new},
 };
 
 /* Writes the schemes that are known, for a person. */

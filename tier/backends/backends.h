@@ -16,5 +16,6 @@ typedef struct tier_backend *tier_backend_make(uv_loop_t *loop,
 
 tier_backend_make tier_file_new;
 tier_backend_make tier_redis_new;
+tier_backend_make tier_s3_new; /* with libcurl; else it says so */
 
 #endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * s3_lease.c - leases as conditional objects of S3. s3.c calls it once a probe has shown that conditions work.
+ *
+ *     PREFIX/v1/HH/l-ID     "warm-lease", the maker's token, milliseconds, a random word; a line each
+ *
+ *     ASK       GET object, absent ─▶ PUT lease If-None-Match: * ─▶ taken ─▶ GET lease ─▶ wait for it; or, if it
+ *               is over, GET object once more ─▶ PUT lease If-Match: the ETag that was read
+ *     FINISH    PUT object ─▶ RELEASE
+ *     RENEW     GET lease, still ours ─▶ PUT lease If-Match
+ *     RELEASE   the same, with 0 milliseconds: not all servers delete conditionally
+ *
+ * An ETag is a digest of the bytes. So a lease has a random word: after each change it has another ETag.
+ * The server's clock alone says whether a lease is over: Date minus Last-Modified.
+ *
+ * What may go wrong: others take and release the lease while we look (a few rounds, then TIER_FAILED); the maker puts
+ * its object between our looks (one compile too many); the release of FINISH fails (the lease ends by itself).
+ *
+ * Thread: loop thread.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keygen/bytes.h"
+#include "tier/backends/s3_internal.h"
+
+#define ROUNDS 3u
+#define CLOCK_GRAIN_MS 1000u /* of Date and Last-Modified */
+#define MAGIC "warm-lease\n"
+#define TOKEN_LEN (2 * TIER_TOKEN_SIZE)
+
+/* Writes the name of an object's lease. */
+static void lease_name(const struct job *j, char out[TIER_NAME_MAX + 1])
+{
+    const char *slash = strchr(j->request->name, '/');
+    snprintf(out, TIER_NAME_MAX + 1, "%s", j->request->name);
+    if (slash && slash[1])
+        out[slash + 1 - j->request->name] = 'l';
+}
+
+/* Reads the lease in the job's answer. False if it is none of ours. */
+static bool read_lease(struct job *j)
+{
+    const struct transfer *t = &j->transfer;
+    struct s3_lease *l = &j->lease;
+    const char *at = t->text + strlen(MAGIC);
+    char *end;
+    if (!t->date || !t->modified || strncmp(t->text, MAGIC, strlen(MAGIC)) != 0 ||
+        strspn(at, "0123456789abcdef") != TOKEN_LEN || at[TOKEN_LEN] != '\n')
+        return false;
+    snprintf(l->token, sizeof l->token, "%s", at);
+    l->ms = strtoull(at + TOKEN_LEN + 1, &end, 10);
+    l->age_ms = t->date > t->modified ? (uint64_t)(t->date - t->modified) * 1000 : 0;
+    snprintf(l->etag, sizeof l->etag, "%s", t->etag);
+    return *end == '\n';
+}
+
+static void put_lease(struct job *j, uint64_t ms, bool replaces, void (*then)(struct job *j))
+{
+    char name[TIER_NAME_MAX + 1], condition[220], token[TOKEN_LEN + 1], word[33];
+    lease_name(j, name);
+    bytes_to_hex(j->request->token, TIER_TOKEN_SIZE, token);
+    s3_random_hex(word, 16);
+    snprintf(j->lease.body, sizeof j->lease.body, MAGIC "%s\n%llu\n%s\n", token,
+             (unsigned long long)ms, word);
+    if (replaces)
+        snprintf(condition, sizeof condition, "If-Match: %s", j->lease.etag);
+    s3_send_put(j, name, j->lease.body, replaces ? condition : "If-None-Match: *", then);
+}
+
+static void get_lease(struct job *j, void (*then)(struct job *j))
+{
+    char name[TIER_NAME_MAX + 1];
+    lease_name(j, name);
+    s3_send_get(j, name, false, then);
+}
+
+static void end_waiting(struct job *j, uint64_t left_ms)
+{
+    j->request->wait_ms = left_ms + CLOCK_GRAIN_MS;
+    job_end(j, TIER_WAIT, "another one makes it");
+}
+
+/* ---- ASK ---- */
+
+static void on_taken_over(struct job *j)
+{
+    switch (j->answer.outcome) {
+    case TIER_OK: job_end(j, TIER_LEASE, "the lease is ours"); break;
+    case TIER_EXISTS:
+    case TIER_LATER:
+    case TIER_ABSENT: end_waiting(j, j->request->lease_ms); break; /* another one was faster */
+    default: job_fail(j);
+    }
+}
+
+/* The lease is over. Perhaps its maker has put the object since we looked. */
+static void on_looked_again(struct job *j)
+{
+    if (s3_take_object(j))
+        put_lease(j, j->request->lease_ms, true, on_taken_over);
+}
+
+static void on_lease_asked(struct job *j);
+
+static void on_lease_read(struct job *j)
+{
+    struct s3_lease *l = &j->lease;
+    if (j->answer.outcome == TIER_ABSENT && j->round++ < ROUNDS)
+        put_lease(j, j->request->lease_ms, false, on_lease_asked);
+    else if (j->answer.outcome == TIER_ABSENT)
+        job_end(j, TIER_FAILED, "the lease comes and goes");
+    else if (j->answer.outcome != TIER_OK)
+        job_fail(j);
+    else if (!read_lease(j))
+        job_end(j, TIER_FAILED, "the lease's object is none of ours");
+    else if (l->ms && l->age_ms <= l->ms + CLOCK_GRAIN_MS)
+        end_waiting(j, l->ms > l->age_ms ? l->ms - l->age_ms : 0);
+    else
+        s3_send_get(j, j->request->name, true, on_looked_again);
+}
+
+static void on_lease_asked(struct job *j)
+{
+    switch (j->answer.outcome) {
+    case TIER_OK: job_end(j, TIER_LEASE, "the lease is ours"); break;
+    case TIER_EXISTS: get_lease(j, on_lease_read); break;
+    default:
+        if (strcmp(j->answer.code, "ConditionalRequestConflict") == 0)
+            end_waiting(j, 0); /* two asked at once; neither has it yet */
+        else
+            job_fail(j);
+    }
+}
+
+static void on_asked_object(struct job *j)
+{
+    if (s3_take_object(j))
+        put_lease(j, j->request->lease_ms, false, on_lease_asked);
+}
+
+void s3_ask(struct job *j) { s3_send_get(j, j->request->name, true, on_asked_object); }
+
+/* ---- FINISH, RENEW, RELEASE ---- */
+
+static void on_changed(struct job *j)
+{
+    enum tier_outcome outcome = j->answer.outcome;
+    if (outcome == TIER_OK || j->request->operation == TIER_FINISH)
+        job_end(j, TIER_OK, "");
+    else if (outcome == TIER_EXISTS || outcome == TIER_ABSENT)
+        job_end(j, TIER_ABSENT, "the lease is lost");
+    else
+        job_fail(j);
+}
+
+static void on_own_read(struct job *j)
+{
+    struct tier_request *r = j->request;
+    char token[TOKEN_LEN + 1];
+    bytes_to_hex(r->token, TIER_TOKEN_SIZE, token);
+    bool read = j->answer.outcome == TIER_OK;
+    if (read && read_lease(j) && strcmp(j->lease.token, token) == 0 && j->lease.ms)
+        put_lease(j, r->operation == TIER_RENEW ? r->lease_ms : 0, true, on_changed);
+    else if (r->operation == TIER_FINISH)
+        job_end(j, TIER_OK, "");
+    else if (read || j->answer.outcome == TIER_ABSENT)
+        job_end(j, TIER_ABSENT, "the lease is lost");
+    else
+        job_fail(j);
+}
+
+static void on_finished(struct job *j)
+{
+    if (j->answer.outcome == TIER_OK)
+        get_lease(j, on_own_read);
+    else
+        job_fail(j);
+}
+
+void s3_finish(struct job *j) { s3_send_put(j, j->request->name, NULL, "", on_finished); }
+
+void s3_change_lease(struct job *j) { get_lease(j, on_own_read); }
