@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "tests/support/backend.h"
-#include "tests/support/server.h"
+#include "tests/support/engine.h"
 #include "tests/support/support.h"
 #include "tier/backends/s3_answer.h"
 
-static struct server s3;
+static struct engine s3;
 static struct backend_kit kit;
 static char url[200];
 
@@ -24,7 +24,7 @@ static void set_up(void)
     setenv("AWS_ACCESS_KEY_ID", "AKID", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "SECRET", 1);
     setenv("HOME", "/nonexistent", 1);
-    server_start(&s3, argv);
+    engine_start(&s3, argv);
     snprintf(url, sizeof url, "s3://warm/pre/fix?endpoint=http://127.0.0.1:%d", s3.port);
     backend_open(&kit, url, NULL);
 }
@@ -32,7 +32,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     backend_close(&kit);
-    server_stop(&s3);
+    engine_stop(&s3);
 }
 
 TestSuite(tier_s3, .init = set_up, .fini = tear_down);
@@ -128,19 +128,19 @@ Test(tier_s3, both_styles_of_address)
 Test(tier_s3, wrong_credentials_are_no_miss)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    server_tell(&s3, "keys=AKID:OTHER", NULL, 0);
+    engine_tell(&s3, "keys=AKID:OTHER", NULL, 0);
     expect(TIER_DENIED, &get, "403 SignatureDoesNotMatch: secret_key is wrong");
-    server_tell(&s3, "keys=OTHER:SECRET", NULL, 0);
+    engine_tell(&s3, "keys=OTHER:SECRET", NULL, 0);
     expect(TIER_DENIED, &get, "403 InvalidAccessKeyId");
-    server_tell(&s3, "keys=AKID:SECRET", NULL, 0);
-    server_tell(&s3, "deny=GET", NULL, 0);
+    engine_tell(&s3, "keys=AKID:SECRET", NULL, 0);
+    engine_tell(&s3, "deny=GET", NULL, 0);
     expect(TIER_DENIED, &get, "403 AccessDenied");
 }
 
 Test(tier_s3, a_wrong_region_is_named)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    server_tell(&s3, "region=eu-west-7", NULL, 0);
+    engine_tell(&s3, "region=eu-west-7", NULL, 0);
     expect(TIER_MISSET, &get, "write region=eu-west-7");
     backend_close(&kit);
     snprintf(url, sizeof url, "s3://warm?region=eu-west-7&endpoint=http://127.0.0.1:%d", s3.port);
@@ -151,10 +151,10 @@ Test(tier_s3, a_wrong_region_is_named)
 Test(tier_s3, a_bucket_that_vanishes_is_no_miss)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    server_tell(&s3, "bucket=gone", NULL, 0);
+    engine_tell(&s3, "bucket=gone", NULL, 0);
     expect(TIER_MISSET, &get, "404 NoSuchBucket: the bucket is not there");
     cr_assert_eq(backend_send(&kit, request(TIER_PUT, "ab/e-1", 0), "x"), TIER_MISSET);
-    server_tell(&s3, "bucket=", NULL, 0);
+    engine_tell(&s3, "bucket=", NULL, 0);
     expect(TIER_ABSENT, &get, "");
 }
 
@@ -163,10 +163,10 @@ Test(tier_s3, clocks_may_differ)
     struct tier_request get = request(TIER_GET, "ab/e-1", 0),
                         probe = request(TIER_PROBE, "probe-x", 0);
     char count[200];
-    server_tell(&s3, "clock=1020", NULL, 0);
+    engine_tell(&s3, "clock=1020", NULL, 0);
     expect(TIER_ABSENT, &get, "");
     expect(TIER_ABSENT, &get, "");
-    server_tell(&s3, "x=", count, sizeof count);
+    engine_tell(&s3, "x=", count, sizeof count);
     cr_assert_str_eq(count, "GET 3\n", "the second one is right at once");
     expect(TIER_OK, &probe, "");
     cr_assert(probe.capabilities.clock_skew_ms > 1000000 &&
@@ -176,13 +176,13 @@ Test(tier_s3, clocks_may_differ)
 Test(tier_s3, a_server_that_has_enough_says_when_to_come_again)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    server_tell(&s3, "retry=7", NULL, 0);
-    server_tell(&s3, "answer=503", NULL, 0);
+    engine_tell(&s3, "retry=7", NULL, 0);
+    engine_tell(&s3, "answer=503", NULL, 0);
     expect(TIER_LATER, &get, "503");
     cr_assert_eq(get.wait_ms, 7000);
-    server_tell(&s3, "answer=429", NULL, 0);
+    engine_tell(&s3, "answer=429", NULL, 0);
     expect(TIER_LATER, &get, "429");
-    server_tell(&s3, "retry=Fri,%2001%20Jan%202100%2000:00:00%20GMT", NULL, 0);
+    engine_tell(&s3, "retry=Fri,%2001%20Jan%202100%2000:00:00%20GMT", NULL, 0);
     expect(TIER_LATER, &get, "429");
     cr_assert_gt(get.wait_ms, 86400000u);
 }
@@ -201,7 +201,7 @@ Test(tier_s3, a_page_is_never_an_object)
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         struct tier_request get = request(TIER_GET, "ab/e-1", 0),
                             ask = request(TIER_ASK, "ab/e-1", 1);
-        server_tell(&s3, pages[i].answer, NULL, 0);
+        engine_tell(&s3, pages[i].answer, NULL, 0);
         expect(pages[i].outcome, &get, pages[i].said);
         cr_assert_eq(get.result_fd, -1);
         cr_assert_eq(backend_send(&kit, request(TIER_PUT, "ab/e-1", 0), "x"), pages[i].outcome);
@@ -214,12 +214,12 @@ Test(tier_s3, a_page_is_never_an_object)
 Test(tier_s3, the_time_of_a_request_is_kept)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    server_tell(&s3, "hold=GET", NULL, 0);
+    engine_tell(&s3, "hold=GET", NULL, 0);
     get.timeout_ms = 200;
     uint64_t began = uv_hrtime();
     expect(TIER_FAILED, &get, "timed out after 200 ms");
     cr_assert_lt((uv_hrtime() - began) / 1000000, 1000);
-    server_tell(&s3, "hold=", NULL, 0);
+    engine_tell(&s3, "hold=", NULL, 0);
     get.timeout_ms = 0;
     expect(TIER_ABSENT, &get, "");
 }
@@ -228,7 +228,7 @@ Test(tier_s3, cancelled)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
     unsigned n = 0;
-    server_tell(&s3, "hold=GET", NULL, 0);
+    engine_tell(&s3, "hold=GET", NULL, 0);
     get.timeout_ms = 30000;
     get.done = backend_on_done;
     get.user = &n;
@@ -251,28 +251,28 @@ Test(tier_s3, a_probe_tells_what_works)
     cr_assert(c->reads && c->writes && c->conditional && c->leases && c->checksums, "%s", c->said);
     cr_assert_leq(c->clock_skew_ms, 1000);
     expect(TIER_ABSENT, &get, "");
-    server_tell(&s3, "conditions=off", NULL, 0);
-    server_tell(&s3, "checksums=off", NULL, 0);
+    engine_tell(&s3, "conditions=off", NULL, 0);
+    engine_tell(&s3, "checksums=off", NULL, 0);
     expect(TIER_OK, &probe, "");
     cr_assert(c->reads && c->writes && !c->conditional && !c->leases && !c->checksums, "%s",
               c->said);
-    server_tell(&s3, "deny=PUT", NULL, 0);
+    engine_tell(&s3, "deny=PUT", NULL, 0);
     expect(TIER_OK, &probe, "");
     cr_assert(c->reads && !c->writes && strstr(c->said, "AccessDenied"), "%s", c->said);
-    server_tell(&s3, "bucket=gone", NULL, 0);
+    engine_tell(&s3, "bucket=gone", NULL, 0);
     expect(TIER_MISSET, &probe, "NoSuchBucket");
 }
 
 Test(tier_s3, without_conditions_there_are_no_leases_and_puts_go_on)
 {
     struct tier_request ask = request(TIER_ASK, "ab/e-1", 1), put = request(TIER_PUT, "ab/e-1", 0);
-    server_tell(&s3, "conditions=off", NULL, 0);
+    engine_tell(&s3, "conditions=off", NULL, 0);
     expect(TIER_CANNOT, &ask, "conditional");
     put.only_if_absent = true;
     cr_assert_eq(backend_send(&kit, put, "one"), TIER_OK);
     cr_assert_eq(backend_send(&kit, put, "two"), TIER_OK);
     backend_close(&kit);
-    server_tell(&s3, "conditions=501", NULL, 0);
+    engine_tell(&s3, "conditions=501", NULL, 0);
     backend_open(&kit, url, NULL);
     cr_assert_eq(backend_send(&kit, put, "three"), TIER_OK);
 }
@@ -310,9 +310,9 @@ Test(tier_s3, a_dead_makers_lease_ends_by_the_servers_clock)
 {
     struct tier_request a = request(TIER_ASK, "ab/e-1", 'a'), b = request(TIER_ASK, "ab/e-1", 'b');
     expect(TIER_LEASE, &a, "");
-    server_tell(&s3, "clock=4", NULL, 0);
+    engine_tell(&s3, "clock=4", NULL, 0);
     expect(TIER_WAIT, &b, "");
-    server_tell(&s3, "clock=8", NULL, 0);
+    engine_tell(&s3, "clock=8", NULL, 0);
     expect(TIER_LEASE, &b, "");
     struct tier_request renew = request(TIER_RENEW, "ab/e-1", 'a');
     expect(TIER_ABSENT, &renew, "lost");
@@ -348,7 +348,7 @@ Test(tier_s3, of_many_at_once_one_gets_the_lease_and_one_takes_it_over)
             for (unsigned i = 0; i < 16; i++)
                 asks[i] = request(TIER_ASK, name, (char)(1 + i + 16 * take_over));
             snprintf(clock, sizeof clock, "clock=%u", (2 * round + take_over) * 10);
-            server_tell(&s3, clock, NULL, 0);
+            engine_tell(&s3, clock, NULL, 0);
             cr_assert_eq(race(asks, 16, TIER_LEASE), 1);
         }
     }
@@ -365,9 +365,9 @@ Test(tier_s3, a_file_of_credentials_is_read_again_when_it_changes)
     cr_assert_gt(dprintf(fd, "access_key = NEW1\nsecret_key = S1\nsession_token = T1\n"), 0);
     backend_open(&kit, url, path);
     expect(TIER_DENIED, &get, "InvalidAccessKeyId");
-    server_tell(&s3, "keys=NEW1:S1:T1", NULL, 0);
+    engine_tell(&s3, "keys=NEW1:S1:T1", NULL, 0);
     expect(TIER_ABSENT, &get, "");
-    server_tell(&s3, "keys=NEW2:S2:T2", NULL, 0);
+    engine_tell(&s3, "keys=NEW2:S2:T2", NULL, 0);
     cr_assert_eq(ftruncate(fd, 0), 0);
     cr_assert_eq(lseek(fd, 0, SEEK_SET), 0);
     cr_assert_gt(dprintf(fd, "access_key = NEW2\nsecret_key = S2\nsession_token = T2\n"), 0);

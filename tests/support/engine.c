@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server.c - starts servers on loopback and ends them. The suites of tier/backends call it.
+ * engine.c - starts servers on loopback and ends them. The suites of tier/backends call it.
  *
  * Thread: the test's own.
  */
-#include "tests/support/server.h"
+#include "tests/support/engine.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -27,7 +27,7 @@ static struct sockaddr_in loopback(int port)
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-int server_free_port(void)
+int engine_free_port(void)
 {
     struct sockaddr_in a = loopback(0);
     socklen_t len = sizeof a;
@@ -49,7 +49,7 @@ static int connect_to(int port)
 }
 
 /* Starts a program whose output goes to `out`. */
-static void run_program(struct server *s, const char *const *argv, int out)
+static void run_program(struct engine *s, const char *const *argv, int out)
 {
     char *args[40];
     size_t n = 0;
@@ -66,7 +66,7 @@ static void run_program(struct server *s, const char *const *argv, int out)
     cr_assert_gt(s->pid, 0);
 }
 
-void server_start(struct server *s, const char *const *argv)
+void engine_start(struct engine *s, const char *const *argv)
 {
     int ends[2];
     char line[16];
@@ -79,7 +79,7 @@ void server_start(struct server *s, const char *const *argv)
     fclose(f);
 }
 
-void server_start_on_port(struct server *s, const char *const *argv)
+void engine_start_on_port(struct engine *s, const char *const *argv)
 {
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     run_program(s, argv, null);
@@ -94,7 +94,7 @@ void server_start_on_port(struct server *s, const char *const *argv)
     cr_assert_fail("%s does not listen on %d", argv[0], s->port);
 }
 
-void server_stop(struct server *s)
+void engine_stop(struct engine *s)
 {
     kill(s->pid, SIGCONT);
     kill(s->pid, SIGKILL);
@@ -102,7 +102,7 @@ void server_stop(struct server *s)
     s->pid = 0;
 }
 
-void server_tell(const struct server *s, const char *text, char *out, size_t cap)
+void engine_tell(const struct engine *s, const char *text, char *out, size_t cap)
 {
     char answer[4096];
     size_t len = 0;
@@ -121,7 +121,7 @@ void server_tell(const struct server *s, const char *text, char *out, size_t cap
         snprintf(out, cap, "%s", body + 4);
 }
 
-void server_make_certificates(const char *folder)
+void engine_make_certificates(const char *folder)
 {
     char *out;
     int code = run_command(
