@@ -106,10 +106,13 @@ bool s3_take_object(struct job *job);
 
 /* ---- s3_lease.c, s3_probe.c ---- */
 
-/* Begin the job of ASK, FINISH; RENEW and RELEASE; PROBE. */
+/* Begins the job of ASK. */
 void s3_ask(struct job *job);
+/* Begins the job of FINISH. */
 void s3_finish(struct job *job);
+/* Begins the job of RENEW or RELEASE. */
 void s3_change_lease(struct job *job);
+/* Begins the job of PROBE. */
 void s3_probe(struct job *job);
 /* Starts a probe of our own: s3_wake_jobs is called after it. */
 void s3_start_probe(struct s3_backend *backend);

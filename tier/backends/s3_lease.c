@@ -95,7 +95,7 @@ static void on_taken_over(struct job *j)
     }
 }
 
-/* The lease is over. Perhaps its maker has put the object since we looked. */
+/* Takes over a lease that is over, unless its maker has put the object since we looked. */
 static void on_looked_again(struct job *j)
 {
     if (s3_take_object(j))
