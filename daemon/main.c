@@ -313,6 +313,7 @@ static void close_rest(struct daemon *d)
 static void on_pool_closed(void *arg)
 {
     struct daemon *d = arg;
+    assert(d->phase == PHASE_CLOSING);
     d->pool = NULL;
     close_rest(d);
 }
@@ -320,6 +321,7 @@ static void on_pool_closed(void *arg)
 static void on_server_closed(void *arg)
 {
     struct daemon *d = arg;
+    assert(d->phase == PHASE_CLOSING && service_is_idle(d->service));
     pool_close(d->pool, on_pool_closed, d);
 }
 

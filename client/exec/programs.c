@@ -12,8 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "keygen/expect.h"
+
 bool program_find(const char *name, char out[PATH_MAX])
 {
+    if (!WARM_EXPECT(name && !strchr(name, '/')))
+        return false;
     const char *path = getenv("PATH");
     for (const char *at = path; at; at = *at ? at + 1 : NULL) {
         int len = (int)strcspn(at, ":");

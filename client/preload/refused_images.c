@@ -106,6 +106,7 @@ static bool take(struct slot *s, const struct key *head, const void *image, stru
     if (!atomic_compare_exchange_strong(&s->state, &there, BUSY))
         return false;
     bool same = key_equal(&s->image.head, head) && is_this(&s->image, image);
+    (void)WARM_EXPECT(s->image.len >= HEAD);
     *out = s->image;
     atomic_store(&s->state, same ? EMPTY : THERE);
     return same;

@@ -9,6 +9,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,15 +63,30 @@ static void answer_metrics(struct http *h, bool head_only)
     writer_close(&body);
 }
 
+/* True if the bytes begin an HTTP request. RESP has inline commands, and GET is one of them: a
+ * name that begins with '/' cannot be asked for inline. */
+static enum protocol_fit http_fits(const uint8_t *data, size_t len)
+{
+    static const char *const methods[] = {"GET /", "HEAD /"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(methods[i]);
+        if (memcmp(data, methods[i], len < n ? len : n) == 0)
+            return len < n ? PROTOCOL_NEEDS_MORE : PROTOCOL_FITS;
+    }
+    return PROTOCOL_IS_OTHER;
+}
+
 static long http_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct http *h = state;
+    assert(h->connection);
     const uint8_t *end = memmem(data, len < HEAD_MAX ? len : HEAD_MAX, "\r\n\r\n", 4);
     if (!end && len < HEAD_MAX)
         return 0;
     connection_greeted(h->connection);
     bool head_only = begins(data, len, "HEAD ");
     const uint8_t *path = data + (head_only ? 5 : 4);
+    assert(http_fits(data, len) == PROTOCOL_FITS && path < data + len); /* its first message */
     size_t left = len - (size_t)(path - data);
     if (!end)
         answer_line(h, "431 Request Header Fields Too Large", "the request is too long");
@@ -105,19 +121,6 @@ static bool http_is_idle(const void *state)
 {
     (void)state;
     return true;
-}
-
-/* True if the bytes begin an HTTP request. RESP has inline commands, and GET is one of them: a
- * name that begins with '/' cannot be asked for inline. */
-static enum protocol_fit http_fits(const uint8_t *data, size_t len)
-{
-    static const char *const methods[] = {"GET /", "HEAD /"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(methods[i]);
-        if (memcmp(data, methods[i], len < n ? len : n) == 0)
-            return len < n ? PROTOCOL_NEEDS_MORE : PROTOCOL_FITS;
-    }
-    return PROTOCOL_IS_OTHER;
 }
 
 const struct protocol http_protocol = {.fits = http_fits,

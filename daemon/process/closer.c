@@ -9,6 +9,7 @@
  */
 #include "daemon/process/closer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -58,6 +59,7 @@ static void closer_start(void)
 
 void fd_close_later(int fd)
 {
+    assert(fd >= 0);
     pthread_once(&once, closer_start);
     if (to_thread < 0 || write(to_thread, &fd, sizeof fd) != (ssize_t)sizeof fd)
         close(fd);

@@ -152,6 +152,7 @@ static void config_clear_list(char **list, size_t *count)
 
 static int config_add_text(char ***list, size_t *count, const char *value, struct err *e)
 {
+    assert(*count <= CONFIG_LIST_MAX && (*list || !*count));
     if (*count == CONFIG_LIST_MAX)
         return err_set(e, WARM_EINVALID, "more than %d values of one kind", CONFIG_LIST_MAX);
     char **grown = realloc(*list, (*count + 1) * sizeof *grown);

@@ -8,6 +8,8 @@
  */
 #include "daemon/process/json.h"
 
+#include <assert.h>
+
 /* Bytes of the well-formed UTF-8 sequence at `p` (RFC 3629), or 0. */
 static size_t utf8_len(const uint8_t *p, size_t len)
 {
@@ -43,6 +45,7 @@ void json_write_text(struct writer *out, const void *text, size_t len)
         else
             writer_bytes(out, p, n);
         n = n ? n : 1;
+        assert(n <= len);
         p += n;
         len -= n;
     }

@@ -8,6 +8,7 @@
  */
 #include "daemon/process/loop_timer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct loop_timer *t = poll->data;
     uint64_t n_ticks;
+    assert(t->runs); /* a stopped one is not watched */
     (void)status, (void)events;
     if (read(t->fd, &n_ticks, sizeof n_ticks) != (ssize_t)sizeof n_ticks)
         return; /* it was started again after it fired */
@@ -67,6 +69,7 @@ static struct timespec timespec_of(uint64_t ms)
 
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms, uint64_t repeat_ms)
 {
+    assert(!uv_is_closing((const uv_handle_t *)&t->poll));
     struct itimerspec when = {timespec_of(repeat_ms), timespec_of(after_ms)};
     if (after_ms == 0)
         when.it_value.tv_nsec = 1; /* 0 would stop it */
@@ -81,6 +84,7 @@ void loop_timer_stop(struct loop_timer *t)
 {
     if (!t->runs)
         return;
+    assert(!uv_is_closing((const uv_handle_t *)&t->poll));
     t->runs = false;
     timerfd_settime(t->fd, 0, &(struct itimerspec){.it_value = {0}}, NULL);
     uv_poll_stop(&t->poll);

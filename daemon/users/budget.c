@@ -68,6 +68,7 @@ static size_t slot_of(uint32_t uid)
 /* Finds a user's slot, or the free slot for it. There is always a free one. */
 static struct user *slot_find(uint32_t uid)
 {
+    assert(2 * n_users <= n_slots); /* half of them are free */
     size_t i = slot_of(uid);
     while (users[i].there && users[i].uid != uid)
         i = (i + 1) & (n_slots - 1);
@@ -87,6 +88,7 @@ static bool table_grow(void)
     struct user *grown = calloc(n, sizeof *grown);
     if (!grown)
         return false;
+    assert(n > n_users && (n & (n - 1)) == 0);
     users = grown;
     n_slots = n;
     for (size_t i = 0; i < n_old; i++)
@@ -113,6 +115,7 @@ static struct user *user_make(uint32_t uid)
 static void user_forget(struct user *u)
 {
     size_t hole = (size_t)(u - users), i = hole;
+    assert(u->there && n_users);
     u->there = false;
     n_users--;
     for (;;) {
@@ -159,6 +162,7 @@ bool budget_has(uint32_t uid, enum budget what, uint64_t n)
 bool budget_charge(uint32_t uid, enum budget what, uint64_t n)
 {
     struct user *u = n ? user_make(uid) : NULL;
+    assert((unsigned)what < BUDGETS);
     if (u) {
         u->used[what] += n;
         all[what] += n;
@@ -184,6 +188,7 @@ void budget_give(uint32_t uid, enum budget what, uint64_t n)
 {
     if (!n)
         return;
+    assert((unsigned)what < BUDGETS && n_slots);
     struct user *u = slot_find(uid);
     assert(u->there && u->used[what] >= n && all[what] >= n);
     u->used[what] -= n;

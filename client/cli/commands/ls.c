@@ -7,6 +7,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,7 @@ static size_t fold(struct line *line, size_t n)
             line[kept++] = line[i];
             continue;
         }
+        assert(to->first < line[i].first); /* by_group put them in this order */
         to->n++;
         to->bytes += line[i].bytes;
         if (line[i].len > to->len) {
@@ -148,6 +150,7 @@ static int print_brief(struct ls_run *run)
             bytes += row.len;
         }
     size_t n_lines = fold(line, n);
+    assert(n_lines <= n && n <= run->kept.n);
     for (size_t i = 0; i < n_lines && i < run->limit; i++)
         if (listing_row(&run->kept, line[i].shown, &row)) {
             if (i == 0)

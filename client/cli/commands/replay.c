@@ -7,6 +7,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,7 @@ static void search_archive(struct replay *p, const char *path)
     struct reader r;
     struct err e = {0};
     uint64_t n = 0;
+    assert(p->n_open < p->n_archives && p->n_archives <= (int)ARCHIVES_MAX);
     int error = cli_input_open(in, path);
     if (error) {
         bad(p, path, strerror(error));
@@ -149,6 +151,7 @@ static void search_archive(struct replay *p, const char *path)
 /* Returns the limit that storing this entry would pass; NULL: none. */
 static const char *limit_at(const struct replay *p, const struct wanted *w, uint64_t began_ms)
 {
+    assert(!w->here && p->n_brought <= p->max_entries && p->bytes <= p->max_bytes);
     if (p->n_brought == p->max_entries)
         return "--max-entries";
     if (p->bytes + w->entry.value.len > p->max_bytes)
@@ -187,6 +190,7 @@ static int bring_in(struct replay *p, uint64_t began_ms)
 
 static void print_result(const struct replay *p)
 {
+    assert(p->n_here + p->n_brought <= p->n);
     uint64_t missing = p->n - p->n_here - p->n_brought;
     char size[UNITS_TEXT];
     if (p->remote.as_json) {

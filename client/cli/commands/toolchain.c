@@ -7,6 +7,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -96,6 +97,7 @@ static void add_folder(struct found *f, const char *folder)
     if (f->n == FOUND_MAX || !nvrtc_newest_entry(folder, LIBRARY, name) ||
         snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return;
+    assert(f->n < FOUND_MAX);
     char *real = realpath(path, NULL);
     for (size_t i = 0; real && i < f->n; i++)
         if (strcmp(f->path[i], real) == 0) {

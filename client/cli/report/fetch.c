@@ -5,6 +5,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ static int ask(struct remote *r, const struct wire_history *question, struct wri
         status = remote_fail(r, request_unexpected(r->w, &answer));
     if (status)
         return status;
+    assert(!out->failed);
     out->len = 0;
     writer_bytes(out, text.text.data, text.text.len);
     return out->failed ? remote_fail(r, WARM_ENOMEM) : 0;
@@ -158,6 +160,7 @@ static void pack(struct report_event *e, size_t n)
 {
     uint64_t end[LANES_MAX] = {0};
     for (size_t i = 0; i < n; i++) {
+        assert(e[i].pid == e[0].pid && (i == 0 || e[i - 1].at_us <= e[i].at_us));
         while (e[i].lane + 1 < LANES_MAX && end[e[i].lane] > e[i].at_us)
             e[i].lane++;
         end[e[i].lane] = e[i].at_us + (e[i].us ? e[i].us : 1);
@@ -170,6 +173,7 @@ static void place_events(struct report *out)
     out->began_us = out->n_events ? out->event[0].at_us : 0;
     for (size_t i = 0; i < out->n_events; i++) {
         struct report_event *e = &out->event[i];
+        assert(e->at_us >= out->began_us);
         e->at_us -= out->began_us;
         if (e->at_us + e->us > out->us)
             out->us = e->at_us + e->us;
@@ -217,6 +221,7 @@ static int read_events(struct report *out)
     rest = (struct view){out->pages.data, out->pages.len};
     while (out->n_events < n && json_reader_next(&rest, &item))
         read_event(item, &out->event[out->n_events++]);
+    assert(out->n_events == n); /* both walks find the same */
     uint64_t all = json_reader_count(out->session, "n_events");
     out->n_forgotten = all > n ? all - n : 0;
     place_events(out);

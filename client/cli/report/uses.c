@@ -8,6 +8,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct uses {
 
 static int add(struct uses *u, const struct key *key, uint64_t order, bool made)
 {
+    assert(u->n <= u->cap);
     if (u->n == u->cap) {
         size_t cap = u->cap ? u->cap * 2 : 256;
         struct use *grown = realloc(u->use, cap * sizeof *grown);
@@ -118,6 +120,7 @@ int report_rows(struct remote *r, const struct report *report, struct wire_filte
             code =
                 add(&s.keys, &key, e->at_us, e->what == REPORT_COMPILE || e->what == REPORT_MAKE);
     }
+    assert(s.keys.n <= report->n_events);
     settle(&s.keys);
     if (!code)
         code = walk(r, filter_all(), on_first, &s);

@@ -85,6 +85,7 @@ static void read_stats(struct top *t, struct view stats, uint64_t now_ms)
         TOP_COUNTER_LIST(X)
 #undef X
     };
+    assert(now_ms >= t->at_ms); /* the monotonic clock */
     double seconds = (double)(now_ms - t->at_ms) / 1e3;
     for (size_t i = 0; i < TOP_COUNTERS; i++) {
         double n = number_of(stats, names[i]), more = n - t->counter[i];
@@ -128,6 +129,7 @@ int top_sample(struct top *t)
 
 double top_rate(const struct top *t, enum top_counter what, size_t back)
 {
+    assert((unsigned)what < TOP_COUNTERS);
     if (back >= t->n_samples || back >= TOP_RATES)
         return 0;
     return t->rate[what][(t->n_samples - 1 - back) % TOP_RATES];
@@ -158,6 +160,7 @@ static double is_made_by_client(struct view json)
 
 static void read_row(const struct top_layout *layout, struct view json, struct top_row *out)
 {
+    assert(layout->n_columns <= TOP_COLUMNS);
     for (size_t i = 1; i < layout->n_columns; i++) {
         const struct top_column *c = &layout->column[i];
         if (c->unit == TOP_PERCENT)
@@ -202,6 +205,7 @@ static int compare_rows(const void *a, const void *b)
 
 void top_fill_rows(struct top *t)
 {
+    assert((unsigned)t->table < TOP_TABLES && t->sort[t->table] < top_layouts[t->table].n_columns);
     const struct top_layout *layout = &top_layouts[t->table];
     struct view list, json;
     char name[TOP_TEXT];

@@ -10,6 +10,7 @@
  *
  * Thread: main. Memory: ncurses' own.
  */
+#include <assert.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -74,6 +75,7 @@ static void draw_spark(const struct top *t, enum top_counter what, int width)
             continue;
         double rate = top_rate(t, what, (size_t)i);
         int level = rate > 0 ? (int)(rate / most * 7) : 0;
+        assert(level >= 0 && level < 8);
         if (utf8)
             addstr(bars[level]);
         else
@@ -173,6 +175,7 @@ void screen_draw(struct top *t)
 static void type_key(struct top *t, int c)
 {
     size_t len = strlen(t->filter);
+    assert(typing && len < sizeof t->filter);
     if (c == '\n' || c == '\r' || c == KEY_ENTER)
         typing = false;
     else if (c == ESCAPE)

@@ -309,6 +309,11 @@ static void *link_ptx(struct jit_load *r, size_t *out_len)
     void *cubin, *copy = NULL;
     char *text = strndup(r->ptx.data, r->ptx.len);
     size_t len;
+    if (!WARM_EXPECT(r->options.n_code <= sizeof r->options.code / sizeof *r->options.code &&
+                     r->options.n_code + 4 <= sizeof options / sizeof *options)) {
+        free(text);
+        return NULL;
+    }
     memcpy(options + 4, r->options.code, r->options.n_code * sizeof *options);
     memcpy(values + 4, r->options.code_values, r->options.n_code * sizeof *values);
     if (!text || d->link_create(4 + r->options.n_code, options, values, &link) != CU_SUCCESS) {

@@ -128,6 +128,7 @@ static void catch_up(struct link *l, jitlink_handle handle)
 {
     for (size_t i = 0; i < l->n_inputs; i++) {
         struct jit_input *in = &l->inputs[i];
+        (void)WARM_EXPECT(!in->kept_back || in->data);
         if (in->kept_back)
             l->library->AddData(handle, in->type, in->data, in->len, in->name);
         in->kept_back = false;
@@ -174,6 +175,7 @@ static void key_next(struct link *l, int type, const char *name, const void *dat
 {
     struct key_builder b;
     struct proof content = proof_of_bytes(data, len), proof;
+    (void)WARM_EXPECT(l->has_key); /* key_open comes first */
     key_begin(&b, DOMAIN_NVJITLINK_INPUT);
     key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
     key_add_u64(&b, 2, (uint64_t)type);

@@ -224,6 +224,8 @@ static const struct warm_part *find_lowered(const struct warm_result *r, const c
  * one. */
 static bool take_lowered(struct program *p, const struct warm_result *r)
 {
+    if (!WARM_EXPECT(!p->lowered)) /* a program is served once */
+        return false;
     p->lowered = calloc(p->n_expressions + 1, sizeof *p->lowered);
     if (!p->lowered)
         return false;
@@ -267,6 +269,7 @@ static bool serve(struct program *p, size_t n_options, const char *const *option
         warm_result_free(&r);
         return false;
     }
+    (void)WARM_EXPECT(p->state == FRESH);
     p->result = r;
     p->state = SERVED;
     drop_input(p);

@@ -18,6 +18,8 @@
 
 #include "keygen/bytes.h"
 
+#include "keygen/expect.h"
+
 #define OPTIONS_MAX ((size_t)64 * 1024 * 1024)
 
 enum proto_type { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
@@ -190,6 +192,8 @@ static int split(struct view bytes, const struct message *m, struct field **out,
         return WARM_ENOMEM;
     r = reader_over(bytes.data, bytes.len);
     while (r.len && read_field(&r, &one)) {
+        if (!WARM_EXPECT(kept < n)) /* as many as were counted */
+            break;
         if (holds(m->dropped, one.number))
             continue;
         one.order = (uint32_t)kept;
@@ -213,7 +217,7 @@ static int add_message(struct key_builder *b, struct view bytes, const struct me
         return code;
     key_add_u64(b, 0, n);
     for (size_t i = 0; i < n && !code; i++) {
-        if (fields[i].number == m->nested)
+        if (fields[i].number == m->nested && WARM_EXPECT(m->next))
             code = fields[i].type == LENGTH ? add_message(b, fields[i].payload, m->next)
                                             : WARM_EMALFORMED;
         else
