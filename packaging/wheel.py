@@ -18,7 +18,7 @@ import sys
 import zipfile
 
 TAG = "py3-none-manylinux_2_17_x86_64"
-LEFT_OUT = re.compile(r"lib/systemd/|lib/sysusers\.d/|lib/tmpfiles\.d/|lib/libwarm\.so\.0$|\.pyc$")
+LEFT_OUT = re.compile(r"lib/systemd/system/|lib/sysusers\.d/|lib/tmpfiles\.d/|lib/libwarm\.so\.0$|\.pyc$")
 TIME = (2020, 1, 1, 0, 0, 0)
 
 

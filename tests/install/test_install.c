@@ -166,6 +166,51 @@ Test(install, systemd_accepts_the_units)
     }
 }
 
+/* No systemd runs for a user here: a script in the place of systemctl writes down its arguments.
+ * systemd-analyze judges the units. */
+Test(install, user_hands_the_daemon_to_systemd_and_takes_it_back)
+{
+    char *out;
+    int rc = run_command(
+        &out,
+        "cd '%s' && mkdir tools && printf '#!/bin/sh\necho \"$@\"\n' >tools/systemctl && "
+        "chmod +x tools/systemctl && export HOME=$PWD/home PATH=$PWD/tools:$PATH && "
+        "unset XDG_CONFIG_HOME && W=usr/bin/warm U=home/.config/systemd/user && "
+        "$W daemon install && grep -h ^ExecStart $U/warmd.service && "
+        "XDG_RUNTIME_DIR=$PWD systemd-analyze --man=no --user verify $U/warmd.service "
+        "$U/warmd.socket && "
+        "$W daemon uninstall && ls $U",
+        root);
+    char expected[4096];
+    snprintf(expected, sizeof expected,
+             "wrote %s/home/.config/systemd/user/warmd.socket\n"
+             "wrote %s/home/.config/systemd/user/warmd.service\n"
+             "--user daemon-reload\n--user enable --now warmd.socket\n"
+             "systemd starts the daemon when the first client connects\n"
+             "ExecStart=%s/usr/bin/warmd\n"
+             "--user disable --now warmd.socket warmd.service\n"
+             "removed %s/home/.config/systemd/user/warmd.socket\n"
+             "removed %s/home/.config/systemd/user/warmd.service\n--user daemon-reload\n",
+             root, root, root, root, root);
+    cr_expect_eq(rc, 0, "%s", out);
+    cr_expect_str_eq(out, expected, "%s", out);
+    free(out);
+}
+
+Test(install, daemon_install_without_systemd_says_so)
+{
+    char *out;
+    int rc = run_command(
+        &out, "cd '%s' && HOME=$PWD/home PATH=/nonexistent usr/bin/warm daemon install 2>&1", root);
+    cr_expect_eq(rc, 1);
+    cr_expect_not_null(strstr(out, "systemctl --user failed: is there a systemd"), "%s", out);
+    free(out);
+    rc = run_command(&out, "'%s/bin/warm' daemon install 2>&1", build_folder());
+    cr_expect_eq(rc, 1);
+    cr_expect_not_null(strstr(out, "has no units for systemd"), "%s", out);
+    free(out);
+}
+
 Test(install, systemd_rates_the_service_at_no_more_than_0_6)
 {
     char *out;

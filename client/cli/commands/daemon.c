@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * daemon.c - `warm daemon`: shows, starts and stops the user's own daemon, and prints its log. main.c
- * calls it; run/start_daemon.c starts daemons.
+ * calls it; run/start_daemon.c starts daemons, run/user_units.c hands them to systemd.
  *
  * A daemon is stopped by a signal to the process that INFO names. The kernel must name the same
  * process as the peer of the socket: a service manager that listens itself is not stopped here.
@@ -231,18 +231,24 @@ static int daemon_run(const struct command *self, int argc, char **argv)
     }
     if (strcmp(verb, "log") == 0)
         return print_log(&places);
-    return cli_usage(self, "name one of status, start, stop, restart and log");
+    if (strcmp(verb, "install") == 0)
+        return run_units_install(&places);
+    if (strcmp(verb, "uninstall") == 0)
+        return run_units_uninstall();
+    return cli_usage(self, "name one of status, start, stop, restart, log, install and uninstall");
 }
 
 const struct command cmd_daemon = {
     .name = "daemon",
     .run = daemon_run,
     .summary = "Show, start or stop the daemon, or print its log",
-    .synopsis = "status|start|stop|restart|log [--json]",
+    .synopsis = "status|start|stop|restart|log|install|uninstall [--json]",
     .help =
         "status prints pid, socket, store and uptime; start starts this user's own daemon as\n"
         "`warm run` does; stop ends it and waits until it has gone; log prints the path and the\n"
         "last lines of the log of a daemon that was started so.\n\n"
+        "install makes systemd start this user's daemon when the first client connects, without\n"
+        "root; uninstall takes that back.\n\n"
         "Exit status 3 if no daemon answers.\n\n" REMOTE_HELP "\nExample:\n"
         "  $ warm daemon restart\n"
         "  stopped: process 4711\n"

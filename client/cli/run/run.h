@@ -8,6 +8,7 @@
  *                    ──▶ exec.c          becomes the program: nothing of `warm` is left
  *                    ──▶ wait.c          with a report at the end: fork, pass everything through, and
  *                    ──▶ summary.c       the line at the end
+ *     commands/daemon.c ▶ user_units.c    hands the user's daemon to systemd
  *
  * Thread: main. Memory: paths are embedded.
  */
@@ -74,5 +75,13 @@ _Noreturn void run_end_as(int status);
 /* Prints the requests, hits and saved time of the session in one line on stderr. `if_asked`: prints
  * nothing if nothing was asked. */
 void run_summary(const struct run_places *places, bool if_asked);
+
+/* ---- user_units.c ---- */
+
+/* Makes systemd start this user's daemon at the first connection. Prints what it did, or the reason
+ * of a failure; returns an exit status. */
+int run_units_install(const struct run_places *places);
+/* Takes run_units_install back: stops that daemon and removes the copies of its units. */
+int run_units_uninstall(void);
 
 #endif
