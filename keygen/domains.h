@@ -10,11 +10,11 @@
 #define WARM_KEYGEN_DOMAINS_H
 
 /* forms and jobs */
-#define DOMAIN_MLIR "mlir/13"
+#define DOMAIN_MLIR "mlir/14"
 #define DOMAIN_REGION "region/2 "
 #define DOMAIN_PTX "ptx/2"
 #define DOMAIN_CUDA "cuda/1"
-#define DOMAIN_HLO "hlo/13"
+#define DOMAIN_HLO "hlo/14"
 #define DOMAIN_FX "fx/8"
 #define DOMAIN_RAW "raw/1"
 #define DOMAIN_EXACT "exact/1 "

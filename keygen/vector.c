@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vector.c - decides how the array of a VECTOR (vector.h) grows: 32 entries at first, then twice as
- * many, VECTOR_MAX at most. PUSH calls it if there is no room.
+ * vector.c - decides how the array of a VECTOR (vector.h) grows: 2 KiB and 32 entries at first,
+ * then twice as many, VECTOR_MAX at most. PUSH calls it if there is no room.
  *
  * Thread: any; no state.
  */
@@ -15,7 +15,8 @@ bool vector_grow(bool *failed, void *vector_at, uint32_t *cap, uint32_t n, size_
 {
     void *old, *grown = NULL;
     memcpy(&old, vector_at, sizeof old);
-    uint32_t wider = n < 32 ? 32 : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
+    uint32_t first = size < 64 ? (uint32_t)(2048 / size) : 32;
+    uint32_t wider = n < first ? first : n > VECTOR_MAX / 2 ? VECTOR_MAX : 2 * n;
     if (!*failed && n < VECTOR_MAX && WARM_EXPECT(n >= *cap))
         grown = realloc(old, wider * size);
     if (!grown) {

@@ -38,8 +38,7 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    bool builtin = bytecode_entry_is(b, e, DIALECT_BUILTIN),
-         vhlo = bytecode_entry_is(b, e, DIALECT_VHLO);
+    bool builtin = e->dialect == DIALECT_BUILTIN, vhlo = e->dialect == DIALECT_VHLO;
     if (!(builtin && (code == 13 || code == 14)) && !(vhlo && (code == 20 || code == 21)))
         return false;
     if (code == 14 || code == 21)
@@ -301,16 +300,15 @@ static void put_array(struct bytecode *b, struct reader *r, int depth)
     b->in_array = outer;
 }
 
-/* Sets *out to the string of a builtin or VHLO string attribute. False for other attributes. */
-static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
+bool bytecode_string_of(struct bytecode *b, uint64_t attr, struct view *out)
 {
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
     if (!e || !e->custom)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    if (!(bytecode_entry_is(b, e, DIALECT_BUILTIN) && code == 2) &&
-        !(bytecode_entry_is(b, e, DIALECT_VHLO) && code == 14))
+    if (!(e->dialect == DIALECT_BUILTIN && code == 2) &&
+        !(e->dialect == DIALECT_VHLO && code == 14))
         return false;
     *out = bytecode_read_string(b, &r);
     return !bytecode_stopped(b);
@@ -319,7 +317,7 @@ static bool attr_string(struct bytecode *b, uint64_t attr, struct view *out)
 static struct view read_name(struct bytecode *b, struct reader *r)
 {
     struct view name = {"", 0};
-    if (!attr_string(b, bytecode_varint(r), &name))
+    if (!bytecode_string_of(b, bytecode_varint(r), &name))
         bytecode_malformed(b, "a name that is no string");
     return name;
 }
@@ -327,7 +325,7 @@ static struct view read_name(struct bytecode *b, struct reader *r)
 bool bytecode_attr_is_unit(struct bytecode *b, uint64_t attr)
 {
     const struct bytecode_entry *e = bytecode_attr_entry(b, attr);
-    if (!e || !e->custom || !bytecode_entry_is(b, e, DIALECT_BUILTIN))
+    if (!e || !e->custom || e->dialect != DIALECT_BUILTIN)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     return bytecode_varint(&r) == 7;
@@ -364,7 +362,7 @@ void bytecode_put_entries(struct bytecode *b, uint64_t attr)
         return;
     struct reader r = bytecode_entry_reader(b, e);
     uint64_t code = bytecode_varint(&r);
-    if (!e->custom || !(bytecode_entry_is(b, e, DIALECT_BUILTIN) && code == 1))
+    if (!e->custom || !(e->dialect == DIALECT_BUILTIN && code == 1))
         bytecode_malformed(b, "the attributes of an operation are no dictionary");
     else
         put_entry_list(b, &r, 0);
@@ -494,7 +492,7 @@ bool bytecode_attr_open(struct bytecode *b, uint64_t attr, enum bytecode_dialect
                         struct reader *rest, uint64_t *code)
 {
     const struct bytecode_entry *e = bytecode_stopped(b) ? NULL : bytecode_attr_entry(b, attr);
-    if (!e || !e->custom || !bytecode_entry_is(b, e, dialect))
+    if (!e || !e->custom || e->dialect != dialect)
         return false;
     *rest = bytecode_entry_reader(b, e);
     *code = bytecode_varint(rest);
@@ -520,18 +518,13 @@ bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out)
     return !v.rest.failed && !bytecode_stopped(b);
 }
 
-bool bytecode_vhlo_string(struct bytecode *b, uint64_t attr, struct view *out)
-{
-    return attr_string(b, attr, out);
-}
-
 bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr)
 {
     struct bytecode_vhlo v;
     if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_TYPE)
         return false;
     const struct bytecode_entry *e = bytecode_type_entry(b, bytecode_varint(&v.rest));
-    if (!e || !e->custom || !bytecode_entry_is(b, e, DIALECT_VHLO))
+    if (!e || !e->custom || e->dialect != DIALECT_VHLO)
         return false;
     struct reader r = bytecode_entry_reader(b, e);
     return bytecode_varint(&r) == 33;
@@ -547,13 +540,13 @@ void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
-    else if (bytecode_entry_is(b, e, DIALECT_BUILTIN))
+    else if (e->dialect == DIALECT_BUILTIN)
         put_builtin_attr(b, &r, depth);
-    else if (bytecode_entry_is(b, e, DIALECT_STABLEHLO))
+    else if (e->dialect == DIALECT_STABLEHLO)
         bytecode_put_stablehlo_attr(b, &r, bytecode_varint(&r));
-    else if (bytecode_entry_is(b, e, DIALECT_VHLO))
+    else if (e->dialect == DIALECT_VHLO)
         put_vhlo_attr(b, &r, depth);
-    else if (bytecode_entry_is(b, e, DIALECT_SDY))
+    else if (e->dialect == DIALECT_SDY)
         bytecode_put_sdy_attr(b, &r, depth);
     else
         bytecode_unknown(b, "an attribute of a dialect that is not known");

@@ -218,31 +218,16 @@ static enum bytecode_dialect dialect_of(struct view name)
     return DIALECT_UNKNOWN;
 }
 
-/* Adds a group. The array is full when the number of groups is a power of two. False without
- * memory. */
-static bool group_add(struct bytecode *b, uint64_t dialect)
-{
-    uint32_t n = b->n_groups;
-    if (!(n & (n - 1))) {
-        struct bytecode_group *more = realloc(b->groups, (n ? 2 * (size_t)n : 1) * sizeof *more);
-        if (!bytecode_got_memory(b, more))
-            return false;
-        b->groups = more;
-    }
-    b->groups[b->n_groups++] =
-        (struct bytecode_group){b->n_attrs + b->n_types, dialect_of(b->dialects[dialect])};
-    return true;
-}
-
 /* Reads the entries of one group. */
 static void read_group(struct bytecode *b, struct reader *offsets, struct reader *data,
-                       uint64_t count, uint32_t *n)
+                       uint64_t dialect, uint64_t count, uint32_t *n)
 {
+    uint8_t known = (uint8_t)dialect_of(b->dialects[dialect]);
     struct bytecode_entry *e = b->attrs + b->n_attrs + b->n_types;
     for (uint64_t i = 0; i < count; i++) {
         bool custom;
         uint64_t len = bytecode_flagged(offsets, &custom);
-        *e++ = (struct bytecode_entry){.at = place_of(b, data->data), .custom = custom};
+        *e++ = (struct bytecode_entry){place_of(b, data->data), custom, known};
         reader_bytes(data, len);
     }
     e->at = data->failed ? 0 : place_of(b, data->data);
@@ -266,8 +251,8 @@ static void read_entries(struct bytecode *b, struct reader offsets, struct reade
         uint64_t room = types ? n_types - b->n_types : n_attrs - b->n_attrs;
         if (offsets.failed || dialect >= b->n_dialects || count > room || !count)
             bytecode_malformed(b, "attributes and types that are not as many as they should be");
-        else if (group_add(b, dialect))
-            read_group(b, &offsets, &data, count, types ? &b->n_types : &b->n_attrs);
+        else
+            read_group(b, &offsets, &data, dialect, count, types ? &b->n_types : &b->n_attrs);
     }
     if (offsets.failed || data.failed)
         bytecode_malformed(b, "the section of attributes ends too early");
@@ -354,13 +339,6 @@ void bytecode_tables_close(struct bytecode *b)
     free(b->properties);
     free(b->opnames);
     free(b->attrs);
-    free(b->groups);
-    b->strings = NULL;
-    b->dialects = NULL;
-    b->groups = NULL;
-    b->properties = NULL;
-    b->opnames = NULL;
-    b->attrs = b->types = NULL;
 }
 
 int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct err *e)
@@ -381,7 +359,8 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
         read_tables(&b, sections, present);
     if (is_file && !bytecode_stopped(&b))
         code = bytecode_form_ops(&b, sections[BYTECODE_IR], input->len, out, e);
-    bytecode_tables_close(&b);
+    else
+        bytecode_tables_close(&b);
     if (b.out.no_memory) {
         code = err_set(e, WARM_ENOMEM, "no memory to read bytecode");
     } else if (is_file && code != WARM_ENOMEM && b.wrong) {

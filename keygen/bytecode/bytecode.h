@@ -52,12 +52,6 @@ enum { /* bytecode versions that changed the format */
 
 struct bytecode_opname;
 
-/* An attribute or a type, still encoded. It ends where the next one begins. `groups` has its dialect. */
-struct bytecode_entry {
-    uint32_t at; /* bytes behind the file's start */
-    bool custom; /* encoded by its dialect; else it is text, ended by NUL */
-};
-
 enum bytecode_dialect {
     DIALECT_UNKNOWN,
     DIALECT_BUILTIN,
@@ -66,10 +60,11 @@ enum bytecode_dialect {
     DIALECT_SDY
 };
 
-/* The entries from `first` on, attributes and then types, are of this dialect. */
-struct bytecode_group {
-    uint32_t first;
-    enum bytecode_dialect dialect;
+/* An attribute or a type, still encoded. It ends where the next one begins. */
+struct bytecode_entry {
+    uint32_t at;     /* bytes behind the file's start */
+    bool custom;     /* encoded by its dialect; else it is text, ended by NUL */
+    uint8_t dialect; /* enum bytecode_dialect */
 };
 
 /* The properties of an operation, still encoded. */
@@ -93,8 +88,7 @@ struct bytecode {
     struct bytecode_properties *properties;
     struct bytecode_opname *opnames;
     struct bytecode_entry *attrs, *types; /* one array: attributes, types, and the end */
-    struct bytecode_group *groups;
-    uint32_t n_groups, n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
+    uint32_t n_strings, n_dialects, n_properties, n_opnames, n_attrs, n_types;
     struct writer out; /* text of types and attributes */
     int nested;        /* attributes and types that are open, one inside of the other */
     bool in_array;     /* the current attribute is an element: i64 and f64 are not printed */
@@ -146,8 +140,8 @@ void bytecode_tables_close(struct bytecode *b);
 
 /* ---- bytecode/walk.c ---- */
 
-/* Puts the form of the operations. UNSUPPORTED if the text reader rejects the text of an attribute: the
- * bytecode may be correct all the same. `len`: bytes of the file. */
+/* Puts the form of the operations, and frees the tables. UNSUPPORTED if the text reader rejects the
+ * text of an attribute: the bytecode may be correct all the same. `len`: bytes of the file. */
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e);
 
@@ -182,9 +176,6 @@ struct bytecode_entry *bytecode_attr_entry(struct bytecode *b, uint64_t attr);
 struct bytecode_entry *bytecode_type_entry(struct bytecode *b, uint64_t type);
 /* Returns a reader over an encoded entry. */
 struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e);
-/* True if the entry is of this dialect. */
-bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
-                       enum bytecode_dialect dialect);
 /* Puts an entry that the dialect encoded as text. */
 void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e);
 /* Reads a number and returns the string that has it. */
@@ -233,8 +224,8 @@ struct bytecode_vhlo {
 bool bytecode_vhlo_open(struct bytecode *b, uint64_t attr, struct bytecode_vhlo *out);
 /* Reads an integer. */
 bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out);
-/* Reads a string. */
-bool bytecode_vhlo_string(struct bytecode *b, uint64_t attr, struct view *out);
+/* Reads a string of VHLO, or of the builtin dialect. */
+bool bytecode_string_of(struct bytecode *b, uint64_t attr, struct view *out);
 /* True for the type "none", which stands for an absent attribute. */
 bool bytecode_vhlo_is_none(struct bytecode *b, uint64_t attr);
 /* Puts a tensor of 64-bit integers or booleans as "1, 2" or "true". */

@@ -386,7 +386,7 @@ static bool is_absent(struct bytecode *b, const struct vhlo_rule *rule, uint64_t
     case ZERO_CHANNEL: return bytecode_vhlo_integer(b, attr, &number) && number == 0;
     case EMPTY:
         if (v.code == VHLO_STRING)
-            return bytecode_vhlo_string(b, attr, &text) && !text.len;
+            return bytecode_string_of(b, attr, &text) && !text.len;
         return (v.code == VHLO_ARRAY || v.code == VHLO_DICT) && bytecode_varint(&v.rest) == 0;
     default: return false;
     }
@@ -395,7 +395,7 @@ static bool is_absent(struct bytecode *b, const struct vhlo_rule *rule, uint64_t
 static void put_symbol_attr(struct bytecode *b, uint64_t attr)
 {
     struct view name;
-    if (bytecode_vhlo_string(b, attr, &name))
+    if (bytecode_string_of(b, attr, &name))
         bytecode_put_symbol(b, name);
     else
         bytecode_unknown(b, "the name of a function that is no string");

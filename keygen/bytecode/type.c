@@ -122,20 +122,6 @@ uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
     return 0;
 }
 
-bool bytecode_entry_is(const struct bytecode *b, const struct bytecode_entry *e,
-                       enum bytecode_dialect dialect)
-{
-    uint32_t i = (uint32_t)(e - b->attrs), low = 0, high = b->n_groups;
-    while (high - low > 1) { /* find the last group that begins at or before i */
-        uint32_t middle = low + (high - low) / 2;
-        if (b->groups[middle].first <= i)
-            low = middle;
-        else
-            high = middle;
-    }
-    return b->groups[low].dialect == dialect;
-}
-
 /* Writes text that the dialect itself printed, without its final NUL. */
 void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 {
@@ -249,40 +235,38 @@ static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
 /* Writes a type of VHLO as the builtin or StableHLO one that it stands for. */
 static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 {
-    static const char *const plain[] = {
-        [0] = "i1",
-        [2] = "bf16",
-        [3] = "f16",
-        [4] = "f32",
-        [5] = "f64",
-        [6] = "f8E4M3FN",
-        [7] = "f8E5M2",
-        [9] = "index",
-        [10] = "i4",
-        [11] = "i8",
-        [12] = "i16",
-        [13] = "i32",
-        [14] = "i64",
-        [15] = "ui4",
-        [16] = "ui8",
-        [17] = "ui16",
-        [18] = "ui32",
-        [19] = "ui64",
-        [31] = "i2",
-        [32] = "ui2",
-        [33] = "none",
-        [34] = "tf32",
-        [35] = "f8E4M3",
-        [36] = "f8E3M4",
-        [37] = "f4E2M1FN",
-        [38] = "f6E2M3FN",
-        [39] = "f6E3M2FN",
-        [40] = "f8E8M0FNU",
-        [27] = "f8E4M3FNUZ",
-        [28] = "f8E5M2FNUZ",
-        [29] = "f8E4M3B11FNUZ",
-        [22] = "!stablehlo.token",
-    };
+    static const char *const plain[] = {[0] = "i1",
+                                        [2] = "bf16",
+                                        [3] = "f16",
+                                        [4] = "f32",
+                                        [5] = "f64",
+                                        [6] = "f8E4M3FN",
+                                        [7] = "f8E5M2",
+                                        [9] = "index",
+                                        [10] = "i4",
+                                        [11] = "i8",
+                                        [12] = "i16",
+                                        [13] = "i32",
+                                        [14] = "i64",
+                                        [15] = "ui4",
+                                        [16] = "ui8",
+                                        [17] = "ui16",
+                                        [18] = "ui32",
+                                        [19] = "ui64",
+                                        [22] = "!stablehlo.token",
+                                        [27] = "f8E4M3FNUZ",
+                                        [28] = "f8E5M2FNUZ",
+                                        [29] = "f8E4M3B11FNUZ",
+                                        [31] = "i2",
+                                        [32] = "ui2",
+                                        [33] = "none",
+                                        [34] = "tf32",
+                                        [35] = "f8E4M3",
+                                        [36] = "f8E3M4",
+                                        [37] = "f4E2M1FN",
+                                        [38] = "f6E2M3FN",
+                                        [39] = "f6E3M2FN",
+                                        [40] = "f8E8M0FNU"};
     uint64_t code = bytecode_varint(r);
     switch (code) {
     case 1: put_wrapped(b, r, "complex<", depth); return;
@@ -308,11 +292,11 @@ void bytecode_put_type(struct bytecode *b, uint64_t type, int depth)
         bytecode_unknown(b, "attributes that nest too deep");
     else if (!e->custom)
         bytecode_put_text_entry(b, e);
-    else if (bytecode_entry_is(b, e, DIALECT_BUILTIN))
+    else if (e->dialect == DIALECT_BUILTIN)
         put_builtin_type(b, &r, depth);
-    else if (bytecode_entry_is(b, e, DIALECT_VHLO))
+    else if (e->dialect == DIALECT_VHLO)
         put_vhlo_type(b, &r, depth);
-    else if (bytecode_entry_is(b, e, DIALECT_STABLEHLO) && bytecode_varint(&r) == 0)
+    else if (e->dialect == DIALECT_STABLEHLO && bytecode_varint(&r) == 0)
         bytecode_put(b, "!stablehlo.token");
     else
         bytecode_unknown(b, "a type of a dialect that is not known");

@@ -695,8 +695,10 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
 {
     struct walk w = {.b = b, .room = BYTECODE_TEXT_MAX(len)};
     w.m = mlir_reader_new(b->input->many_processes, out, e);
-    if (!w.m)
+    if (!w.m) {
+        bytecode_tables_close(b);
         return err_set(e, WARM_ENOMEM, "no memory to read bytecode");
+    }
     w.g = mlir_reader_graph(w.m);
     walk_begin(&w, operations);
     bool more = !stopped(&w);

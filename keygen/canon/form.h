@@ -57,8 +57,16 @@ static inline void form_put(struct form *out, const void *data, size_t len)
         form_put_slow(out, data, len);
         return;
     }
-    memcpy(out->buffer + out->used, data, len);
+    bytes_copy(out->buffer + out->used, data, len);
     out->used += len;
+}
+/* Returns the place behind the waiting bytes, with room for `max` more. Raise `used` by those that you
+ * write there. */
+static inline char *form_room(struct form *out, size_t max)
+{
+    if (max > sizeof out->buffer - out->used)
+        form_put_slow(out, "", 0);
+    return out->buffer + out->used;
 }
 /* Appends a C string. */
 static inline void form_put_text(struct form *out, const char *text)

@@ -20,7 +20,7 @@
  * a word stays, and the thing that it names follows it. If its definition comes later, the
  * definition keeps its name, too.
  *
- * Thread: any; no state. Memory: the names of the computations, and of the instructions of one.
+ * Thread: any; no state. Memory: the names of the axes, the computations, and the instructions of one.
  */
 #include <string.h>
 
@@ -43,8 +43,9 @@ static const uint8_t classes[256] = {
 
 struct hlo {
     struct tokens t;
-    struct names instructions, computations;
-    uint32_t n_instructions, n_computations;
+    struct names instructions, computations, axes;
+    uint32_t n_instructions, n_computations, n_axes;
+    uint32_t meshes; /* in the value of xla.sdy.meshes: the depth inside; else 0 */
     bool has_entry, has_root;
 };
 
@@ -136,6 +137,44 @@ static void put_defined(struct hlo *h, struct names *scope, uint32_t *n, struct 
 
 /* ---- attributes ---- */
 
+/* Numbers the name of a mesh axis, a string before '='. */
+static void put_axis(struct hlo *h, struct token string)
+{
+    bool is_new = false;
+    struct token name = {.at = string.at + 1, .len = string.len - 2};
+    uint32_t *number = tokens_number(&h->t, &h->axes, name, &is_new);
+    if (number && is_new)
+        *number = h->n_axes++;
+    if (number)
+        tokens_put_number(&h->t, string, '#', *number);
+}
+
+/* Puts a string. In one of Shardy, \"name\" becomes the number of the mesh axis. */
+static void put_string(struct hlo *h, struct token string)
+{
+    struct tokens *t = &h->t;
+    const char *from = t->text + string.at, *end = from + string.len, *quote, *close;
+    if (string.len < 6 || memcmp(from, "\"#sdy", 5) != 0) {
+        tokens_put(t, &string);
+        return;
+    }
+    for (const char *p = from; p < end; p++)
+        if (*p == '#' && p[1] >= '0' && p[1] <= '9')
+            tokens_fail(t, WARM_EREFUSED, (uint32_t)(p - t->text),
+                        "a name that begins with a digit");
+    for (const char *p = from; (quote = memmem(p, (size_t)(end - p), "\\\"", 2)); p = close + 2) {
+        if (!(close = memmem(quote + 2, (size_t)(end - quote - 2), "\\\"", 2)))
+            break;
+        const uint32_t *axis = names_find(&h->axes, quote + 2, (size_t)(close - quote - 2));
+        if (!axis)
+            continue;
+        tokens_put_exact(t, (uint32_t)(from - t->text), (uint32_t)(quote - t->text));
+        tokens_put_number(t, string, '#', *axis);
+        from = close + 2;
+    }
+    tokens_put_exact(t, (uint32_t)(from - t->text), (uint32_t)(end - t->text));
+}
+
 enum reading {
     DROPPED,
     EXACT,        /* for the back end to read: every byte counts */
@@ -153,7 +192,15 @@ static void put_value_token(struct hlo *h, enum reading how)
         return;
     if (is_sign && behind >= '0' && behind <= '9')
         tokens_fail(t, WARM_EREFUSED, t->now.at, "a name that begins with a digit");
-    if (t->now.kind != TOKEN_WORD || (how == UNKNOWN && is_field))
+    if (is_field && t->now.kind == TOKEN_WORD && t->now.depth < h->meshes)
+        h->meshes = 0;
+    if (is_field && tokens_is(t, "xla.sdy.meshes"))
+        h->meshes = t->now.depth + 1;
+    if (t->now.kind == TOKEN_STRING && is_field && h->meshes)
+        put_axis(h, t->now);
+    else if (t->now.kind == TOKEN_STRING)
+        put_string(h, t->now);
+    else if (t->now.kind != TOKEN_WORD || (how == UNKNOWN && is_field))
         tokens_put(t, &t->now);
     else if (how == UNKNOWN)
         put_unknown_word(h, t->now);
@@ -168,6 +215,7 @@ static void put_value(struct hlo *h, enum reading how)
 {
     struct tokens *t = &h->t;
     uint32_t first = t->now.at, end = first, depth = t->now.depth;
+    h->meshes = 0;
     if (first < t->len && classes[(uint8_t)t->text[first]] == CLASS_CLOSE)
         tokens_expected(t, "a value was expected");
     for (; t->now.kind != TOKEN_END && t->now.depth >= depth; tokens_next(t)) {
@@ -407,6 +455,7 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e)
     put_module(&h);
     names_close(&h.instructions);
     names_close(&h.computations);
+    names_close(&h.axes);
     return tokens_end(&h.t);
 }
 

@@ -36,9 +36,16 @@
 /* True if the reader keeps a promise of graph.h. A broken one marks the graph, so that it has no key. */
 #define GRAPH_EXPECT(g, promise) (WARM_EXPECT(promise) || !((g)->failed = true))
 
+/* The place of a thing in the hashed records of a text. */
+struct known {
+    uint32_t in_text; /* the last text that has it */
+    uint32_t number;  /* its number there */
+};
+
 struct text {
     const char *data;
     uint64_t hash; /* of the content alone */
+    struct known known;
     uint32_t len;
     uint32_t flags; /* of a symbol: SYMBOL_*; of an operation's name: 1 if it is pure */
 };
@@ -71,6 +78,7 @@ struct dict {
     uint64_t slot;    /* of all of it: finds equal ones */
     uint32_t len;
     uint32_t holes, n_holes;
+    struct known known;
 };
 
 enum line_kind {
@@ -91,8 +99,7 @@ struct shape {
     uint32_t n_types; /* of results or of a block's arguments */
     uint32_t types;   /* slice of graph.shape_types */
     uint32_t slot;    /* a hash */
-    uint32_t in_text; /* the last text with such a line */
-    uint32_t number;  /* the number of the shape in that text */
+    struct known known;
 };
 
 struct entry { /* of the open dictionary, offsets in `draft` */
@@ -131,7 +138,7 @@ struct printer {
     uint32_t *
         nums; /* for regions: the number in the text of each value; else NULL: values are the numbers */
     uint32_t text;               /* the number of the text being written, from 1 */
-    uint32_t n_kinds;            /* shapes of which this text has a line */
+    uint32_t n_kinds, n_texts;   /* shapes, and names, dictionaries and types, of this text */
     uint32_t next;               /* the number of the next value */
     uint32_t depth;              /* functions and regions that are open */
     VECTOR(uint32_t) symbols;    /* those with a number, in the order of their numbers */
@@ -210,10 +217,7 @@ void printer_func_begin(struct printer *p, const struct func *f);
 void printer_func_end(struct printer *p, const struct func *f);
 /* Writes the module's dictionary, and the names of the symbols whose names count. */
 void printer_module(struct printer *p, uint32_t dict);
-/* Writes a text as it is. `next` is the number of the next value behind it. */
-void printer_text(struct printer *p, struct view text, uint32_t next);
-
-/* Writes the text in `scratch` in the same way. */
+/* Writes the text in `scratch`, and empties it. `next` is the number of the next value behind it. */
 void printer_scratch(struct printer *p, uint32_t next);
 
 /* ---- graph/regions.c ---- */

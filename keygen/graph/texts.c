@@ -44,7 +44,7 @@ static char *arena_take(struct graph *g, size_t len)
     return at;
 }
 
-static const char *arena_copy(struct graph *g, const char *text, size_t len)
+const char *graph_keep(struct graph *g, const char *text, size_t len)
 {
     if (!len)
         return "";
@@ -52,11 +52,6 @@ static const char *arena_copy(struct graph *g, const char *text, size_t len)
     if (at)
         bytes_copy(at, text, len);
     return at;
-}
-
-const char *graph_keep(struct graph *g, const char *text, size_t len)
-{
-    return arena_copy(g, text, len);
 }
 
 bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
@@ -104,7 +99,7 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
     if ((!t->slots || t->items.n * 2 >= t->mask) &&
         !graph_slots_widen(g, &t->slots, &t->mask, t->items.n, text_hash_of, t))
         return 0;
-    const char *copy = len > UINT32_MAX ? NULL : arena_copy(g, data, len);
+    const char *copy = len > UINT32_MAX ? NULL : graph_keep(g, data, len);
     if (!copy) {
         g->failed = true;
         return 0;
@@ -112,7 +107,7 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
     uint32_t s = (uint32_t)hash & t->mask;
     while (t->slots[s])
         s = (s + 1) & t->mask;
-    PUSH(g, t->items, (struct text){copy, hash, (uint32_t)len, 0});
+    PUSH(g, t->items, (struct text){.data = copy, .hash = hash, .len = (uint32_t)len});
     t->slots[s] = t->items.n;
     *is_new = true;
     return t->items.n - 1;
@@ -424,7 +419,7 @@ uint32_t graph_dict_end(struct graph *g)
     if (g->dicts.n * 2 >= g->dict_mask &&
         !graph_slots_widen(g, &g->dict_slots, &g->dict_mask, g->dicts.n, dict_hash_of, NULL))
         return 0;
-    d.text = arena_copy(g, d.text, d.len);
+    d.text = graph_keep(g, d.text, d.len);
     uint32_t s = (uint32_t)d.slot & g->dict_mask;
     while (g->dict_slots[s])
         s = (s + 1) & g->dict_mask;

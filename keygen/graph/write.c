@@ -14,29 +14,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
+enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_FUNC, RECORD_LINE };
 
 #define INDENT_MAX 32  /* deeper nesting is not indented further */
 #define SYMBOL_TEXT 64 /* bytes of "@#12", or of a function's key in its place */
 #define NUMBER_MAX 10  /* bytes of a number of 64 bits */
-#define FEW_OPERANDS 8 /* as many operands are written in one go */
 
 /* ---- numbers ---- */
 
-/* Writes a number at `at` and returns its end. A byte has seven bits, the lowest first; the highest
- * bit is set in all bytes but the last. */
-static inline uint8_t *number_at(uint8_t *at, uint64_t number)
+/* Hashes a number. A byte has seven bits, the lowest first; the highest bit is set in all bytes but
+ * the last. */
+static inline void put_number(struct printer *p, uint64_t number)
 {
+    char *at = form_room(p->out, NUMBER_MAX);
     for (; number > 0x7F; number >>= 7)
-        *at++ = (uint8_t)(number | 0x80);
-    *at++ = (uint8_t)number;
-    return at;
-}
-
-static void put_number(struct printer *p, uint64_t number)
-{
-    uint8_t bytes[NUMBER_MAX];
-    form_put(p->out, bytes, (size_t)(number_at(bytes, number) - bytes));
+        *at++ = (char)(number | 0x80);
+    *at++ = (char)number;
+    p->out->used = (size_t)(at - p->out->buffer);
 }
 
 static inline uint32_t value_num(const struct printer *p, uint32_t value)
@@ -46,12 +40,9 @@ static inline uint32_t value_num(const struct printer *p, uint32_t value)
 
 /* ---- symbols and dictionaries ---- */
 
-/* Writes the text of a symbol, which gets the next number if it has none. Returns its length. */
-static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
+/* Returns the number of a symbol, the next one if it has none. */
+static uint32_t symbol_number(struct printer *p, uint32_t symbol)
 {
-    size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
-    if (len)
-        return len;
     while (p->symbol_num.n <= symbol && !p->g->failed)
         PUSH(p->g, p->symbol_num, NONE);
     if (p->g->failed)
@@ -60,7 +51,16 @@ static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TE
         p->symbol_num.at[symbol] = p->symbols.n;
         PUSH(p->g, p->symbols, symbol);
     }
-    char *end = out + SYMBOL_TEXT, *at = decimal_before(end, p->symbol_num.at[symbol]);
+    return p->symbol_num.at[symbol];
+}
+
+/* Writes the text of a symbol. Returns its length. */
+static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
+{
+    size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
+    if (len)
+        return len;
+    char *end = out + SYMBOL_TEXT, *at = decimal_before(end, symbol_number(p, symbol));
     memcpy(out, "@#", 2);
     memmove(out + 2, at, (size_t)(end - at));
     return 2 + (size_t)(end - at);
@@ -213,61 +213,65 @@ static void line_for_people(struct printer *p, const struct shape *s, const uint
 
 /* ---- the hashed records ---- */
 
-/* Writes the record that defines a shape, and gives it the next number. */
+/* Hashes the number of a text that this stream has. Else returns true, and the text must follow. */
+static inline bool put_known(struct printer *p, struct known *k)
+{
+    bool is_new = k->in_text != p->text;
+    put_number(p, is_new ? 0 : k->number);
+    if (is_new)
+        *k = (struct known){p->text, ++p->n_texts};
+    return is_new;
+}
+
+/* Hashes a name or a type: its text only the first time. */
+static inline void put_text_ref(struct printer *p, struct text *t)
+{
+    if (!put_known(p, &t->known))
+        return;
+    put_number(p, t->len);
+    form_put(p->out, t->data, t->len);
+}
+
+/* Hashes a dictionary in the same way. */
+static inline void put_dict_ref(struct printer *p, uint32_t dict)
+{
+    if (!put_known(p, &p->g->dicts.at[dict].known))
+        return;
+    put_number(p, dict_len(p, dict));
+    dict_put(p, dict, NULL);
+}
+
+/* Hashes the record that defines a shape, and gives it the next number. */
 static __attribute__((noinline)) void shape_define(struct printer *p, struct shape *s)
 {
-    const struct graph *g = p->g;
-    bool named = s->kind == LINE_OP || s->kind == LINE_OPEN;
-    size_t len = dict_len(p, s->dict);
+    struct graph *g = p->g;
     put_number(p, RECORD_SHAPE);
     put_number(p, s->kind);
-    put_number(p, named ? g->names.items.at[s->name].len : s->name);
-    if (named)
-        form_put(p->out, g->names.items.at[s->name].data, g->names.items.at[s->name].len);
-    put_number(p, len);
-    dict_put(p, s->dict, NULL);
+    if (s->kind == LINE_OP || s->kind == LINE_OPEN)
+        put_text_ref(p, &g->names.items.at[s->name]);
+    else
+        put_number(p, s->name);
+    put_dict_ref(p, s->dict);
     put_number(p, s->n_operands);
     put_number(p, s->n_types);
-    for (uint32_t i = 0; i < s->n_types; i++) {
-        const struct text *t = &g->types.items.at[g->shape_types.at[s->types + i]];
-        put_number(p, t->len);
-        form_put(p->out, t->data, t->len);
-    }
-    s->in_text = p->text;
-    s->number = p->n_kinds++;
+    for (uint32_t i = 0; i < s->n_types; i++)
+        put_text_ref(p, &g->types.items.at[g->shape_types.at[s->types + i]]);
+    s->known = (struct known){p->text, p->n_kinds++};
 }
 
 void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
 {
     struct shape *s = &p->g->shapes.at[shape];
-    uint8_t bytes[(FEW_OPERANDS + 1) * NUMBER_MAX], *at;
-    if (s->in_text != p->text)
+    if (s->known.in_text != p->text)
         shape_define(p, s);
     p->depth -= s->kind == LINE_CLOSE;
     if (p->out->text)
         line_for_people(p, s, operands);
-    at = number_at(bytes, (uint64_t)RECORD_LINE + s->number);
-    for (uint32_t i = 0; i < s->n_operands; i++) {
-        at = number_at(at, p->next - value_num(p, operands[i]));
-        if (i % FEW_OPERANDS == FEW_OPERANDS - 1) {
-            form_put(p->out, bytes, (size_t)(at - bytes));
-            at = bytes;
-        }
-    }
-    form_put(p->out, bytes, (size_t)(at - bytes));
+    put_number(p, (uint64_t)RECORD_LINE + s->known.number);
+    for (uint32_t i = 0; i < s->n_operands; i++)
+        put_number(p, p->next - value_num(p, operands[i]));
     p->depth += s->kind == LINE_OPEN;
     p->next += s->kind == LINE_OPEN ? 0 : s->n_types;
-}
-
-void printer_text(struct printer *p, struct view text, uint32_t next)
-{
-    put_number(p, RECORD_TEXT);
-    put_number(p, text.len);
-    form_put(p->out, text.data, text.len);
-    put_number(p, next);
-    if (p->out->text)
-        writer_bytes(p->out->text, text.data, text.len);
-    p->next = next;
 }
 
 /* ---- functions and the module ---- */
@@ -275,31 +279,28 @@ void printer_text(struct printer *p, struct view text, uint32_t next)
 void printer_scratch(struct printer *p, uint32_t next)
 {
     p->g->failed |= p->scratch.failed;
-    if (!p->g->failed)
-        printer_text(p, (struct view){p->scratch.data, p->scratch.len}, next);
+    if (!p->g->failed) {
+        put_number(p, RECORD_TEXT);
+        put_number(p, p->scratch.len);
+        form_put(p->out, p->scratch.data, p->scratch.len);
+        put_number(p, next);
+        if (p->out->text)
+            writer_bytes(p->out->text, p->scratch.data, p->scratch.len);
+        p->next = next;
+    }
     p->scratch.len = 0;
 }
 
-static void put_symbol(struct printer *p, uint32_t symbol)
+static void func_for_people(struct printer *p, const struct func *f)
 {
-    char text[SYMBOL_TEXT];
-    size_t len = symbol_text(p, symbol, text);
-    writer_bytes(&p->scratch, text, len);
-}
-
-void printer_func_begin(struct printer *p, const struct func *f)
-{
-    struct writer *w = &p->scratch;
+    struct writer *w = p->out->text;
     const struct graph *g = p->g;
-    uint32_t next = p->nums ? 0 : f->values;
     put_text(w, f->is_public && !p->nums ? "func public " : "func ");
     if (!p->nums)
-        put_symbol(p, f->symbol);
+        put_value(w, "@#", symbol_number(p, f->symbol));
     put_text(w, "(");
-    for (uint32_t i = 0; i < f->n_args; i++, next++) {
-        if (p->nums)
-            p->nums[f->values + i] = next;
-        put_value(w, i ? ", %" : "%", next);
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        put_value(w, i ? ", %" : "%", p->next + i);
         writer_bytes(w, " : ", 3);
         put_view(w, &g->types.items.at[g->values.at[f->values + i]]);
         put_dict(p, w, g->arg_dicts.at[f->arg_dicts + i]);
@@ -311,8 +312,31 @@ void printer_func_begin(struct printer *p, const struct func *f)
         put_dict(p, w, g->results.at[f->results + 2 * i + 1]);
     }
     put_text(w, f->defined ? ") {\n" : ")");
+}
+
+void printer_func_begin(struct printer *p, const struct func *f)
+{
+    struct graph *g = p->g;
     p->depth = 1;
-    printer_scratch(p, next);
+    p->next = p->nums ? 0 : f->values;
+    put_number(p, RECORD_FUNC);
+    put_number(p, p->nums ? 0 : symbol_number(p, f->symbol) + 1);
+    put_number(p, 2 * f->defined + (f->is_public && !p->nums));
+    put_number(p, f->n_args);
+    put_number(p, f->n_results);
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        put_text_ref(p, &g->types.items.at[g->values.at[f->values + i]]);
+        put_dict_ref(p, g->arg_dicts.at[f->arg_dicts + i]);
+    }
+    for (uint32_t i = 0; i < f->n_results; i++) {
+        put_text_ref(p, &g->types.items.at[g->results.at[f->results + 2 * i]]);
+        put_dict_ref(p, g->results.at[f->results + 2 * i + 1]);
+    }
+    if (p->out->text)
+        func_for_people(p, f);
+    for (uint32_t i = 0; p->nums && i < f->n_args; i++)
+        p->nums[f->values + i] = i;
+    p->next += f->n_args;
 }
 
 void printer_func_end(struct printer *p, const struct func *f)
@@ -354,7 +378,7 @@ void printer_begin(struct printer *p)
 {
     for (uint32_t i = 0; i < p->symbols.n; i++)
         p->symbol_num.at[p->symbols.at[i]] = NONE;
-    p->symbols.n = p->channels.n = p->n_kinds = p->next = p->depth = 0;
+    p->symbols.n = p->channels.n = p->n_kinds = p->n_texts = p->next = p->depth = 0;
     p->text++;
     form_begin(p->out, p->domain);
     form_text_apart(p->out);

@@ -345,7 +345,15 @@ uint32_t mlir_type(struct mlir *m, struct slice text)
     return type;
 }
 
-uint32_t mlir_type_take(struct mlir *m) { return mlir_type(m, slice_type(&m->s)); }
+uint32_t mlir_type_take(struct mlir *m)
+{
+    slice_skip(&m->s);
+    const char *at = m->s.at, *end = slice_tensor(m->s);
+    if (!end)
+        return mlir_type(m, slice_type(&m->s));
+    m->s.at = end;
+    return graph_type(m->g, at, (size_t)(end - at)); /* its tokens as they are */
+}
 
 /* ---- dictionaries ---- */
 

@@ -284,6 +284,8 @@ const char *slice_close(struct slice s);
 /* Finds the first `stop` outside of brackets and strings. Returns it, or an unmatched closing bracket
  * before it, or s.end. `stop` is one of , : { ) or a new line. */
 const char *slice_find(struct slice s, char stop);
+/* Returns the end of a type such as tensor<2xf32> at s.at; NULL if another one stands there. */
+const char *slice_tensor(struct slice s);
 struct slice slice_type(struct slice *s); /* a type, not looked into; after white space */
 static inline size_t slice_len(struct slice s) { return (size_t)(s.end - s.at); }
 static inline bool slice_is(struct slice s, const char *text)

@@ -282,8 +282,11 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 static uint32_t line_info(struct mlir *m, const char *end)
 {
     struct slice name = {m->line.head.at, end}, ahead = name;
-    return end && *name.at != '"' && slice_word(&ahead).end == end ? mlir_info_of(m, name)
-                                                                   : GRAPH_NONE;
+    uint64_t hash;
+    if (!end || *name.at == '"')
+        return GRAPH_NONE;
+    uint32_t i = cache_find(&m->infos, 0, name, &hash); /* a name in quotes has no usual syntax */
+    return i == GRAPH_NONE && slice_word(&ahead).end == end ? mlir_info_of(m, name) : i;
 }
 
 static inline __attribute__((always_inline)) const char *word_at(const char *p, const char *end,

@@ -11,29 +11,29 @@
 
 #include <string.h>
 
-/* Operations that depend on their operands alone and have no effect; without "stablehlo.". */
+/* Operations that depend on their operands alone, without effect; sorted, without "stablehlo.". */
 static const char pure_names[] =
-    " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert "
-    "broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate "
-    "constant convert convolution cosine count_leading_zeros divide dot dot_general "
-    "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad "
-    "dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential "
-    "exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota "
-    "is_finite log log_plus_one logistic map maximum minimum multiply negate not or pad "
-    "partition_id popcnt power real real_dynamic_slice reduce reduce_precision reduce_window "
-    "remainder replica_id reshape return reverse rng_bit_generator round_nearest_afz "
-    "round_nearest_even rsqrt scatter select select_and_scatter set_dimension_size shift_left "
-    "shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh "
-    "torch_index_select transpose triangular_solve tuple unary_einsum uniform_dequantize "
-    "uniform_quantize while xor chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh "
-    "chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh chlo.digamma chlo.erf chlo.erf_inv "
-    "chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf chlo.lgamma chlo.next_after "
-    "chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan chlo.top_k chlo.zeta "
-    "func.return sdy.return ";
+    " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training "
+    "bitcast_convert broadcast broadcast_in_dim case cbrt ceil chlo.acos chlo.acosh chlo.asin "
+    "chlo.asinh chlo.atan chlo.atanh chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh "
+    "chlo.digamma chlo.erf chlo.erf_inv chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf "
+    "chlo.lgamma chlo.next_after chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan "
+    "chlo.top_k chlo.zeta cholesky clamp compare complex concatenate constant convert "
+    "convolution cosine count_leading_zeros divide dot dot_general dynamic_broadcast_in_dim "
+    "dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice "
+    "dynamic_update_slice einsum exponential exponential_minus_one fft floor func.return gather "
+    "get_dimension_size get_tuple_element if imag iota is_finite log log_plus_one logistic map "
+    "maximum minimum multiply negate not or pad partition_id popcnt power real "
+    "real_dynamic_slice reduce reduce_precision reduce_window remainder replica_id reshape "
+    "return reverse rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter "
+    "sdy.return select select_and_scatter set_dimension_size shift_left shift_right_arithmetic "
+    "shift_right_logical sign sine slice sort sqrt subtract tan tanh torch_index_select "
+    "transpose triangular_solve tuple unary_einsum uniform_dequantize uniform_quantize while "
+    "xor ";
 
 /* Other operations in the usual order: operands, clauses, a dictionary, types. */
 static const char known_names[] =
-    " all_reduce custom_call optimization_barrier reduce_scatter func.call "
+    " all_reduce custom_call func.call optimization_barrier reduce_scatter "
     "sdy.manual_computation sdy.sharding_constraint ";
 
 /* The attributes that the form drops, and the only place that names them. Those with a value are
@@ -59,14 +59,25 @@ static const struct dropped_attr {
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
+/* Searches a name between two blanks of a sorted list. */
 static bool is_one_of(const char *names, size_t names_len, const char *name, size_t len)
 {
-    char word[64] = " "; /* the name between blanks */
-    if (len + 3 > sizeof word)
-        return false;
-    memcpy(word + 1, name, len);
-    word[len + 1] = ' ';
-    return memmem(names, names_len, word, len + 2) != NULL;
+    const char *from = names, *to = names + names_len - 1; /* blanks around what is left */
+    while (from < to) {
+        const char *at = from + (to - from) / 2;
+        size_t i = 0;
+        while (*at != ' ')
+            at--;
+        while (i < len && at[1 + i] == name[i])
+            i++;
+        if (i == len && at[1 + i] == ' ')
+            return true;
+        if (i < len && at[1 + i] < name[i])
+            from = strchr(at + 1 + i, ' ');
+        else
+            to = at;
+    }
+    return false;
 }
 
 enum mlir_op mlir_op_of(const char *name, size_t len)
@@ -79,9 +90,9 @@ enum mlir_op mlir_op_of(const char *name, size_t len)
     } else if (!memchr(name, '.', len)) {
         return MLIR_OP_UNKNOWN;
     }
-    return is_one_of(pure_names, sizeof pure_names, name, len)     ? MLIR_OP_PURE
-           : is_one_of(known_names, sizeof known_names, name, len) ? MLIR_OP_KNOWN
-                                                                   : MLIR_OP_UNKNOWN;
+    return is_one_of(pure_names, sizeof pure_names - 1, name, len)     ? MLIR_OP_PURE
+           : is_one_of(known_names, sizeof known_names - 1, name, len) ? MLIR_OP_KNOWN
+                                                                       : MLIR_OP_UNKNOWN;
 }
 
 static bool text_is(const char *want, const char *text, size_t len)

@@ -119,23 +119,13 @@ bool mlir_type_read(struct mlir *m)
     return mlir_ok(m);
 }
 
-static bool word_goes_on(const struct slice *s)
-{
-    return s->at < s->end && (*s->at == '<' || *s->at == '_' || *s->at == '.' ||
-                              (*s->at >= '0' && *s->at <= '9') || (*s->at >= 'a' && *s->at <= 'z'));
-}
-
 /* Moves behind this very type. False if the text has another one. */
 static bool type_matches(struct mlir *m, uint32_t type)
 {
-    struct view text = graph_type_text(m->g, type);
     slice_skip(&m->s);
-    struct slice rest = {m->s.at + text.len, m->s.end};
-    if ((size_t)(m->s.end - m->s.at) < text.len || !bytes_equal(m->s.at, text.data, text.len) ||
-        word_goes_on(&rest))
-        return false;
-    m->s.at += text.len;
-    return true;
+    const char *end = graph_types_at(m->g, &type, 1, m->s.at, m->s.end);
+    m->s.at = end ? end : m->s.at;
+    return end;
 }
 
 /* Reads the type of an operand, which must be the operand's own. */

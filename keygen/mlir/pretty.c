@@ -340,75 +340,26 @@ static bool put_clause(struct mlir *m, const struct clause *c, struct slice valu
 
 static const char *const slice_keys[] = {"start_indices", "limit_indices", "strides"};
 
-#define PLAIN_DIMS 16 /* dimensions of a slice that slice_numbers reads */
-
-/* Reads the numbers of "0:1, 2:8:2"; those of dimension i stand from 3 * i on. Returns the number
- * of dimensions; 0 if the text has anything but numbers. */
-static size_t slice_numbers(struct slice s, struct slice out[3 * PLAIN_DIMS])
-{
-    static const char one[] = "1";
-    for (size_t n = 0; n < PLAIN_DIMS; n++) {
-        struct slice *dim = out + 3 * n;
-        dim[2] = (struct slice){one, one + 1};
-        for (size_t part = 0;; part++) {
-            dim[part].at = s.at;
-            while (s.at < s.end && *s.at >= '0' && *s.at <= '9')
-                s.at++;
-            dim[part].end = s.at;
-            if (dim[part].at == s.at)
-                return 0;
-            if (s.at == s.end)
-                return part ? n + 1 : 0;
-            if (*s.at != ':' || part == 2) {
-                if (!part)
-                    return 0;
-                break;
-            }
-            s.at++;
-        }
-        if (s.end - s.at < 3 || s.at[0] != ',' || s.at[1] != ' ')
-            return 0;
-        s.at += 2;
-    }
-    return 0;
-}
-
 /* Reads "[0:1, 2:8:2]": start, end and step of each dimension. */
 static bool put_slice(struct mlir *m, struct slice list)
 {
-    struct slice numbers[3 * PLAIN_DIMS];
-    size_t n = slice_numbers(list, numbers);
-    for (size_t part = 0; n && part < 3; part++) {
-        put_key(m, slice_keys[part]);
-        graph_dict_text(m->g, "array<i64 : ", 12);
-        for (size_t i = 0; i < n; i++) {
-            struct slice number = numbers[3 * i + part];
-            graph_dict_text(m->g, ", ", i ? 2 : 0);
-            graph_dict_text(m->g, number.at, slice_len(number));
-        }
-        graph_dict_text(m->g, ">", 1);
-    }
-    for (size_t part = 0; !n && part < 3; part++) {
+    for (size_t part = 0; part < 3; part++) {
         struct slice s = list;
         put_key(m, slice_keys[part]);
         put_text(m, "array<i64");
         for (bool more = false; slice_skip(&s), s.at < s.end; more = true) {
-            struct slice dim = {s.at, slice_find(s, ',')}, number = {dim.at, dim.at};
-            s.at = dim.end;
-            slice_take(&s, ',');
-            for (size_t i = 0; i <= part; i++) {
-                const char *stop = dim.at > dim.end ? NULL : slice_find(dim, ':');
-                number = stop ? (struct slice){dim.at, stop} : (struct slice){dim.end, dim.end};
-                dim.at = stop ? stop + 1 : dim.end + 1;
+            struct slice number = {"1", &"1"[1]}; /* the step, if it is not there */
+            size_t i = 0;
+            for (; i < 3 && (!i || slice_take(&s, ':')); i++) {
+                struct slice at = slice_word(&s);
+                number = i == part ? at : number;
+                if (at.at == at.end)
+                    return false;
             }
-            slice_trim(&number);
-            if (number.at == number.end && part < 2)
+            if (i < 2 || (!slice_take(&s, ',') && s.at < s.end))
                 return false;
             put_text(m, more ? ", " : " : ");
-            if (number.at == number.end)
-                put_text(m, "1");
-            else
-                mlir_attr(m, number, 0);
+            graph_dict_text(m->g, number.at, slice_len(number));
         }
         put_text(m, ">");
     }

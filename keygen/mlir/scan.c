@@ -207,18 +207,23 @@ const char *slice_close(struct slice s) { return walk(s, 0); }
 
 const char *slice_find(struct slice s, char stop) { return walk(s, stop); }
 
+const char *slice_tensor(struct slice s)
+{
+    const char *p = s.at + 7;
+    if (!slice_begins(s, "tensor<"))
+        return NULL;
+    while (p < s.end && slice_is_plain(*p))
+        p++;
+    return p < s.end && *p == '>' ? p + 1 : NULL;
+}
+
 struct slice slice_type(struct slice *s)
 {
     slice_skip(s);
-    struct slice type = {s->at, s->at};
-    if (slice_begins(*s, "tensor<")) { /* most types, such as tensor<2xf32> */
-        const char *p = s->at + 7;
-        while (p < s->end && slice_is_plain(*p))
-            p++;
-        if (p < s->end && *p == '>') {
-            type.end = s->at = p + 1;
-            return type;
-        }
+    struct slice type = {s->at, slice_tensor(*s)};
+    if (type.end) {
+        s->at = type.end;
+        return type;
     }
     if (s->at < s->end && *s->at == '(') { /* a function type */
         const char *close = slice_close(*s);

@@ -114,7 +114,7 @@ Test(hlo, key_is_golden)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(base);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "0f1c7f6bb6d714a02502452a2d0f3ae9");
+    cr_assert_str_eq(text, "e7831cfe1324ff48bc7366783e81064b");
 }
 
 Test(hlo, names_numbers_and_places_do_not_count)
@@ -183,10 +183,23 @@ Test(hlo, everything_that_means_something_counts)
         cr_expect(changes(base, other[i][0], other[i][1]), "%s -> %s", other[i][0], other[i][1]);
 }
 
-Test(hlo, names_of_mesh_axes_count)
+Test(hlo, names_of_mesh_axes_do_not_count)
 {
-    cr_expect(changes(base, "\"x\"=2", "\"data\"=2"));
-    cr_expect(changes(base, "\\\"x\\\"", "\\\"y\\\""));
+    cr_expect(!changes(base, "\"x", "\"data"), "in the mesh and in the sharding");
+    cr_expect(changes(base, "\"x\"=2", "\"data\"=2"), "in the mesh alone");
+    cr_expect(changes(base, "\\\"x\\\"", "\\\"y\\\""), "another axis");
+    cr_expect(changes(base, "\\\"x\\\"", "\\\"z\\\""), "an axis of no mesh");
+    cr_expect(changes(base, "\"x\"=2, \"y\"=2", "\"y\"=2, \"x\"=2"), "the order of axes");
+    refused("HloModule m, frontend_attributes={a=\"#sdy.sharding<@mesh, [{#0}]>\"}\n",
+            WARM_EREFUSED, 1, 61);
+}
+
+Test(hlo, strings_outside_of_shardings_keep_the_names_of_axes)
+{
+    char *text = with(base, "call(%sub.5), to_apply=%relu.2",
+                      "call(%sub.5), to_apply=%relu.2, frontend_attributes={a=\"<\\\"x\\\">\"}");
+    cr_expect(changes(text, "\"x", "\"t"));
+    free(text);
 }
 
 Test(hlo, replica_groups_over_a_mesh_are_read_whole)

@@ -11,7 +11,7 @@
 #define KINDS_MAX 65536
 #define INDENT_MAX 32
 
-enum { RECORD_TEXT, RECORD_SHAPE, RECORD_LINE };
+enum { RECORD_TEXT, RECORD_SHAPE, RECORD_FUNC, RECORD_LINE };
 enum { LINE_OP, LINE_OPEN, LINE_BLOCK, LINE_NEXT, LINE_EMPTY, LINE_NEXT_EMPTY, LINE_CLOSE };
 
 struct shape {
@@ -26,6 +26,8 @@ struct expander {
     uint64_t depth, next;
     struct shape shapes[KINDS_MAX];
     uint64_t n_shapes;
+    struct view texts[KINDS_MAX];
+    uint64_t n_texts;
 };
 
 static uint64_t take_number(struct expander *x)
@@ -43,17 +45,52 @@ static uint64_t take_number(struct expander *x)
 
 static struct view take_text(struct expander *x) { return reader_bytes(&x->in, take_number(x)); }
 
+/* A text by its number; behind 0 stands a new one. */
+static struct view take_ref(struct expander *x)
+{
+    uint64_t number = take_number(x);
+    if (number > x->n_texts || (!number && x->n_texts == KINDS_MAX))
+        x->in.failed = true;
+    if (x->in.failed)
+        return (struct view){"", 0};
+    if (!number)
+        x->texts[x->n_texts++] = take_text(x);
+    return x->texts[number ? number - 1 : x->n_texts - 1];
+}
+
 static void put_view(struct expander *x, struct view v) { writer_bytes(x->out, v.data, v.len); }
 
-/* A text that opens or closes a function ends in '{' or begins with '}'. */
+/* A text that closes a function begins with '}'. */
 static void take_piece(struct expander *x)
 {
     struct view text = take_text(x);
-    const char *at = text.data;
     x->next = take_number(x);
     put_view(x, text);
-    if (text.len)
-        x->depth = text.len > 1 && at[text.len - 2] == '{';
+    x->depth = 0;
+}
+
+/* The head of a function. A region's has no symbol. */
+static void take_func(struct expander *x)
+{
+    uint64_t symbol = take_number(x), bits = take_number(x);
+    uint64_t n_args = take_number(x), n_results = take_number(x);
+    writer_format(x->out, bits & 1 ? "func public " : "func ");
+    if (symbol)
+        writer_format(x->out, "@#%llu", (unsigned long long)symbol - 1);
+    writer_format(x->out, "(");
+    for (uint64_t i = 0; i < n_args + n_results && !x->in.failed; i++) {
+        uint64_t in_list = i < n_args ? i : i - n_args;
+        writer_format(x->out, i == n_args ? ") -> (" : in_list ? ", " : "");
+        if (i < n_args)
+            writer_format(x->out, "%%%llu : ", (unsigned long long)x->next++);
+        put_view(x, take_ref(x));
+        struct view dict = take_ref(x);
+        writer_format(x->out, dict.len ? " " : "");
+        put_view(x, dict);
+    }
+    writer_format(x->out, n_results ? ")" : ") -> ()");
+    writer_format(x->out, bits & 2 ? " {\n" : "");
+    x->depth = bits >> 1 & 1;
 }
 
 static bool take_shape(struct expander *x)
@@ -63,17 +100,17 @@ static bool take_shape(struct expander *x)
     struct shape *s = &x->shapes[x->n_shapes++];
     s->kind = take_number(x);
     if (s->kind == LINE_OP || s->kind == LINE_OPEN)
-        s->name = take_text(x);
+        s->name = take_ref(x);
     else
         s->label = take_number(x);
-    s->dict = take_text(x);
+    s->dict = take_ref(x);
     s->n_operands = take_number(x);
     s->n_types = take_number(x);
     if (x->in.failed || s->n_types > x->in.len)
         return false;
     s->types = calloc(s->n_types + 1, sizeof *s->types);
     for (uint64_t i = 0; i < s->n_types; i++)
-        s->types[i] = take_text(x);
+        s->types[i] = take_ref(x);
     return true;
 }
 
@@ -151,6 +188,8 @@ bool short_text_expand(struct view hashed, struct writer *out)
             take_piece(x);
         else if (record == RECORD_SHAPE)
             good = take_shape(x);
+        else if (record == RECORD_FUNC)
+            take_func(x);
         else if (record - RECORD_LINE < x->n_shapes)
             put_line(x, &x->shapes[record - RECORD_LINE]);
         else
