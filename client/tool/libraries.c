@@ -36,7 +36,7 @@
 #define LIST_HEAD 48u
 #define ENTRY_BYTES 24u
 
-enum field { FILE_FOUND = 1, WHOLE_LIST, ENTRY, PROCESSOR };
+enum field { FILE_FOUND = 1, WHOLE_LIST, ENTRY, PROCESSOR, SEMICOLON };
 
 /* The loader's list, as long as its stamp is the same. */
 static struct {
@@ -187,6 +187,8 @@ static int add_library_path(struct warm *w, struct key_builder *key, const char 
     const char *at = getenv("LD_LIBRARY_PATH");
     struct stat st;
     int code = 0;
+    if (at && strchr(at, ';')) /* for ld, a part of a folder's name */
+        key_add_u64(key, SEMICOLON, 1);
     for (size_t len; !code && at && *at; at = at[len] ? at + len + 1 : NULL) {
         len = strcspn(at, ":;");
         int n = snprintf(folder, sizeof folder, "%.*s", len ? (int)len : 1, len ? at : ".");

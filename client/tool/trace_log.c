@@ -27,6 +27,7 @@
 #include "client/tool/file_state.h"
 #include "client/tool/inputs.h"
 #include "client/tool/libraries.h"
+#include "client/tool/needed.h"
 #include "client/tool/pch.h"
 #include "client/tool/trace_log.h"
 #include "client/trace/trace.h"
@@ -46,7 +47,6 @@ enum seen {
 #define VARIABLES_MAX 256
 #define INFERRED_MAX 4096 /* looks of the loader that are inferred */
 #define NAMES_MAX 1024    /* of libraries */
-#define PRELOADS_MAX 64
 
 struct entry {
     const char *path; /* in the log */
@@ -70,9 +70,9 @@ struct reading {
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
     const char *variables[VARIABLES_MAX]; /* names of those that it read; in the log */
-    const char *names[NAMES_MAX];         /* of libraries; in the log, or in preloads */
-    char *preloads[PRELOADS_MAX];         /* owned */
-    size_t n_variables, n_names, n_preloads, n_inferred;
+    const char *names[NAMES_MAX];         /* of libraries; in the log, or in owned */
+    char *owned[NAMES_MAX];
+    size_t n_variables, n_names, n_owned, n_inferred;
     bool counts_list; /* the loader's whole list of libraries is an input */
     const char
         *made[TOOL_OUTPUTS_MAX]; /* which file each output was when last opened; in the log */
@@ -148,20 +148,29 @@ static int see_inferred(struct reading *r, char *path, unsigned if_there, struct
     return 0;
 }
 
-/* Notes a name that the loader looked for. */
-static int see_name(struct reading *r, const char *name, struct err *e)
+/* Notes a name that the loader looked for; of one that `is_foreign`, a copy. */
+static int see_name_of(struct reading *r, const char *name, size_t len, bool is_foreign,
+                       struct err *e)
 {
     static const char *const ours[] = {"libwarm-trace.so", "libwarm-preload.so"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
-        if (strcmp(name, ours[i]) == 0)
+        if (strlen(ours[i]) == len && memcmp(name, ours[i], len) == 0)
             return 0;
     for (size_t i = 0; i < r->n_names; i++)
-        if (strcmp(r->names[i], name) == 0)
+        if (strlen(r->names[i]) == len && memcmp(r->names[i], name, len) == 0)
             return 0;
-    if (r->n_names == NAMES_MAX)
-        return err_set(e, WARM_ETOO_BIG, "so many libraries");
-    r->names[r->n_names++] = name;
+    char *copy = is_foreign && r->n_owned < NAMES_MAX ? strndup(name, len) : NULL;
+    if (r->n_names == NAMES_MAX || (is_foreign && !copy))
+        return free(copy), err_set(e, WARM_ETOO_BIG, "so many libraries");
+    if (copy)
+        r->owned[r->n_owned++] = copy;
+    r->names[r->n_names++] = copy ? copy : name;
     return 0;
+}
+
+static int see_name(struct reading *r, const char *name, struct err *e)
+{
+    return see_name_of(r, name, strlen(name), false, e);
 }
 
 /* Infers the loader's looks for variants of a library, in the folders of "FOLDER/NAME". */
@@ -196,11 +205,7 @@ static int see_preloads(struct reading *r, struct err *e)
          at += len) {
         if (memchr(at, '/', len))
             continue;
-        char *name = r->n_preloads < PRELOADS_MAX ? strndup(at, len) : NULL;
-        if (!name)
-            return err_set(e, WARM_ETOO_BIG, "so many preloaded libraries");
-        r->preloads[r->n_preloads++] = name;
-        code = see_name(r, name, e);
+        code = see_name_of(r, at, len, true, e);
     }
     return code;
 }
@@ -585,10 +590,40 @@ static bool is_harmless_variable(const struct reading *r, const char *name)
     return strcmp(name, "TERM") == 0 && !r->job->terminal;
 }
 
+/* ---- LD_LIBRARY_PATH, for a linker ---- */
+
+static int see_needed(void *self, const char *name)
+{
+    struct reading *r = self;
+    return strchr(name, '/') ? WARM_EREFUSED : see_name_of(r, name, strlen(name), true, NULL);
+}
+
+/* Notes the names of all libraries that others need. GNU ld looks for these in LD_LIBRARY_PATH, if the
+ * command's folders have none. So what it finds there counts, and not the variable. False if nobody
+ * knows what it finds. */
+static bool see_needed_names(struct reading *r)
+{
+    const char *folders = getenv("LD_LIBRARY_PATH");
+    struct proof unused;
+    size_t n_before = r->n_names;
+    bool ok = strcmp(r->job->family, "cc") == 0 && tool_is_gcc(r->job) &&
+              !(folders && strchr(folders, ';')); /* for ld a part of a name */
+    for (size_t i = 0; ok && i < r->n_order; i++)
+        if (r->order[i]->all & SEEN_READ && r->order[i]->all & IS_INPUT)
+            ok = needed_libraries(r->order[i]->path, see_needed, r) == 0;
+    for (size_t i = n_before; ok && i < r->n_names; i++)
+        ok = library_digest(r->w, r->names[i], r->started_ns, &unused) == 0;
+    if (!ok)
+        r->n_names = n_before;
+    return ok;
+}
+
 static int add_variables(struct reading *r, struct err *e)
 {
     for (size_t i = 0; i < r->n_variables; i++) {
         if (is_harmless_variable(r, r->variables[i]))
+            continue;
+        if (strcmp(r->variables[i], "LD_LIBRARY_PATH") == 0 && see_needed_names(r))
             continue;
         struct input *input = add(r, INPUT_VARIABLE, r->variables[i]);
         if (!input)
@@ -761,8 +796,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
     for (size_t i = 0; r.table && i < r.slots; i++)
         if (r.table[i].all & IS_OURS)
             free((void *)(uintptr_t)r.table[i].path);
-    for (size_t i = 0; i < r.n_preloads; i++)
-        free(r.preloads[i]);
+    for (size_t i = 0; i < r.n_owned; i++)
+        free(r.owned[i]);
     free(r.table);
     free(r.order);
     return code;

@@ -59,6 +59,10 @@ static void run_rows(const struct row *rows, size_t n)
 
 /* The same command, in an environment with this. */
 #define WITH(setting) setting " " OBJECT
+/* one/libx.so, which needs two/liby.so. */
+#define NEEDED                                                                                     \
+    "echo 'int x;' >x.c; echo 'int y;' >y.c; /usr/bin/gcc -shared y.c -o two/liby.so; "            \
+    "/usr/bin/gcc -shared x.c -Wl,--no-as-needed -Ltwo -ly -o one/libx.so; "
 
 Test(tool_key, what_can_change_the_result_is_a_miss)
 {
@@ -118,6 +122,16 @@ Test(tool_key, what_can_change_the_result_is_a_miss)
         {"a library found earlier by the linker", MISS,
          "echo 'int x;' >x.c; /usr/bin/gcc -shared x.c -o two/libx.so; " GCC "a.c -Lone -Ltwo -lx",
          "cp two/libx.so one", GCC "a.c -Lone -Ltwo -lx"},
+        {"a library that another needs, found elsewhere by the linker", MISS,
+         NEEDED "LD_LIBRARY_PATH=$PWD/two " GCC "a.c -Wl,--no-as-needed -Lone -lx",
+         "mkdir three; echo 'int y = 2, z;' >y.c; /usr/bin/gcc -shared y.c -o three/liby.so",
+         "LD_LIBRARY_PATH=$PWD/three:$PWD/two " GCC "a.c -Wl,--no-as-needed -Lone -lx"},
+        {"a library that another needs, no more found by the linker", MISS,
+         NEEDED "LD_LIBRARY_PATH=$PWD/two " GCC "a.c -Wl,--no-as-needed -Lone -lx 2>&1", "true",
+         "LD_LIBRARY_PATH=$PWD/none " GCC "a.c -Wl,--no-as-needed -Lone -lx 2>&1"},
+        {"a folder in one word for the loader and two for the linker", MISS,
+         NEEDED "LD_LIBRARY_PATH=$PWD/two " GCC "a.c -Wl,--no-as-needed -Lone -lx 2>&1", "true",
+         "LD_LIBRARY_PATH=\"$PWD/none;$PWD/two\" " GCC "a.c -Wl,--no-as-needed -Lone -lx 2>&1"},
         {"a linker's script", MISS,
          "echo '{ };' >v; " GCC "-shared -fPIC -Wl,--version-script=v a.c",
          "echo '{ local: *; };' >v", GCC "-shared -fPIC -Wl,--version-script=v a.c"},
@@ -148,6 +162,10 @@ Test(tool_key, what_cannot_change_the_result_is_a_hit)
          WITH("LD_LIBRARY_PATH=$PWD/one")},
         {"another such folder", HIT, WITH("LD_LIBRARY_PATH=$PWD/one"), "touch one/libother.so.1",
          WITH("LD_LIBRARY_PATH=$PWD/two")},
+        {"a folder of libraries without one that the linker needs", HIT,
+         NEEDED "LD_LIBRARY_PATH=$PWD/two " GCC "a.c -Wl,--no-as-needed -Lone -lx",
+         "mkdir three; touch three/libz.so",
+         "LD_LIBRARY_PATH=$PWD/three:$PWD/two:$PWD/none " GCC "a.c -Wl,--no-as-needed -Lone -lx"},
         {"a folder of libraries that is not there", HIT, OBJECT, "true",
          WITH("LD_LIBRARY_PATH=$PWD/none:/no/such/folder")},
         {"what make says", HIT, OBJECT, "true", WITH("MAKEFLAGS='j8 --jobserver-auth=3,4'")},
