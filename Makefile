@@ -93,7 +93,7 @@ $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
 $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
-$(CLIENT): $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
+$(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
 CURL_ALONE = $(addprefix tier/backends/,transfer.c aws_identity.c s3.c s3_job.c s3_lease.c s3_probe.c)
@@ -104,7 +104,7 @@ $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(KEYGEN_DIRS))
+$(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
 
@@ -137,7 +137,7 @@ $(B)/share/warm/python:
 	@mkdir -p $(@D)
 	ln -sfn $(abspath client/python) $@
 
-$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(GRAPH) $(TIER) $(CLIENT)
+$(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(SIGNING) $(PACKED) $(CURSES)
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph_job.c - compiles StableHLO: read → calls written out, or the derivative → CUDA C++ → plan → one compile
- * for each kernel → bundle. commands/compile.c and commands/ls.c call it.
- *
- * Each kernel is a CUDA C++ program of its own, with one name for all. So equal kernels of any two graphs
- * are one entry of the store.
+ * graph_job.c - compiles StableHLO by libwarm, writes the bundle, and prints one. commands/compile.c and
+ * commands/ls.c call it.
  *
  * Thread: main.
  */
@@ -21,175 +18,98 @@
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "kernels/bundle/graph_bundle.h"
-#include "kernels/vjp/vjp.h"
 
-#define LAUNCHES_MAX 1000000u
-
-struct compiled {
-    const struct graph_job *g;
-    struct graph_bundle bundle;
-    struct warm_result *results; /* by kernel: own the cubins */
-    uint32_t n_results, n_hits;
-};
-
-/* Gives the function that is compiled: the only public one, without calls, or its derivative. */
-static int wanted(const struct graph_job *g, const struct program *p, struct program **out,
-                  struct err *e)
+static void show_progress(void *context, unsigned done, unsigned kernels)
 {
-    uint32_t f = program_function(p, NULL), n = 0;
-    if (f == PROGRAM_NONE)
-        return err_set(e, WARM_EINVALID, "a module must have one public function");
-    if (!g->vjp)
-        return vjp_inline(p, f, out, e);
-    const struct block *b = &p->blocks.at[p->functions.at[f].block];
-    uint32_t *arguments = malloc(((size_t)b->n_args + 1) * sizeof *arguments);
-    if (!arguments)
-        return err_set(e, WARM_ENOMEM, "arguments");
-    for (uint32_t i = 0; i < b->n_args; i++)
-        if (program_tensor(p, b->args + i)->elem == ELEM_F32)
-            arguments[n++] = i;
-    int rc = n ? vjp_function(p, f, arguments, n, out, e)
-               : err_set(e, WARM_EINVALID, "no argument is f32: nothing has a gradient");
-    free(arguments);
-    return rc;
+    (void)context;
+    progress_show("compiling", done, kernels);
 }
 
-/* Generates the code and the plan of a graph. */
-static int plan_graph(struct compiled *c, const struct cli_input *in, struct codegen *code,
-                      struct err *e)
-{
-    struct program *p = NULL, *f = NULL;
-    int rc = program_read(in->data, in->len, &p, e);
-    if (rc == 0)
-        rc = wanted(c->g, p, &f, e);
-    program_free(p);
-    if (rc == 0)
-        rc = codegen_function(f, program_function(f, NULL), code, e);
-    if (rc == 0 && code->launches.n > LAUNCHES_MAX)
-        rc = err_set(e, WARM_ETOO_BIG, "more than %u launches", LAUNCHES_MAX);
-    if (rc == 0)
-        rc = graph_bundle_plan(f, program_function(f, NULL), code, &c->bundle, e);
-    program_free(f);
-    return rc;
-}
-
-/* Compiles kernel i, or takes it from the cache. Returns an exit status. */
-static int compile_kernel(struct compiled *c, const struct codegen *code, uint32_t i)
-{
-    struct writer source;
-    struct warm_job job = c->g->job;
-    struct warm_result *r = &c->results[i];
-    writer_init(&source, 0);
-    codegen_write_kernel(code, i, &source);
-    if (source.failed) {
-        writer_close(&source);
-        cli_say("out of memory");
-        return CLI_USAGE;
-    }
-    job.name = "graph.cu";
-    job.source = source.data;
-    job.source_len = source.len;
-    int rc = warm_compile(c->g->w, &job, r);
-    writer_close(&source);
-    if (rc) {
-        progress_end();
-        cli_say("%s: kernel %u: %s", c->g->file, i, warm_message(c->g->w));
-        return rc == WARM_ETIMEOUT ? CLI_FINDING : remote_exit_status(rc);
-    }
-    c->n_results++;
-    c->n_hits += r->value.outcome == WARM_HIT;
-    if (r->status || !r->cubin.len) {
-        progress_end();
-        cli_say("%s: kernel %u: %s: %.*s", c->g->file, i,
-                r->status ? "the compiler refused it" : "the compiler made no cubin",
-                (int)(r->log.len < 400 ? r->log.len : 400), (const char *)r->log.data);
-        return CLI_FINDING;
-    }
-    c->bundle.kernels.at[i] =
-        (struct graph_kernel){view_of_text(r->value.key), {r->cubin.data, r->cubin.len}};
-    c->bundle.compiler = (struct view){r->compiler.data, r->compiler.len};
-    return CLI_OK;
-}
-
-static int compile_kernels(struct compiled *c, const struct codegen *code)
-{
-    int status = CLI_OK;
-    c->results = calloc((size_t)code->n_kernels + 1, sizeof *c->results);
-    if (!c->results) {
-        cli_say("out of memory");
-        return CLI_USAGE;
-    }
-    c->bundle.target = view_of_text(c->g->target);
-    for (uint32_t i = 0; i < code->n_kernels && !status; i++) {
-        progress_show("compiling", i, code->n_kernels);
-        status = compile_kernel(c, code, i);
-    }
-    progress_end();
-    return status;
-}
-
-static void print_compiled(const struct compiled *c, const char *path, size_t bytes, double ms)
+static void print_compiled(const struct graph_job *g, const struct warm_graph_result *r,
+                           const char *path, double ms)
 {
     struct json j;
     json_init(&j, stdout);
     json_open(&j, '{');
-    json_key(&j, "file"), json_text(&j, c->g->file);
+    json_key(&j, "file"), json_text(&j, g->file);
     json_key(&j, "output"), json_text(&j, path);
-    json_key(&j, "arch"), json_text(&j, c->g->target);
-    json_key(&j, "kernels"), json_u64(&j, c->bundle.kernels.n);
-    json_key(&j, "hits"), json_u64(&j, c->n_hits);
-    json_key(&j, "launches"), json_u64(&j, c->bundle.launches.n);
-    json_key(&j, "arena"), json_u64(&j, c->bundle.arena);
-    json_key(&j, "bytes"), json_u64(&j, bytes);
+    json_key(&j, "arch"), json_text(&j, g->target);
+    json_key(&j, "kernels"), json_u64(&j, r->n_kernels);
+    json_key(&j, "hits"), json_u64(&j, r->n_hits);
+    json_key(&j, "launches"), json_u64(&j, r->n_launches);
+    json_key(&j, "arena"), json_u64(&j, r->arena);
+    json_key(&j, "bytes"), json_u64(&j, r->len);
+    json_key(&j, "cost_ms"), json_u64(&j, r->cost_ms);
     json_key(&j, "ms"), json_f64(&j, (double)(uint64_t)(ms * 1000 + 0.5) / 1000);
     json_close(&j, '}');
 }
 
-static int write_bundle(const struct compiled *c, double began_ms)
+static int write_bundle(const struct graph_job *g, const struct warm_graph_result *r,
+                        double began_ms)
 {
     char path[PATH_MAX];
-    struct writer bytes;
-    const char *output = c->g->output ? c->g->output : path;
-    if (!c->g->output && !output_name(c->g->file, "bundle", path)) {
-        cli_say("%s: the output's name would be too long; give -o", c->g->file);
+    const char *output = g->output ? g->output : path;
+    if (!g->output && !output_name(g->file, "bundle", path)) {
+        cli_say("%s: the output's name would be too long; give -o", g->file);
         return CLI_USAGE;
     }
-    writer_init(&bytes, 0);
-    graph_bundle_write(&c->bundle, &bytes);
-    if (bytes.failed)
-        cli_say("out of memory");
-    int status = bytes.failed ? CLI_USAGE : output_write(output, bytes.data, bytes.len);
-    if (!status && c->g->as_json)
-        print_compiled(c, output, bytes.len, remote_clock_ms() - began_ms);
-    writer_close(&bytes);
+    int status = output_write(output, r->data, r->len);
+    if (!status && g->as_json)
+        print_compiled(g, r, output, remote_clock_ms() - began_ms);
     return status;
+}
+
+/* Takes the options that name a target out of the list: libwarm adds its own. */
+static size_t without_target(const char **options, size_t n)
+{
+    static const char *const names[] = {"-arch", "--gpu-architecture"};
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool is_target = false;
+        for (size_t k = 0; k < 2; k++) {
+            size_t len = strlen(names[k]);
+            if (strncmp(options[i], names[k], len) == 0 &&
+                (options[i][len] == '=' || options[i][len] == '\0')) {
+                is_target = true;
+                i += options[i][len] == '\0'; /* the value is the next one */
+                break;
+            }
+        }
+        if (!is_target)
+            options[kept++] = options[i];
+    }
+    return kept;
 }
 
 int graph_job_compile(const struct graph_job *g, const struct cli_input *in)
 {
-    struct compiled c = {.g = g};
-    struct codegen code = {.n_kernels = 0};
-    struct err e = {0};
+    struct warm_graph graph = {.data = in->data,
+                               .len = in->len,
+                               .target = g->target,
+                               .flags = g->vjp ? WARM_GRAPH_VJP : 0,
+                               .options = g->options,
+                               .n_options = without_target(g->options, g->n_options),
+                               .compiler = g->compiler,
+                               .timeout_ms = g->timeout_ms,
+                               .job_flags = g->flags,
+                               .progress = show_progress};
+    struct warm_graph_result r;
     double began_ms = remote_clock_ms();
-    int status = CLI_USAGE;
     if (strncmp(g->target, "sm_", 3) != 0) {
         cli_say("%s: --arch %s makes no cubin of StableHLO: take one like sm_90", g->file,
                 g->target);
         return CLI_USAGE;
     }
-    if (plan_graph(&c, in, &code, &e) == 0)
-        status = compile_kernels(&c, &code);
-    else if (e.line)
-        cli_say("%s: %s (line %u of `warm hash --explain`)", g->file, e.text, e.line);
-    else
-        cli_say("%s: %s", g->file, e.text);
-    if (!status)
-        status = write_bundle(&c, began_ms);
-    for (uint32_t i = 0; i < c.n_results; i++)
-        warm_result_free(&c.results[i]);
-    free(c.results);
-    graph_bundle_close(&c.bundle);
-    codegen_free(&code);
+    int code = warm_graph_compile(g->w, &graph, &r);
+    progress_end();
+    if (code) {
+        cli_say("%s: %s", g->file, warm_message(g->w));
+        return code == WARM_ETIMEOUT                                ? CLI_FINDING
+               : code == WARM_EMALFORMED || code == WARM_ETRUNCATED ? CLI_USAGE
+                                                                    : remote_exit_status(code);
+    }
+    int status = write_bundle(g, &r, began_ms);
+    warm_graph_result_free(&r);
     return status;
 }
 

@@ -14,8 +14,11 @@ struct graph_job {
     struct warm *w;
     const char *file, *output; /* output: NULL for FILE.bundle in the working folder */
     const char *target;        /* "sm_90" */
-    struct warm_job job;       /* options for each of its kernels; without a source */
-    bool vjp;                  /* with the gradients of all f32 arguments */
+    const char **options;      /* for NVRTC; those that name a target are taken out */
+    size_t n_options;
+    const char *compiler; /* these three as in struct warm_job */
+    unsigned timeout_ms, flags;
+    bool vjp; /* with the gradients of all f32 arguments */
     bool as_json;
 };
 

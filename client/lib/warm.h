@@ -221,6 +221,43 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
 /* Frees a result, and empties it. */
 void warm_result_free(struct warm_result *r);
 
+enum warm_graph_flags { WARM_GRAPH_VJP = 1 }; /* forward and backward */
+struct warm_graph {
+    const void *data; /* StableHLO, text or bytecode, with one public function */
+    size_t len;
+    const char *target; /* "sm_90" */
+    unsigned flags;
+    const uint32_t *arguments;  /* with VJP: positions of those that have a gradient */
+    size_t n_arguments;         /* 0: all of f32 */
+    const char *const *options; /* for NVRTC; the target is not among them */
+    size_t n_options;
+    const char *compiler; /* these three as in struct warm_job, for each kernel */
+    unsigned timeout_ms;
+    unsigned job_flags;
+    void (*progress)(void *context, unsigned done, unsigned kernels); /* NULL: none */
+    void *context;
+};
+struct warm_graph_result {
+    void *data; /* the bundle (kernels/BUNDLE.md) */
+    size_t len;
+    unsigned n_kernels, n_hits; /* hits: kernels that the cache had */
+    unsigned n_launches, n_arguments, n_results;
+    uint64_t arena;   /* bytes of device memory beside arguments, results and constants */
+    uint64_t cost_ms; /* time that it took to make the kernels, whenever that was */
+};
+/*
+ * Compiles a graph to a bundle of cubins, without the framework that made it. Each kernel is a compile
+ * of its own, so any two graphs share equal ones. With VJP the function takes a cotangent for each
+ * f32 result behind its arguments, and returns gradients behind its results. Gives *out
+ * (warm_graph_result_free). Errors: UNSUPPORTED for an operation, a type or a loop that it has no
+ * code for; MALFORMED, INVALID, TOO_BIG; those of warm_compile. After any of them the framework's
+ * own compiler goes on; warm_message says what is wrong, and in which line.
+ */
+int warm_graph_compile(struct warm *w, const struct warm_graph *graph,
+                       struct warm_graph_result *out);
+/* Frees a bundle, and empties it. */
+void warm_graph_result_free(struct warm_graph_result *r);
+
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
  * Makes the canonical key of a graph or a source, in hex: the same for every spelling of one

@@ -369,11 +369,11 @@ static int compile_graph(struct compile_run *run, const char *file, const struct
                           .target = run->arch,
                           .vjp = run->vjp,
                           .as_json = run->remote.as_json,
-                          .job = {.options = run->options,
-                                  .n_options = run->n_options,
-                                  .compiler = run->compiler,
-                                  .timeout_ms = run->timeout_ms,
-                                  .flags = run->flags}};
+                          .options = run->options,
+                          .n_options = run->n_options,
+                          .compiler = run->compiler,
+                          .timeout_ms = run->timeout_ms,
+                          .flags = run->flags};
     return graph_job_compile(&g, in);
 }
 

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_compile.c - libwarm's warm_graph_compile: StableHLO to a bundle of cubins. Programs, `warm compile` and
+ * Python call it; warm.h has the contract.
+ *
+ *   read → calls written out, or the derivative → CUDA C++ → plan → a compile for each kernel → bundle
+ *
+ * Each kernel is a CUDA C++ program of its own, with one name for all. So equal kernels of any two graphs are
+ * one entry of the store.
+ *
+ * Thread: one at a time for each connection.
+ */
+#include "client/lib/warm.h" /* first: its own error codes are the ones that are checked in client.c */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/request.h"
+#include "kernels/bundle/graph_bundle.h"
+#include "kernels/vjp/vjp.h"
+
+#define LAUNCHES_MAX 1000000u
+#define TARGET_LEN_MAX 31u
+#define LOG_SHOWN_BYTES 160 /* of the compiler's log, in the message */
+
+struct compiling {
+    struct warm *w;
+    const struct warm_graph *g;
+    char target[sizeof "--gpu-architecture=" + TARGET_LEN_MAX];
+    const char **options;
+    struct codegen code;
+    struct graph_bundle bundle;
+    struct warm_result *results; /* by kernel: own the cubins */
+    uint32_t n_results, n_hits;
+};
+
+/* ---- the plan ---- */
+
+/* Gives the derivative for the chosen arguments, or for all of f32. */
+static int derivative(const struct warm_graph *g, const struct program *p, uint32_t f,
+                      struct program **out, struct err *e)
+{
+    const struct block *b = &p->blocks.at[p->functions.at[f].block];
+    uint32_t n = 0, *arguments = malloc(((size_t)b->n_args + 1) * sizeof *arguments);
+    int rc = arguments ? 0 : err_set(e, WARM_ENOMEM, "arguments");
+    if (g->n_arguments > b->n_args)
+        rc = err_set(e, WARM_EINVALID, "gradients of %zu arguments of %u", g->n_arguments,
+                     b->n_args);
+    for (uint32_t i = 0; rc == 0 && i < b->n_args; i++) {
+        if (g->n_arguments ? i < g->n_arguments : program_tensor(p, b->args + i)->elem == ELEM_F32)
+            arguments[n++] = g->n_arguments ? g->arguments[i] : i;
+    }
+    if (rc == 0 && n == 0)
+        rc = err_set(e, WARM_EINVALID, "no argument is f32: nothing has a gradient");
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        if (arguments[i] >= b->n_args)
+            rc = err_set(e, WARM_EINVALID, "the gradient of argument %u, and there are %u",
+                         arguments[i], b->n_args);
+    if (rc == 0)
+        rc = vjp_function(p, f, arguments, n, out, e);
+    free(arguments);
+    return rc;
+}
+
+/* Gives the function that is compiled: the only public one, without calls, or its derivative. */
+static int wanted(const struct warm_graph *g, const struct program *p, struct program **out,
+                  struct err *e)
+{
+    uint32_t f = program_function(p, NULL);
+    if (f == PROGRAM_NONE)
+        return err_set(e, WARM_EINVALID, "a module must have one public function");
+    return g->flags & WARM_GRAPH_VJP ? derivative(g, p, f, out, e) : vjp_inline(p, f, out, e);
+}
+
+/* Generates the code and the plan of a graph. */
+static int plan_graph(struct compiling *c, struct err *e)
+{
+    struct program *p = NULL, *f = NULL;
+    int rc = program_read(c->g->data, c->g->len, &p, e);
+    if (rc == 0)
+        rc = wanted(c->g, p, &f, e);
+    program_free(p);
+    if (rc == 0)
+        rc = codegen_function(f, program_function(f, NULL), &c->code, e);
+    if (rc == 0 && c->code.launches.n > LAUNCHES_MAX)
+        rc = err_set(e, WARM_ETOO_BIG, "more than %u launches", LAUNCHES_MAX);
+    if (rc == 0)
+        rc = graph_bundle_plan(f, program_function(f, NULL), &c->code, &c->bundle, e);
+    program_free(f);
+    return rc;
+}
+
+/* Plans, and says of an error where it is: in the text that was given, or in its canonical form. */
+static int plan(struct compiling *c)
+{
+    struct err e = {0};
+    int rc = plan_graph(c, &e);
+    if ((rc == WARM_EMALFORMED || rc == WARM_ETRUNCATED) && e.line)
+        return err_set(&c->w->err, rc, "line %u, column %u: %s", e.line, e.column, e.text);
+    if (rc && e.line)
+        return err_set(&c->w->err, rc, "%s (line %u of `warm hash --explain`)", e.text, e.line);
+    return rc ? err_set(&c->w->err, rc, "%s", e.text) : 0;
+}
+
+/* ---- kernels ---- */
+
+/* Makes the options of each kernel: the caller's, and the target. */
+static int fill_options(struct compiling *c)
+{
+    const struct warm_graph *g = c->g;
+    if (!g->target || strncmp(g->target, "sm_", 3) != 0 || strlen(g->target) > TARGET_LEN_MAX)
+        return err_set(&c->w->err, WARM_EINVALID,
+                       "a graph is compiled for a GPU like sm_90, not for %.40s",
+                       g->target ? g->target : "none");
+    c->options = calloc(g->n_options + 1, sizeof *c->options);
+    if (!c->options)
+        return err_set(&c->w->err, WARM_ENOMEM, "options");
+    snprintf(c->target, sizeof c->target, "--gpu-architecture=%s", g->target);
+    for (size_t i = 0; i < g->n_options; i++)
+        c->options[i] = g->options[i];
+    c->options[g->n_options] = c->target;
+    return 0;
+}
+
+static int take_cubin(struct compiling *c, uint32_t i, const struct warm_result *r)
+{
+    if (r->status || !r->cubin.len)
+        return err_set(&c->w->err, WARM_EUNSUPPORTED, "kernel %u: %s: %.*s", i,
+                       r->status ? "the compiler refused it" : "the compiler made no cubin",
+                       (int)(r->log.len < LOG_SHOWN_BYTES ? r->log.len : LOG_SHOWN_BYTES),
+                       r->log.data ? (const char *)r->log.data : "");
+    c->bundle.kernels.at[i] =
+        (struct graph_kernel){view_of_text(r->value.key), {r->cubin.data, r->cubin.len}};
+    c->bundle.compiler = (struct view){r->compiler.data, r->compiler.len};
+    return 0;
+}
+
+/* Compiles kernel i, or takes it from the cache. */
+static int compile_kernel(struct compiling *c, uint32_t i)
+{
+    struct writer source;
+    struct warm_job job = {.name = "graph.cu",
+                           .options = c->options,
+                           .n_options = c->g->n_options + 1,
+                           .compiler = c->g->compiler,
+                           .timeout_ms = c->g->timeout_ms,
+                           .flags = c->g->job_flags};
+    struct warm_result *r = &c->results[i];
+    writer_init(&source, 0);
+    codegen_write_kernel(&c->code, i, &source);
+    job.source = source.data;
+    job.source_len = source.len;
+    int rc = source.failed ? err_set(&c->w->err, WARM_ENOMEM, "the source of a kernel")
+                           : warm_compile(c->w, &job, r);
+    writer_close(&source);
+    if (rc)
+        return rc;
+    c->n_results++;
+    c->n_hits += r->value.outcome == WARM_HIT;
+    return take_cubin(c, i, r);
+}
+
+static int compile_kernels(struct compiling *c)
+{
+    uint32_t n = c->code.n_kernels;
+    c->results = calloc((size_t)n + 1, sizeof *c->results);
+    int rc = c->results ? 0 : err_set(&c->w->err, WARM_ENOMEM, "results");
+    c->bundle.target = view_of_text(c->g->target);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        if (c->g->progress)
+            c->g->progress(c->g->context, i, n);
+        rc = compile_kernel(c, i);
+    }
+    return rc;
+}
+
+/* ---- the bundle ---- */
+
+static int fill_result(struct compiling *c, struct warm_graph_result *out)
+{
+    struct writer bytes;
+    uint64_t made_ms = 0;
+    writer_init(&bytes, 0);
+    graph_bundle_write(&c->bundle, &bytes);
+    for (uint32_t i = 0; i < c->n_results; i++)
+        made_ms += c->results[i].value.cost_ms;
+    *out = (struct warm_graph_result){.n_kernels = c->bundle.kernels.n,
+                                      .n_hits = c->n_hits,
+                                      .n_launches = c->bundle.launches.n,
+                                      .n_arguments = c->bundle.n_arguments,
+                                      .n_results = c->bundle.results.n,
+                                      .arena = c->bundle.arena,
+                                      .cost_ms = made_ms};
+    out->data = writer_take(&bytes, &out->len);
+    return out->data ? 0 : err_set(&c->w->err, WARM_ENOMEM, "a bundle");
+}
+
+int warm_graph_compile(struct warm *w, const struct warm_graph *g, struct warm_graph_result *out)
+{
+    struct compiling c = {.w = w, .g = g};
+    int rc = fill_options(&c);
+    if (rc == 0)
+        rc = plan(&c);
+    if (rc == 0)
+        rc = compile_kernels(&c);
+    if (rc == 0)
+        rc = fill_result(&c, out);
+    for (uint32_t i = 0; i < c.n_results; i++)
+        warm_result_free(&c.results[i]);
+    free(c.results);
+    free(c.options);
+    graph_bundle_close(&c.bundle);
+    codegen_free(&c.code);
+    return rc;
+}
+
+void warm_graph_result_free(struct warm_graph_result *r)
+{
+    free(r->data);
+    *r = (struct warm_graph_result){0};
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_graph_compile.c - libwarm's warm_graph_compile with a real daemon and NVRTC: the models of case 0 share
+ * kernels, gradients are those that were asked for, and what is refused is named.
+ */
+#include "client/lib/warm.h"
+#include "kernels/bundle/graph_bundle.h"
+#include "tests/support/compile.h"
+#include "tests/support/warmd.h"
+
+TestSuite(graph_compile, .fini = compile_teardown);
+
+/* Compiles a module. Gives *out on success. */
+static int compile(struct warm *w, const char *text, size_t len, const uint32_t *arguments,
+                   size_t n_arguments, struct warm_graph_result *out)
+{
+    struct warm_graph g = {.data = text,
+                           .len = len,
+                           .target = "sm_90",
+                           .flags = arguments ? WARM_GRAPH_VJP : 0,
+                           .arguments = arguments,
+                           .n_arguments = n_arguments};
+    return warm_graph_compile(w, &g, out);
+}
+
+/* Compiles a model of kernels/examples with the gradients of its parameters. */
+static struct warm_graph_result compile_model(struct warm *w, const char *name, size_t n_parameters)
+{
+    static const uint32_t all[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    char path[128];
+    size_t len;
+    struct warm_graph_result r;
+    snprintf(path, sizeof path, "kernels/examples/%s.mlir", name);
+    char *text = file_read(path, &len);
+    cr_assert_eq(compile(w, text, len, all, n_parameters, &r), 0, "%s: %s", name, warm_message(w));
+    free(text);
+    return r;
+}
+
+Test(graph_compile, models_of_one_width_share_their_kernels)
+{
+    NEEDS_TOOLCHAIN(lib);
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    struct warm *w = warmd_libwarm(&k);
+    struct warm_graph_result three = compile_model(w, "mlp_1_16_16_1", 6),
+                             again = compile_model(w, "mlp_1_16_16_1", 6),
+                             five = compile_model(w, "mlp_1_16_16_16_16_1", 10);
+    cr_expect_eq(three.n_hits, 0u);
+    cr_expect_eq(again.n_hits, again.n_kernels);
+    cr_expect_eq(five.n_hits, five.n_kernels, "%u of %u", five.n_hits, five.n_kernels);
+    cr_expect(again.len == three.len && memcmp(again.data, three.data, three.len) == 0);
+    cr_expect_eq(three.n_arguments, 9u); /* six parameters, x, y, a cotangent */
+    cr_expect_eq(three.n_results, 7u);   /* the loss, six gradients */
+    cr_expect_gt(three.cost_ms, 0u);
+    struct graph_bundle b;
+    struct err e = {0};
+    cr_assert_eq(graph_bundle_read(three.data, three.len, &b, &e), 0, "%s", e.text);
+    cr_expect_eq(b.kernels.n, three.n_kernels);
+    cr_expect_eq(b.buffers.at[b.results.at[3]].type.n, 256); /* of weights 16 x 16 */
+    graph_bundle_close(&b);
+    warm_graph_result_free(&three);
+    warm_graph_result_free(&again);
+    warm_graph_result_free(&five);
+    warm_close(w);
+    warmd_down(&k);
+}
+
+/* Expects an error, with these words in its message. */
+static void refused(struct warm *w, const char *text, const uint32_t *arguments, size_t n, int code,
+                    const char *words)
+{
+    struct warm_graph_result r;
+    cr_expect_eq(compile(w, text, strlen(text), arguments, n, &r), code, "%s", warm_message(w));
+    cr_expect(strstr(warm_message(w), words), "%s: %s", words, warm_message(w));
+}
+
+Test(graph_compile, what_is_refused_is_named)
+{
+    static const char ADD[] =
+        "func.func public @main(%x: tensor<3xf32>, %i: tensor<i32>) -> tensor<3xf32> {\n"
+        "%0 = stablehlo.add %x, %x : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
+    static const char CBRT[] = "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+                               "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const uint32_t second[] = {1}, third[] = {2}, three[] = {0, 0, 0};
+    struct warmd k = warmd_up(NULL);
+    struct warm *w = warmd_libwarm(&k);
+    struct warm_graph other = {.data = ADD, .len = sizeof ADD - 1, .target = "compute_90"};
+    struct warm_graph_result r;
+    refused(w, "module {", NULL, 0, WARM_ETRUNCATED, "line 1, column 9: ");
+    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "stablehlo.cbrt");
+    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "of `warm hash --explain`)");
+    refused(w, ADD, second, 1, WARM_EINVALID, "argument 1");
+    refused(w, ADD, third, 1, WARM_EINVALID, "the gradient of argument 2, and there are 2");
+    refused(w, ADD, three, 3, WARM_EINVALID, "gradients of 3 arguments of 2");
+    cr_expect_eq(warm_graph_compile(w, &other, &r), WARM_EINVALID);
+    cr_expect(strstr(warm_message(w), "compute_90"), "%s", warm_message(w));
+    warm_close(w);
+    warmd_down(&k);
+}
