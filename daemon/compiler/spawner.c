@@ -68,9 +68,18 @@ static char *const spawn_environment[] = {"LC_ALL=C", "TZ=:/etc/localtime", "TMP
 /* True for a variable that warm-tier needs: the user's folders, credentials, proxies, certificates. */
 static bool is_for_network(const char *variable)
 {
-    static const char *const names[] = {"HOME=",        "AWS_",         "SSL_CERT_",  "http_proxy=",
-                                        "https_proxy=", "HTTPS_PROXY=", "all_proxy=", "ALL_PROXY=",
-                                        "no_proxy=",    "NO_PROXY=",    NULL};
+    static const char *const names[] = {"HOME=",
+                                        "AWS_",
+                                        "SSL_CERT_",
+                                        "http_proxy=",
+                                        "https_proxy=",
+                                        "HTTPS_PROXY=",
+                                        "all_proxy=",
+                                        "ALL_PROXY=",
+                                        "no_proxy=",
+                                        "NO_PROXY=",
+                                        "CREDENTIALS_DIRECTORY=",
+                                        NULL};
     const char *const *name = names;
     while (*name && strncmp(variable, *name, strlen(*name)) != 0)
         name++;

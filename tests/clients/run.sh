@@ -21,6 +21,7 @@ short_form() {
     nvrtc12) echo nvrtc12_programs.py Programs.test_cuda_core ;;
     pjrt) echo pjrt_plugins.py XlaCpuPjrt.test_fresh_process_is_warm_under_other_names ;;
     python) echo python_package.py Api.test_values_of_all_sizes_come_back ;;
+    tier) echo tier_engines.py Engines.test_rclone_has_no_leases ;;
     tools) echo tools_compilers.py Ptxas.test_six_kernels_cold_and_warm_are_as_without ;;
     torch) echo torch_training.py \
         Training.test_a_fresh_process_and_folder_is_warm_and_no_compiler_has_to_work ;;

@@ -108,7 +108,8 @@ static bool has_answer(struct aws_identity *id, const char *what)
     if (t->outcome == TIER_OK && t->status == 200)
         return true;
     if (t->outcome == TIER_OK)
-        snprintf(why, sizeof why, "no keys: %s says %d", what, t->status);
+        snprintf(why, sizeof why, "no keys in files or the environment; %s says %d", what,
+                 t->status);
     else
         snprintf(why, sizeof why, "no keys in files or the environment, and %s: %.80s", what,
                  t->said);

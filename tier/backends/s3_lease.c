@@ -30,13 +30,16 @@
 #define MAGIC "warm-lease\n"
 #define TOKEN_LEN (2 * TIER_TOKEN_SIZE)
 
-/* Writes the name of an object's lease. */
+/* Writes the name of an object's lease, or of a slot beside it: HH/l-ID, HH/l1-ID. */
 static void lease_name(const struct job *j, char out[TIER_NAME_MAX + 1])
 {
-    const char *slash = strchr(j->request->name, '/');
-    snprintf(out, TIER_NAME_MAX + 1, "%s", j->request->name);
-    if (slash && slash[1])
-        out[slash + 1 - j->request->name] = 'l';
+    const struct tier_request *r = j->request;
+    const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
+    const char *rest = kind + strcspn(kind, "-");
+    char slot[12] = "";
+    if (r->slot)
+        snprintf(slot, sizeof slot, "%u", r->slot % 1000);
+    snprintf(out, TIER_NAME_MAX + 1, "%.*sl%s%s", (int)(kind - r->name), r->name, slot, rest);
 }
 
 /* Reads the lease in the job's answer. False if it is none of ours. */

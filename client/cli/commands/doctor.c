@@ -9,6 +9,7 @@
  * Thread: main.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
+#include "client/cli/probe.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
@@ -330,6 +332,37 @@ static void check_audits(struct doctor *d, struct view info)
                 info_number(info, "audits.done"));
 }
 
+/* Copies a setting of the daemon's, or "". */
+static void copy_setting(struct view info, const char *name, char *out, size_t cap)
+{
+    char path[64];
+    struct view value;
+    snprintf(path, sizeof path, "settings.%s.value", name);
+    *out = '\0';
+    if (json_reader_find(info, path, &value))
+        json_reader_text(value, out, cap);
+}
+
+/* Tries what the store beyond the machine can do. */
+static void check_tier(struct doctor *d, struct view info)
+{
+    char url[1024], credentials[PATH_MAX], ca[PATH_MAX], words[400];
+    struct tier_answer a = {0};
+    copy_setting(info, "tier", url, sizeof url);
+    copy_setting(info, "tier_credentials", credentials, sizeof credentials);
+    copy_setting(info, "tier_ca", ca, sizeof ca);
+    if (!*url)
+        return;
+    struct probe p = {.url = url, .credentials = credentials, .ca = ca};
+    bool good = probe_tier(&p, &a, words, sizeof words) && probe_words(&a, words, sizeof words);
+    bool is_less = !a.capabilities.writes || a.capabilities.clock_skew_ms > 60000;
+    finding(d,
+            !good     ? HEALTH_FAIL
+            : is_less ? HEALTH_WARN
+                      : HEALTH_OK,
+            "tier", "%s: %s", url, words);
+}
+
 /* Prints the process id, and the places of the process's files. */
 static void check_process(struct doctor *d, struct view info)
 {
@@ -376,6 +409,7 @@ static void check_info(struct doctor *d)
     check_refused(d, text.text);
     check_sandbox(d, text.text);
     check_audits(d, text.text);
+    check_tier(d, text.text);
     check_last_run(d);
 }
 

