@@ -19,9 +19,9 @@
 
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
-#include "client/cli/probe.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
+#include "client/cli/run/probe.h"
 #include "client/cli/units.h"
 #include "client/wire/version.h"
 

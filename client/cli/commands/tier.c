@@ -14,8 +14,8 @@
 
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
-#include "client/cli/probe.h"
 #include "client/cli/remote.h"
+#include "client/cli/run/probe.h"
 #include "tier/signing.h"
 
 /* Writes the secret key to a new file that its owner alone can read. Returns 0 or an errno. */

@@ -7,8 +7,8 @@
  *
  * Thread: main. Memory: nothing is owned.
  */
-#ifndef WARM_CLI_PROBE_H
-#define WARM_CLI_PROBE_H
+#ifndef WARM_CLI_RUN_PROBE_H
+#define WARM_CLI_RUN_PROBE_H
 
 #include "tier/message.h"
 

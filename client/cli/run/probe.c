@@ -7,7 +7,7 @@
  *
  * Thread: main.
  */
-#include "client/cli/probe.h"
+#include "client/cli/run/probe.h"
 
 #include <ctype.h>
 #include <errno.h>
