@@ -92,6 +92,9 @@ static void usage(FILE *out)
         "%.*s"
         "  --check-config FILE\n        only says if the settings in FILE are right: exit status "
         "0, or 2\n"
+        "  --check-store FOLDER\n        only says if this version can use a store, and reads "
+        "every "
+        "value: exit status 0, or 1\n"
         "  --help, --version\n\n"
         "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
         "Example: warmd --socket /tmp/warm.sock --store /tmp/warm-store --max-size 2G\n",
@@ -572,12 +575,39 @@ static int check_config(const char *path)
     return code ? 2 : 0;
 }
 
+/* Reads a whole store and changes nothing. Returns the exit status: 1 for a finding. */
+static int check_store(const char *dir)
+{
+    struct store_findings found;
+    struct err e = {0};
+    if (store_check(dir, &found, &e) != 0) {
+        fprintf(stderr, "warmd: %s\n", e.text);
+        return 1;
+    }
+    if (*found.fault)
+        printf("%s: the index is damaged (%s): warmd rebuilds it from the files\n", dir,
+               found.fault);
+    else if (!found.is_known)
+        printf("%s: format %llu is of a newer version: warmd sets the index aside and keeps large "
+               "values "
+               "alone\n",
+               dir, (unsigned long long)found.format);
+    else
+        printf("%s: format %llu%s, %llu entries, %llu bytes, %llu unreadable\n", dir,
+               (unsigned long long)found.format, found.is_current ? "" : " (warmd takes it over)",
+               (unsigned long long)found.n_entries, (unsigned long long)found.n_bytes,
+               (unsigned long long)found.n_unreadable);
+    return *found.fault || !found.is_known || found.n_unreadable;
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon d;
     expect_abort();
     if (argc == 3 && strcmp(argv[1], "--check-config") == 0)
         return check_config(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--check-store") == 0)
+        return check_store(argv[2]);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);

@@ -138,6 +138,19 @@ struct store;
  * index is no error: see (6). */
 int store_open(struct store **out, const struct store_config *config, struct err *e);
 
+/* What store_check found. */
+struct store_findings {
+    uint64_t format;   /* of the index */
+    bool is_known;     /* this version can read it; else store_open sets the index aside */
+    bool is_current;   /* store_open has nothing to take over */
+    const char *fault; /* of the index's pages, in words; "": none. Static memory */
+    uint64_t n_entries, n_bytes;
+    uint64_t n_unreadable; /* damaged, or of another version of rows: they are misses */
+};
+/* Reads a whole store and changes nothing in it. Errors: IO (no store there), NOT_FOUND (no index yet),
+ * BUSY (a process uses it; err names its pid), NOMEM. Any thread, without an open store. */
+int store_check(const char *dir, struct store_findings *out, struct err *e);
+
 /* Marks the store that this process opened last as suspect: the next open then checks every page
  * of its index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT, in which the memory
  * map of a damaged index can end. Async-signal-safe; any thread. */

@@ -362,6 +362,22 @@ Test(lifecycle, unknown_option_is_named_and_a_file_of_settings_is_checked)
     warmd_free(&k);
 }
 
+Test(lifecycle, store_is_checked_without_a_daemon)
+{
+    struct warmd k = warmd_up(NULL);
+    char *program = bin_path("warmd"), *out;
+    cr_expect_eq(run_command(&out, "%s --check-store %s 2>&1", program, k.store), 1);
+    cr_expect_not_null(strstr(out, "is in use by process"), "%s", out);
+    free(out);
+    kill(k.pid, SIGTERM);
+    cr_expect_eq(warmd_reap(k.pid), 0);
+    cr_expect_eq(run_command(&out, "%s --check-store %s 2>&1", program, k.store), 0);
+    cr_expect_not_null(strstr(out, ": format 2, "), "%s", out);
+    free(out);
+    free(program);
+    warmd_free(&k);
+}
+
 Test(lifecycle, sigterm_answers_what_was_put_before)
 {
     struct warmd k = warmd_up(NULL);

@@ -235,6 +235,71 @@ Test(store_upgrade, quota_holds_after_the_upgrade)
     cr_assert_eq(kit_get(&k, BOB, 100), 0);
 }
 
+/* ---- the check without a store ---- */
+
+static struct store_findings look(void)
+{
+    struct store_findings found;
+    struct err e = {0};
+    cr_assert_eq(store_check(k.dir, &found, &e), 0, "%s", e.text);
+    return found;
+}
+
+Test(store_upgrade, check_tells_format_and_entries_and_changes_nothing)
+{
+    fill();
+    kit_close(&k);
+    struct store_findings found = look();
+    cr_expect(found.is_known && found.is_current && *found.fault == '\0');
+    cr_expect_eq(found.n_entries, N_ENTRIES);
+    cr_expect_eq(found.n_unreadable, 0);
+    to_format_1();
+    found = look();
+    cr_expect(found.is_known && !found.is_current && found.format == 1);
+    cr_expect_eq(found.n_entries, N_ENTRIES);
+    cr_expect_eq(read_format(), 1, "not taken over");
+}
+
+Test(store_upgrade, check_names_what_the_daemon_would_set_aside)
+{
+    MDB_env *env;
+    MDB_txn *txn;
+    fill();
+    kit_close(&k);
+    open_env(&env, &txn);
+    set_format(txn, 77);
+    cr_assert_eq(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+    struct store_findings found = look();
+    cr_expect(!found.is_known && found.format == 77);
+    cr_expect_eq(read_format(), 77);
+}
+
+Test(store_upgrade, check_counts_values_that_cannot_be_read)
+{
+    char *out;
+    fill();
+    kit_close(&k);
+    cr_assert_eq(run_command(&out,
+                             "f=$(find %s/blobs -type f | head -n 1) && chmod 600 $f && "
+                             "printf x | dd of=$f bs=1 seek=5 conv=notrunc 2>&1",
+                             k.dir),
+                 0);
+    free(out);
+    struct store_findings found = look();
+    cr_expect_geq(found.n_unreadable, 1);
+    cr_expect_lt(found.n_unreadable, N_ENTRIES);
+}
+
+Test(store_upgrade, check_leaves_a_store_in_use_alone)
+{
+    struct store_findings found;
+    struct err e = {0};
+    cr_expect_eq(store_check(k.dir, &found, &e), WARM_EBUSY);
+    cr_expect_not_null(strstr(e.text, "is in use by process"), "%s", e.text);
+    cr_expect_eq(store_check("/nonexistent", &found, &e), WARM_EIO);
+}
+
 Test(store_upgrade, index_of_an_unknown_format_is_set_aside)
 {
     static const uint64_t unknown[] = {0, INDEX_FORMAT + 1};
