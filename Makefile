@@ -96,7 +96,7 @@ $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
-CURL_ALONE = $(addprefix tier/backends/,transfer.c aws_identity.c s3.c s3_job.c s3_lease.c s3_probe.c)
+CURL_ALONE = $(addprefix tier/backends/,transfer.c aws_identity.c s3.c s3_job.c s3_lease.c s3_probe.c web.c)
 TIER_UNUSED = tier/main.c $(if $(WITH_CURL),tier/backends/without_curl.c,$(CURL_ALONE))
 $(TIER): $(filter-out $(patsubst %.c,$(B)/obj/%.o,$(TIER_UNUSED)),$(call obj,$(TIER_DIRS)))
 $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
@@ -335,7 +335,7 @@ $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernel
 # Set-up: Debian packages, installed where they are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools systemd procps groff-base
+PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
 #: make setup         install the packages that a build needs

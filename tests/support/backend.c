@@ -12,13 +12,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void backend_open(struct backend_kit *kit, const char *url, const char *credentials)
+void backend_open_with(struct backend_kit *kit, const struct tier_settings *settings)
 {
     char why[200] = "";
-    struct tier_settings settings = {.url = url, .credentials = credentials};
     cr_assert_eq(uv_loop_init(&kit->loop), 0);
-    kit->backend = tier_backend_new(&kit->loop, &settings, why, sizeof why);
+    kit->backend = tier_backend_new(&kit->loop, settings, why, sizeof why);
     cr_assert(kit->backend, "%s", why);
+}
+
+void backend_open(struct backend_kit *kit, const char *url, const char *credentials)
+{
+    backend_open_with(kit, &(struct tier_settings){.url = url, .credentials = credentials});
 }
 
 static void on_closed(void *user) { *(bool *)user = true; }

@@ -18,6 +18,8 @@ struct backend_kit {
 
 /* Opens the backend of a URL, which must be a good one. `credentials`: a file, or NULL. */
 void backend_open(struct backend_kit *kit, const char *url, const char *credentials);
+/* Opens the backend of these settings. */
+void backend_open_with(struct backend_kit *kit, const struct tier_settings *settings);
 /* Closes the backend; nothing of it may be left on the loop. */
 void backend_close(struct backend_kit *kit);
 

@@ -16,6 +16,7 @@ the clock, the conditions. GET /-/NAME=VALUE changes how it behaves, and prints 
     retry=TEXT           Retry-After of those
     damage=BYTE          flips this byte of each object that it returns
     hold=METHOD          does not answer this method until hold=
+    bearer=TOKEN         is no S3 but a store of HTTP, for those who show this token
 """
 import base64
 import collections
@@ -152,6 +153,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(200, body, ETag=etag, Last_Modified=email.utils.formatdate(at, usegmt=True),
                   Content_Type="application/octet-stream")
 
+    def plain(self, body):
+        if self.headers.get("Authorization") != "Bearer " + STATE.set["bearer"]:
+            self.send(401)
+        elif self.command == "PUT":
+            STATE.objects[self.path] = body
+            self.send(201)
+        elif self.path in STATE.objects:
+            self.send(200, STATE.objects[self.path])
+        else:
+            self.send(404)
+
     def canned(self, status):
         more = {"Content_Type": "text/html"}
         if STATE.set["retry"]:
@@ -178,6 +190,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 STATE.lock.wait(30)
         if STATE.set["answer"]:
             self.canned(int(STATE.set["answer"]))
+            return
+        if STATE.set["bearer"]:
+            self.plain(body)
             return
         try:
             self.check_signature(body)

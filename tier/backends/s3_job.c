@@ -141,7 +141,7 @@ void s3_random_hex(char *out, size_t n_bytes)
 /* Adds the headers of the job's transfer, signed. False if they do not fit. */
 static bool add_headers(struct job *j, const struct credentials *keys, const char *path)
 {
-    static const char *const methods[] = {"GET", "PUT", "DELETE"};
+    static const char *const methods[] = {"GET", "PUT", "DELETE", "MKCOL"};
     struct s3_backend *b = j->backend;
     struct transfer *t = &j->transfer;
     char date[SIGV4_DATE_SIZE], authorization[SIGV4_TEXT_MAX];

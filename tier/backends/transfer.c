@@ -475,8 +475,9 @@ static void set_options(struct exchange *x)
     curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, p);
-    if (t->method == TRANSFER_DELETE)
-        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, "DELETE");
+    if (t->method == TRANSFER_DELETE || t->method == TRANSFER_MKCOL)
+        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST,
+                         t->method == TRANSFER_DELETE ? "DELETE" : "MKCOL");
     if (t->method == TRANSFER_PUT) {
         curl_easy_setopt(e, CURLOPT_UPLOAD, 1l);
         curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);

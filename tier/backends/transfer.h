@@ -21,7 +21,7 @@
 
 struct transfer_pool;
 
-enum transfer_method { TRANSFER_GET, TRANSFER_PUT, TRANSFER_DELETE };
+enum transfer_method { TRANSFER_GET, TRANSFER_PUT, TRANSFER_DELETE, TRANSFER_MKCOL };
 
 enum {
     TRANSFER_HEADERS_MAX = 12,

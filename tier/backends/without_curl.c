@@ -9,6 +9,12 @@
 
 #include "tier/backends/backends.h"
 
+struct tier_backend *tier_web_new(uv_loop_t *loop, const struct tier_settings *settings, char *why,
+                                  size_t why_size)
+{
+    return tier_s3_new(loop, settings, why, why_size);
+}
+
 struct tier_backend *tier_s3_new(uv_loop_t *loop, const struct tier_settings *settings, char *why,
                                  size_t why_size)
 {
