@@ -70,7 +70,7 @@ static int wanted(const struct warm_graph *g, const struct program *p, struct pr
     uint32_t f = program_function(p, NULL);
     if (f == PROGRAM_NONE)
         return err_set(e, WARM_EINVALID, "a module must have one public function");
-    return g->flags & WARM_GRAPH_VJP ? derivative(g, p, f, out, e) : vjp_inline(p, f, out, e);
+    return g->flags & WARM_GRAPH_VJP ? derivative(g, p, f, out, e) : program_flatten(p, f, out, e);
 }
 
 /* Generates the code and the plan of a graph. */

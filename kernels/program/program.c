@@ -126,7 +126,8 @@ int program_func_begin(struct program *p, const char *name, const uint32_t *type
         return err_set(e, WARM_ENOMEM, "a function");
     }
     *out_args = p->values.n;
-    PUSH(p, p->functions, (struct function){.name = copy, .block = p->blocks.n});
+    PUSH(p, p->functions,
+         (struct function){.name = copy, .block = p->blocks.n, .forward = PROGRAM_NONE});
     PUSH(p, p->blocks, (struct block){.args = p->values.n, .n_args = n_types, .first = p->ops.n});
     for (uint32_t i = 0; i < n_types; i++)
         PUSH(p, p->values, types[i]);
@@ -183,6 +184,80 @@ int program_add(struct program *p, const struct new_op *op, uint32_t *out, struc
         return err_set(e, WARM_ENOMEM, "an operation");
     *out = add.results;
     return 0;
+}
+
+/* ---- loops ---- */
+
+/* Begins a block with the types of the loop's operands. */
+static void begin_block(struct program *p, uint32_t loop)
+{
+    struct operation op = p->ops.at[loop];
+    PUSH(p, p->blocks,
+         (struct block){.args = p->values.n, .n_args = op.n_operands, .first = p->ops.n});
+    for (uint32_t i = 0; i < op.n_operands && !p->failed; i++) {
+        uint32_t type = p->values.at[p->operands.at[op.operands + i]];
+        PUSH(p, p->values, type);
+    }
+}
+
+static void end_block(struct program *p, uint32_t loop, int which, const uint32_t *values,
+                      uint32_t n)
+{
+    struct block *b = &p->blocks.at[p->ints.at[p->ops.at[loop].ints + (uint32_t)which]];
+    b->end = p->ops.n;
+    b->results = p->operands.n;
+    b->n_results = n;
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(p, p->operands, values[i]);
+}
+
+int program_while_begin(struct program *p, uint32_t line, const uint32_t *operands, uint32_t n,
+                        uint32_t *out_loop, struct err *e)
+{
+    struct operation op = {.op = OP_WHILE,
+                           .line = line,
+                           .operands = p->operands.n,
+                           .n_operands = n,
+                           .ints = p->ints.n,
+                           .n_ints = 2};
+    *out_loop = p->ops.n;
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(p, p->operands, operands[i]);
+    PUSH(p, p->ints, p->blocks.n);
+    PUSH(p, p->ints, p->blocks.n);
+    PUSH(p, p->ops, op);
+    if (!p->failed)
+        begin_block(p, *out_loop);
+    return p->failed ? err_set(e, WARM_ENOMEM, "a loop") : 0;
+}
+
+int program_while_body(struct program *p, uint32_t loop, uint32_t condition, struct err *e)
+{
+    end_block(p, loop, 0, &condition, 1);
+    p->ints.at[p->ops.at[loop].ints + 1] = p->blocks.n;
+    if (!p->failed)
+        begin_block(p, loop);
+    return p->failed ? err_set(e, WARM_ENOMEM, "a loop") : 0;
+}
+
+int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, uint32_t n,
+                      uint32_t *out_results, struct err *e)
+{
+    struct operation *op = &p->ops.at[loop];
+    bool fits = n == op->n_operands;
+    for (uint32_t i = 0; fits && i < n; i++)
+        fits = p->values.at[values[i]] == p->values.at[p->operands.at[op->operands + i]];
+    if (!fits)
+        return err_set(e, WARM_EINVALID, "while: the body's types are not those it carries");
+    end_block(p, loop, 1, values, n);
+    op->next = p->ops.n;
+    op->results = *out_results = p->values.n;
+    op->n_results = n;
+    for (uint32_t i = 0; i < n && !p->failed; i++) {
+        uint32_t type = p->values.at[values[i]];
+        PUSH(p, p->values, type);
+    }
+    return p->failed ? err_set(e, WARM_ENOMEM, "a loop") : 0;
 }
 
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e)

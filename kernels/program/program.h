@@ -39,6 +39,8 @@
 #define PROGRAM_RANK_MAX 8
 #define PROGRAM_DEPTH_MAX 32                    /* loops inside of loops */
 #define PROGRAM_TEXT_MAX ((size_t)1 << 30)      /* bytes of canonical text */
+#define PROGRAM_OPS_MAX 10000000u               /* of a function, with its calls written out */
+#define PROGRAM_CALLS_MAX 64                    /* calls inside of calls */
 #define PROGRAM_ELEMENTS_MAX ((int64_t)1 << 40) /* of one tensor */
 
 enum elem { ELEM_F32, ELEM_I32, ELEM_I1 };
@@ -138,6 +140,7 @@ struct function {
     const char *name; /* of a public one; NULL if private. In `names` */
     uint32_t block;
     uint32_t types, n_types; /* of its results: slice of program.operands */
+    uint32_t forward; /* the operations from this one on are the derivative's; NONE: it has none */
 };
 
 struct program {
@@ -199,6 +202,44 @@ struct new_op {
 int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e);
 /* Adds a constant all of whose elements are `value`, an f32. */
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e);
+
+/* Begins a loop that carries n values, and its condition. Gives the operation in *out_loop. The arrays of
+ * these three must not be the program's own. */
+int program_while_begin(struct program *p, uint32_t line, const uint32_t *operands, uint32_t n,
+                        uint32_t *out_loop, struct err *e);
+/* Ends the condition with its result, and begins the body. */
+int program_while_body(struct program *p, uint32_t loop, uint32_t condition, struct err *e);
+/* Ends the body with the n values that it returns. Gives the first of the loop's results. */
+int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, uint32_t n,
+                      uint32_t *out_results, struct err *e);
+/* Returns the condition (0) or the body (1) of a loop. It lives until the next block is added. */
+static inline const struct block *program_loop_block(const struct program *p,
+                                                     const struct operation *loop, int which)
+{
+    return &p->blocks.at[p->ints.at[loop->ints + (uint32_t)which]];
+}
+
+/* A loop whose number of trips is known: `while (i < 10) i += 2`. */
+struct counted {
+    uint32_t carry; /* the counter: an i32 scalar. It is start, start + step, ... */
+    int64_t start, step;
+    uint64_t trips;
+};
+/* Fills an array with the operation that makes each value: for a block's argument, the loop; NONE for an
+ * argument of a function. The caller's array has p->values.n entries. */
+void program_origins(const struct program *p, uint32_t *out);
+/* True if a loop is counted. `origins` is of program_origins. */
+bool program_counted(const struct program *p, const uint32_t *origins, const struct operation *loop,
+                     struct counted *out);
+
+/* Copies a function in a plain form. Gives *out (program_free): one public function.
+ *   - calls are written out;
+ *   - a value that a loop carries without a change is used inside of it as it is outside;
+ *   - operations and carried values that no result needs are gone, as are loops without a trip;
+ *   - each value that a body returns is the only result of an operation of that body.
+ * Errors: TOO_BIG; NOMEM. */
+int program_flatten(const struct program *p, uint32_t function, struct program **out,
+                    struct err *e);
 
 /* Appends the program as StableHLO in MLIR's generic text form, which keygen and StableHLO's tools read. */
 void program_write(const struct program *p, struct writer *out);

@@ -844,7 +844,7 @@ static bool func_begin(struct read *r)
         } while (!take(r, ")") && take(r, ", "));
     r->function = p->functions.n;
     r->block = p->blocks.n;
-    PUSH(p, p->functions, (struct function){.block = r->block});
+    PUSH(p, p->functions, (struct function){.block = r->block, .forward = PROGRAM_NONE});
     PUSH(r, r->symbols, symbol);
     PUSH(p, p->blocks,
          (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});

@@ -19,9 +19,8 @@
 
 /* ---- building ---- */
 
-/* Adds an operation. After an error returns 0, which is harmless. */
-static uint32_t add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
-                    const int64_t *ints, uint32_t n_ints, uint32_t type)
+uint32_t vjp_add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
+                 const int64_t *ints, uint32_t n_ints, uint32_t type)
 {
     uint32_t out = 0;
     if (v->code == 0)
@@ -32,24 +31,24 @@ static uint32_t add(struct vjp *v, enum op op, const uint32_t *operands, uint32_
 
 static uint32_t one(struct vjp *v, enum op op, uint32_t x)
 {
-    return add(v, op, &x, 1, NULL, 0, PROGRAM_NONE);
+    return vjp_add(v, op, &x, 1, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t two(struct vjp *v, enum op op, uint32_t x, uint32_t y)
 {
-    return add(v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+    return vjp_add(v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t times(struct vjp *v, uint32_t x, uint32_t y) { return two(v, OP_MULTIPLY, x, y); }
 
 static uint32_t pick(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
 {
-    return add(v, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
+    return vjp_add(v, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uint32_t y)
 {
-    return add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction}, 1, PROGRAM_NONE);
+    return vjp_add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction}, 1, PROGRAM_NONE);
 }
 
 uint32_t vjp_splat(struct vjp *v, uint32_t like, float x)
@@ -60,12 +59,20 @@ uint32_t vjp_splat(struct vjp *v, uint32_t like, float x)
     return out;
 }
 
-static uint32_t scalar(struct vjp *v, float x)
+uint32_t vjp_type(struct vjp *v, enum elem elem, uint32_t rank, const int64_t *dims)
 {
-    uint32_t type, out = 0;
-    struct tensor t = {.elem = ELEM_F32};
+    uint32_t type = 0;
+    struct tensor t = {.elem = elem, .rank = rank};
+    if (rank)
+        memcpy(t.dims, dims, rank * sizeof *dims);
     if (v->code == 0)
         v->code = program_type(v->p, &t, &type, v->e);
+    return type;
+}
+
+static uint32_t scalar(struct vjp *v, float x)
+{
+    uint32_t type = vjp_type(v, ELEM_F32, 0, NULL), out = 0;
     if (v->code == 0)
         v->code = program_splat(v->p, type, x, &out, v->e);
     return out;
@@ -83,7 +90,7 @@ static uint32_t sum(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t n)
     if (n == 0)
         return x;
     memcpy(ints + 1, dims, n * sizeof *dims);
-    return add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
+    return vjp_add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
 }
 
 static uint32_t sum_all(struct vjp *v, uint32_t x)
@@ -98,13 +105,13 @@ static uint32_t transposed(struct vjp *v, uint32_t x, const int64_t *perm)
     uint32_t rank = type_of(v, x).rank, in_place = 0;
     while (in_place < rank && perm[in_place] == in_place)
         in_place++;
-    return in_place == rank ? x : add(v, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
+    return in_place == rank ? x : vjp_add(v, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
 }
 
 /* Returns x, a tensor with some dimensions of `like` in order, repeated along the others. */
 static uint32_t spread(struct vjp *v, uint32_t x, uint32_t like, const int64_t *dims, uint32_t n)
 {
-    return add(v, OP_BROADCAST, &x, 1, dims, n, v->p->values.at[like]);
+    return vjp_add(v, OP_BROADCAST, &x, 1, dims, n, v->p->values.at[like]);
 }
 
 /* Returns x repeated to the shape of `like` if it is a scalar. */
@@ -173,8 +180,8 @@ static void choice_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint3
 {
     enum direction wins = op == OP_MAXIMUM ? DIRECTION_GT : DIRECTION_LT;
     uint32_t share =
-        pick(v, compare(v, wins, x, z), vjp_splat(v, x, 1),
-             pick(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
+        select(v, compare(v, wins, x, z), vjp_splat(v, x, 1),
+               pick(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
     vjp_pass(v, x, times(v, g, share));
     vjp_pass(v, z, times(v, g, two(v, OP_SUBTRACT, vjp_splat(v, x, 1), share)));
 }
@@ -265,7 +272,7 @@ static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint3
             perm[kept++] = rank;
     }
     g = transposed(v, g, perm);
-    vjp_pass(v, x, add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
+    vjp_pass(v, x, vjp_add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
 }
 
 /* Follows slice_p: the elements back in their places, 0 in the others. */
@@ -282,7 +289,7 @@ static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t 
         pad[r + d] = of.dims[d] - (start + (t.dims[d] - 1) * stride + 1);
         pad[2 * r + d] = stride - 1;
     }
-    vjp_pass(v, x, add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
+    vjp_pass(v, x, vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
 }
 
 /* Follows pad_p: the elements that came from x; the padding value gets the others. */
@@ -298,8 +305,8 @@ static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *int
         back[r + d] = of.dims[d] ? (of.dims[d] - 1) * (ints[2 * r + d] + 1) + 1 : 0;
         back[2 * r + d] = ints[2 * r + d] + 1;
     }
-    uint32_t to_x = add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
-    to_x = add(v, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
+    uint32_t to_x = vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
+    to_x = vjp_add(v, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
     vjp_pass(v, operands[0], to_x);
     if (v->active[operands[1]])
         vjp_pass(v, operands[1], two(v, OP_SUBTRACT, sum_all(v, g), sum_all(v, to_x)));
@@ -321,8 +328,19 @@ static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t
         }
         start += of.dims[dim];
         if (v->active[x])
-            vjp_pass(v, x, add(v, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
+            vjp_pass(v, x, vjp_add(v, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
     }
+}
+
+/* Adds g, of a dynamic slice of x, to what x has so far: only the slice changes. */
+static void add_slice(struct vjp *v, uint32_t x, uint32_t *use, uint32_t r, uint32_t g)
+{
+    struct tensor part = type_of(v, g);
+    uint32_t so_far = use[1] = v->cotangents[x];
+    g = two(v, OP_ADD, vjp_add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE), g);
+    use[0] = so_far;
+    use[1] = g;
+    v->cotangents[x] = vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE);
 }
 
 /* Follows dynamic_slice_p and dynamic_update_slice_p: the slice goes back where it was, 0 elsewhere. */
@@ -332,21 +350,25 @@ static void dynamic_rule(struct vjp *v, const struct operation *op, const uint32
     uint32_t use[PROGRAM_RANK_MAX + 2], r = type_of(v, operands[0]).rank;
     uint32_t first = op->op == OP_DYNAMIC_SLICE ? 1 : 2;
     memcpy(use + 2, operands + first, r * sizeof *use);
+    if (op->op == OP_DYNAMIC_SLICE && v->cotangents[operands[0]] != PROGRAM_NONE) {
+        add_slice(v, operands[0], use, r, g);
+        return;
+    }
     if (op->op == OP_DYNAMIC_SLICE) {
         use[0] = vjp_splat(v, operands[0], 0);
         use[1] = g;
-        vjp_pass(v, operands[0], add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+        vjp_pass(v, operands[0], vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
         return;
     }
     use[0] = g;
     use[1] = vjp_splat(v, operands[1], 0);
     if (v->active[operands[0]])
-        vjp_pass(v, operands[0], add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+        vjp_pass(v, operands[0], vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
     use[1] = g;
     if (v->active[operands[1]]) {
         struct tensor part = type_of(v, operands[1]);
         vjp_pass(v, operands[1],
-                 add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE));
+                 vjp_add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE));
     }
 }
 
@@ -367,7 +389,8 @@ static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced,
     uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
     uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = pick(v, is_zero, unit, x);
     memcpy(ints + 1, reduced, n * sizeof *reduced);
-    uint32_t p = add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
+    uint32_t p =
+        vjp_add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
     uint32_t n_zeros = sum(v, pick(v, is_zero, unit, zero), reduced, n);
     p = spread(v, p, x, kept, n_kept);
     n_zeros = spread(v, n_zeros, x, kept, n_kept);
@@ -457,7 +480,7 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
     for (uint32_t i = 0; i < its.n_free; i++)
         *at++ = its.free[i];
     uint32_t out =
-        add(v, OP_DOT, (uint32_t[]){g, other}, 2, dot, (uint32_t)(at - dot), PROGRAM_NONE);
+        vjp_add(v, OP_DOT, (uint32_t[]){g, other}, 2, dot, (uint32_t)(at - dot), PROGRAM_NONE);
 
     for (uint32_t i = 0; i < b; i++)
         place[n++] = mine.batch[i];
@@ -491,7 +514,9 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
     case OP_CLAMP: clamp_rule(v, operands, g); break;
     case OP_CONVERT: vjp_pass(v, x, g); break; /* of f32 to f32; others are not active */
     case OP_BROADCAST: broadcast_rule(v, x, ints, g); break;
-    case OP_RESHAPE: vjp_pass(v, x, add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x])); break;
+    case OP_RESHAPE:
+        vjp_pass(v, x, vjp_add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
+        break;
     case OP_TRANSPOSE:
         for (uint32_t i = 0; i < op->n_ints; i++)
             inverse[ints[i]] = i;

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vjp.c - differentiates a function in reverse mode (Griewank and Walther, Evaluating Derivatives, 3.2).
- * It copies the function, its calls written out, and then walks back over the operations:
+ * It copies the function in its plain form, and then walks back over the operations:
  *
  *     args ──▶ operations of the function ──▶ results
  *     gradients ◀── rules, last operation first ◀── cotangents
  *
- * A rule uses the values of the function, so all of them are residuals; it recomputes nothing. Only active
- * values have a cotangent.
+ * A loop's way back is a loop, from the last trip to the first. Its body computes the forward body of that
+ * trip again, and walks back over it:
  *
- * Thread: one at a time for a program. Recursion: calls, at most VJP_CALLS_MAX deep.
+ *     forward    carried values, and stacks: a row of each for each trip
+ *     back       trip r: rows r ─▶ body again ─▶ rules ─▶ cotangents of the carried values before trip r
+ *
+ * Gradients of what the body uses from outside are carried, too, and grow by each trip. program_flatten
+ * removes what no rule has used: of the body, and of the stacks.
+ *
+ * Thread: one at a time for a program. Recursion: loops, at most PROGRAM_DEPTH_MAX deep.
  */
 #include "kernels/vjp/vjp.h"
 
@@ -19,95 +25,297 @@
 
 #include "kernels/vjp/rules.h"
 
-struct copy {
-    const struct program *from;
-    struct program *to;
-    struct err *e;
-    uint32_t *
-        values; /* by value of `from`: its copy. Functions do not recurse, so one place is enough */
-    uint32_t *operands;
-    uint32_t calls;
-    bool derive; /* false: the copy is all */
+struct back {
+    struct vjp v;
+    const struct program *from; /* the function, in its plain form */
+    uint32_t *origins;          /* by value of `from` */
+    bool *active;               /* by value of `from` */
+    uint32_t *values;           /* by value of `from`: its last copy */
+    uint32_t *ops;              /* by operation of `from`: its last copy */
+    uint32_t *stacks;           /* by value of `from`: its rows, or NONE */
+    uint32_t *seen;             /* by value of `from`: the loop that was searched last, + 1 */
+    uint32_t trip;              /* whose body is computed again: an i32 */
 };
+
+/* ---- activity ---- */
+
+/* True for operations that no gradient passes. */
+static bool is_flat(enum op op)
+{
+    return op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_COMPARE;
+}
+
+static bool mark(struct back *k, const struct block *b);
+
+/* Marks the values of a loop: what a trip makes active is active in the next one. */
+static bool mark_loop(struct back *k, const struct operation *op)
+{
+    const struct program *p = k->from;
+    const struct block *body = program_loop_block(p, op, 1);
+    bool changed = false, again = true;
+    while (again) {
+        again = false;
+        for (uint32_t i = 0; i < op->n_operands; i++) {
+            bool active = k->active[p->operands.at[op->operands + i]] ||
+                          k->active[p->operands.at[body->results + i]];
+            if (!active || k->active[body->args + i])
+                continue;
+            k->active[body->args + i] = k->active[op->results + i] = again = changed = true;
+        }
+        changed |= mark(k, body);
+    }
+    return changed;
+}
+
+/* Marks the active values of a block. True if that changed one. */
+static bool mark(struct back *k, const struct block *b)
+{
+    const struct program *p = k->from;
+    bool changed = false;
+    for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next) {
+        const struct operation *op = &p->ops.at[i];
+        bool active = false;
+        if (op->op == OP_WHILE) {
+            changed |= mark_loop(k, op);
+            continue;
+        }
+        for (uint32_t j = 0; j < op->n_operands; j++)
+            active |= k->active[p->operands.at[op->operands + j]];
+        active &= !is_flat(op->op) && program_tensor(p, op->results)->elem == ELEM_F32;
+        changed |= active && !k->active[op->results];
+        k->active[op->results] |= active;
+    }
+    return changed;
+}
 
 /* ---- the function itself ---- */
 
-static int fail(struct err *e, const struct operation *op, int code, const char *what)
+static int fail(struct back *k, const struct operation *op, int code, const char *what)
 {
-    err_set(e, code, "%s: %s", op->op == OP_CALL ? "call" : program_op_name(op->op), what);
-    if (e)
-        e->line = op->line;
-    return code;
+    if (k->v.code)
+        return k->v.code;
+    k->v.code = err_set(k->v.e, code, "%s: %s", program_op_name(op->op), what);
+    if (k->v.e)
+        k->v.e->line = op->line;
+    return k->v.code;
 }
 
-static int copy_op(struct copy *c, const struct operation *op)
+/* Makes room in the tables for all values so far. */
+static void widen(struct vjp *v)
 {
-    uint32_t type;
-    struct tensor t = *program_tensor(c->from, op->results);
-    int rc = program_type(c->to, &t, &type, c->e);
-    for (uint32_t i = 0; i < op->n_operands; i++)
-        c->operands[i] = c->values[c->from->operands.at[op->operands + i]];
-    return rc ? rc
-              : program_add(c->to,
-                            &(struct new_op){op->op, op->line, c->operands, op->n_operands,
-                                             c->from->ints.at + op->ints, op->n_ints, type},
-                            &c->values[op->results], c->e);
+    if (v->p->values.n <= v->n_tables)
+        return;
+    uint32_t n = 2 * v->p->values.n + 64;
+    bool *active = realloc(v->active, n * sizeof *active);
+    v->active = active ? active : v->active;
+    uint32_t *cotangents = realloc(v->cotangents, (size_t)n * sizeof *cotangents);
+    v->cotangents = cotangents ? cotangents : v->cotangents;
+    if (!active || !cotangents) {
+        v->code = v->code ? v->code : err_set(v->e, WARM_ENOMEM, "a derivative");
+        return;
+    }
+    memset(active + v->n_tables, 0, (n - v->n_tables) * sizeof *active);
+    memset(cotangents + v->n_tables, 0xFF, (size_t)(n - v->n_tables) * sizeof *cotangents);
+    v->n_tables = n;
 }
 
-static int copy_block(struct copy *c, const struct block *b)
+/* Says that `copy` is a value of the function. */
+static void becomes(struct back *k, uint32_t value, uint32_t copy)
 {
-    const struct program *p = c->from;
-    int rc = 0;
-    for (uint32_t i = b->first; rc == 0 && i < b->end; i = p->ops.at[i].next) {
+    k->values[value] = copy;
+    widen(&k->v);
+    if (!k->v.code)
+        k->v.active[copy] = k->active[value];
+}
+
+static uint32_t whole(struct back *k, int64_t x)
+{
+    struct program *p = k->v.p;
+    int32_t bits = (int32_t)x;
+    uint8_t bytes[sizeof bits];
+    int64_t ints[] = {p->data.n, 1};
+    memcpy(bytes, &bits, sizeof bits);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        PUSH(p, p->data, bytes[i]);
+    return vjp_add(&k->v, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(&k->v, ELEM_I32, 0, NULL));
+}
+
+static uint32_t two(struct back *k, enum op op, uint32_t x, uint32_t y)
+{
+    return vjp_add(&k->v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+}
+
+static uint32_t reshaped(struct back *k, uint32_t x, const struct tensor *t)
+{
+    return vjp_add(&k->v, OP_RESHAPE, &x, 1, NULL, 0, vjp_type(&k->v, t->elem, t->rank, t->dims));
+}
+
+/* Returns row `trip` of a stack, in the shape of a value of the function. */
+static uint32_t row(struct back *k, uint32_t stack, uint32_t value)
+{
+    const struct tensor *t = program_tensor(k->from, value);
+    int64_t sizes[] = {1, t->n};
+    uint32_t operands[] = {stack, k->trip, whole(k, 0)};
+    return reshaped(k, vjp_add(&k->v, OP_DYNAMIC_SLICE, operands, 3, sizes, 2, PROGRAM_NONE), t);
+}
+
+static void copy_op(struct back *k, uint32_t i)
+{
+    const struct operation *op = &k->from->ops.at[i];
+    const struct tensor *t = program_tensor(k->from, op->results);
+    uint32_t *operands = malloc(((size_t)op->n_operands + 1) * sizeof *operands);
+    if (!operands) {
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "an operation");
+        return;
+    }
+    for (uint32_t j = 0; j < op->n_operands; j++)
+        operands[j] = k->values[k->from->operands.at[op->operands + j]];
+    uint32_t type = vjp_type(&k->v, t->elem, t->rank, t->dims);
+    k->v.line = op->line;
+    k->ops[i] = k->v.p->ops.n;
+    uint32_t copy = vjp_add(&k->v, op->op, operands, op->n_operands, k->from->ints.at + op->ints,
+                            op->n_ints, type);
+    if (!k->v.code && k->stacks[op->results] != PROGRAM_NONE)
+        copy = row(k, k->stacks[op->results], op->results);
+    becomes(k, op->results, copy);
+    free(operands);
+}
+
+/* True if the way back reads a value of a trip at less cost than it computes it again (vjp.h). */
+static bool is_worth_keeping(const struct back *k, const struct operation *op)
+{
+    const struct program *p = k->from;
+    const int64_t *ints = p->ints.at + op->ints;
+    double n = (double)program_tensor(p, op->results)->n, flops = n, bytes = 0;
+    if (op->op == OP_WHILE) /* an active one runs again for its own way back */
+        return !k->active[op->results];
+    if (op->op != OP_DOT && op->op != OP_REDUCE)
+        return false; /* computed where it is used: it has no memory of its own */
+    for (uint32_t i = 0; i < 2; i++)
+        bytes += 4 * (double)program_tensor(p, p->operands.at[op->operands + i])->n;
+    const struct tensor *x = program_tensor(p, p->operands.at[op->operands]);
+    if (op->op == OP_REDUCE)
+        flops = (double)x->n;
+    else
+        for (int64_t i = 0; i < ints[1]; i++)
+            flops *= (i ? 1 : 2) * (double)x->dims[ints[2 + 2 * ints[0] + i]];
+    return 8 * n < bytes + flops / VJP_FLOPS_PER_BYTE;
+}
+
+static void copy_block(struct back *k, const struct block *b, bool keeps);
+
+/* What a loop keeps of each trip: values of its body. */
+struct kept {
+    VECTOR(uint32_t) values;
+    bool failed;
+};
+
+static void find_kept(const struct back *k, const struct operation *op, uint32_t counter,
+                      struct kept *out)
+{
+    const struct program *p = k->from;
+    const struct block *body = program_loop_block(p, op, 1);
+    for (uint32_t i = 0; i < body->n_args; i++)
+        if (i != counter)
+            PUSH(out, out->values, body->args + i);
+    for (uint32_t i = body->first; i < body->end; i = p->ops.at[i].next) {
+        const struct operation *inner = &p->ops.at[i];
+        for (uint32_t j = 0; is_worth_keeping(k, inner) && j < inner->n_results; j++)
+            PUSH(out, out->values, inner->results + j);
+    }
+}
+
+/* Returns the trip that a loop's counter tells. */
+static uint32_t trip_of(struct back *k, const struct counted *c, uint32_t counter)
+{
+    if (c->start)
+        counter = two(k, OP_SUBTRACT, counter, whole(k, c->start));
+    return c->step == 1 ? counter : two(k, OP_DIVIDE, counter, whole(k, c->step));
+}
+
+/* Copies a loop; with `counted` it keeps the rows that its way back reads. */
+static void copy_loop(struct back *k, const struct operation *op, const struct counted *counted)
+{
+    const struct program *p = k->from;
+    const struct block *cond = program_loop_block(p, op, 0), *body = program_loop_block(p, op, 1);
+    struct kept kept = {.failed = false};
+    uint32_t loop = 0, first = 0, n = op->n_operands;
+    if (counted)
+        find_kept(k, op, counted->carry, &kept);
+    uint32_t *values = malloc(((size_t)n + kept.values.n + 1) * sizeof *values);
+    if (!values || kept.failed)
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a loop");
+    for (uint32_t i = 0; !k->v.code && i < n; i++)
+        values[i] = k->values[p->operands.at[op->operands + i]];
+    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++) {
+        const struct tensor *t = program_tensor(p, kept.values.at[i]);
+        uint32_t type = vjp_type(&k->v, t->elem, 2, (int64_t[]){(int64_t)counted->trips, t->n});
+        if (!k->v.code)
+            k->v.code = program_splat(k->v.p, type, 0, &values[n + i], k->v.e);
+    }
+    if (!k->v.code)
+        k->v.code = program_while_begin(k->v.p, op->line, values, n + kept.values.n, &loop, k->v.e);
+    for (int which = 0; !k->v.code && which < 2; which++) {
+        uint32_t args = program_loop_block(k->v.p, &k->v.p->ops.at[loop], which)->args;
+        for (uint32_t i = 0; i < n; i++)
+            becomes(k, (which ? body : cond)->args + i, args + i);
+        copy_block(k, which ? body : cond, false);
+        if (!k->v.code && which == 0)
+            k->v.code =
+                program_while_body(k->v.p, loop, k->values[p->operands.at[cond->results]], k->v.e);
+        first = args; /* of the body, behind the last turn */
+    }
+    for (uint32_t i = 0; !k->v.code && i < n; i++)
+        values[i] = k->values[p->operands.at[body->results + i]];
+    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++) {
+        struct tensor t = {.elem = program_tensor(p, kept.values.at[i])->elem,
+                           .rank = 2,
+                           .dims = {1, program_tensor(p, kept.values.at[i])->n}};
+        uint32_t operands[] = {first + n + i, reshaped(k, k->values[kept.values.at[i]], &t),
+                               trip_of(k, counted, first + counted->carry), whole(k, 0)};
+        values[n + i] = vjp_add(&k->v, OP_DYNAMIC_UPDATE, operands, 4, NULL, 0, PROGRAM_NONE);
+    }
+    if (!k->v.code)
+        k->v.code = program_while_end(k->v.p, loop, values, n + kept.values.n, &first, k->v.e);
+    for (uint32_t i = 0; !k->v.code && i < n; i++)
+        becomes(k, op->results + i,
+                k->stacks[op->results + i] == PROGRAM_NONE
+                    ? first + i
+                    : row(k, k->stacks[op->results + i], op->results + i));
+    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++)
+        k->stacks[kept.values.at[i]] = first + n + i;
+    free(values);
+    free(kept.values.at);
+}
+
+/* True if a loop has a way back. */
+static bool is_active(const struct back *k, const struct operation *op)
+{
+    bool active = false;
+    for (uint32_t i = 0; i < op->n_results; i++)
+        active |= k->active[op->results + i];
+    return active;
+}
+
+/* Copies a block. With `keeps` its loops keep what their way back needs. */
+static void copy_block(struct back *k, const struct block *b, bool keeps)
+{
+    const struct program *p = k->from;
+    for (uint32_t i = b->first; !k->v.code && i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
-        if (op->op == OP_WHILE)
-            return fail(c->e, op, WARM_EUNSUPPORTED,
-                        c->derive ? "a loop has no derivative yet: use the framework's compiler"
-                                  : "no code for a loop yet: use the framework's compiler");
-        if (c->to->ops.n > VJP_OPS_MAX)
-            return fail(c->e, op, WARM_ETOO_BIG, "too many operations, with calls written out");
-        if (op->op != OP_CALL) {
-            rc = copy_op(c, op);
-            continue;
-        }
-        const struct block *callee = &p->blocks.at[p->functions.at[p->ints.at[op->ints]].block];
-        if (c->calls == VJP_CALLS_MAX)
-            return fail(c->e, op, WARM_ETOO_BIG, "calls inside of calls");
-        for (uint32_t k = 0; k < callee->n_args; k++)
-            c->values[callee->args + k] = c->values[p->operands.at[op->operands + k]];
-        c->calls++;
-        rc = copy_block(c, callee);
-        c->calls--;
-        for (uint32_t k = 0; k < op->n_results; k++)
-            c->values[op->results + k] = c->values[p->operands.at[callee->results + k]];
+        struct counted counted;
+        bool back = op->op == OP_WHILE && keeps && is_active(k, op);
+        if (k->v.p->ops.n > PROGRAM_OPS_MAX)
+            fail(k, op, WARM_ETOO_BIG, "too many operations, with calls written out");
+        else if (back && !program_counted(p, k->origins, op, &counted))
+            fail(k, op, WARM_EUNSUPPORTED,
+                 "the number of trips is not known, so it has no derivative: use the framework's "
+                 "compiler");
+        else if (op->op == OP_WHILE)
+            copy_loop(k, op, back ? &counted : NULL);
+        else
+            copy_op(k, i);
     }
-    return rc;
-}
-
-/* Begins the new function: the arguments of the old one, then cotangents for a derivative. */
-static int begin(struct copy *c, const struct function *f, const struct block *b,
-                 uint32_t *out_args)
-{
-    char name[256];
-    uint32_t n = 0, *types = malloc(((size_t)b->n_args + b->n_results + 1) * sizeof *types);
-    int rc = types ? 0 : err_set(c->e, WARM_ENOMEM, "a function");
-    for (uint32_t i = 0; rc == 0 && i < b->n_args + (c->derive ? b->n_results : 0); i++) {
-        uint32_t value =
-            i < b->n_args ? b->args + i : c->from->operands.at[b->results + i - b->n_args];
-        struct tensor t = *program_tensor(c->from, value);
-        if (i < b->n_args || t.elem == ELEM_F32)
-            rc = program_type(c->to, &t, &types[n++], c->e);
-    }
-    snprintf(name, sizeof name, "%.200s%s", f->name ? f->name : "",
-             !c->derive ? ""
-             : f->name  ? "_vjp"
-                        : "vjp");
-    if (rc == 0)
-        rc = program_func_begin(c->to, name, types, n, out_args, c->e);
-    for (uint32_t i = 0; rc == 0 && i < b->n_args; i++)
-        c->values[b->args + i] = *out_args + i;
-    free(types);
-    return rc;
 }
 
 /* ---- the way back ---- */
@@ -125,56 +333,202 @@ void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
                           &v->cotangents[to], v->e);
 }
 
-/* True for operations that no gradient passes. */
-static bool is_flat(enum op op)
+/* Returns the cotangent of a value; zeros if nothing was passed to it. */
+static uint32_t cotangent_of(struct vjp *v, uint32_t value)
 {
-    return op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_COMPARE;
+    if (v->code)
+        return 0;
+    return v->cotangents[value] == PROGRAM_NONE ? vjp_splat(v, value, 0) : v->cotangents[value];
 }
 
-/* Marks the active values. */
-static void mark(struct vjp *v)
+/* Appends the active values from outside that a loop's operations use, each once. */
+static void find_used(struct back *k, const struct operation *op, struct kept *out)
 {
-    const struct program *p = v->p;
-    for (uint32_t i = 0; i < p->ops.n; i++) {
-        const struct operation *op = &p->ops.at[i];
-        bool active = false;
-        for (uint32_t k = 0; k < op->n_operands; k++)
-            active |= v->active[p->operands.at[op->operands + k]];
-        v->active[op->results] =
-            active && !is_flat(op->op) && program_tensor(p, op->results)->elem == ELEM_F32;
+    const struct program *p = k->from;
+    uint32_t loop = (uint32_t)(op - p->ops.at), inside = program_loop_block(p, op, 0)->args;
+    for (uint32_t i = loop + 1; i < op->next; i++) {
+        const struct operation *inner = &p->ops.at[i];
+        for (uint32_t j = 0; j < inner->n_operands; j++) {
+            uint32_t v = p->operands.at[inner->operands + j];
+            if (v >= inside || !k->active[v] || k->seen[v] == loop + 1)
+                continue;
+            k->seen[v] = loop + 1;
+            PUSH(out, out->values, v);
+        }
     }
 }
 
-/* Runs the rules, and ends the function with its results and gradients. */
-static int go_back(struct vjp *v, struct copy *c, const struct block *b, uint32_t args,
-                   const uint32_t *arguments, uint32_t n)
+static void walk_back(struct back *k, const struct block *b);
+
+/* Writes the body of a loop's way back. `args` are the trips behind this one, cotangents of the `carried`
+ * values, and of those `used` from outside; fills `results` in the same order. */
+static void loop_body(struct back *k, const struct operation *op, const struct counted *c,
+                      const struct kept *carried, const struct kept *used, uint32_t args,
+                      uint32_t *results)
 {
-    uint32_t n_ops = v->p->ops.n, next = args + b->n_args;
-    uint32_t *results = malloc(((size_t)b->n_results + n + 1) * sizeof *results);
-    if (!results)
-        return err_set(v->e, WARM_ENOMEM, "a function");
+    struct vjp *v = &k->v;
+    const struct program *p = k->from;
+    const struct block *body = program_loop_block(p, op, 1);
+    uint32_t trip = k->trip, n = 0;
+    k->trip = two(k, OP_SUBTRACT, whole(k, (int64_t)c->trips - 1), args);
+    for (uint32_t i = 0; !v->code && i < body->n_args; i++) {
+        uint32_t copy = k->trip;
+        if (i != c->carry)
+            copy = row(k, k->stacks[body->args + i], body->args + i);
+        else if (c->start != 0 || c->step != 1)
+            copy =
+                two(k, OP_ADD, whole(k, c->start), two(k, OP_MULTIPLY, whole(k, c->step), k->trip));
+        becomes(k, body->args + i, copy);
+    }
+    for (uint32_t i = 0; !v->code && i < used->values.n; i++)
+        v->cotangents[k->values[used->values.at[i]]] = args + 1 + carried->values.n + i;
+    copy_block(k, body, true);
+    for (uint32_t i = 0; !v->code && i < carried->values.n; i++)
+        vjp_pass(v, k->values[p->operands.at[body->results + carried->values.at[i]]], args + 1 + i);
+    walk_back(k, body);
+    results[n++] = two(k, OP_ADD, args, whole(k, 1));
+    for (uint32_t i = 0; i < carried->values.n; i++)
+        results[n++] = cotangent_of(v, k->values[body->args + carried->values.at[i]]);
+    for (uint32_t i = 0; i < used->values.n; i++)
+        results[n++] = cotangent_of(v, k->values[used->values.at[i]]);
+    k->trip = trip;
+}
+
+/* Adds a loop's way back. */
+static void loop_back(struct back *k, const struct operation *op)
+{
+    struct vjp *v = &k->v;
+    const struct program *p = k->from;
+    const struct block *body = program_loop_block(p, op, 1);
+    struct kept carried = {.failed = false}, used = {.failed = false};
+    struct counted c;
+    uint32_t loop = 0, n = 0, args = 0, first = 0;
+    bool needed = false;
+    for (uint32_t i = 0; i < op->n_results; i++) {
+        needed |= v->cotangents[k->values[op->results + i]] != PROGRAM_NONE;
+        if (k->active[body->args + i])
+            PUSH(&carried, carried.values, i);
+    }
+    if (needed)
+        find_used(k, op, &used);
+    uint32_t *values = malloc(((size_t)carried.values.n + used.values.n + 1) * sizeof *values);
+    if (!values || carried.failed || used.failed)
+        v->code = err_set(v->e, WARM_ENOMEM, "a loop");
+    if (v->code || !needed || !program_counted(p, k->origins, op, &c))
+        goto out;
+    v->line = op->line;
+    values[n++] = whole(k, 0);
+    for (uint32_t i = 0; i < carried.values.n; i++)
+        values[n++] = cotangent_of(v, k->values[op->results + carried.values.at[i]]);
+    for (uint32_t i = 0; i < used.values.n; i++)
+        values[n++] = cotangent_of(v, k->values[used.values.at[i]]);
+    if (!v->code)
+        v->code = program_while_begin(v->p, op->line, values, n, &loop, v->e);
+    if (v->code)
+        goto out;
+    args = program_loop_block(v->p, &v->p->ops.at[loop], 0)->args;
+    uint32_t goes_on = vjp_add(v, OP_COMPARE, (uint32_t[]){args, whole(k, (int64_t)c.trips)}, 2,
+                               (int64_t[]){DIRECTION_LT}, 1, PROGRAM_NONE);
+    if (!v->code)
+        v->code = program_while_body(v->p, loop, goes_on, v->e);
+    if (v->code)
+        goto out;
+    args = program_loop_block(v->p, &v->p->ops.at[loop], 1)->args;
+    loop_body(k, op, &c, &carried, &used, args, values);
+    if (!v->code)
+        v->code = program_while_end(v->p, loop, values, n, &first, v->e);
+    for (uint32_t i = 0; !v->code && i < used.values.n; i++)
+        v->cotangents[k->values[used.values.at[i]]] = first + 1 + carried.values.n + i;
+    for (uint32_t i = 0; !v->code && i < carried.values.n; i++)
+        vjp_pass(v, k->values[p->operands.at[op->operands + carried.values.at[i]]], first + 1 + i);
+out:
+    free(values);
+    free(carried.values.at);
+    free(used.values.at);
+}
+
+/* Runs the rules of a block's operations, from the last to the first. */
+static void walk_back(struct back *k, const struct block *b)
+{
+    const struct program *p = k->from;
+    struct kept ops = {.failed = false};
+    for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next)
+        PUSH(&ops, ops.values, i);
+    if (ops.failed && !k->v.code)
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
+    while (ops.values.n && !k->v.code) {
+        uint32_t i = ops.values.at[--ops.values.n];
+        const struct operation *op = &p->ops.at[i];
+        if (op->op == OP_WHILE) {
+            if (is_active(k, op))
+                loop_back(k, op);
+            continue;
+        }
+        uint32_t y = k->values[op->results];
+        if (!k->v.active[y] || k->v.cotangents[y] == PROGRAM_NONE)
+            continue;
+        struct operation copy = k->v.p->ops.at[k->ops[i]];
+        copy.results = y; /* the kept row, if there is one */
+        vjp_rule(&k->v, &copy, k->v.cotangents[y]);
+    }
+    free(ops.values.at);
+}
+
+/* ---- functions ---- */
+
+/* Begins the new function: the arguments of the old one, then cotangents. */
+static void begin(struct back *k, const struct function *f, const struct block *b,
+                  uint32_t *out_args)
+{
+    char name[256];
+    uint32_t n = 0, *types = malloc(((size_t)b->n_args + b->n_results + 1) * sizeof *types);
+    if (!types)
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a function");
+    for (uint32_t i = 0; !k->v.code && i < b->n_args + b->n_results; i++) {
+        uint32_t value =
+            i < b->n_args ? b->args + i : k->from->operands.at[b->results + i - b->n_args];
+        const struct tensor *t = program_tensor(k->from, value);
+        if (i < b->n_args || t->elem == ELEM_F32)
+            types[n++] = vjp_type(&k->v, t->elem, t->rank, t->dims);
+    }
+    snprintf(name, sizeof name, "%.200s%s", f->name, *f->name ? "_vjp" : "vjp");
+    if (!k->v.code)
+        k->v.code = program_func_begin(k->v.p, name, types, n, out_args, k->v.e);
+    for (uint32_t i = 0; !k->v.code && i < b->n_args; i++)
+        becomes(k, b->args + i, *out_args + i);
+    free(types);
+}
+
+/* Writes the function, its way back, and its results and gradients. */
+static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
+{
+    struct vjp *v = &k->v;
+    const struct function *f = &k->from->functions.at[0];
+    const struct block *b = &k->from->blocks.at[f->block];
+    uint32_t args = 0, *results = malloc(((size_t)b->n_results + n + 1) * sizeof *results);
+    if (!results) {
+        v->code = err_set(v->e, WARM_ENOMEM, "a function");
+        return;
+    }
     for (uint32_t i = 0; i < n; i++)
-        v->active[args + arguments[i]] = true;
-    mark(v);
-    for (uint32_t i = 0; i < b->n_results; i++) {
-        results[i] = c->values[c->from->operands.at[b->results + i]];
-        if (c->derive && program_tensor(v->p, results[i])->elem == ELEM_F32)
+        k->active[b->args + arguments[i]] = true;
+    mark(k, b);
+    begin(k, f, b, &args);
+    copy_block(k, b, true);
+    if (!v->code)
+        v->p->functions.at[0].forward = v->p->ops.n;
+    for (uint32_t i = 0, next = args + b->n_args; !v->code && i < b->n_results; i++) {
+        results[i] = k->values[k->from->operands.at[b->results + i]];
+        if (program_tensor(v->p, results[i])->elem == ELEM_F32)
             vjp_pass(v, results[i], next++);
     }
-    for (uint32_t i = n_ops; v->code == 0 && i-- > 0;) {
-        struct operation op = v->p->ops.at[i];
-        if (v->active[op.results] && v->cotangents[op.results] != PROGRAM_NONE)
-            vjp_rule(v, &op, v->cotangents[op.results]);
-    }
+    walk_back(k, b);
     v->line = 0;
-    for (uint32_t i = 0; v->code == 0 && i < n; i++) {
-        uint32_t argument = args + arguments[i], g = v->cotangents[argument];
-        results[b->n_results + i] = g == PROGRAM_NONE ? vjp_splat(v, argument, 0) : g;
-    }
-    if (v->code == 0)
+    for (uint32_t i = 0; !v->code && i < n; i++)
+        results[b->n_results + i] = cotangent_of(v, args + arguments[i]);
+    if (!v->code)
         v->code = program_func_end(v->p, results, b->n_results + n, v->e);
     free(results);
-    return v->code;
 }
 
 static int check_arguments(const struct program *p, const struct block *b,
@@ -190,60 +544,45 @@ static int check_arguments(const struct program *p, const struct block *b,
     return 0;
 }
 
-static int copied(const struct program *p, uint32_t function, bool derive,
-                  const uint32_t *arguments, uint32_t n, struct program **out, struct err *e)
-{
-    const struct function *f = &p->functions.at[function];
-    const struct block *b = &p->blocks.at[f->block];
-    uint32_t args = 0, n_operands = 1;
-    int rc = check_arguments(p, b, arguments, n, e);
-    if (rc)
-        return rc;
-    for (uint32_t i = 0; i < p->ops.n; i++)
-        n_operands = p->ops.at[i].n_operands > n_operands ? p->ops.at[i].n_operands : n_operands;
-    struct program *to = program_new();
-    struct copy c = {.from = p,
-                     .to = to,
-                     .e = e,
-                     .derive = derive,
-                     .values = calloc((size_t)p->values.n + 1, sizeof *c.values),
-                     .operands = calloc(n_operands, sizeof *c.operands)};
-    struct vjp v = {.p = to, .e = e};
-    rc = to && c.values && c.operands ? 0 : err_set(e, WARM_ENOMEM, "a derivative");
-    for (uint32_t i = 0; rc == 0 && i < p->data.n; i++) /* constants keep their places */
-        PUSH(to, to->data, p->data.at[i]);
-    if (rc == 0)
-        rc = begin(&c, f, b, &args);
-    if (rc == 0)
-        rc = copy_block(&c, b);
-    if (rc == 0) {
-        v.n_values = to->values.n;
-        v.active = calloc((size_t)v.n_values + 1, sizeof *v.active);
-        v.cotangents = malloc(((size_t)v.n_values + 1) * sizeof *v.cotangents);
-        rc = v.active && v.cotangents ? 0 : err_set(e, WARM_ENOMEM, "a derivative");
-    }
-    if (rc == 0) {
-        memset(v.cotangents, 0xFF, ((size_t)v.n_values + 1) * sizeof *v.cotangents);
-        rc = go_back(&v, &c, b, args, arguments, n);
-    }
-    free(c.values);
-    free(c.operands);
-    free(v.active);
-    free(v.cotangents);
-    if (rc)
-        program_free(to);
-    else
-        *out = to;
-    return rc;
-}
-
 int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
                  struct program **out, struct err *e)
 {
-    return copied(p, function, true, arguments, n, out, e);
-}
-
-int vjp_inline(const struct program *p, uint32_t function, struct program **out, struct err *e)
-{
-    return copied(p, function, false, NULL, 0, out, e);
+    struct program *plain = NULL;
+    int rc = check_arguments(p, &p->blocks.at[p->functions.at[function].block], arguments, n, e);
+    if (rc == 0)
+        rc = program_flatten(p, function, &plain, e);
+    if (rc)
+        return rc;
+    size_t n_values = (size_t)plain->values.n + 1;
+    struct back k = {.v = {.p = program_new(), .e = e},
+                     .from = plain,
+                     .origins = calloc(n_values, sizeof *k.origins),
+                     .active = calloc(n_values, sizeof *k.active),
+                     .values = calloc(n_values, sizeof *k.values),
+                     .ops = calloc((size_t)plain->ops.n + 1, sizeof *k.ops),
+                     .stacks = malloc(n_values * sizeof *k.stacks),
+                     .seen = calloc(n_values, sizeof *k.seen)};
+    bool memory = k.v.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen;
+    for (uint32_t i = 0; memory && i < plain->data.n; i++) /* constants keep their places */
+        PUSH(k.v.p, k.v.p->data, plain->data.at[i]);
+    if (!memory || k.v.p->failed) {
+        k.v.code = err_set(e, WARM_ENOMEM, "a derivative");
+    } else {
+        memset(k.stacks, 0xFF, n_values * sizeof *k.stacks);
+        program_origins(plain, k.origins);
+        derive(&k, arguments, n);
+    }
+    if (k.v.code == 0)
+        k.v.code = program_flatten(k.v.p, 0, out, e);
+    free(k.origins);
+    free(k.active);
+    free(k.values);
+    free(k.ops);
+    free(k.stacks);
+    free(k.seen);
+    free(k.v.active);
+    free(k.v.cotangents);
+    program_free(k.v.p);
+    program_free(plain);
+    return k.v.code;
 }

@@ -9,6 +9,15 @@
  *   gradient    g: the same for a chosen argument; sum over results of c × dy/dx
  *   active      said of a value that depends on a chosen argument and that a gradient can pass
  *
+ * A loop becomes two: one forward, which keeps what the other needs of each trip, and one that runs from the
+ * last trip to the first. It keeps the carried values, and of each other value the cheaper way:
+ *
+ *     keep a value         8 bytes for each element: it is written once and read once
+ *     compute it again     its operands' bytes, and its arithmetic at VJP_FLOPS_PER_BYTE
+ *
+ * That is the roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009): time is bytes over
+ * bandwidth, or arithmetic over its peak. What is kept and then not used is left out again.
+ *
  * Thread: one at a time for a program; no other state. Memory: the derivative is a new program.
  */
 #ifndef WARM_KERNELS_VJP_VJP_H
@@ -16,19 +25,15 @@
 
 #include "kernels/program/program.h"
 
-#define VJP_OPS_MAX 10000000u /* operations of a function with its calls written out */
-#define VJP_CALLS_MAX 64      /* calls inside of calls */
+/* f32 operations in the time of one byte: 67e12 / 3.35e12, of the H100 SXM's data sheet (NVIDIA, 2023). */
+#define VJP_FLOPS_PER_BYTE 20
 
 /* Computes the derivative for n arguments, given by their positions. Gives *out (program_free): one public
- * function. Its arguments are those of `function`, then a cotangent for each f32 result; its results are
- * those of `function`, then the gradients. Calls are written out.
- * Errors: INVALID for an argument that is not f32; UNSUPPORTED for an active operation without a rule, a
- * loop above all; TOO_BIG; NOMEM. */
+ * function, in the form of program_flatten. Its arguments are those of `function`, then a cotangent for each
+ * f32 result; its results are those of `function`, then the gradients.
+ * Errors: INVALID for an argument that is not f32; UNSUPPORTED for an active operation without a rule, and
+ * for an active loop whose trips are not known; TOO_BIG; NOMEM. */
 int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
                  struct program **out, struct err *e);
-
-/* Copies a function with its calls written out. Gives *out (program_free): one public function with the
- * same arguments and results. Errors: UNSUPPORTED for a loop; TOO_BIG; NOMEM. */
-int vjp_inline(const struct program *p, uint32_t function, struct program **out, struct err *e);
 
 #endif

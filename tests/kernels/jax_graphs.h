@@ -13,7 +13,7 @@
 
 struct program;
 
-#define JAX_TENSORS_MAX 24
+#define JAX_TENSORS_MAX 64
 
 struct jax_tensor {
     double *at;

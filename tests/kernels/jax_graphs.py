@@ -157,6 +157,87 @@ def loop(x, w):
     return jnp.sum(total), each
 
 
+def counted(x, w):
+    """A loop over i = 1, 3, 5, 7 that carries two values, which change places."""
+    def body(i, carry):
+        a, b = carry
+        return jnp.sin(b * 0.5 + i.astype(x.dtype)), a @ w
+    a, b = x, x * 0.25
+    i = jnp.int32(1)
+    _, a, b = lax.while_loop(lambda s: s[0] < 8, lambda s: (s[0] + 2, *body(s[0], s[1:])), (i, a, b))
+    return jnp.sum(a * a), b
+
+
+def scanned(x, w, b):
+    """A scan over layers with weights of their own, and what each has computed."""
+    def layer(h, wb):
+        h = jnp.tanh(h @ wb[0] + wb[1])
+        return h, jnp.sum(h, axis=0)
+    h, each = lax.scan(layer, x, (w, b))
+    return jnp.sum(h ** 2) + jnp.sum(each[1] * 0.5), each
+
+
+def backwards(x, a):
+    """A scan from the last element to the first, of several values, with a captured one."""
+    def step(c, v):
+        c = c * a + jnp.maximum(v, 0.125)
+        return c, c * v
+    c, ys = lax.scan(step, a * 0, x, reverse=True)
+    return jnp.sum(c) + jnp.sum(ys * x), ys
+
+
+def nested(x, w):
+    """A loop inside of a loop; the inner one uses what the outer one carries."""
+    def outer(h, v):
+        def inner(g, _):
+            return jnp.tanh(g * h + v), None
+        g, _ = lax.scan(inner, v * 0.5, None, length=3)
+        return h + g @ w, jnp.sum(g)
+    h, s = lax.scan(outer, x[0], x)
+    return jnp.sum(h * h) + jnp.prod(s), h
+
+
+def kept(x, w):
+    """Products so large beside their operands' rows that they are kept for the way back."""
+    def step(h, _):
+        return h + jnp.tanh(h @ w) * 0.125, None
+    h, _ = lax.scan(step, x, None, length=3)
+    return jnp.sum(h ** 2), jnp.sum(h, axis=1)
+
+
+def chain(n, width, batch, scan):
+    """The third case: n equal modules. As layers one behind the other, or as a scan over them."""
+    def module(h, w):
+        return h + jnp.tanh(h @ w[0] + w[1]) @ w[2]
+
+    def f(x, y, *weights):
+        if scan:
+            h, _ = lax.scan(lambda h, w: (module(h, w), None), x, weights)
+        else:
+            h = x
+            for i in range(n):
+                h = module(h, weights[3 * i:3 * i + 3])
+        return (jnp.mean((h - y) ** 2),)
+    shapes = [(width, width), (width,), (width, width)]
+    shapes = [(n, *s) for s in shapes] if scan else shapes * n
+    return f, [(batch, width), (batch, width)] + shapes
+
+
+def trained(n, width, batch, steps):
+    """The same chain, scanned, trained by gradient descent inside of a while_loop."""
+    loss, shapes = chain(n, width, batch, True)
+
+    def f(x, y, *weights):
+        def step(state):
+            i, weights, _ = state
+            value, grads = jax.value_and_grad(lambda w: loss(x, y, *w)[0])(weights)
+            return i + 1, tuple(w - 0.0625 * g for w, g in zip(weights, grads)), value
+        _, weights, value = lax.while_loop(lambda s: s[0] < steps, step,
+                                           (jnp.int32(0), weights, jnp.zeros((), x.dtype)))
+        return (value, *weights)
+    return f, shapes
+
+
 def whole_numbers(x):
     i = lax.convert_element_type(x * 1000000.0, jnp.int32)
     j = lax.broadcasted_iota(jnp.int32, x.shape, 0) * jnp.int32(70001) - jnp.int32(100000)
@@ -173,9 +254,10 @@ def put(word, x):
         print(word, " ".join(str(int(v)) for v in np.ravel(x)))
 
 
-def graph(name, f, shapes, gradients=True):
+def graph(name, f, shapes, gradients=True, reverse=True, scale=1):
+    """Prints a graph. JAX has no reverse mode for while_loop: without `reverse` it takes forward mode."""
     random_numbers = np.random.default_rng(sum(name.encode()))
-    args = [np.float32(np.round(random_numbers.normal(size=s) * 1024) / 1024) for s in shapes]
+    args = [np.float32(np.round(random_numbers.normal(size=s) * scale * 1024) / 1024) for s in shapes]
     wide = [a.astype(np.float64) for a in args]
     with jax.enable_x64(False):
         module = jax.jit(f, keep_unused=True).lower(*args).as_text()
@@ -192,7 +274,8 @@ def graph(name, f, shapes, gradients=True):
     for r in results:
         put("result", r)
     if gradients:
-        for g in jax.jit(jax.grad(lambda *a: f(*a)[0], argnums=tuple(range(len(args)))))(*wide):
+        derivative = jax.grad if reverse else jax.jacfwd
+        for g in jax.jit(derivative(lambda *a: f(*a)[0], argnums=tuple(range(len(args)))))(*wide):
             put("gradient", g)
     print("end")
 
@@ -200,7 +283,15 @@ def graph(name, f, shapes, gradients=True):
 def main():
     for sizes in [(1, 16, 1), (1, 16, 16, 1), (1, 16, 16, 16, 1)]:
         graph("mlp_" + "_".join(map(str, sizes)), *mlp(sizes))
-    graph("loop", loop, [(3, 4), (4, 4)], gradients=False)
+    graph("loop", loop, [(3, 4), (4, 4)], reverse=False)
+    graph("counted", counted, [(3, 4), (4, 4)], reverse=False)
+    graph("scanned", scanned, [(3, 4), (5, 4, 4), (5, 4)])
+    graph("backwards", backwards, [(6, 3), (3,)])
+    graph("nested", nested, [(4, 3), (3, 3)])
+    graph("kept", kept, [(2, 24), (24, 24)])
+    graph("chain", *chain(16, 8, 4, False), scale=0.25)
+    graph("chain_scanned", *chain(16, 8, 4, True), scale=0.25)
+    graph("chain_trained", *trained(16, 8, 4, 5), gradients=False, scale=0.25)
     graph("whole_numbers", whole_numbers, [(7,)], gradients=False)
     for seed in range(N_RANDOM):
         f, shapes = random_graph(seed)

@@ -124,7 +124,7 @@ static struct writer small_bundle(void)
     struct codegen c;
     struct err e = {0};
     cr_assert_eq(program_read(MODULE, strlen(MODULE), &p, &e), 0, "%s", e.text);
-    cr_assert_eq(vjp_inline(p, program_function(p, NULL), &f, &e), 0, "%s", e.text);
+    cr_assert_eq(program_flatten(p, program_function(p, NULL), &f, &e), 0, "%s", e.text);
     cr_assert_eq(codegen_function(f, program_function(f, NULL), &c, &e), 0, "%s", e.text);
     cr_expect_eq(c.launches.n, 1u);
     struct writer w = bytes_of(f, &c);

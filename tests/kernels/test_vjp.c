@@ -362,8 +362,9 @@ Test(vjp, refusals_say_why)
         {"%0 = stablehlo.add %x, %z : " A "\n", 4, WARM_EINVALID, "argument 4: there are 4", 0},
         {"%0 = stablehlo.while(%a = %x) : " A
          "\ncond {\n  %f = stablehlo.constant dense<false> : tensor<i1>\n"
-         "  stablehlo.return %f : tensor<i1>\n} do {\n  stablehlo.return %a : " A "\n}\n",
-         0, WARM_EUNSUPPORTED, "while: a loop has no derivative", 2},
+         "  stablehlo.return %f : tensor<i1>\n} do {\n  %t = stablehlo.tanh %a : " A
+         "\n  stablehlo.return %t : " A "\n}\n",
+         0, WARM_EUNSUPPORTED, "while: the number of trips is not known", 2},
         {"%r = stablehlo.reduce(%x init: %s) applies stablehlo.maximum across dimensions = [0, 1] "
          ": (" A ", " S ") -> " S "\n%0 = stablehlo.broadcast_in_dim %r, dims = [] : (" S ") -> " A
          "\n",
