@@ -172,7 +172,7 @@ $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 .SECONDEXPANSION:
 $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 
 #: make test          install missing packages and run all tests
 .PHONY: test test-run

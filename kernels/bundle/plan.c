@@ -24,7 +24,8 @@ struct plan {
     const struct program *p;
     struct graph_bundle *out;
     uint32_t *buffers;      /* by value: its buffer + 1, or 0 */
-    uint32_t *last;         /* by value: the last launch that reads it, or NEVER for results */
+    uint32_t *first;        /* by value: the first launch that names it */
+    uint32_t *last;         /* by value: the last launch that needs it, or NEVER for results */
     uint32_t free[CLASSES]; /* rooms + 1 */
     VECTOR(struct room) rooms;
     bool failed;
@@ -92,6 +93,29 @@ static void release(struct plan *plan, uint32_t value, uint32_t now)
     *top = plan->rooms.n;
 }
 
+/* Finds when values are needed. What a loop reads and did not write itself is needed until its last trip ends. */
+static void find_last(struct plan *plan, const struct codegen *code)
+{
+    uint32_t open[GRAPH_LOOPS_OPEN_MAX], depth = 0, next = 0;
+    for (uint32_t i = 0; i < code->launches.n; i++) {
+        const struct launch *l = &code->launches.at[i];
+        while (depth && code->loops.at[open[depth - 1]].end == i)
+            depth--;
+        for (; next < code->loops.n && code->loops.at[next].first == i; next++)
+            open[depth++] = next; /* codegen nests no deeper: PROGRAM_DEPTH_MAX */
+        for (uint32_t k = 0; k < l->n_args; k++) {
+            uint32_t value = code->args.at[l->args + k], last = i;
+            if (plan->first[value] == NEVER)
+                plan->first[value] =
+                    k < l->n_args - l->n_writes ? 0 : i; /* made before all launches */
+            for (uint32_t d = depth; d-- > 0;)
+                if (plan->first[value] < code->loops.at[open[d]].first)
+                    last = code->loops.at[open[d]].end - 1;
+            plan->last[value] = last > plan->last[value] ? last : plan->last[value];
+        }
+    }
+}
+
 static void plan_launches(struct plan *plan, const struct codegen *code)
 {
     struct graph_bundle *out = plan->out;
@@ -103,9 +127,8 @@ static void plan_launches(struct plan *plan, const struct codegen *code)
         PUSH(out, out->launches,
              (struct graph_launch){l->kernel, l->blocks, l->threads, out->operands.n, l->n_args,
                                    l->n_writes});
-        add_arena(plan, args[l->n_args - 1]);
         for (uint32_t k = 0; k < l->n_args; k++) {
-            if (!plan->buffers[args[k]]) /* it has no elements, so no kernel makes it */
+            if (!plan->buffers[args[k]]) /* the launch makes it; or it has no elements */
                 add_arena(plan, args[k]);
             PUSH(out, out->operands, plan->buffers[args[k]] - 1);
         }
@@ -120,20 +143,25 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
     struct graph_bundle *out = plan->out;
     for (uint32_t i = 0; i < b->n_args; i++)
         add_buffer(plan, b->args + i, PLACE_ARGUMENT, i);
-    for (uint32_t i = 0; i < code->launches.n; i++)
-        for (uint32_t k = 0; k < code->launches.at[i].n_args; k++)
-            plan->last[code->args.at[code->launches.at[i].args + k]] = i;
+    for (uint32_t i = 0; i < p->values.n; i++)
+        plan->first[i] = NEVER;
+    find_last(plan, code);
     for (uint32_t i = 0; i < b->n_results; i++)
-        plan->last[p->operands.at[b->results + i]] = NEVER;
-    for (uint32_t i = b->first; i < b->end; i++) {
+        plan->last[code->places[p->operands.at[b->results + i]]] = NEVER;
+    for (uint32_t i = 0; i < p->ops.n; i++) { /* of loops, too */
         const struct operation *op = &p->ops.at[i];
-        if (op->op == OP_CONSTANT && !p->ints.at[op->ints + 1] && plan->last[op->results])
+        if (op->op == OP_CONSTANT && !p->ints.at[op->ints + 1] &&
+            (plan->last[op->results] || plan->first[op->results] != NEVER))
             add_constant(plan, op->results, op);
     }
     plan_launches(plan, code);
-    out->n_forward = out->launches.n;
+    out->n_forward = code->n_forward;
+    for (uint32_t i = 0; i < code->loops.n && !out->failed; i++)
+        PUSH(out, out->loops,
+             (struct graph_loop){code->loops.at[i].first, code->loops.at[i].end,
+                                 code->loops.at[i].trips});
     for (uint32_t i = 0; i < b->n_results && !out->failed; i++) {
-        uint32_t value = p->operands.at[b->results + i];
+        uint32_t value = code->places[p->operands.at[b->results + i]];
         if (!plan->buffers[value])
             add_arena(plan, value);
         PUSH(out, out->results, plan->buffers[value] - 1);
@@ -150,13 +178,15 @@ int graph_bundle_plan(const struct program *p, uint32_t function, const struct c
     struct plan plan = {.p = p,
                         .out = out,
                         .buffers = calloc(n, sizeof *plan.buffers),
+                        .first = calloc(n, sizeof *plan.first),
                         .last = calloc(n, sizeof *plan.last)};
     *out = (struct graph_bundle){.n_arguments = b->n_args};
     writer_init(&out->constants, 0);
-    plan.failed = !plan.buffers || !plan.last;
+    plan.failed = !plan.buffers || !plan.first || !plan.last;
     if (!plan.failed)
         plan_all(&plan, b, code);
     free(plan.buffers);
+    free(plan.first);
     free(plan.last);
     free(plan.rooms.at);
     if (plan.failed || out->failed || out->constants.failed)

@@ -15,6 +15,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "kernels/vjp/vjp.h"
+
 #define FUSED_DEPTH_MAX 24
 #define FUSED_OPS_MAX 48 /* operations in a kernel */
 #define ZERO UINT32_MAX  /* in place of a name: the number 0 */
@@ -76,12 +78,19 @@ static const struct {
 };
 
 struct value {
-    uint32_t op;   /* that computes it; NONE: an argument */
-    uint32_t uses; /* of it by operations that count */
-    uint8_t depth; /* of the fused operations below it */
-    uint8_t size;  /* how many they are */
+    uint32_t op;    /* that computes it; NONE: an argument of a function or of a loop's body */
+    uint32_t place; /* the value whose memory it has; itself, or one with a place in turn */
+    uint32_t block; /* that defines it */
+    uint32_t uses;  /* of it by operations that count */
+    uint32_t read;  /* the last operation that reads it, or that computes what reads it */
+    uint8_t depth;  /* of the fused operations below it */
+    uint8_t size;   /* how many they are */
+    uint16_t bytes; /* that they read for an element */
+    uint16_t flops; /* that they take for an element */
     bool stored;
     bool must_store; /* a result, or an operand of a product */
+    bool crosses;    /* an operation of an inner loop uses it */
+    bool late; /* a loop carries it, and nothing else uses it: computed at the end of a trip */
 };
 
 struct index {
@@ -94,12 +103,28 @@ struct kernel {
     uint64_t hash;
 };
 
+/* A declaration that an equal one can take the place of. */
+struct let {
+    size_t line, at, len; /* in `body`: where it begins; its expression */
+    const char *type;
+    uint32_t name;
+};
+
 struct gen {
     const struct program *p;
     struct codegen *out;
     struct value *values;
-    struct writer body;    /* of the kernel being written */
-    uint32_t names;        /* so far */
+    struct writer body;      /* of the kernel being written */
+    uint32_t names;          /* so far */
+    struct let let;          /* the declaration being written */
+    VECTOR(struct let) lets; /* in scope */
+    struct index own;        /* of the element that the kernel writes */
+    const struct tensor *own_type;
+    uint32_t target;       /* the value that the kernel writes in place; NONE */
+    uint32_t target_at;    /* the element that it writes */
+    bool conflict;         /* it reads other elements of `target` */
+    uint32_t *origins;     /* of program_origins */
+    uint32_t forward;      /* of the function */
     VECTOR(uint32_t) args; /* values that the kernel reads */
     VECTOR(struct kernel) kernels;
     uint32_t *slots, mask; /* kernel + 1, or 0; open addressing by hash */
@@ -124,56 +149,180 @@ static bool is_cheap(const struct gen *g, const struct operation *op)
     return op->op == OP_IOTA || is_splat(g->p, op);
 }
 
-static void count_uses(struct gen *g, const struct block *b)
+static uint32_t place_value(const struct gen *g, uint32_t value)
+{
+    while (g->values[value].place != value)
+        value = g->values[value].place;
+    return value;
+}
+
+/* Notes the operation and the block of each value, and how often it is used. Conditions have no code. */
+static void count_uses(struct gen *g, uint32_t block)
 {
     const struct program *p = g->p;
+    const struct block *b = &p->blocks.at[block];
+    for (uint32_t i = 0; i < b->n_args; i++)
+        g->values[b->args + i].block = block;
+    for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next) {
+        const struct operation *op = &p->ops.at[i];
+        for (uint32_t k = 0; k < op->n_results; k++) {
+            g->values[op->results + k].op = op->op == OP_WHILE ? PROGRAM_NONE : i;
+            g->values[op->results + k].block = block;
+        }
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            struct value *v = &g->values[p->operands.at[op->operands + k]];
+            v->uses++;
+            v->must_store |= op->op == OP_DOT;
+            v->crosses |= v->block != block;
+        }
+        if (op->op == OP_WHILE)
+            count_uses(g, (uint32_t)p->ints.at[op->ints + 1]);
+    }
     for (uint32_t i = 0; i < b->n_results; i++) {
         struct value *v = &g->values[p->operands.at[b->results + i]];
         v->must_store = true;
         v->uses++;
     }
-    for (uint32_t i = b->end; i-- > b->first;) {
-        const struct operation *op = &p->ops.at[i];
-        if (!g->values[op->results].uses)
-            continue;
-        for (uint32_t k = 0; k < op->n_operands; k++) {
-            struct value *v = &g->values[p->operands.at[op->operands + k]];
-            v->uses++;
-            v->must_store |= op->op == OP_DOT;
-        }
+}
+
+/* Returns the f32 operations that an element of a result takes. */
+static uint32_t flops_of(enum op op)
+{
+    switch (op) {
+    case OP_EXP:
+    case OP_EXPM1:
+    case OP_LOG:
+    case OP_LOG1P:
+    case OP_LOGISTIC:
+    case OP_TANH:
+    case OP_SINE:
+    case OP_COSINE:
+    case OP_POWER:
+    case OP_REMAINDER: return CODEGEN_SLOW;
+    case OP_DIVIDE:
+    case OP_SQRT:
+    case OP_RSQRT: return CODEGEN_SLOW / 2;
+    default: return 1;
     }
 }
 
-static void choose_stored(struct gen *g, const struct block *b)
+/* True if it costs less to store a value than to compute it for each use (codegen.h). */
+static bool is_worth_storing(const struct value *v)
+{
+    double again = v->bytes + (double)v->flops / VJP_FLOPS_PER_BYTE;
+    return v->uses > 1 && 4 + 4.0 * v->uses <= v->uses * again;
+}
+
+static void choose_value(struct gen *g, const struct operation *op)
 {
     const struct program *p = g->p;
-    for (uint32_t i = b->first; i < b->end; i++) {
-        const struct operation *op = &p->ops.at[i];
-        struct value *v = &g->values[op->results];
-        uint32_t depth = 1, size = 1;
-        for (uint32_t k = 0; k < op->n_operands; k++) {
-            const struct value *x = &g->values[p->operands.at[op->operands + k]];
-            depth = !x->stored && x->depth >= depth ? x->depth + 1u : depth;
-            size += x->stored ? 0 : x->size;
-            size = size < UINT8_MAX ? size : UINT8_MAX;
-        }
-        v->depth = (uint8_t)depth;
-        v->size = (uint8_t)size;
-        v->stored = v->must_store || op->op == OP_REDUCE || op->op == OP_DOT ||
-                    (op->op == OP_CONSTANT && !is_splat(p, op)) || depth >= FUSED_DEPTH_MAX ||
-                    size >= FUSED_OPS_MAX || (v->uses > 1 && !is_cheap(g, op));
+    struct value *v = &g->values[op->results];
+    uint32_t depth = 1, size = 1, bytes = 0, flops = flops_of(op->op);
+    for (uint32_t k = 0; k < op->n_operands; k++) {
+        uint32_t operand = p->operands.at[op->operands + k];
+        const struct value *x = &g->values[operand];
+        depth = !x->stored && x->depth >= depth ? x->depth + 1u : depth;
+        size += x->stored ? 0 : x->size;
+        bytes += !x->stored ? x->bytes : program_tensor(p, operand)->n > 1 ? 4 : 0;
+        flops += x->stored ? 0 : x->flops;
     }
+    v->depth = (uint8_t)depth;
+    v->size = size < UINT8_MAX ? (uint8_t)size : UINT8_MAX;
+    v->bytes = bytes < UINT16_MAX ? (uint16_t)bytes : UINT16_MAX;
+    v->flops = flops < UINT16_MAX ? (uint16_t)flops : UINT16_MAX;
+    v->stored = v->must_store || op->op == OP_REDUCE || op->op == OP_DOT ||
+                (op->op == OP_CONSTANT && !is_splat(p, op)) || depth >= FUSED_DEPTH_MAX ||
+                size >= FUSED_OPS_MAX || (v->crosses && !is_cheap(g, op)) ||
+                (is_worth_storing(v) && !is_cheap(g, op));
+}
+
+/* Gives what a loop carries one place: that of its result. */
+static void choose_places(struct gen *g, const struct operation *op, uint32_t block)
+{
+    const struct program *p = g->p;
+    const struct block *body = program_loop_block(p, op, 1);
+    for (uint32_t k = 0; k < op->n_operands; k++) {
+        uint32_t operand = p->operands.at[op->operands + k],
+                 returned = p->operands.at[body->results + k], maker = g->origins[operand];
+        struct value *x = &g->values[operand];
+        g->values[body->args + k].place = op->results + k;
+        g->values[returned].late = g->values[returned].uses == 1;
+        bool made =
+            maker != PROGRAM_NONE && x->block == block && operand >= p->ops.at[maker].results;
+        if (made && x->stored && x->uses == 1 && p->ops.at[maker].op != OP_CONSTANT)
+            x->place = op->results + k; /* its own launch writes there */
+    }
+}
+
+static void choose_stored(struct gen *g, uint32_t block)
+{
+    const struct program *p = g->p;
+    const struct block *b = &p->blocks.at[block];
+    for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next) {
+        const struct operation *op = &p->ops.at[i];
+        if (op->op != OP_WHILE) {
+            choose_value(g, op);
+            continue;
+        }
+        choose_places(g, op, block);
+        choose_stored(g, (uint32_t)p->ints.at[op->ints + 1]);
+    }
+}
+
+/* Finds the last operation that reads each value: it is stored, or computed at the end of a trip. */
+static void find_readers(struct gen *g, uint32_t block)
+{
+    const struct program *p = g->p;
+    VECTOR(uint32_t) ops = {NULL, 0, 0};
+    const struct block *b = &p->blocks.at[block];
+    for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next)
+        PUSH(g, ops, i);
+    while (ops.n && !g->failed) {
+        uint32_t i = ops.at[--ops.n];
+        const struct operation *op = &p->ops.at[i];
+        const struct value *v = &g->values[op->results];
+        uint32_t at = op->op == OP_WHILE ? i : v->late ? b->end : v->stored ? i : v->read;
+        if (op->op == OP_WHILE)
+            find_readers(g, (uint32_t)p->ints.at[op->ints + 1]);
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            struct value *x = &g->values[p->operands.at[op->operands + k]];
+            x->read = x->read > at ? x->read : at;
+        }
+    }
+    free(ops.at);
 }
 
 /* ---- statements ---- */
 
 #define SAY(g, ...) writer_format(&(g)->body, __VA_ARGS__)
 
-/* Writes "const TYPE tN = ", and returns N. The caller writes the rest. */
+/* Writes "const TYPE tN = ", and returns N. The caller writes the rest, and calls settled. */
 static uint32_t let(struct gen *g, const char *type)
 {
+    g->let = (struct let){.line = g->body.len, .type = type, .name = g->names};
     SAY(g, "    const %s t%u = ", type, g->names);
+    g->let.at = g->body.len;
     return g->names++;
+}
+
+/* Ends a declaration. If an equal one is in scope, takes it back and returns the name of that one. */
+static uint32_t settled(struct gen *g, uint32_t name)
+{
+    struct let new = g->let;
+    if (g->body.failed)
+        return name;
+    new.len = g->body.len - new.at;
+    for (uint32_t i = g->lets.n; i-- > 0;) {
+        const struct let *old = &g->lets.at[i];
+        if (old->type != new.type || old->len != new.len ||
+            memcmp(g->body.data + old->at, g->body.data + new.at, new.len) != 0)
+            continue;
+        g->body.len = new.line;
+        g->names--;
+        return old->name;
+    }
+    PUSH(g, g->lets, new);
+    return name;
 }
 
 /* Writes an index or 0. */
@@ -190,6 +339,10 @@ static uint32_t place_of(struct gen *g, const struct tensor *t, const struct ind
 {
     int64_t stride = 1;
     bool first = true;
+    if (g->own_type && t->rank == g->own_type->rank &&
+        memcmp(t->dims, g->own_type->dims, sizeof t->dims) == 0 &&
+        memcmp(index->at, g->own.at, t->rank * sizeof *index->at) == 0)
+        return 0;
     uint32_t name = let(g, "long long");
     for (uint32_t d = t->rank; d-- > 0; stride *= t->dims[d]) {
         if (index->at[d] == ZERO)
@@ -198,7 +351,7 @@ static uint32_t place_of(struct gen *g, const struct tensor *t, const struct ind
         first = false;
     }
     SAY(g, first ? "0LL;\n" : ";\n");
-    return name;
+    return settled(g, name);
 }
 
 /* Declares the index of a place in a row-major tensor. */
@@ -213,6 +366,7 @@ static struct index index_of(struct gen *g, const struct tensor *t, uint32_t pla
         index.at[d] = let(g, "long long");
         SAY(g, "t%u / %" PRId64 "LL %% %" PRId64 "LL;\n", place, stride,
             t->dims[d] > 0 ? t->dims[d] : 1);
+        index.at[d] = settled(g, index.at[d]);
     }
     return index;
 }
@@ -267,9 +421,10 @@ static uint32_t emit_elements(struct gen *g, const struct operation *op, const s
     if (op->op == OP_CLAMP) {
         uint32_t low = let(g, TYPES[elem]);
         say_applied(g, OP_MAXIMUM, elem, x[0], x[1]);
+        low = settled(g, low);
         name = let(g, TYPES[elem]);
         say_applied(g, OP_MINIMUM, elem, low, x[2]);
-        return name;
+        return settled(g, name);
     }
     name = let(g, TYPES[elem]);
     if (op->op == OP_COMPARE)
@@ -285,7 +440,7 @@ static uint32_t emit_elements(struct gen *g, const struct operation *op, const s
             x[0]);
     else
         say_applied(g, op->op, elem, x[0], x[1]);
-    return name;
+    return settled(g, name);
 }
 
 static uint32_t emit_constant(struct gen *g, const struct operation *op)
@@ -300,7 +455,7 @@ static uint32_t emit_constant(struct gen *g, const struct operation *op)
         : elem == ELEM_I32 ? "(int)0x%08xu;\n"
                            : "%u != 0;\n",
         bits);
-    return name;
+    return settled(g, name);
 }
 
 /* Declares the first index of a dynamic slice of `size` elements in a dimension of n. */
@@ -310,7 +465,7 @@ static uint32_t emit_start(struct gen *g, const struct operation *op, uint32_t o
     struct index none = {{0}};
     uint32_t at = emit_operand(g, op, operand, &none), name = let(g, "long long");
     SAY(g, "within(t%u, %" PRId64 "LL);\n", at, n - size);
-    return name;
+    return settled(g, name);
 }
 
 /* Declares the index of an operand that a view of it has at `index`, and the operand's element there. */
@@ -333,12 +488,14 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
             SAY(g, "%" PRId64 "LL + %" PRId64 "LL * ", ints[d], ints[2 * of->rank + d]);
             say_index(g, index->at[d]);
             SAY(g, ";\n");
+            to.at[d] = settled(g, to.at[d]);
         } else { /* OP_DYNAMIC_SLICE */
             uint32_t start = emit_start(g, op, 1 + d, of->dims[d], t->dims[d]);
             to.at[d] = let(g, "long long");
             SAY(g, "t%u + ", start);
             say_index(g, index->at[d]);
             SAY(g, ";\n");
+            to.at[d] = settled(g, to.at[d]);
         }
     }
     return emit_operand(g, op, 0, &to);
@@ -351,14 +508,14 @@ static uint32_t emit_all(struct gen *g, const uint32_t *names, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         SAY(g, i ? " && t%u" : "t%u", names[i]);
     SAY(g, n ? ";\n" : "true;\n");
-    return name;
+    return settled(g, name);
 }
 
 static uint32_t emit_choice(struct gen *g, enum elem elem, uint32_t which, uint32_t x, uint32_t y)
 {
     uint32_t name = let(g, TYPES[elem]);
     SAY(g, "t%u ? t%u : t%u;\n", which, x, y);
-    return name;
+    return settled(g, name);
 }
 
 /* Declares the padding, or the element of x if the index is one of x's. x is read at index 0 if not. */
@@ -374,11 +531,14 @@ static uint32_t emit_pad(struct gen *g, const struct operation *op, const struct
         uint32_t from = let(g, "long long");
         say_index(g, index->at[d]);
         SAY(g, " - %" PRId64 "LL;\n", low[d]);
+        from = settled(g, from);
         fits[d] = let(g, "bool");
         SAY(g, "t%u >= 0 && t%u %% %" PRId64 "LL == 0 && t%u / %" PRId64 "LL < %" PRId64 "LL;\n",
             from, from, interior[d] + 1, from, interior[d] + 1, of->dims[d]);
+        fits[d] = settled(g, fits[d]);
         to.at[d] = let(g, "long long");
         SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", fits[d], from, interior[d] + 1);
+        to.at[d] = settled(g, to.at[d]);
     }
     uint32_t x = emit_operand(g, op, 0, &to);
     return emit_choice(g, of->elem, emit_all(g, fits, of->rank), x, padding);
@@ -400,10 +560,12 @@ static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
         SAY(g, " >= %" PRId64 "LL && ", start);
         say_index(g, index->at[dim]);
         SAY(g, " < %" PRId64 "LL;\n", start + of->dims[dim]);
+        fits = settled(g, fits);
         to.at[dim] = let(g, "long long");
         SAY(g, "t%u ? ", fits);
         say_index(g, index->at[dim]);
         SAY(g, " - %" PRId64 "LL : 0LL;\n", start);
+        to.at[dim] = settled(g, to.at[dim]);
         start += of->dims[dim];
         uint32_t x = emit_operand(g, op, i, &to);
         result = result == ZERO ? x : emit_choice(g, t->elem, fits, x, result);
@@ -423,10 +585,13 @@ static uint32_t emit_update(struct gen *g, const struct operation *op, const str
                  from = let(g, "long long");
         say_index(g, index->at[d]);
         SAY(g, " - t%u;\n", start);
+        from = settled(g, from);
         fits[d] = let(g, "bool");
         SAY(g, "t%u >= 0 && t%u < %" PRId64 "LL;\n", from, from, update->dims[d]);
+        fits[d] = settled(g, fits[d]);
         to.at[d] = let(g, "long long");
         SAY(g, "t%u ? t%u : 0LL;\n", fits[d], from);
+        to.at[d] = settled(g, to.at[d]);
     }
     uint32_t y = emit_operand(g, op, 1, &to);
     return emit_choice(g, of->elem, emit_all(g, fits, of->rank), y, x);
@@ -440,10 +605,12 @@ static uint32_t begin_loop(struct gen *g, int64_t n)
     return name;
 }
 
-static void end_loops(struct gen *g, uint32_t n)
+/* Ends n loops. What was declared since there were `lets` declarations is out of scope. */
+static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
 {
     for (uint32_t i = 0; i < n; i++)
         SAY(g, "    }\n");
+    g->lets.n = lets;
 }
 
 static uint32_t emit_reduce(struct gen *g, const struct operation *op, const struct index *index)
@@ -452,6 +619,7 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
     const int64_t *ints = g->p->ints.at + op->ints;
     uint32_t n = op->n_ints - 1, first = emit_operand(g, op, 1, index), sum = g->names++;
     struct index to = {{0}};
+    uint32_t lets = g->lets.n;
     SAY(g, "    %s t%u = t%u;\n", TYPES[of->elem], sum, first);
     for (uint32_t d = 0, k = 1, kept = 0; d < of->rank; d++) {
         bool reduced = k < op->n_ints && ints[k] == d;
@@ -462,7 +630,7 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
     uint32_t x = emit_operand(g, op, 0, &to);
     SAY(g, "    t%u = ", sum);
     say_applied(g, (enum op)ints[0], of->elem, sum, x);
-    end_loops(g, n);
+    end_loops(g, n, lets);
     return sum;
 }
 
@@ -472,7 +640,7 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1], out = b, sum = g->names++;
     enum elem elem = operand_type(g, op, 0)->elem;
     struct index to[2] = {{{0}}};
-    uint32_t loops[PROGRAM_RANK_MAX], x[2];
+    uint32_t loops[PROGRAM_RANK_MAX], x[2], lets = g->lets.n;
     SAY(g, "    %s t%u = 0;\n", TYPES[elem], sum);
     for (uint32_t i = 0; i < c; i++)
         loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]]);
@@ -494,9 +662,10 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     }
     uint32_t product = let(g, TYPES[elem]);
     say_applied(g, OP_MULTIPLY, elem, x[0], x[1]);
+    product = settled(g, product);
     SAY(g, "    t%u = ", sum);
     say_applied(g, OP_ADD, elem, sum, product);
-    end_loops(g, c);
+    end_loops(g, c, lets);
     return sum;
 }
 
@@ -509,7 +678,7 @@ static uint32_t emit_op(struct gen *g, const struct operation *op, const struct 
         uint32_t name = let(g, TYPES[program_tensor(g->p, op->results)->elem]);
         say_index(g, index->at[g->p->ints.at[op->ints]]);
         SAY(g, ";\n");
-        return name;
+        return settled(g, name);
     }
     case OP_BROADCAST:
     case OP_RESHAPE:
@@ -530,9 +699,11 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
     const struct tensor *t = program_tensor(g->p, value);
     if (!g->values[value].stored)
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
+    value = place_value(g, value);
     uint32_t place = place_of(g, t, index), arg = arg_of(g, value), name = let(g, TYPES[t->elem]);
+    g->conflict |= value == g->target && place != g->target_at;
     SAY(g, "p%u[t%u];\n", arg, place);
-    return name;
+    return settled(g, name);
 }
 
 /* ---- kernels ---- */
@@ -581,81 +752,304 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
     return g->kernels.n - 1;
 }
 
-/* Writes the kernel that stores an operation's result, and its launch. */
-static void write_kernel(struct gen *g, const struct operation *op)
-{
-    const struct tensor *t = program_tensor(g->p, op->results);
+/* A kernel that has no place yet to write to. */
+struct draft {
     struct writer text;
-    g->args.n = 0;
-    g->names = 1; /* t0 is the place of the element */
-    writer_init(&g->body, 0);
-    struct index index = index_of(g, t, 0);
-    SAY(g, "    p[t0] = t%u;\n", emit_op(g, op, &index));
+    VECTOR(uint32_t) args; /* values that it reads */
+    int64_t n;
+    bool conflict;      /* it may not write where it was to write */
+    uint32_t value, to; /* what it computes; what it writes, once that is known */
+    bool done;
+};
 
-    writer_init(&text, 0);
-    writer_format(&text, "(");
-    for (uint32_t i = 0; i < g->args.n; i++)
-        writer_format(&text, "const %s *p%u, ", TYPES[program_tensor(g->p, g->args.at[i])->elem],
-                      i);
-    writer_format(&text, "%s *p)\n{\n    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n",
-                  TYPES[t->elem], CODEGEN_BLOCK);
-    writer_format(&text, "    if (t0 >= %" PRId64 "LL)\n        return;\n", t->n);
-    writer_bytes(&text, g->body.data, g->body.len);
-    writer_format(&text, "}\n");
-    g->failed |= text.failed || g->body.failed;
-    writer_close(&g->body);
-    if (!g->failed) {
-        struct launch l = {.kernel = kernel_of(g, &text),
-                           .args = g->out->args.n,
-                           .n_args = g->args.n + 1,
-                           .n_writes = 1,
-                           .blocks = (uint32_t)((t->n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK),
-                           .threads = CODEGEN_BLOCK};
-        g->too_big |= (t->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
-        for (uint32_t i = 0; i < g->args.n; i++)
-            PUSH(g->out, g->out->args, g->args.at[i]);
-        PUSH(g->out, g->out->args, op->results);
-        PUSH(g->out, g->out->launches, l);
-    }
-    writer_close(&text);
+static void draft_close(struct draft *d)
+{
+    writer_close(&d->text);
+    free(d->args.at);
 }
 
-static int write_all(struct gen *g, const struct block *b, struct err *e)
+/* Declares the element of an operation's result, and the place in a carried value where a slice of it has
+ * its element: the one of the slice that the thread computes. */
+static uint32_t emit_slice(struct gen *g, const struct operation *op)
+{
+    const struct tensor *of = operand_type(g, op, 0), *update = operand_type(g, op, 1);
+    struct index to = {{0}};
+    for (uint32_t d = 0; d < of->rank; d++) {
+        uint32_t start = emit_start(g, op, 2 + d, of->dims[d], update->dims[d]);
+        to.at[d] = let(g, "long long");
+        SAY(g, "t%u + ", start);
+        say_index(g, g->own.at[d]);
+        SAY(g, ";\n");
+        to.at[d] = settled(g, to.at[d]);
+    }
+    g->target_at = place_of(g, of, &to);
+    return emit_operand(g, op, 1, &g->own);
+}
+
+/* Writes the kernel that computes a value. With a `target` it is to write there in place; `slice` says that
+ * the target differs by a slice alone. */
+static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, bool slice)
+{
+    const struct program *p = g->p;
+    const struct operation *op =
+        g->values[value].op == PROGRAM_NONE ? NULL : &p->ops.at[g->values[value].op];
+    const struct tensor *t = program_tensor(p, value), *own = slice ? operand_type(g, op, 1) : t;
+    struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE};
+    g->args.n = g->lets.n = 0;
+    g->names = 1; /* t0 is the place of the element */
+    g->target = target;
+    g->target_at = 0;
+    g->conflict = false;
+    g->own_type = NULL;
+    writer_init(&g->body, 0);
+    g->own = index_of(g, own, 0);
+    g->own_type = own;
+    uint32_t x = slice ? emit_slice(g, op) : op ? emit_op(g, op, &g->own) : emit(g, value, &g->own);
+    SAY(g, "    p[t%u] = t%u;\n", g->target_at, x);
+
+    writer_init(&d.text, 0);
+    writer_format(&d.text, "(");
+    for (uint32_t i = 0; i < g->args.n; i++) {
+        writer_format(&d.text, "const %s *p%u, ", TYPES[program_tensor(g->p, g->args.at[i])->elem],
+                      i);
+        PUSH(g, d.args, g->args.at[i]);
+    }
+    writer_format(&d.text, "%s *p)\n{\n    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n",
+                  TYPES[t->elem], CODEGEN_BLOCK);
+    writer_format(&d.text, "    if (t0 >= %" PRId64 "LL)\n        return;\n", own->n);
+    writer_bytes(&d.text, g->body.data, g->body.len);
+    writer_format(&d.text, "}\n");
+    g->failed |= d.text.failed || g->body.failed;
+    d.conflict = g->conflict;
+    writer_close(&g->body);
+    return d;
+}
+
+/* Adds the launch of a draft that writes `to`. Closes the draft. */
+static void launch_draft(struct gen *g, struct draft *d, uint32_t to)
+{
+    if (!g->failed && d->n) {
+        struct launch l = {.kernel = kernel_of(g, &d->text),
+                           .args = g->out->args.n,
+                           .n_args = d->args.n + 1,
+                           .n_writes = 1,
+                           .blocks = (uint32_t)((d->n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK),
+                           .threads = CODEGEN_BLOCK};
+        g->too_big |= (d->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
+        for (uint32_t i = 0; i < d->args.n; i++)
+            PUSH(g->out, g->out->args, d->args.at[i]);
+        PUSH(g->out, g->out->args, to);
+        PUSH(g->out, g->out->launches, l);
+    }
+    d->done = true;
+    draft_close(d);
+}
+
+/* Adds a launch that computes a value and writes it to `to`. */
+static void launch_value(struct gen *g, uint32_t value, uint32_t to)
+{
+    struct draft d = draft_of(g, value, PROGRAM_NONE, false);
+    launch_draft(g, &d, to);
+}
+
+/* Adds a launch that copies a stored value. */
+static void launch_copy(struct gen *g, uint32_t value, uint32_t to)
+{
+    uint32_t op = g->values[value].op;
+    g->values[value].op = PROGRAM_NONE; /* it is read, not computed */
+    launch_value(g, value, to);
+    g->values[value].op = op;
+}
+
+/* ---- blocks ---- */
+
+/* Writes the kernel of a value that a loop carries, to write it over the old one if it may. */
+static struct draft draft_carried(struct gen *g, uint32_t value, uint32_t to, uint32_t old)
+{
+    const struct program *p = g->p;
+    const struct operation *op = &p->ops.at[g->values[value].op];
+    if (op->op == OP_DYNAMIC_UPDATE && p->operands.at[op->operands] == old) {
+        struct draft d = draft_of(g, value, to, true);
+        if (!d.conflict) {
+            d.to = to;
+            return d;
+        }
+        draft_close(&d);
+    }
+    struct draft d = draft_of(g, value, to, false);
+    d.to = to;
+    return d;
+}
+
+static bool reads(const struct draft *d, uint32_t value)
+{
+    for (uint32_t i = 0; i < d->args.n; i++)
+        if (d->args.at[i] == value)
+            return true;
+    return false;
+}
+
+/* Chooses a draft whose place no other one reads; if there is none, any. */
+static uint32_t next_draft(const struct draft *drafts, uint32_t n)
+{
+    uint32_t any = n;
+    for (uint32_t i = 0; i < n; i++) {
+        bool free = !drafts[i].done;
+        for (uint32_t k = 0; k < n && free; k++)
+            free = k == i || drafts[k].done || !reads(&drafts[k], drafts[i].to);
+        if (free)
+            return i;
+        any = any == n && !drafts[i].done ? i : any;
+    }
+    return any;
+}
+
+/* Writes the launches at the end of a trip: new values to the places of the old ones. */
+static void end_trip(struct gen *g, const struct operation *loop)
+{
+    const struct program *p = g->p;
+    const struct block *body = program_loop_block(p, loop, 1);
+    struct draft *drafts = calloc((size_t)loop->n_operands + 1, sizeof *drafts);
+    uint32_t n = 0, i;
+    g->failed |= !drafts;
+    for (uint32_t k = 0; k < loop->n_operands && !g->failed; k++) {
+        uint32_t value = p->operands.at[body->results + k];
+        if (g->values[value].late)
+            drafts[n++] =
+                draft_carried(g, value, place_value(g, loop->results + k), body->args + k);
+    }
+    for (uint32_t left = n; left && !g->failed; left--) {
+        i = next_draft(drafts, n);
+        bool taken = drafts[i].conflict;
+        for (uint32_t k = 0; k < n; k++)
+            taken |= k != i && !drafts[k].done && reads(&drafts[k], drafts[i].to);
+        if (!taken)
+            g->values[drafts[i].value].place = drafts[i].to;
+        launch_draft(g, &drafts[i], place_value(g, drafts[i].value));
+    }
+    for (uint32_t k = 0; k < n; k++)
+        if (!drafts[k].done)
+            draft_close(&drafts[k]);
+    free(drafts);
+    for (uint32_t k = 0; k < loop->n_operands && !g->failed; k++) {
+        uint32_t value = p->operands.at[body->results + k], to = place_value(g, loop->results + k);
+        if (place_value(g, value) != to)
+            launch_copy(g, value, to);
+    }
+}
+
+/* Writes the launch of a value at its operation. A carried one is written in place, if no later launch of the
+ * trip reads the old one. */
+static void write_value(struct gen *g, const struct operation *op, const struct operation *loop)
+{
+    const struct program *p = g->p;
+    uint32_t value = op->results, i = g->values[value].op;
+    const struct block *body = loop ? program_loop_block(p, loop, 1) : NULL;
+    for (uint32_t k = 0; body && k < body->n_results; k++) {
+        uint32_t to = place_value(g, loop->results + k);
+        if (p->operands.at[body->results + k] != value || g->values[body->args + k].read > i)
+            continue;
+        struct draft d = draft_of(g, value, to, false);
+        if (!d.conflict)
+            g->values[value].place = to;
+        launch_draft(g, &d, place_value(g, value));
+        return;
+    }
+    launch_value(g, value, place_value(g, value));
+}
+
+static int write_block(struct gen *g, const struct block *b, const struct operation *loop,
+                       struct err *e);
+
+static int write_loop(struct gen *g, const struct operation *op, struct err *e)
+{
+    const struct program *p = g->p;
+    struct counted counted;
+    if (!program_counted(p, g->origins, op, &counted)) {
+        err_set(e, WARM_EUNSUPPORTED,
+                "while: the number of its trips is not known: use the framework's compiler");
+        if (e)
+            e->line = op->line;
+        return WARM_EUNSUPPORTED;
+    }
+    for (uint32_t k = 0; k < op->n_operands && !g->failed; k++) {
+        uint32_t operand = p->operands.at[op->operands + k], to = place_value(g, op->results + k);
+        if (g->values[operand].stored && place_value(g, operand) != to)
+            launch_copy(g, operand, to);
+        else if (!g->values[operand].stored)
+            launch_value(g, operand, to);
+    }
+    uint32_t i = g->out->loops.n;
+    PUSH(g->out, g->out->loops,
+         (struct launch_loop){.first = g->out->launches.n, .trips = counted.trips});
+    int rc = write_block(g, program_loop_block(p, op, 1), op, e);
+    if (rc == 0 && !g->failed)
+        end_trip(g, op);
+    if (i < g->out->loops.n)
+        g->out->loops.at[i].end = g->out->launches.n;
+    return rc;
+}
+
+/* Writes the launches of a block: of a function, or of a loop's body. */
+static int write_block(struct gen *g, const struct block *b, const struct operation *loop,
+                       struct err *e)
+{
+    const struct program *p = g->p;
+    int rc = 0;
+    for (uint32_t i = b->first; rc == 0 && !g->failed && i < b->end; i = p->ops.at[i].next) {
+        const struct operation *op = &p->ops.at[i];
+        const struct value *v = &g->values[op->results];
+        if (!loop && i >= g->forward && g->out->n_forward == PROGRAM_NONE)
+            g->out->n_forward = g->out->launches.n;
+        if (op->op == OP_WHILE) {
+            rc = write_loop(g, op, e);
+            continue;
+        }
+        bool is_data = op->op == OP_CONSTANT && !is_splat(p, op);
+        if (v->uses && v->stored && !is_data && !(v->late && loop))
+            write_value(g, op, loop);
+    }
+    return rc;
+}
+
+static int write_all(struct gen *g, uint32_t block, struct err *e)
 {
     const struct program *p = g->p;
     for (uint32_t i = 0; i < p->values.n; i++)
-        g->values[i] = (struct value){.op = PROGRAM_NONE, .stored = true};
-    for (uint32_t i = b->first; i < b->end; i++) {
+        g->values[i] = (struct value){.op = PROGRAM_NONE, .place = i, .stored = true};
+    for (uint32_t i = 0; i < p->ops.n; i++) {
         const struct operation *op = &p->ops.at[i];
-        if (op->op == OP_CALL || op->op == OP_WHILE) {
-            err_set(e, WARM_EUNSUPPORTED, "%s: no code for it yet", program_op_name(op->op));
-            if (e)
-                e->line = op->line;
-            return WARM_EUNSUPPORTED;
-        }
-        g->values[op->results].op = i;
+        if (op->op != OP_CALL)
+            continue;
+        err_set(e, WARM_EUNSUPPORTED, "call: no code for it");
+        if (e)
+            e->line = op->line;
+        return WARM_EUNSUPPORTED;
     }
-    count_uses(g, b);
-    choose_stored(g, b);
-    for (uint32_t i = b->first; !g->failed && i < b->end; i++) {
-        const struct operation *op = &p->ops.at[i];
-        const struct value *v = &g->values[op->results];
-        bool is_data = op->op == OP_CONSTANT && !is_splat(p, op);
-        if (v->uses && v->stored && !is_data && program_tensor(p, op->results)->n)
-            write_kernel(g, op);
-    }
-    return 0;
+    program_origins(p, g->origins);
+    count_uses(g, block);
+    choose_stored(g, block);
+    find_readers(g, block);
+    return g->failed ? 0 : write_block(g, &p->blocks.at[block], NULL, e);
 }
 
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out, struct err *e)
 {
-    struct gen g = {
-        .p = p, .out = out, .values = calloc((size_t)p->values.n + 1, sizeof *g.values)};
-    *out = (struct codegen){.n_kernels = 0};
+    struct gen g = {.p = p,
+                    .out = out,
+                    .forward = p->functions.at[function].forward,
+                    .values = calloc((size_t)p->values.n + 1, sizeof *g.values),
+                    .origins = calloc((size_t)p->values.n + 1, sizeof *g.origins)};
+    *out = (struct codegen){.n_forward = PROGRAM_NONE,
+                            .places = calloc((size_t)p->values.n + 1, sizeof *out->places)};
     writer_init(&out->source, 0);
     writer_format(&out->source, "%s", PRELUDE);
-    g.failed = !g.values;
-    int rc = g.failed ? 0 : write_all(&g, &p->blocks.at[p->functions.at[function].block], e);
+    g.failed = !g.values || !g.origins || !out->places;
+    int rc = g.failed ? 0 : write_all(&g, p->functions.at[function].block, e);
+    for (uint32_t i = 0; rc == 0 && !g.failed && i < p->values.n; i++)
+        out->places[i] = place_value(&g, i);
+    if (out->n_forward == PROGRAM_NONE)
+        out->n_forward = out->launches.n;
     out->n_kernels = g.kernels.n;
     if (rc == 0 && (g.failed || out->failed || out->source.failed))
         rc = err_set(e, WARM_ENOMEM, "code");
@@ -666,7 +1060,9 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     free(g.kernels.at);
     free(g.slots);
     free(g.args.at);
+    free(g.lets.at);
     free(g.values);
+    free(g.origins);
     return rc;
 }
 
@@ -682,5 +1078,7 @@ void codegen_free(struct codegen *c)
     free(c->texts.at);
     writer_close(&c->source);
     free(c->launches.at);
+    free(c->loops.at);
     free(c->args.at);
+    free(c->places);
 }

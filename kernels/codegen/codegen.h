@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codegen.h - CUDA C++ for a function without calls and loops, such as vjp_function gives.
+ * codegen.h - CUDA C++ for a function without calls, such as vjp_function gives.
  *
  *     operations ──▶ kernels: a tensor that is stored, and the operations computed on the way to it
  *                ──▶ launches: a kernel and its tensors, in order
@@ -15,6 +15,19 @@
  *
  * Two kernels with the same text are one, so layers of the same shape share theirs.
  *
+ * A loop is launches that run several times. What it carries has one place, which the operand is written to
+ * before the loop, and each trip's result at the end of the trip: directly, if no later launch of the trip
+ * reads the old value, else through a place of its own. A dynamic_update_slice of a carried value writes the
+ * slice alone.
+ *
+ * A value that several operations use is stored if that costs less than to compute it for each of them again:
+ *
+ *     store a value        4 bytes for each element, and 4 for each use
+ *     compute it again     for each use: 4 bytes for each stored operand, and its arithmetic
+ *
+ * by the roofline model and the figures of vjp.h; CODEGEN_SLOW is our estimate of an exp or a tanh. So a
+ * relu of a product is computed again in the backward pass, and a sum of two products is kept.
+ *
  * Thread: any; no state. Memory: a struct codegen owns its arrays.
  */
 #ifndef WARM_KERNELS_CODEGEN_CODEGEN_H
@@ -22,6 +35,7 @@
 
 #include "kernels/program/program.h"
 
+#define CODEGEN_SLOW 20   /* f32 operations that an exp, a tanh or a power stands for */
 #define CODEGEN_BLOCK 256 /* threads */
 #define CODEGEN_BLOCKS_MAX                                                                         \
     0x7FFFFFFF /* of a grid along x: CUDA C++ Programming Guide, table of compute capabilities */
@@ -39,17 +53,27 @@ struct kernel_text {
     size_t at, len; /* bytes */
 };
 
+/* Launches that run several times. */
+struct launch_loop {
+    uint32_t first, end; /* launches: first to end - 1 */
+    uint64_t trips;
+};
+
 struct codegen {
     struct writer source;             /* CUDA C++, one extern "C" kernel after the other */
     VECTOR(struct kernel_text) texts; /* by kernel */
     VECTOR(struct launch) launches;
-    VECTOR(uint32_t) args; /* values */
+    VECTOR(struct launch_loop) loops; /* by first launch, outer before inner */
+    VECTOR(uint32_t) args;            /* values: of several with one place, always the same one */
+    uint32_t *places; /* by value of the program: the one that `args` names for it */
     uint32_t n_kernels;
+    uint32_t n_forward; /* launches before the derivative's */
     bool failed;
 };
 
-/* Generates the code of a function. Fills *out (codegen_free, also after an error). Constants that a launch
- * reads have their elements in the program's `data`. Errors: UNSUPPORTED for calls and loops; NOMEM. */
+/* Generates the code of a function in the form of program_flatten. Fills *out (codegen_free, also after an error). Constants that a launch
+ * reads have their elements in the program's `data`. Errors: UNSUPPORTED for a call, and
+ * for a loop whose trips are not known; TOO_BIG; NOMEM. */
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out,
                      struct err *e);
 /* Appends a program of one kernel alone, whose name is "kernel": equal kernels of any two functions have

@@ -180,8 +180,8 @@ static void choice_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint3
 {
     enum direction wins = op == OP_MAXIMUM ? DIRECTION_GT : DIRECTION_LT;
     uint32_t share =
-        select(v, compare(v, wins, x, z), vjp_splat(v, x, 1),
-               pick(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
+        pick(v, compare(v, wins, x, z), vjp_splat(v, x, 1),
+             pick(v, compare(v, DIRECTION_EQ, x, z), vjp_splat(v, x, 0.5f), vjp_splat(v, x, 0)));
     vjp_pass(v, x, times(v, g, share));
     vjp_pass(v, z, times(v, g, two(v, OP_SUBTRACT, vjp_splat(v, x, 1), share)));
 }

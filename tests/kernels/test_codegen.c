@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_codegen.c - the generated CUDA C++: compiled by the host's C++ compiler and run, its numbers are
- * those of JAX; NVRTC compiles it for three architectures; equal layers share kernels.
+ * test_codegen.c - the generated CUDA C++: NVRTC compiles it for three architectures; equal layers share
+ * kernels; loops have one place for what they carry. test_graph_bundle.c runs it.
  */
 #include "kernels/codegen/codegen.h"
 
@@ -23,72 +23,6 @@ static struct codegen code_of(const char *name, const struct program *p)
     struct err e = {0};
     cr_assert_eq(codegen_function(p, program_function(p, NULL), &c, &e), 0, "%s: %s", name, e.text);
     return c;
-}
-
-/* Writes the code for the CPU; its tensors are given by value. */
-static void write_for_cpu(FILE *f, size_t n, const struct codegen *c)
-{
-    for_cpu_begin(f, n, c);
-    for (uint32_t i = 0; i < c->launches.n; i++) {
-        const struct launch *l = &c->launches.at[i];
-        for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, c->args.at + l->args, l->n_args);
-    }
-    for_cpu_end(f, c);
-}
-
-/* Returns new memory for each value; arguments and constants have their elements. */
-static void **tensors_of(const struct jax_graph *g, const struct program *p)
-{
-    const struct block *b = &p->blocks.at[p->functions.at[program_function(p, NULL)].block];
-    void **values = calloc(p->values.n, sizeof *values);
-    for (uint32_t i = 0; i < p->values.n; i++)
-        values[i] = calloc((size_t)program_tensor(p, i)->n + 1, 4);
-    for (uint32_t i = 0; i < b->n_args; i++) {
-        cr_assert_eq(program_tensor(p, b->args + i)->elem, ELEM_F32);
-        for_cpu_argument(g, i, values[b->args + i]);
-    }
-    for (uint32_t i = 0; i < p->ops.n; i++) {
-        const struct operation *op = &p->ops.at[i];
-        if (op->op != OP_CONSTANT || p->ints.at[op->ints + 1])
-            continue;
-        const struct tensor *t = program_tensor(p, op->results);
-        memcpy(values[op->results], p->data.at + p->ints.at[op->ints],
-               (size_t)t->n * program_elem_size(t->elem));
-    }
-    return values;
-}
-
-Test(codegen, numbers_are_those_of_jax)
-{
-    struct jax_graph *graphs;
-    size_t n = jax_graphs_read(&graphs);
-    struct program **programs = calloc(n, sizeof *programs);
-    struct for_cpu cpu = for_cpu_open();
-    for (size_t i = 0; i < n; i++) {
-        if (!graphs[i].n_gradients)
-            continue;
-        programs[i] = for_cpu_derivative(&graphs[i]);
-        struct codegen c = code_of(graphs[i].name, programs[i]);
-        write_for_cpu(cpu.f, i, &c);
-        codegen_free(&c);
-    }
-    for_cpu_compile(&cpu);
-    for (size_t i = 0; i < n; i++) {
-        const struct program *p = programs[i];
-        if (!p)
-            continue;
-        const struct block *b = &p->blocks.at[p->functions.at[program_function(p, NULL)].block];
-        void **values = tensors_of(&graphs[i], p);
-        for_cpu_run(&cpu, i)(values);
-        for (uint32_t k = 0; k < b->n_results; k++)
-            for_cpu_agrees(&graphs[i], k, values[p->operands.at[b->results + k]]);
-        for (uint32_t k = 0; k < p->values.n; k++)
-            free(values[k]);
-        free(values);
-        program_free(programs[i]);
-    }
-    free(programs);
-    for_cpu_close(&cpu);
 }
 
 /* ---- NVRTC ---- */
@@ -222,4 +156,38 @@ Test(codegen, calls_are_refused)
     cr_expect_eq(e.line, 2);
     codegen_free(&c);
     program_free(p);
+}
+
+/* ---- loops ---- */
+
+/* Returns the code of a graph of jax_graphs.txt, or of its derivative. */
+static struct codegen code_of_graph(const char *name)
+{
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs), i = 0;
+    while (i < n && strcmp(graphs[i].name, name) != 0)
+        i++;
+    cr_assert_lt(i, n, "%s", name);
+    struct program *d = for_cpu_derivative(&graphs[i]);
+    struct codegen c = code_of(name, d);
+    if (getenv("WARM_TEST_SHOW"))
+        fprintf(stderr, "%s: %u kernels, %u launches, %u loops\n%.*s\n", name, c.n_kernels,
+                c.launches.n, c.loops.n, (int)c.source.len, (const char *)c.source.data);
+    program_free(d);
+    return c;
+}
+
+/* The third case of the programs that this project is for: 16 equal modules, in three forms. */
+Test(codegen, a_chain_of_equal_modules_has_the_kernels_of_one)
+{
+    struct codegen chain = code_of_graph("chain"), scanned = code_of_graph("chain_scanned"),
+                   trained = code_of_graph("chain_trained");
+    cr_expect_leq(chain.n_kernels, 40u, "%u", chain.n_kernels);
+    cr_expect_leq(scanned.n_kernels, 40u, "%u", scanned.n_kernels);
+    cr_expect_eq(scanned.loops.n, 2u); /* forward and back */
+    cr_expect_eq(trained.loops.n, 3u); /* steps; in each of them, forward and back */
+    cr_expect_leq(trained.launches.n, 64u, "%u", trained.launches.n);
+    codegen_free(&chain);
+    codegen_free(&scanned);
+    codegen_free(&trained);
 }

@@ -67,7 +67,7 @@ static struct made made_of_text(const char *text, FILE *f)
     struct program *p, *inlined;
     struct err e = {0};
     cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
-    cr_assert_eq(vjp_inline(p, program_function(p, NULL), &inlined, &e), 0, "%s", e.text);
+    cr_assert_eq(program_flatten(p, program_function(p, NULL), &inlined, &e), 0, "%s", e.text);
     program_free(p);
     return make(inlined, f);
 }
@@ -94,7 +94,7 @@ static void expect_results(const struct jax_graph *g, struct graph_exec *x,
         const struct tensor *t = &b->buffers.at[b->results.at[i]].type;
         float *is = calloc((size_t)t->n + 1, sizeof *is);
         cr_assert_eq(graph_exec_read(x, i, is, &e), 0, "%s: %s", g->name, e.text);
-        for_cpu_agrees(g, i, is);
+        for_cpu_agrees(g, i, ELEM_F32, is);
         free(is);
     }
 }
