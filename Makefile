@@ -45,7 +45,7 @@ DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier service n
 KERNEL_DIRS  = kernels/eval kernels
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
-    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS)
+    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS) kernels/examples
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a
@@ -158,6 +158,11 @@ $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 $(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -ldl $(CRYPTO)
+
+# Trains the models of kernels/examples from their StableHLO.
+$(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
@@ -327,9 +332,10 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec: $(B)/obj/tests/kernels/for_cpu.o
-$(B)/tests/test_exec: $(B)/obj/tests/kernels/stand_in.o
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/stand_in.o
+$(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 
 # Set-up: Debian packages, installed where they are missing. make itself is there already.

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_train.c - kernels/examples/train_mlp.c with a real daemon and NVRTC, on the stand-in for a GPU: the five
+ * models of case 0 follow the losses that JAX has in double precision, and models of one width share kernels.
+ */
+#include <math.h>
+
+#include "client/lib/warm.h"
+#include "kernels/bundle/graph_bundle.h"
+#include "kernels/vjp/vjp.h"
+#include "tests/kernels/for_cpu.h"
+#include "tests/kernels/stand_in.h"
+#include "tests/support/compile.h"
+#include "tests/support/warmd.h"
+
+#define STEPS 100
+#define TOLERANCE                                                                                  \
+    2e-3 /* relative, of f32 through 100 steps; the curve spans three orders of magnitude */
+
+TestSuite(train, .fini = compile_teardown);
+
+/* The tolerance is relative. JAX's own losses in single precision differ from these by 3e-5 to 1e-4, and by 4e-2
+ * for the deepest model, where a ReLU switches some steps earlier or later. */
+static const struct {
+    const char *name;
+    uint32_t n_parameters;
+    double tolerance;
+} MODELS[] = {{"mlp_1_16_1", 4, 5e-4},
+              {"mlp_1_256_1", 4, 5e-4},
+              {"mlp_1_16_16_1", 6, 5e-4},
+              {"mlp_1_16_16_16_1", 8, 1e-3},
+              {"mlp_1_16_16_16_16_1", 10, 5e-2}};
+#define N_MODELS (sizeof MODELS / sizeof *MODELS)
+
+/* Compiles a graph as train_mlp does, and writes its kernels for the CPU under the cubins of the bundle. */
+static void write_kernels(struct warm *w, FILE *f, const char *path, uint32_t n_gradients)
+{
+    uint32_t arguments[16];
+    struct warm_graph g = {.target = "sm_90",
+                           .flags = n_gradients ? WARM_GRAPH_VJP : 0,
+                           .arguments = arguments,
+                           .n_arguments = n_gradients};
+    struct warm_graph_result r;
+    struct program *p, *wanted;
+    struct codegen c;
+    struct graph_bundle b;
+    struct err e = {0};
+    char *text = file_read(path, &g.len);
+    g.data = text;
+    for (uint32_t i = 0; i < 16; i++)
+        arguments[i] = i;
+    cr_assert_eq(warm_graph_compile(w, &g, &r), 0, "%s: %s", path, warm_message(w));
+    cr_assert_eq(graph_bundle_read(r.data, r.len, &b, &e), 0, "%s", e.text);
+    cr_assert_eq(program_read(text, g.len, &p, &e), 0, "%s", e.text);
+    uint32_t function = program_function(p, NULL);
+    int rc = n_gradients ? vjp_function(p, function, arguments, n_gradients, &wanted, &e)
+                         : vjp_inline(p, function, &wanted, &e);
+    cr_assert_eq(rc, 0, "%s", e.text);
+    cr_assert_eq(codegen_function(wanted, program_function(wanted, NULL), &c, &e), 0);
+    cr_assert_eq(c.n_kernels, b.kernels.n);
+    for (uint32_t i = 0; i < c.n_kernels; i++)
+        for_cpu_cubin(f, &c, i, b.kernels.at[i].cubin.data);
+    codegen_free(&c);
+    program_free(wanted);
+    program_free(p);
+    graph_bundle_close(&b);
+    warm_graph_result_free(&r);
+    free(text);
+}
+
+/* Expects the losses of the line of `printed` that has these words to be those of `want`'s line for the model. */
+static void expect_losses(const char *printed, const char *want, size_t model, bool again)
+{
+    const char *name = MODELS[model].name;
+    char words[128];
+    snprintf(words, sizeof words, "{\"model\":\"%s\",\"again\":%s,", name,
+             again ? "true" : "false");
+    const char *line = strstr(printed, words), *is = line ? strstr(line, "\"losses\":[") : NULL;
+    snprintf(words, sizeof words, "%s ", name);
+    const char *reference = strstr(want, words);
+    cr_assert(is && reference, "%s: %.200s", name, printed);
+    is += strlen("\"losses\":[");
+    reference += strlen(words);
+    for (int i = 0; i < STEPS; i++) {
+        char *end, *reference_end;
+        double x = strtod(is, &end), y = strtod(reference, &reference_end);
+        cr_assert(end > is && reference_end > reference, "%s: step %d", name, i);
+        cr_assert(fabs(x - y) <= MODELS[model].tolerance * (fabs(y) + 0.01),
+                  "%s: step %d: %g, not %g", name, i, x, y);
+        is = end + 1;
+        reference = reference_end;
+    }
+}
+
+Test(train, models_of_case_0_follow_jax)
+{
+    NEEDS_TOOLCHAIN(lib);
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    struct warm *w = warmd_libwarm(&k);
+    struct for_cpu cpu = for_cpu_open();
+    char path[128], *printed, *program = bin_path("train_mlp");
+    for (size_t i = 0; i < N_MODELS; i++) {
+        snprintf(path, sizeof path, "kernels/examples/%s.mlir", MODELS[i].name);
+        write_kernels(w, cpu.f, path, MODELS[i].n_parameters);
+        snprintf(path, sizeof path, "kernels/examples/%s.adam.mlir", MODELS[i].name);
+        write_kernels(w, cpu.f, path, 0);
+    }
+    for_cpu_compile(&cpu);
+    stand_in_build(cpu.folder);
+    int status = run_command(&printed,
+                             "WARM_SOCKET=%s LD_LIBRARY_PATH=%s FAKECUDA_KERNELS=%s/graphs.so "
+                             "%s --json --steps %d 2>&1",
+                             k.socket, cpu.folder, cpu.folder, program, STEPS);
+    cr_assert_eq(status, 0, "%s", printed);
+    size_t len;
+    char *want = file_read("tests/data/mlp_losses.txt", &len);
+    for (size_t i = 0; i < N_MODELS; i++) {
+        expect_losses(printed, want, i, false);
+        expect_losses(printed, want, i, true);
+    }
+    free(want);
+    free(printed);
+    free(program);
+    for_cpu_close(&cpu);
+    warm_close(w);
+    warmd_down(&k);
+}
+
+Test(train, without_a_gpu_it_compiles_and_says_so)
+{
+    NEEDS_TOOLCHAIN(lib);
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    char *printed, *program = bin_path("train_mlp");
+    int status = run_command(&printed, "WARM_SOCKET=%s %s mlp_1_16_1 2>&1", k.socket, program);
+    cr_expect_eq(status, 0, "%s", printed);
+    cr_expect(strstr(printed, "no GPU, so the models are only compiled: libcuda.so.1"), "%s",
+              printed);
+    cr_expect(strstr(printed, " kernels, 0 from the cache)"), "%s", printed);
+    free(printed);
+    status = run_command(&printed, "WARM_DISABLE=1 %s 2>&1", program);
+    cr_expect_eq(status, 1);
+    cr_expect(strstr(printed, "no daemon: start this program by `warm run`"), "%s", printed);
+    free(printed);
+    free(program);
+    warmd_down(&k);
+}
