@@ -54,7 +54,7 @@ static void write_kernels(struct warm *w, FILE *f, const char *path, uint32_t n_
     cr_assert_eq(program_read(text, g.len, &p, &e), 0, "%s", e.text);
     uint32_t function = program_function(p, NULL);
     int rc = n_gradients ? vjp_function(p, function, arguments, n_gradients, &wanted, &e)
-                         : vjp_inline(p, function, &wanted, &e);
+                         : program_flatten(p, function, &wanted, &e);
     cr_assert_eq(rc, 0, "%s", e.text);
     cr_assert_eq(codegen_function(wanted, program_function(wanted, NULL), &c, &e), 0);
     cr_assert_eq(c.n_kernels, b.kernels.n);
