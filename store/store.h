@@ -58,7 +58,8 @@
     X(TRITON, 6, "triton")                                                                         \
     X(AUTOTUNE, 7, "autotune")                                                                     \
     X(OBJECT, 8, "object") /* a host compiler's output */                                          \
-    X(GRAPH, 9, "graph")   /* a graph after a pass pipeline */
+    X(GRAPH, 9, "graph")   /* a graph after a pass pipeline */                                     \
+    X(FORM, 10, "form")    /* the text that a key was made of, for `warm why` */
 
 enum store_kind {
 #define X(name, number, text) STORE_##name = number,

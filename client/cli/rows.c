@@ -185,11 +185,10 @@ static void field_digest(const char *name, const uint8_t *bytes, size_t len)
 
 static void field_time(const char *name, uint64_t ms, uint64_t now_ms)
 {
-    char text[32], span[UNITS_TEXT];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm t;
-    if (ms == 0 || !gmtime_r(&seconds, &t) || !strftime(text, sizeof text, "%F %TZ", &t))
+    char text[UNITS_TEXT], span[UNITS_TEXT];
+    if (ms == 0)
         return;
+    units_time_text(ms, text);
     units_span_text(ms > now_ms ? ms - now_ms : now_ms - ms, span);
     printf("%-12s %s (%s%s%s)\n", name, text, ms > now_ms ? "in " : "", span,
            ms > now_ms ? "" : " ago");

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct unit {
     char letter;
@@ -123,4 +124,12 @@ void units_span_text(uint64_t ms, char out[UNITS_TEXT])
                  names[i - 1]);
     else
         snprintf(out, UNITS_TEXT, "%" PRIu64 " %s", whole, names[i]);
+}
+
+void units_time_text(uint64_t ms, char out[UNITS_TEXT])
+{
+    time_t s = (time_t)(ms / 1000);
+    struct tm tm;
+    localtime_r(&s, &tm);
+    strftime(out, UNITS_TEXT, "%Y-%m-%d %H:%M:%S %z", &tm);
 }

@@ -28,5 +28,7 @@ void units_size_text(uint64_t bytes, char out[UNITS_TEXT]);
 void units_span_text(uint64_t ms, char out[UNITS_TEXT]);
 /* Writes a span in few letters, for columns: "3d", "5h", "12m", "40s". */
 void units_age_text(uint64_t ms, char out[UNITS_TEXT]);
+/* Writes a Unix time as local time with its offset: "2026-03-01 09:30:00 +0100". */
+void units_time_text(uint64_t ms, char out[UNITS_TEXT]);
 
 #endif

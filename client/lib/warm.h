@@ -269,6 +269,12 @@ void warm_graph_result_free(struct warm_graph_result *r);
  * (`kind`); NOMEM.
  */
 int warm_graph_key(const char *kind, const void *data, size_t len, char out_key[33]);
+/*
+ * Writes the canonical form that warm_graph_key digests, as text for people: one operation or
+ * statement a line (`warm hash --explain` prints it). Returns its length, or an error as there;
+ * writes nothing if `cap` is less.
+ */
+long warm_graph_form(const char *kind, const void *data, size_t len, char *out, size_t cap);
 
 #ifdef __cplusplus
 }

@@ -143,7 +143,8 @@ struct wire_welcome {
     X(TRITON, 6, "triton")                                                                         \
     X(AUTOTUNE, 7, "autotune")                                                                     \
     X(OBJECT, 8, "object")                                                                         \
-    X(GRAPH, 9, "graph")
+    X(GRAPH, 9, "graph")                                                                           \
+    X(FORM, 10, "form")
 enum wire_kind {
 #define X(name, number, text) WIRE_KIND_##name = number,
     WIRE_KIND_LIST(X)

@@ -156,7 +156,7 @@ static void settle_by_end(struct history *h, struct miss *m, const struct store_
     time_t s = (time_t)(gone->at_ms / 1000);
     struct tm tm;
     gmtime_r(&s, &tm);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
     snprintf(text, sizeof text, "%s: %s", when, cause_text(gone->cause));
     bool was_bad = gone->cause == STORE_LEFT_DAMAGED || gone->cause == STORE_LEFT_REFUSED;
     settle(m, was_bad ? WIRE_REASON_CORRUPT : WIRE_REASON_EVICTED, view_of_text(text));

@@ -6,8 +6,8 @@
  * call.c calls bookkeeping_answer for each answer of a call; lookup.c counts hits that need no call.
  * put.c and the compile's files tell the rest. Nothing in here changes an answer.
  *
- * Names that begin with "file:" (client/lib/identity.c) or "jax:ahead:" (client/python/warm/jax/_ahead.py)
- * are notes of clients: they count in the daemon's totals, but in no session.
+ * Names that begin with "file:" (client/lib/identity.c), "jax:ahead:" (client/python/warm/jax/_ahead.py) or
+ * "form:" (forms.h) are notes of clients: they count in the daemon's totals, but in no session.
  *
  * Thread: loop thread, but for bookkeeping_job.
  */
@@ -21,6 +21,7 @@
 #include "daemon/compiler/pool.h"
 #include "daemon/history/recipe.h"
 #include "daemon/service/compile_request.h"
+#include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
 #include "store/clock.h"
@@ -35,7 +36,8 @@ static bool begins(struct view key, const char *prefix)
 
 bool bookkeeping_is_note(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && (begins(key, "file:") || begins(key, "jax:ahead:"));
+    return space == WIRE_SPACE_NAME &&
+           (begins(key, "file:") || begins(key, "jax:ahead:") || begins(key, FORMS_PREFIX));
 }
 
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)

@@ -73,6 +73,7 @@ struct service {
     struct loop_timer *tick;      /* runs while anything is in flight */
     struct loop_timer *save_tick; /* writes the lifetime counters, logs evictions */
     uint64_t logged_entries[STORE_LEFT_CAUSES], logged_bytes[STORE_LEFT_CAUSES];
+    bool evicts_forms; /* forms.c */
     bool stopping;
     uint64_t drain_ends_ms; /* for the tier; 0: it is not stopping */
 };

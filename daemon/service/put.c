@@ -31,6 +31,7 @@
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
+#include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
@@ -168,8 +169,8 @@ void put_result(struct service *s, struct flight *flight, struct artifact *a, st
 
 /* ---- puts of clients ---- */
 
-static int put_check(struct service *s, const struct service_put *put, const struct store_id *id,
-                     struct err *e)
+static int put_check(struct service *s, const struct peer *peer, const struct service_put *put,
+                     const struct store_id *id, struct err *e)
 {
     struct store_row row;
     if (!put->made && (put->name.len == 0 || put->name.len > STORE_NAME_MAX))
@@ -178,6 +179,11 @@ static int put_check(struct service *s, const struct service_put *put, const str
     if (put->len > max || put->len > STORE_VALUE_MAX)
         return err_set(e, WARM_ETOO_BIG, "a value of %llu bytes; the limit is %llu",
                        (unsigned long long)put->len, (unsigned long long)max);
+    if (put->kind == STORE_FORM) {
+        int code = forms_admit(s, peer->uid, put->len, e);
+        if (code)
+            return code;
+    }
     if (put->lease_lost && store_peek(s->config.store, id, &row, NULL) == 0)
         return err_set(e, WARM_ELEASE_LOST, "somebody else brought it");
     return 0;
@@ -260,7 +266,7 @@ static int put_take(struct service *s, const struct peer *peer, const struct ser
 {
     int code = put->made && !peer->is_admin
                    ? err_set(e, WARM_EDENIED, "only the daemon makes entries under an address key")
-                   : put_check(s, put, id, e);
+                   : put_check(s, peer, put, id, e);
     if (code) {
         if (put->fd >= 0)
             fd_close_later(put->fd);

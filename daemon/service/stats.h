@@ -54,7 +54,7 @@ enum stats_counter {
         STATS_COUNTERS
 };
 
-#define STATS_KINDS 10u
+#define STATS_KINDS 11u
 #define STATS_TIME_STEPS 640u /* 16 for each of 40 powers of two nanoseconds */
 
 /* Times by kind, since the start, in steps of powers of four: 2^16 ns (66 us) to 2^40 ns (18 min). */

@@ -83,7 +83,7 @@ Test(why, evicted_expired_and_removed_entries_say_when_and_by_what)
     must(&k, 0, "evict --min-size 1");
     must(&k, 1, "get a -o out");
     expect_why(&k, "a", "evicted: 20");
-    expect_why(&k, "a", "UTC: evicted by `warm evict`");
+    expect_why(&k, "a", "Z: evicted by `warm evict`");
     must(&k, 0, "put b v");
     must(&k, 0, "rm b");
     must(&k, 1, "get b -o out");

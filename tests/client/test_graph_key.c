@@ -28,6 +28,24 @@ Test(graph_key, is_the_same_for_text_and_bytecode_with_the_kind_given_or_found)
     cr_assert_str_eq(found, text);
 }
 
+Test(graph_key, the_form_of_text_and_bytecode_is_one)
+{
+    char text[65536], bytes[65536];
+    size_t len, text_len;
+    char *data = file_read("tests/data/step.mlir", &len);
+    long n = warm_graph_form("mlir", data, len, text, sizeof text);
+    cr_expect_eq(warm_graph_form("mlir", data, len, bytes, 10), n,
+                 "what does not fit is not written");
+    free(data);
+    data = file_read("tests/data/step.mlirbc", &text_len);
+    cr_expect_eq(warm_graph_form("mlirbc", data, text_len, bytes, sizeof bytes), n);
+    cr_assert_gt(n, 100);
+    cr_expect_eq(memcmp(text, bytes, (size_t)n), 0);
+    cr_expect_eq(warm_graph_form("no such kind", data, text_len, bytes, sizeof bytes),
+                 WARM_EINVALID);
+    free(data);
+}
+
 Test(graph_key, of_exact_bytes_says_so)
 {
     static const char two[] = "module {\n}\nmodule {\n}\n";

@@ -327,6 +327,26 @@ print(json.dumps([statistics.median(p) for p in zip(*pairs)]))
         self.assertLess(ours, theirs * 1.5)  # half again for what else the machine does
 
 
+class Why(JaxCase):
+    def test_it_names_the_operation_and_the_option_that_differ(self):
+        program = PROGRAM + """
+def step(x):
+    for i in range(20):
+        x = jnp.WHAT(x) * float(i + 1)
+    return x
+jax.jit(step)(x)
+"""
+        with kit.Daemon() as daemon:
+            daemon.run(program.replace("WHAT", "tanh"))
+            daemon.run(program.replace("WHAT", "sin"), WARM_SESSION="sine")
+            told = daemon.warm("why", "--session", "sine")
+            self.assertRegex(told, "differs from jit_step of .*: stablehlo.tanh \u2192 stablehlo.sine, line [0-9]+, and 19 more")
+            daemon.run(program.replace("WHAT", "sin"), WARM_SESSION="flag",
+                       XLA_FLAGS="--xla_cpu_enable_fast_min_max=true")
+            told = daemon.warm("why", "--session", "flag")
+            self.assertIn("option XLA_FLAGS: (none) \u2192 --xla_cpu_enable_fast_min_max=true", told)
+
+
 class Unseen(JaxCase):
     def test_tracebacks_and_locations_show_no_file_of_ours(self):
         program = PROGRAM + '''

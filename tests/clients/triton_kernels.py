@@ -63,6 +63,19 @@ class Kernels(kit.TestCase):
             self.assertEqual(set(rows), set(FEW))
             self.assertEqual({row["arch"] for row in rows.values()}, {"sm_90"})
 
+    def test_why_names_the_operation_that_differs(self):
+        with open(PROGRAM[1]) as f:
+            text = f.read()
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            compile_fresh(daemon, "softmax")
+            path = os.path.join(folder, "six_kernels.py")
+            with open(path, "w") as f:
+                f.write(text.replace("e = tl.exp(", "e = tl.sin("))
+            finish(daemon.spawn([sys.executable, path, "90", "softmax"], WARM_SESSION="sine",
+                                TRITON_CACHE_DIR=os.path.join(folder, "cache")))
+            told = daemon.warm("why", "--session", "sine")
+            self.assertRegex(told, "differs from softmax of .*: math.exp \u2192 math.sin, line [0-9]+\n")
+
     def test_the_local_folder_is_complete(self):
         with kit.Daemon() as daemon, kit.Folder() as folder:
             compile_fresh(daemon, *FEW)

@@ -223,7 +223,7 @@ Test(history, file_keeps_what_is_gone_what_was_made_and_what_was_missed)
     struct history *h = history_new(path);
     expect_json(h, WIRE_HISTORY_KEY, "missed", "\"old\": \"sm_80\", \"new\": \"sm_90\"");
     miss(h, "gone", 0, 2);
-    expect_json(h, WIRE_HISTORY_KEY, "gone", "1970-01-02 00:00:00 UTC: evicted, to stay below");
+    expect_json(h, WIRE_HISTORY_KEY, "gone", "1970-01-02T00:00:00Z: evicted, to stay below");
     recipe_make(&w, "sm_80", "k", "1");
     history_explain(h, miss(h, "next", 0, 3), (struct view){w.data, w.len});
     expect_json(h, WIRE_HISTORY_KEY, "next", "\"part\": \"hardware\"");

@@ -43,6 +43,8 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
     struct export_run *run = arg;
     if (run->since_ms && row->accessed_ms < run->since_ms && row->created_ms < run->since_ms)
         return 0;
+    if (row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)
+        return 0; /* of use where it was made */
     return listing_keep(&run->rows, frame, 0);
 }
 

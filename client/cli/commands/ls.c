@@ -170,6 +170,8 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct ls_run *run = arg;
     uint64_t value;
+    if (run->brief && row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)
+        return 0; /* a part of another entry */
     if (run->sort && sort_value(run->sort, row, &value))
         return listing_keep(&run->kept, frame, value);
     print_row(run, row);

@@ -7,11 +7,12 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "client/cli/import/nearest_form.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
+#include "client/cli/units.h"
 
 #define FIELD_MAX 520
 
@@ -31,13 +32,10 @@ static void print_time(struct view miss)
 {
     struct view value;
     double ms = 0;
-    char text[32];
+    char text[UNITS_TEXT];
     if (json_reader_find(miss, "time_ms", &value))
         json_reader_number(value, &ms);
-    time_t s = (time_t)(ms / 1000);
-    struct tm tm;
-    localtime_r(&s, &tm);
-    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+    units_time_text((uint64_t)ms, text);
     fputs(text, stdout);
 }
 
@@ -70,14 +68,47 @@ static void print_change(struct view change)
     printf("%s: %s \xe2\x86\x92 %s", part, *old ? old : "(none)", *now ? now : "(none)");
 }
 
-static void print_miss(struct view miss, bool colour)
+static void print_reason(const char *reason, bool colour)
+{
+    printf("    %s%s%s", colour ? "\033[1m" : "", reason, colour ? "\033[0m" : "");
+}
+
+/* Prints the first difference from the nearest form. False if none is known. */
+static bool print_form(struct remote *r, struct view miss, const char *reason, bool colour)
+{
+    char name[FIELD_MAX], when[UNITS_TEXT];
+    struct forms_change c;
+    if (strcmp(reason, "cold") != 0 && strcmp(reason, "differs") != 0)
+        return false;
+    field(miss, "name", name);
+    if (!*name)
+        field(miss, "key", name);
+    if (!forms_explain(r, view_of_text(name), &c))
+        return false;
+    units_time_text(c.made_ms, when);
+    print_reason("differs", colour);
+    const char *old = *c.old ? c.old : "(none)", *now = *c.now ? c.now : "(none)";
+    printf(" from %s of %s: ", c.label, when);
+    if (c.line)
+        printf("%s \xe2\x86\x92 %s, line %zu", old, now, c.line);
+    else
+        printf("%s: %s \xe2\x86\x92 %s", c.option, old, now);
+    if (c.n_lines > 1)
+        printf(", and %zu more %s", c.n_lines - 1, c.n_lines == 2 ? "line" : "lines");
+    putchar('\n');
+    return true;
+}
+
+static void print_miss(struct remote *r, struct view miss, bool colour)
 {
     char reason[FIELD_MAX], text[FIELD_MAX];
     struct view changes, change;
     print_title(miss);
     field(miss, "reason", reason);
     field(miss, "text", text);
-    printf("    %s%s%s", colour ? "\033[1m" : "", reason, colour ? "\033[0m" : "");
+    if (print_form(r, miss, reason, colour))
+        return;
+    print_reason(reason, colour);
     if (*text)
         printf(": %s", text);
     else if (strcmp(reason, "cold") == 0)
@@ -92,7 +123,7 @@ static void print_miss(struct view miss, bool colour)
 
 /* ---- all of them ---- */
 
-static void print_history(struct view doc)
+static void print_history(struct remote *r, struct view doc)
 {
     struct view session, misses, miss;
     bool colour = colour_wanted(stdout);
@@ -107,7 +138,7 @@ static void print_history(struct view doc)
     }
     if (json_reader_find(doc, "misses", &misses))
         for (size_t i = 0; json_reader_item(misses, i, &miss); i++)
-            print_miss(miss, colour);
+            print_miss(r, miss, colour);
 }
 
 static int nothing(const struct wire_history *ask)
@@ -137,7 +168,14 @@ static int why(struct remote *r, const struct wire_history *ask)
         fwrite(text.text.data, 1, text.text.len, stdout);
         putchar('\n');
     } else if (!status) {
-        print_history(text.text);
+        struct writer copy; /* the next question uses the connection's buffer */
+        writer_init(&copy, 0);
+        writer_bytes(&copy, text.text.data, text.text.len);
+        if (copy.failed)
+            status = remote_fail(r, WARM_ENOMEM);
+        else
+            print_history(r, (struct view){copy.data, copy.len});
+        writer_close(&copy);
     }
     remote_close(r);
     return status;
@@ -172,6 +210,7 @@ static int why_run(const struct command *self, int argc, char **argv)
     }
     if (ask.id.len > WIRE_NAME_MAX)
         return cli_usage(self, "a key or session has at most %u bytes", WIRE_NAME_MAX);
+    conn_administer(); /* looking is no use of the entries */
     return why(&r, &ask);
 }
 
@@ -182,7 +221,9 @@ const struct command cmd_why = {
     .synopsis = "[KEY | --last | --session ID]",
     .help =
         "Prints one reason for each miss: cold (nothing like it was made here), evicted (when,\n"
-        "and why), differs (the part of its key that differs from the nearest entry: old → new),\n"
+        "and why), differs (the part of its key that differs from the nearest entry: old → new; of "
+        "a\n"
+        "program of JAX, Triton or PyTorch the first operation or option),\n"
         "uncacheable, corrupt, disabled, timeout.\n\n"
         "KEY is a key in hex, a name, or a label, for instance a file's name.\n\n"
         "      --last            the misses of the session that asked last: of the last\n"

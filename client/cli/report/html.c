@@ -115,11 +115,8 @@ static void put_summary(const struct report *r, FILE *out)
         const char *field, *title;
     } counts[] = {{"asked", "requests"}, {"hits", "hits"},     {"coalesced", "waits"},
                   {"misses", "misses"},  {"errors", "failed"}, {"unkept", "not kept"}};
-    char text[40], when[40];
-    time_t began = (time_t)(json_reader_count(r->session, "started_ms") / 1000);
-    struct tm tm;
-    localtime_r(&began, &tm);
-    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &tm);
+    char text[40], when[UNITS_TEXT];
+    units_time_text(json_reader_count(r->session, "started_ms"), when);
     fputs("<h1>Session ", out);
     put(out, r->id);
     fprintf(out, "</h1>\n<p>%s, %s from the first request to the last answer</p>\n<div class=big>",

@@ -51,6 +51,8 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
         ctypes.c_size_t,
         ctypes.c_char_p,
     ]
+    lib.warm_graph_form.argtypes = [*lib.warm_graph_key.argtypes, ctypes.c_size_t]
+    lib.warm_graph_form.restype = ctypes.c_long
     lib.warm_open.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p]
     lib.warm_close.argtypes = [ctypes.c_void_p]
     lib.warm_close.restype = None
@@ -83,6 +85,15 @@ def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
     if code not in (0, EXACT):
         raise Unavailable(f"no key: {code}")
     return out.value.decode(), code == EXACT
+
+
+def graph_form(kind: str, data: bytes, cap: int) -> str:
+    """Returns the canonical form of a graph as text, of at most `cap` bytes."""
+    out = ctypes.create_string_buffer(cap)
+    n = _library().warm_graph_form(kind.encode(), data, len(data), out, cap)
+    if not 0 <= n <= cap:
+        raise Unavailable(f"no form: {n}")
+    return ctypes.string_at(out, n).decode("utf-8", "replace")
 
 
 def file_identity(path: str) -> str:

@@ -30,6 +30,7 @@ KINDS = {
     "autotune": 7,
     "object": 8,
     "graph": 9,
+    "form": 10,
 }
 
 _HEADER = struct.Struct("<BBHIQ")

@@ -29,10 +29,11 @@ import pkgutil
 import re
 import sys
 import threading
+import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _client, _identity
+from warm import _client, _forms, _identity
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # … or, under the digest of the choices, the best choice for one kernel
@@ -124,6 +125,7 @@ def watch(codecache: ModuleType) -> None:
             _graph.is_silent = not has_collectives(gm)
         except Exception:
             _graph.is_silent = False
+        _graph.made_of = weakref.ref(gm), arguments[1] if len(arguments) > 1 else {}
         return prepare_key(gm, *arguments, **options)
 
     cache.prepare_key = staticmethod(prepare)
@@ -189,6 +191,23 @@ def remember_key(codecache: ModuleType) -> None:
 # ---- torch's backend ----
 
 
+_PLAIN = (bool, int, float, str, type(None))  # what prints as it is
+
+
+def _form() -> list[str]:
+    """Returns what the graph of this thread's present compile is: options and code. Torch's passes have not
+    changed it yet."""
+    try:
+        graph, options = _graph.made_of
+        config = sys.modules["torch._inductor.config"].save_config_portable()
+        values = sorted({**config, **options}.items())
+        lines = [f"option {name}: {value}" for name, value in values if isinstance(value, _PLAIN)]
+        code = graph().print_readable(print_output=False)
+        return [*lines, *(line for line in code.split("\n") if not line.lstrip().startswith("#"))]
+    except Exception:  # of a torch that is not as expected
+        return []
+
+
 class Backend:
     """The backend of one of torch's cache objects. FX graphs have one each, which torch drops after the
     compile, and with it an unfulfilled lease."""
@@ -196,6 +215,7 @@ class Backend:
     def __init__(self) -> None:
         self._client = _client.client()
         self._leases: dict[str, _client.Lease] = {}
+        self._forms: dict[str, list[str]] = {}
 
     def get(self, key: str) -> bytes | None:
         try:
@@ -205,6 +225,8 @@ class Backend:
             return None
         if lease.held:
             self._leases[key] = lease
+        if lease.value is None and key.startswith(_LEASED):
+            self._forms[key] = _form()
         if lease.value is None or not _is_graph(key, lease.value):
             return None
         return wrap(lease.value, lease.cost_ms)
@@ -214,6 +236,9 @@ class Backend:
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)
             lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch")
+            form = self._forms.pop(key, None)
+            if form:
+                _forms.keep(key, "", cost_ms, lambda: form)
         except Exception:
             pass
 

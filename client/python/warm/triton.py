@@ -25,7 +25,7 @@ from typing import Any, Callable
 
 from triton.runtime.cache import FileCacheManager
 
-from warm import _client, _identity
+from warm import _client, _forms, _identity, _library
 
 _MAGIC = b"warm-triton 1\n"
 _LEN = struct.Struct("<I")
@@ -158,7 +158,10 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
             for name, path in group.items():
                 with open(path, "rb") as f:
                     files[name] = f.read()
-            lease.put(pack(files), kind="triton", **_describe(files.get(filename, b"{}")))
+            described = _describe(files.get(filename, b"{}"))
+            lease.put(pack(files), kind="triton", **described)
+            _forms.keep(self._name(filename), described.get("label", ""), _forms.MIN_COST_MS,
+                        lambda: _form(files, filename))  # fmt: skip
         except OSError:
             pass
         finally:
@@ -177,6 +180,20 @@ def _describe(metadata: bytes) -> dict[str, Any]:
                 "compiler": f"Triton {version}".strip()}  # fmt: skip
     except (ValueError, KeyError, TypeError):
         return {}
+
+
+_NOT_OPTIONS = ("hash", "name", "triton_version", "shared", "num_stages_used")
+
+
+def _form(files: dict[str, bytes], metadata: str) -> list[str]:
+    """Returns what a kernel was made of: its options, and its first stage in canonical form."""
+    known = json.loads(files[metadata])
+    lines = [f"option {name}: {known[name]}" for name in sorted(known) if name not in _NOT_OPTIONS]
+    first = next(data for name, data in files.items() if name.endswith((".ttir", ".source")))
+    try:
+        return [*lines, _library.graph_form("mlir", first, _forms.TEXT_MAX)]
+    except (_library.Unavailable, _library.Refused):
+        return [*lines, first.decode("utf-8", "replace")]
 
 
 def _read_umask() -> int:

@@ -27,13 +27,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import pathlib
 import re
 import threading
 import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
-from warm import _client, _library
+from warm import _client, _forms, _library
 from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys
 
 log = logging.getLogger("warm.jax")
@@ -52,6 +53,7 @@ class _Compile:
     def __init__(self) -> None:
         self.name = ""  # the canonical name; "" until there is one
         self.module = b""
+        self.options: Any = None
         self.platform = ""
         self.stock_key: Callable[[], str] = str
         self.lease: Optional[_client.Lease] = None
@@ -196,14 +198,18 @@ class Cache:
         c.n_bytes = len(value)
         entry = _entry.Entry(value, _entry.targets_of(c.module, c.platform))
         lease = c.lease or _client.client().unasked(c.name)
+        cost_ms = max(_cost_ms(value), c.took() * 1000)
+        label = _DIGEST.sub("", key)[:512]  # one for all versions of it, for `warm why`
         lease.put(
             _entry.encode(c.name, entry, stock=key),
             kind="executable",
-            cost_ms=max(_cost_ms(value), c.took() * 1000),
+            cost_ms=cost_ms,
             hardware=c.platform if c.platform != "cpu" else _keys.processor(),
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
-            label=_DIGEST.sub("", key)[:512],  # one for all versions of it, for `warm why`
+            label=label,
         )
+        if c.missed_at:
+            _forms.keep(c.name, label, cost_ms, lambda: _form(c))
         self._put_stock(c, key, value)
 
     def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
@@ -212,6 +218,21 @@ class Cache:
             return
         if c.stock is not None and c.missed_at and c.took() >= self.min_compile_secs:
             c.stock.put(key, value)
+
+
+def _form(c: _Compile) -> List[str]:
+    """Returns the canonical text of a module, and before it the options of its compile."""
+    options = [("compiler", _keys.libraries(c.platform).replace("\n", " ")),
+               ("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))]  # fmt: skip
+    if c.platform == "cpu":
+        options.append(("processor", _keys.processor()))
+    for part in (c.options, getattr(c.options, "executable_build_options", None)):
+        for name in dir(part):
+            value = None if name.startswith("_") else getattr(part, name)
+            if isinstance(value, (bool, int, float, str)):
+                options.append((name, str(value)))
+    lines = [f"option {name}: {value}" for name, value in options]
+    return lines + [_library.graph_form("mlirbc", c.module, _forms.TEXT_MAX)]
 
 
 def _cost_ms(value: bytes) -> int:
@@ -285,6 +306,7 @@ def _hook_key(jax: _Modules) -> None:
             return name  # no lease: a waiter could be needed by the compiling process
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
+        compile_.options = options
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
