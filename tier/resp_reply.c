@@ -24,8 +24,7 @@ static int parse_number(const char *at, size_t len, int64_t *out)
     return 0;
 }
 
-/* Parses one item; of an array, its line alone, with the number of its items in `number`. */
-static long parse_item(const char *data, size_t len, size_t bulk_max, struct resp_item *out)
+long resp_item_parse(const char *data, size_t len, size_t bulk_max, struct resp_item *out)
 {
     size_t seen = len < RESP_LINE_MAX ? len : RESP_LINE_MAX;
     const char *end = seen ? memchr(data, '\n', seen) : NULL;
@@ -64,14 +63,14 @@ static long parse_item(const char *data, size_t len, size_t bulk_max, struct res
 long resp_reply_parse(const char *data, size_t len, size_t bulk_max, struct resp_reply *out)
 {
     out->n_items = 0;
-    long took = parse_item(data, len, bulk_max, &out->item);
+    long took = resp_item_parse(data, len, bulk_max, &out->item);
     if (took <= 0 || out->item.type != RESP_ARRAY)
         return took;
     if (out->item.number > RESP_ITEMS_MAX)
         return -1;
     for (; out->n_items < (size_t)out->item.number; out->n_items++) {
         struct resp_item *item = &out->items[out->n_items];
-        long n = parse_item(data + took, len - (size_t)took, bulk_max, item);
+        long n = resp_item_parse(data + took, len - (size_t)took, bulk_max, item);
         if (n <= 0)
             return n;
         if (item->type == RESP_ARRAY)
@@ -79,4 +78,22 @@ long resp_reply_parse(const char *data, size_t len, size_t bulk_max, struct resp
         took += n;
     }
     return took;
+}
+
+long resp_whole(const char *data, size_t len, size_t bulk_max, size_t items_max)
+{
+    size_t at = 0;
+    for (uint64_t left = 1, seen = 0; left; left--) {
+        struct resp_item item;
+        if (++seen > items_max)
+            return -1;
+        long n = resp_item_parse(data + at, len - at, bulk_max, &item);
+        if (n <= 0)
+            return n;
+        at += (size_t)n;
+        if (item.type == RESP_ARRAY && (uint64_t)item.number > items_max)
+            return -1;
+        left += item.type == RESP_ARRAY ? (uint64_t)item.number : 0;
+    }
+    return (long)at;
 }

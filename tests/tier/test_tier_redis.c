@@ -159,4 +159,10 @@ Test(tier_redis, replies_in_pieces_and_rubbish)
     cr_assert(r.n_items == 2 && r.items[1].len == 5);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         cr_assert_eq(resp_reply_parse(bad[i], strlen(bad[i]), 8, &r), -1, "%s", bad[i]);
+    static const char nested[] = "*2\r\n*2\r\n:1\r\n*1\r\n$1\r\na\r\n+x\r\n";
+    for (size_t len = 0; len < sizeof nested - 1; len++)
+        cr_assert_eq(resp_whole(nested, len, 8, 100), 0, "%zu", len);
+    cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 100), (long)sizeof nested - 1);
+    cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 5), -1, "too many items");
+    cr_assert_eq(resp_whole("*999999999\r\n", 12, 8, 100), -1);
 }

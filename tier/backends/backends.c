@@ -14,8 +14,14 @@ static const struct {
     const char *scheme;
     tier_backend_make *make;
 } backends[] = {
-    {"file", tier_file_new}, {"redis", tier_redis_new}, {"s3", tier_s3_new},
-    {"https", tier_web_new}, {"http", tier_web_new},
+    {"file", tier_file_new},
+    {"redis", tier_redis_new},
+    {"rediss", tier_redis_new},
+    {"redis-cluster", tier_redis_new},
+    {"rediss-cluster", tier_redis_new},
+    {"s3", tier_s3_new},
+    {"https", tier_web_new},
+    {"http", tier_web_new},
 };
 
 /* Writes the schemes that are known, for a person. */
@@ -33,7 +39,7 @@ struct tier_backend *tier_backend_new(uv_loop_t *loop, const struct tier_setting
 {
     const char *end = strstr(settings->url, "://");
     size_t len = end ? (size_t)(end - settings->url) : 0;
-    char known[200];
+    char known[300];
     for (size_t i = 0; len && i < sizeof backends / sizeof *backends; i++)
         if (strlen(backends[i].scheme) == len &&
             strncasecmp(backends[i].scheme, settings->url, len) == 0)
