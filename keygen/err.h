@@ -65,8 +65,7 @@ int err_set(struct err *e, int code, const char *format, ...) __attribute__((for
 int err_sys(struct err *e, int code, int errnum, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Sets e->line and e->column to the place of byte `at` of a text, at most its end. `e` may be
- * NULL. */
+/* Sets e->line and e->column to the place of byte `at` of a text, at most its end. `e` may be NULL. */
 void err_place(struct err *e, const char *text, size_t len, size_t at);
 
 /* Returns "MALFORMED" for WARM_EMALFORMED, "OK" for 0, "UNKNOWN" for a number outside the list.

@@ -34,8 +34,7 @@
 
 #include "keygen/err.h"
 
-/* Raise it if equal input may get another key than before. No request then finds the old
- * entries. */
+/* Raise it if equal input may get another key than before. No request then finds the old entries. */
 #define WARM_KEY_FORMAT 1u
 
 #define WARM_HARDWARE_MAX 64 /* bytes of a hardware text, NUL included */

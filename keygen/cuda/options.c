@@ -18,6 +18,7 @@
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/options_internal.h"
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 
 struct option {
     const struct spec *spec;
@@ -288,7 +289,7 @@ static int take_argument(struct parse *p, struct err *e)
     struct view arg = p->args[at], value = {NULL, 0};
     enum match match;
 
-    if (arg.len > 0 && memchr(arg.data, '\0', arg.len) != NULL)
+    if (!WARM_EXPECT(at < p->n_args) || (arg.len > 0 && memchr(arg.data, '\0', arg.len) != NULL))
         return err_set(e, WARM_EINVALID, "%s: argument %zu holds a NUL", p->table->tool, at + 1);
     const struct spec *spec = find_spec(p->table, arg, &match, &value);
     if (spec == NULL)

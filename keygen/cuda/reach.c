@@ -19,6 +19,7 @@
 
 #include "keygen/bytes.h"
 #include "keygen/cuda/cuda.h"
+#include "keygen/expect.h"
 #include "keygen/vector.h"
 
 /* A set of words. Zero marks an empty slot; no word has the hash zero. */
@@ -89,8 +90,8 @@ static bool words_grow(struct words *s)
 
 static bool words_add(struct words *s, uint64_t word)
 {
-    if (2 * s->n >= s->cap && !words_grow(s))
-        return false;
+    if ((2 * s->n >= s->cap && !words_grow(s)) || !WARM_EXPECT(s->n < s->cap))
+        return false; /* else the search of a free slot does not end */
     uint64_t *slot = &s->slots[slot_of(s, word)];
     s->n += !*slot;
     *slot = word;

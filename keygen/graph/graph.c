@@ -91,7 +91,7 @@ static void line_keep(struct graph *g, const struct shape *s, uint32_t shape,
 static inline void line_put(struct graph *g, uint32_t shape, const uint32_t *operands,
                             uint32_t value)
 {
-    if (g->failed)
+    if (g->failed || !GRAPH_EXPECT(g, shape < g->shapes.n))
         return;
     if (g->keeps_lines)
         line_keep(g, &g->shapes.at[shape], shape, operands, value);
@@ -178,7 +178,7 @@ void graph_func_result(struct graph *g, uint32_t type, uint32_t dict)
 
 void graph_func_dict(struct graph *g, uint32_t dict)
 {
-    if (g->in_func)
+    if (g->in_func && GRAPH_EXPECT(g, g->funcs.n > 0))
         g->funcs.at[g->funcs.n - 1].dict = dict;
 }
 
@@ -237,7 +237,7 @@ uint32_t graph_block_arg(struct graph *g, uint32_t type)
 
 void graph_region_end(struct graph *g)
 {
-    if (g->region_empty) {
+    if (g->region_empty && GRAPH_EXPECT(g, !g->block_open)) {
         struct shape s = {.kind = g->block_kind == LINE_NEXT ? LINE_NEXT_EMPTY : LINE_EMPTY};
         line_put(g, shape_number(g, s, NULL), NULL, 0);
     }
@@ -308,7 +308,7 @@ const uint32_t *graph_op_operands(const struct graph *g)
 bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
                        const uint32_t *operands, uint32_t *out)
 {
-    if (g->failed)
+    if (g->failed || !GRAPH_EXPECT(g, shape < g->shapes.n))
         return false;
     const struct shape *s = &g->shapes.at[shape];
     for (uint32_t i = 0; types && i < s->n_operands; i++)

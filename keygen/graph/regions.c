@@ -170,8 +170,7 @@ static bool value_closed(const struct finder *f, uint32_t value)
     return f->marks[value].made == CLOSED;
 }
 
-/* Returns a hash of the operation. It has the content of closed operands, and the types of
- * others. */
+/* Returns a hash of the operation. It has the content of closed operands, and the types of others. */
 static uint64_t op_hash(const struct finder *f, uint32_t op)
 {
     const struct graph *g = f->g;
@@ -501,8 +500,7 @@ static void cuts_count(struct finder *f)
 
 /* ---- repeats ---- */
 
-/* Returns the last place of a window with this hash, NONE if there is none, and stores `at`
- * instead. */
+/* Returns the last place of a window with this hash, NONE if there is none, and stores `at` instead. */
 static uint32_t window_last(struct finder *f, uint64_t hash, uint32_t at)
 {
     uint32_t s = (uint32_t)(hash >> 20) & f->last_mask;

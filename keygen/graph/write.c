@@ -66,8 +66,7 @@ static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TE
     return 2 + (size_t)(end - at);
 }
 
-/* Writes the text of a channel's number. Programs have few channels, so it searches them in
- * order. */
+/* Writes the text of a channel's number. Programs have few channels, so it searches them in order. */
 static size_t channel_text(struct printer *p, uint64_t channel, char out[SYMBOL_TEXT])
 {
     uint32_t i = 0;

@@ -96,8 +96,7 @@ void ptx_give_up(struct ptx *p, const char *why);
  * memory runs out. */
 bool ptx_grow(struct ptx *p, void *array_at, uint32_t *cap, uint32_t n, size_t size);
 
-/* Returns the next token, behind blanks and comments. Returns END at the end and after a
- * failure. */
+/* Returns the next token, behind blanks and comments. Returns END at the end and after a failure. */
 struct token ptx_next(struct ptx *p);
 /* Returns the next token without moving behind it. */
 struct token ptx_peek(struct ptx *p);

@@ -6,6 +6,7 @@
  *
  * Thread: any; the state is struct ptx.
  */
+#include "keygen/expect.h"
 #include "keygen/ptx/internal.h"
 
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static uint32_t add(struct ptx *p, enum sym_kind kind, uint32_t at, uint32_t len
 static void forget(struct ptx *p, uint32_t i)
 {
     uint32_t *link = &p->buckets[p->syms[i].hash & (p->n_buckets - 1)];
-    while (*link != i)
+    while (*link != i && WARM_EXPECT(*link != NONE))
         link = &p->syms[*link].next_in_bucket;
     *link = p->syms[i].next_in_bucket;
     p->syms[i].next_in_scope = p->free_syms;
@@ -213,6 +214,8 @@ void ptx_open_scope(struct ptx *p)
 
 void ptx_close_scope(struct ptx *p)
 {
+    if (!WARM_EXPECT(p->depth > 0))
+        return;
     for (uint32_t i = p->scopes[p->depth].first, next; i != NONE; i = next) {
         struct sym *s = &p->syms[i];
         next = s->next_in_scope;
