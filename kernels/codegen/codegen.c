@@ -18,8 +18,12 @@
 #include "kernels/vjp/vjp.h"
 
 #define FUSED_DEPTH_MAX 24
-#define FUSED_OPS_MAX 48 /* operations in a kernel */
-#define ZERO UINT32_MAX  /* in place of a name: the number 0 */
+#define FUSED_OPS_MAX 48         /* operations in a kernel */
+#define GROUP_MAX 24             /* drafts in a launch */
+#define GROUP_ARGS_MAX 256       /* of such a launch; CUDA passes 4 KiB of arguments at least */
+#define ARGS_MAX 4000            /* of a launch of one draft; sm_70 and later take 32 764 bytes */
+#define SMALL_WORK_MAX (1 << 15) /* statements: some us in one block, our estimate of a launch */
+#define ZERO UINT32_MAX          /* in place of a name: the number 0 */
 
 /* What each kernel may call. The edge cases are those of eval.c. */
 static const char PRELUDE[] =
@@ -110,6 +114,27 @@ struct let {
     uint32_t name;
 };
 
+/* A value that a kernel reads. */
+struct arg {
+    uint32_t value;
+    bool elsewhere; /* other elements of it than the one that the thread writes */
+};
+
+/* Code that computes a value. Launches are made of one or several. */
+struct draft {
+    struct writer body;
+    VECTOR(struct arg) args;
+    int64_t n;         /* elements that it writes */
+    int64_t work;      /* how often its innermost statement runs */
+    uint32_t value;    /* what it computes */
+    uint32_t to;       /* what it writes */
+    uint32_t products; /* one behind the other, in its group up to it */
+    bool conflict;     /* it reads other elements of `to` */
+    bool slice;        /* it writes other elements than its own */
+    bool is_product;
+    bool done;
+};
+
 struct gen {
     const struct program *p;
     struct codegen *out;
@@ -120,16 +145,19 @@ struct gen {
     VECTOR(struct let) lets; /* in scope */
     struct index own;        /* of the element that the kernel writes */
     const struct tensor *own_type;
-    uint32_t target;       /* the value that the kernel writes in place; NONE */
-    uint32_t target_at;    /* the element that it writes */
-    bool conflict;         /* it reads other elements of `target` */
-    uint32_t *origins;     /* of program_origins */
-    uint32_t forward;      /* of the function */
-    VECTOR(uint32_t) args; /* values that the kernel reads */
+    uint32_t target;            /* the value that the kernel writes in place; NONE */
+    uint32_t target_at;         /* the element that it writes */
+    bool conflict;              /* it reads other elements of `target` */
+    int64_t rounds, work;       /* of the open loops; the most so far */
+    VECTOR(struct draft) group; /* of the launch being made */
+    uint32_t *origins;          /* of program_origins */
+    uint32_t forward;           /* of the function */
+    VECTOR(struct arg) args;    /* values that the kernel reads */
     VECTOR(struct kernel) kernels;
     uint32_t *slots, mask; /* kernel + 1, or 0; open addressing by hash */
     bool failed;
-    bool too_big; /* a grid */
+    bool too_big;  /* a grid */
+    bool too_many; /* arguments */
 };
 
 /* ---- which values are stored ---- */
@@ -371,14 +399,16 @@ static struct index index_of(struct gen *g, const struct tensor *t, uint32_t pla
     return index;
 }
 
-/* Returns the number of the kernel's argument for a stored value. */
-static uint32_t arg_of(struct gen *g, uint32_t value)
+/* Returns the number of the kernel's argument for a stored value, whose element at `place` it reads. */
+static uint32_t arg_of(struct gen *g, uint32_t value, uint32_t place)
 {
     uint32_t i = 0;
-    while (i < g->args.n && g->args.at[i] != value)
+    while (i < g->args.n && g->args.at[i].value != value)
         i++;
     if (i == g->args.n)
-        PUSH(g, g->args, value);
+        PUSH(g, g->args, (struct arg){value, false});
+    if (i < g->args.n)
+        g->args.at[i].elsewhere |= place != 0;
     return i;
 }
 
@@ -602,6 +632,8 @@ static uint32_t begin_loop(struct gen *g, int64_t n)
 {
     uint32_t name = g->names++;
     SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "LL; t%u++) {\n", name, name, n, name);
+    g->rounds = n && g->rounds < INT64_MAX / n ? g->rounds * n : g->rounds;
+    g->work = g->rounds > g->work ? g->rounds : g->work;
     return name;
 }
 
@@ -611,6 +643,7 @@ static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
     for (uint32_t i = 0; i < n; i++)
         SAY(g, "    }\n");
     g->lets.n = lets;
+    g->rounds = 1; /* a reduction is always stored: its loops are the only ones */
 }
 
 static uint32_t emit_reduce(struct gen *g, const struct operation *op, const struct index *index)
@@ -700,7 +733,8 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
     if (!g->values[value].stored)
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
     value = place_value(g, value);
-    uint32_t place = place_of(g, t, index), arg = arg_of(g, value), name = let(g, TYPES[t->elem]);
+    uint32_t place = place_of(g, t, index), arg = arg_of(g, value, place),
+             name = let(g, TYPES[t->elem]);
     g->conflict |= value == g->target && place != g->target_at;
     SAY(g, "p%u[t%u];\n", arg, place);
     return settled(g, name);
@@ -752,19 +786,9 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
     return g->kernels.n - 1;
 }
 
-/* A kernel that has no place yet to write to. */
-struct draft {
-    struct writer text;
-    VECTOR(uint32_t) args; /* values that it reads */
-    int64_t n;
-    bool conflict;      /* it may not write where it was to write */
-    uint32_t value, to; /* what it computes; what it writes, once that is known */
-    bool done;
-};
-
 static void draft_close(struct draft *d)
 {
-    writer_close(&d->text);
+    writer_close(&d->body);
     free(d->args.at);
 }
 
@@ -794,55 +818,204 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     const struct operation *op =
         g->values[value].op == PROGRAM_NONE ? NULL : &p->ops.at[g->values[value].op];
     const struct tensor *t = program_tensor(p, value), *own = slice ? operand_type(g, op, 1) : t;
-    struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE};
+    struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE, .slice = slice};
     g->args.n = g->lets.n = 0;
     g->names = 1; /* t0 is the place of the element */
     g->target = target;
     g->target_at = 0;
     g->conflict = false;
     g->own_type = NULL;
+    g->rounds = g->work = 1;
     writer_init(&g->body, 0);
     g->own = index_of(g, own, 0);
     g->own_type = own;
     uint32_t x = slice ? emit_slice(g, op) : op ? emit_op(g, op, &g->own) : emit(g, value, &g->own);
     SAY(g, "    p[t%u] = t%u;\n", g->target_at, x);
-
-    writer_init(&d.text, 0);
-    writer_format(&d.text, "(");
-    for (uint32_t i = 0; i < g->args.n; i++) {
-        writer_format(&d.text, "const %s *p%u, ", TYPES[program_tensor(g->p, g->args.at[i])->elem],
-                      i);
+    for (uint32_t i = 0; i < g->args.n; i++)
         PUSH(g, d.args, g->args.at[i]);
-    }
-    writer_format(&d.text, "%s *p)\n{\n    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n",
-                  TYPES[t->elem], CODEGEN_BLOCK);
-    writer_format(&d.text, "    if (t0 >= %" PRId64 "LL)\n        return;\n", own->n);
-    writer_bytes(&d.text, g->body.data, g->body.len);
-    writer_format(&d.text, "}\n");
-    g->failed |= d.text.failed || g->body.failed;
+    g->failed |= g->body.failed;
+    d.body = g->body;
     d.conflict = g->conflict;
-    writer_close(&g->body);
+    d.is_product = op && op->op == OP_DOT;
+    d.work = d.n < SMALL_WORK_MAX && g->work < SMALL_WORK_MAX ? d.n * g->work : INT64_MAX;
     return d;
 }
 
-/* Adds the launch of a draft that writes `to`. Closes the draft. */
-static void launch_draft(struct gen *g, struct draft *d, uint32_t to)
+/* ---- launches: groups of drafts ---- */
+
+static bool is_small(const struct draft *d) { return d->work <= SMALL_WORK_MAX; }
+
+static const struct arg *read_of(const struct draft *d, uint32_t value)
 {
-    if (!g->failed && d->n) {
-        struct launch l = {.kernel = kernel_of(g, &d->text),
-                           .args = g->out->args.n,
-                           .n_args = d->args.n + 1,
-                           .n_writes = 1,
-                           .blocks = (uint32_t)((d->n + CODEGEN_BLOCK - 1) / CODEGEN_BLOCK),
-                           .threads = CODEGEN_BLOCK};
-        g->too_big |= (d->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
+    for (uint32_t i = 0; i < d->args.n; i++)
+        if (d->args.at[i].value == value)
+            return &d->args.at[i];
+    return NULL;
+}
+
+/* True if a thread of draft b may read or write an element before another thread of draft a, which is in
+ * front of it, has written or read it. */
+static bool must_wait(const struct draft *a, const struct draft *b)
+{
+    const struct arg *reads = read_of(b, a->to), *was_read = read_of(a, b->to);
+    if (!reads && !was_read && a->to != b->to)
+        return false;
+    return a->n != b->n || a->slice || b->slice || (reads && reads->elsewhere) ||
+           (was_read && was_read->elsewhere);
+}
+
+/* True if a draft may join the group. */
+static bool joins(const struct gen *g, struct draft *d)
+{
+    bool small = is_small(d), parallel = true;
+    uint32_t before = 0, n_args = d->args.n + 1;
+    for (uint32_t i = 0; i < g->group.n; i++) {
+        const struct draft *other = &g->group.at[i];
+        n_args += other->args.n + 1;
+        small &= is_small(other);
+        parallel &= other->n == d->n && !must_wait(other, d);
+        if (read_of(d, other->to) && other->products > before)
+            before = other->products;
+    }
+    d->products = before + d->is_product;
+    if (g->group.n == GROUP_MAX || n_args > GROUP_ARGS_MAX ||
+        (d->is_product && g->group.n >= GROUP_MAX / 2))
+        return false;
+    return small ? d->products < 2 : parallel;
+}
+
+static uint32_t place_in(const uint32_t *list, uint32_t n, uint32_t value)
+{
+    uint32_t i = 0;
+    while (i < n && list[i] != value)
+        i++;
+    return i;
+}
+
+/* Writes the kernel of one draft. */
+static void say_single(const struct gen *g, struct writer *w, const struct draft *d)
+{
+    writer_format(w, "(");
+    for (uint32_t i = 0; i < d->args.n; i++)
+        writer_format(w, "const %s *p%u, ", TYPES[program_tensor(g->p, d->args.at[i].value)->elem],
+                      i);
+    writer_format(w, "%s *p)\n{\n", TYPES[program_tensor(g->p, d->to)->elem]);
+    writer_format(w, "    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n", CODEGEN_BLOCK);
+    writer_format(w, "    if (t0 >= %" PRId64 "LL)\n        return;\n", d->n);
+    writer_bytes(w, d->body.data, d->body.len);
+    writer_format(w, "}\n");
+}
+
+/* Writes the kernel of several drafts, on a grid or in a single block. `names` are the values of its
+ * arguments; those from n_reads on are written. */
+static void say_group(const struct gen *g, struct writer *w, const uint32_t *names, uint32_t n,
+                      uint32_t n_reads, bool in_block)
+{
+    uint32_t since = 0; /* the first draft behind the last barrier */
+    writer_format(w, "(");
+    for (uint32_t i = 0; i < n; i++)
+        writer_format(w, "%s%s%s *a%u", i ? ", " : "", i < n_reads ? "const " : "",
+                      TYPES[program_tensor(g->p, names[i])->elem], i);
+    writer_format(w, ")\n{\n");
+    if (!in_block)
+        writer_format(w,
+                      "    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n    if (t0 >= "
+                      "%" PRId64 "LL)\n        return;\n",
+                      CODEGEN_BLOCK, g->group.at[0].n);
+    for (uint32_t k = 0; k < g->group.n; k++) {
+        const struct draft *d = &g->group.at[k];
+        bool waits = false;
+        for (uint32_t i = since; i < k; i++)
+            waits |= must_wait(&g->group.at[i], d);
+        if (waits)
+            writer_format(w, "    __syncthreads();\n");
+        since = waits ? k : since;
+        writer_format(w, "    {\n");
         for (uint32_t i = 0; i < d->args.n; i++)
-            PUSH(g->out, g->out->args, d->args.at[i]);
-        PUSH(g->out, g->out->args, to);
+            writer_format(w, "    const %s *p%u = a%u;\n",
+                          TYPES[program_tensor(g->p, d->args.at[i].value)->elem], i,
+                          place_in(names, n, d->args.at[i].value));
+        writer_format(w, "    %s *p = a%u;\n", TYPES[program_tensor(g->p, d->to)->elem],
+                      place_in(names, n, d->to));
+        if (in_block)
+            writer_format(
+                w, "    for (long long t0 = threadIdx.x; t0 < %" PRId64 "LL; t0 += %dLL) {\n", d->n,
+                CODEGEN_BLOCK);
+        writer_bytes(w, d->body.data, d->body.len);
+        writer_format(w, in_block ? "    }\n    }\n" : "    }\n");
+    }
+    writer_format(w, "}\n");
+}
+
+/* Adds the launch of the group, if there is one. */
+static void flush(struct gen *g)
+{
+    uint32_t n = 0, n_reads = 0, most = 0;
+    bool in_block = g->group.n > 1;
+    struct writer text;
+    for (uint32_t k = 0; k < g->group.n; k++) {
+        most += g->group.at[k].args.n + 1;
+        in_block &= is_small(&g->group.at[k]);
+    }
+    uint32_t *names = malloc(((size_t)most + 1) * sizeof *names);
+    writer_init(&text, 0);
+    g->failed |= !names;
+    /* what it only reads, then what it writes */
+    for (uint32_t k = 0; !g->failed && k < g->group.n; k++)
+        for (uint32_t i = 0; i < g->group.at[k].args.n; i++) {
+            uint32_t value = g->group.at[k].args.at[i].value;
+            bool written = false;
+            for (uint32_t j = 0; j < g->group.n && g->group.n > 1; j++)
+                written |= g->group.at[j].to == value;
+            if (!written && place_in(names, n, value) == n)
+                names[n++] = value;
+        }
+    n_reads = n;
+    for (uint32_t k = 0; !g->failed && k < g->group.n; k++)
+        if (g->group.n == 1 || place_in(names, n, g->group.at[k].to) == n)
+            names[n++] = g->group.at[k].to;
+    if (!g->failed && g->group.n == 1)
+        say_single(g, &text, &g->group.at[0]);
+    else if (!g->failed && g->group.n)
+        say_group(g, &text, names, n, n_reads, in_block);
+    g->failed |= text.failed;
+    if (!g->failed && g->group.n) {
+        int64_t blocks = in_block ? 1 : (g->group.at[0].n - 1) / CODEGEN_BLOCK + 1;
+        struct launch l = {.kernel = kernel_of(g, &text),
+                           .args = g->out->args.n,
+                           .n_args = n,
+                           .n_writes = n - n_reads,
+                           .blocks = (uint32_t)blocks,
+                           .threads = CODEGEN_BLOCK};
+        g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
+        g->too_many |= n > ARGS_MAX;
+        for (uint32_t i = 0; i < n; i++)
+            PUSH(g->out, g->out->args, names[i]);
         PUSH(g->out, g->out->launches, l);
     }
+    for (uint32_t k = 0; k < g->group.n; k++)
+        draft_close(&g->group.at[k]);
+    g->group.n = 0;
+    writer_close(&text);
+    free(names);
+}
+
+/* Adds a draft, which is to write `to`, to the group, or ends the group and begins one. Takes the draft. */
+static void launch_draft(struct gen *g, struct draft *d, uint32_t to)
+{
     d->done = true;
-    draft_close(d);
+    d->to = to;
+    if (d->n == 0 || g->failed) {
+        draft_close(d);
+        return;
+    }
+    if (!joins(g, d)) {
+        flush(g);
+        d->products = d->is_product;
+    }
+    PUSH(g, g->group, *d);
+    if (g->failed)
+        draft_close(d);
 }
 
 /* Adds a launch that computes a value and writes it to `to`. */
@@ -881,13 +1054,7 @@ static struct draft draft_carried(struct gen *g, uint32_t value, uint32_t to, ui
     return d;
 }
 
-static bool reads(const struct draft *d, uint32_t value)
-{
-    for (uint32_t i = 0; i < d->args.n; i++)
-        if (d->args.at[i] == value)
-            return true;
-    return false;
-}
+static bool reads(const struct draft *d, uint32_t value) { return read_of(d, value) != NULL; }
 
 /* Chooses a draft whose place no other one reads; if there is none, any. */
 static uint32_t next_draft(const struct draft *drafts, uint32_t n)
@@ -979,12 +1146,14 @@ static int write_loop(struct gen *g, const struct operation *op, struct err *e)
         else if (!g->values[operand].stored)
             launch_value(g, operand, to);
     }
+    flush(g);
     uint32_t i = g->out->loops.n;
     PUSH(g->out, g->out->loops,
          (struct launch_loop){.first = g->out->launches.n, .trips = counted.trips});
     int rc = write_block(g, program_loop_block(p, op, 1), op, e);
     if (rc == 0 && !g->failed)
         end_trip(g, op);
+    flush(g);
     if (i < g->out->loops.n)
         g->out->loops.at[i].end = g->out->launches.n;
     return rc;
@@ -999,8 +1168,10 @@ static int write_block(struct gen *g, const struct block *b, const struct operat
     for (uint32_t i = b->first; rc == 0 && !g->failed && i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
         const struct value *v = &g->values[op->results];
-        if (!loop && i >= g->forward && g->out->n_forward == PROGRAM_NONE)
+        if (!loop && i >= g->forward && g->out->n_forward == PROGRAM_NONE) {
+            flush(g);
             g->out->n_forward = g->out->launches.n;
+        }
         if (op->op == OP_WHILE) {
             rc = write_loop(g, op, e);
             continue;
@@ -1030,7 +1201,9 @@ static int write_all(struct gen *g, uint32_t block, struct err *e)
     count_uses(g, block);
     choose_stored(g, block);
     find_readers(g, block);
-    return g->failed ? 0 : write_block(g, &p->blocks.at[block], NULL, e);
+    int rc = g->failed ? 0 : write_block(g, &p->blocks.at[block], NULL, e);
+    flush(g);
+    return rc;
 }
 
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out, struct err *e)
@@ -1053,6 +1226,9 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     out->n_kernels = g.kernels.n;
     if (rc == 0 && (g.failed || out->failed || out->source.failed))
         rc = err_set(e, WARM_ENOMEM, "code");
+    if (rc == 0 && g.too_many)
+        rc = err_set(e, WARM_ETOO_BIG, "an operation of more than %d tensors: use fewer operands",
+                     ARGS_MAX);
     if (rc == 0 && g.too_big)
         rc = err_set(e, WARM_ETOO_BIG, "a tensor of more than 2^39 elements");
     for (uint32_t i = 0; i < g.kernels.n; i++)
@@ -1061,6 +1237,7 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     free(g.slots);
     free(g.args.at);
     free(g.lets.at);
+    free(g.group.at);
     free(g.values);
     free(g.origins);
     return rc;

@@ -5,8 +5,13 @@
  *     operations ──▶ kernels: a tensor that is stored, and the operations computed on the way to it
  *                ──▶ launches: a kernel and its tensors, in order
  *
- * One thread computes one element of a stored tensor. Reductions and products run over their dimensions
- * in order in that thread, so results are the same in each run. No kernel uses shared memory yet.
+ * One thread computes one element of a stored tensor. Reductions and products run over their dimensions in
+ * order in that thread, so results are the same in each run.
+ *
+ * One launch computes several tensors in a row
+ *   - if each is small: in a single block, with a barrier where threads wait for each other. A second product
+ *     behind another one begins a new launch, so that equal layers have equal launches; or
+ *   - if they have the same number of elements, and a thread needs only its own element of the others.
  *
  * Terms
  *   stored   said of a value that has memory: arguments, results, reductions, products and their operands,

@@ -22,7 +22,8 @@ from jax import lax
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_platforms", "cpu")
 
-N_RANDOM = 150
+N_RANDOM = 150  # without loops
+N_LOOPS = 100  # with loops, indices and whole numbers
 SHAPES = [(), (3,), (4,), (2, 3), (3, 4), (4, 1), (1, 3), (2, 3, 2), (2, 2, 3)]
 
 
@@ -110,14 +111,48 @@ def product(r, pool, x):
     return x
 
 
+def looped(r, pool, x):
+    """A loop over x, or over its first dimension, that uses another value of the same shape."""
+    y = r.choice([y for y in pool if y.shape == x.shape])
+    kind = r.randrange(4)
+    if kind == 0 or x.ndim == 0:
+        return lax.scan(lambda c, _: (jnp.tanh(c * 0.5 + y), None), x, None, length=r.randint(1, 4))[0]
+    if kind == 1:
+        return lax.scan(lambda c, v: (c * 0.5 + lax.sin(v[0]), c * v[1]), x[0] * 0.25, (x, y), reverse=r.random() < 0.5)[1]
+    if kind == 2:
+        return lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].set(jnp.sin(c[i] + y[i])), x)
+    steps = r.randint(2, 4)
+    return lax.scan(lambda c, i: ((c[1] * 0.5, c[0] + y * i), jnp.max(c[0])), (x, y), jnp.arange(steps, dtype=x.dtype))[0][0]
+
+
+def indexed(r, x):
+    """Elements that are chosen by whole numbers and truth values."""
+    kind = r.randrange(4)
+    i = lax.broadcasted_iota(jnp.int32, x.shape, r.randrange(x.ndim) if x.ndim else 0) if x.ndim else jnp.int32(3)
+    if kind == 0:
+        return jnp.where((i & jnp.int32(1)) == 0, x, x * x)
+    if kind == 1:
+        return x * lax.convert_element_type(lax.rem(i * jnp.int32(7), jnp.int32(5)) - jnp.int32(2), x.dtype)
+    if kind == 2 and x.ndim:
+        k = lax.convert_element_type(jnp.sum(jnp.abs(x)), jnp.int32)
+        start = [lax.rem(k, jnp.int32(n)) for n in x.shape]
+        return lax.dynamic_update_slice(x, lax.dynamic_slice(x * 2.0, start[::-1] if len(set(x.shape)) == 1 else start,
+                                                             [1] * x.ndim), start)
+    return jnp.where(jnp.logical_xor(x > 0.25, ~(x < 1.0)), jnp.minimum(x, 0.5), lax.clamp(x * 0 - 1.0, x, x * 0 + 2.0))
+
+
 def random_graph(seed):
     def f(*args):
         r = random.Random(seed)
         pool = list(args)
         for _ in range(r.randint(3, 10)):
             x = r.choice(pool)
-            kind = r.randrange(10)
-            if kind < 3:
+            kind = r.randrange(10 if seed < N_RANDOM else 14)
+            if kind >= 12:
+                x = looped(r, pool, x)
+            elif kind >= 10:
+                x = indexed(r, x)
+            elif kind < 3:
                 x = unary(r, x)
             elif kind < 6:
                 same = [y for y in pool if y.shape == x.shape]
@@ -293,7 +328,7 @@ def main():
     graph("chain_scanned", *chain(16, 8, 4, True), scale=0.25)
     graph("chain_trained", *trained(16, 8, 4, 5), gradients=False, scale=0.25)
     graph("whole_numbers", whole_numbers, [(7,)], gradients=False)
-    for seed in range(N_RANDOM):
+    for seed in range(N_RANDOM + N_LOOPS):
         f, shapes = random_graph(seed)
         graph(f"random_{seed}", f, shapes)
 

@@ -138,7 +138,7 @@ Test(codegen, equal_layers_share_kernels)
     }
     cr_expect_eq(n_kernels[1], n_kernels[0], "%u kernels for 64 layers, %u for 3", n_kernels[1],
                  n_kernels[0]);
-    cr_expect_geq(n_launches[1], (uint32_t)(3 * 64));
+    cr_expect_geq(n_launches[1], 2u * 64); /* forward and back */
 }
 
 Test(codegen, calls_are_refused)
