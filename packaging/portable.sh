@@ -31,7 +31,7 @@ for header in lmdb.h xxhash.h uv.h uv openssl zlib.h zconf.h zstd.h zstd_errors.
         [ ! -e "$folder/$header" ] || cp -r "$folder/$header" "$include/"
     done
 done
-for library in lmdb crypto z zstd sodium ncursesw tinfo; do
+for library in lmdb ssl crypto z zstd sodium ncursesw tinfo; do
     ln -s "/usr/lib/$triplet/lib$library.a" "$libraries/"
 done
 ln -s "/usr/lib/$triplet/libuv_a.a" "$libraries/libuv.a"
