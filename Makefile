@@ -16,7 +16,8 @@ CRYPTO   = -l:libcrypto.a
 # Ed25519 of the entries beyond the machine: EVP of libcrypto would add 3.8 MB to a static program.
 SIGNING  = -l:libsodium.a
 # HTTP and TLS for warm-tier alone, as shared libraries. Without libcurl's header it knows no s3:// and no https://.
-WITH_CURL := $(shell echo '\#include <curl/curl.h>' | $(CC) $(OPT) -E -x c - >/dev/null 2>&1 && echo yes)
+HASH     := \#
+WITH_CURL := $(shell echo '$(HASH)include <curl/curl.h>' | $(CC) $(OPT) -E -x c - >/dev/null 2>&1 && echo yes)
 NETWORK  = $(if $(WITH_CURL),-lcurl) -lssl -lcrypto
 # What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
 PACKED   = -l:libz.a -l:libzstd.a
