@@ -234,9 +234,9 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
         space == WIRE_SPACE_NAME && !call->is_unlisted && !known &&
         tier_ask(call, &(struct tier_question){&call->id, &call->proof, key, mode == ASK_LEASE},
                  get_from_tier);
-    if (asks)
+    if (asks && !call->waits)
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
-    else
+    if (!asks)
         get_join(call);
 }
 

@@ -38,6 +38,7 @@
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/build.h"
+#include "daemon/service/manifest.h"
 #include "daemon/service/put.h"
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
@@ -64,6 +65,10 @@ struct tier_fetch {
     struct tier *tier;
     struct store_id id;
     struct proof proof; /* of an entry that was made here; else its name's SHA-256 */
+    struct {            /* in which it may be made meanwhile: that of the first question */
+        struct store_id id;
+        struct proof proof;
+    } flight;
     struct view space;
     char space_text[ENTRY_TEXT_MAX];
     uint32_t uid;     /* the first asker */
@@ -75,6 +80,7 @@ struct tier_fetch {
     bool is_cancelled;           /* nobody wants it any more */
     bool leases;                 /* ASK */
     bool waits_for_node, waited; /* (0') */
+    bool followed;               /* an alias */
     uint64_t began_ms, poll_at_ms, poll_ms, random;
     unsigned slot; /* that is asked for next */
     struct service_work work;
@@ -160,19 +166,48 @@ static void fetch_refuse(struct tier_fetch *f, uint64_t *count, const char *why)
     fetch_end(f, NULL, why);
 }
 
+/* Returns the flight in which the key is being made here; NULL if nothing that comes would be of use. */
+static struct flight *flight_behind(const struct tier_fetch *f)
+{
+    struct flight *flight = flight_find(f->tier->service->flights, &f->flight.id, &f->flight.proof);
+    return flight && !flight_result(flight) ? flight : NULL;
+}
+
 /* Hands what came to those who make it here, and ends what they began. */
 static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
 {
     struct service *s = f->tier->service;
-    struct flight *flight = flight_find(s->flights, &f->id, &f->proof);
-    if (!flight || flight_result(flight) || a->kind == STORE_MANIFEST)
+    struct flight *flight = flight_behind(f);
+    if (!flight || a->kind == STORE_MANIFEST)
         return;
     stats_add(&s->stats, STATS_tier_overtook, a->kind, 1);
     builds_overtaken(flight);
     flight_finish(flight, a, NULL, FLIGHT_TO_ALL, false, service_clock_ms(s));
-    flight = flight_find(s->flights, &f->id, &f->proof);
+    flight = flight_find(s->flights, &f->flight.id, &f->flight.proof);
     if (flight)
         builds_cancel(flight);
+}
+
+static bool ask_for_entry(struct tier_fetch *f);
+
+/* Asks for the key that an alias leads to, for those who make it here. A manifest leads no further: only an
+ * asker knows its files. */
+static bool fetch_follows(struct tier_fetch *f)
+{
+    struct artifact *a = f->artifact;
+    struct alias alias;
+    if (a->kind != STORE_MANIFEST || f->waits || f->followed || !flight_behind(f) || !a->data ||
+        !alias_read(a->data, (size_t)a->len, &alias))
+        return false;
+    bases_unref(alias.bases);
+    f->id = (struct store_id){STORE_MADE_HERE, alias.key};
+    f->proof = alias.proof;
+    f->followed = true;
+    artifact_unref(a);
+    f->artifact = NULL;
+    free(f->bytes);
+    f->bytes = NULL;
+    return ask_for_entry(f);
 }
 
 /* Stores what has arrived, so that the askers find it. */
@@ -206,7 +241,8 @@ static void fetch_arrived(struct tier_fetch *f)
     stats_add(&s->stats, STATS_tier_hits, a->kind, 1);
     stats_add(&s->stats, STATS_tier_hit_bytes, a->kind, a->len);
     fetch_overtakes(f, a);
-    fetch_end(f, a, "");
+    if (!fetch_follows(f))
+        fetch_end(f, f->artifact, "");
 }
 
 /* ---- a value of its own ---- */
@@ -362,12 +398,22 @@ static uint64_t hedge_ms(const struct tier_fetch *f)
     return after > 3ull * f->cost_ms ? after : 3ull * f->cost_ms;
 }
 
+static void tell_to_wait(struct call *call)
+{
+    if (!call->waits)
+        call_answer(call, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
+}
+
 /* Begins phase (0'), or another round of it. */
 static void wait_for_node(struct tier_fetch *f)
 {
     uint64_t now = service_clock_ms(f->tier->service);
-    if (!f->waits_for_node)
+    if (!f->waits_for_node) {
         stats_add(&f->tier->service->stats, STATS_tier_waits, STORE_OTHER, 1);
+        for (struct tier_wait *w = f->waits; w; w = w->next)
+            if (w->call)
+                tell_to_wait(w->call);
+    }
     f->waits_for_node = f->waited = true;
     f->poll_at_ms = now + f->poll_ms * 3 / 4 + random_next(&f->random) % (f->poll_ms / 2);
     f->poll_ms = f->poll_ms * 3 / 2 < POLL_MAX_MS ? f->poll_ms * 3 / 2 : POLL_MAX_MS;
@@ -504,19 +550,12 @@ static void end_waits(struct tier_fetch *f, uint64_t now)
     }
 }
 
-/* True if the key is being made here, and what comes would be of use. */
-static bool is_behind_of_use(const struct tier_fetch *f)
-{
-    const struct flight *flight = flight_find(f->tier->service->flights, &f->id, &f->proof);
-    return flight && !flight_result(flight);
-}
-
 static void fetch_tick(struct tier_fetch *f, uint64_t now)
 {
     end_waits(f, now);
     if (f->is_cancelled || f->is_verified_now)
         return;
-    if (!f->waits && !is_behind_of_use(f)) {
+    if (!f->waits && !flight_behind(f)) {
         f->is_cancelled = true;
         if (f->is_sent)
             tier_link_cancel(f->tier->link, &f->errand);
@@ -568,6 +607,8 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->tier = t;
     f->id = *q->id;
     f->proof = *q->proof;
+    f->flight.id = f->id;
+    f->flight.proof = f->proof;
     memcpy(f->space_text, space.data, space.len);
     f->space = (struct view){f->space_text, space.len};
     f->uid = call->peer->uid;
@@ -641,6 +682,8 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     call->tier_wait = w;
     call->tier_asked = q->id->key;
     call->n_tier_asks++;
+    if (f->waits_for_node)
+        tell_to_wait(call);
     return true;
 }
 

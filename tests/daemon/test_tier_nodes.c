@@ -102,3 +102,239 @@ Test(tier_nodes, values_of_all_sizes_travel_through_redis)
     cr_assert_eq(atoi(out), 2, "only what is larger than 64 KiB is an object of its own: %s", out);
     free(out);
 }
+
+/* ---- one compile for each key of all nodes ---- */
+
+#define NODES 4
+
+static struct warmd nodes[NODES];
+static int fds[NODES];
+
+/* Starts the nodes; each has a client that asks for one key. The first one's is to bring its source, the
+ * others wait. */
+static void ask_on_all_nodes(char *nvrtc, const struct ask *a, char *const *options)
+{
+    for (int i = 0; i < NODES; i++) {
+        nodes[i] = tier_up(nvrtc, tier_key_file, options);
+        fds[i] = warmd_native(&nodes[i]);
+        send_compile(fds[i], 1, a, 0);
+        warmd_expect(fds[i], 1, i ? WIRE_WAIT : WIRE_NEED);
+    }
+}
+
+static void stop_nodes(int from)
+{
+    for (int i = from; i < NODES; i++) {
+        close(fds[i]);
+        warmd_down(&nodes[i]);
+    }
+}
+
+/* Waits until one of the nodes' clients gets NEED, and returns its number. */
+static int await_need(int from)
+{
+    struct pollfd polls[NODES] = {{0}};
+    for (int i = from; i < NODES; i++)
+        polls[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    cr_assert_gt(poll(polls + from, NODES - from, WARMD_WAIT_MS), 0, "nobody makes it");
+    for (int i = from; i < NODES; i++)
+        if (polls[i].revents) {
+            warmd_expect(fds[i], 1, WIRE_NEED);
+            return i;
+        }
+    return -1;
+}
+
+/* Brings the source to a node, and takes the result. */
+static void make_on(int i, const struct ask *a, struct key *out)
+{
+    int channel = send_source(fds[i], 1, a);
+    serve_headers(channel, "");
+    expect_cubin(fds[i], 1, out);
+}
+
+static unsigned compiles(int from)
+{
+    unsigned n = 0;
+    for (int i = from; i < NODES; i++) {
+        char *stats = warmd_stats(&nodes[i]);
+        n += (unsigned)atoi(strstr(stats, "\"compiles\": ") + strlen("\"compiles\": "));
+        free(stats);
+    }
+    return n;
+}
+
+Test(tier_nodes, many_nodes_that_want_one_key_compile_once)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source);
+    struct key made, found;
+    ask_on_all_nodes(nvrtc, &a, NULL);
+    make_on(0, &a, &made);
+    for (int i = 1; i < NODES; i++) {
+        cr_assert_eq(expect_cubin(fds[i], 1, &found), WIRE_WAS_HIT);
+        cr_assert(key_equal(&made, &found));
+    }
+    cr_assert_eq(compiles(0), 1);
+    cr_assert(warmd_stats_have(&nodes[1], "\"tier_waits\": 1,"));
+    stop_nodes(0);
+}
+
+Test(tier_nodes, a_killed_maker_delays_the_others_by_its_lease)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source);
+    struct key made, found;
+    char *options[] = {"--tier-lease", "1s", NULL};
+    ask_on_all_nodes(nvrtc, &a, options);
+    uint64_t began = clock_now_ms();
+    kill(nodes[0].pid, SIGKILL);
+    waitpid(nodes[0].pid, NULL, 0);
+    int maker = await_need(1);
+    cr_assert_lt(clock_now_ms() - began, 5000u, "the lease, and a poll");
+    make_on(maker, &a, &made);
+    for (int i = 1; i < NODES; i++)
+        if (i != maker) {
+            cr_assert_eq(expect_cubin(fds[i], 1, &found), WIRE_WAS_HIT);
+            cr_assert(key_equal(&made, &found));
+        }
+    cr_assert_eq(compiles(1), 1);
+    close(fds[0]);
+    warmd_free(&nodes[0]);
+    stop_nodes(1);
+}
+
+Test(tier_nodes, a_stopped_maker_costs_one_more_compile)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source);
+    struct key made, found;
+    char *options[] = {"--tier-lease", "1s", NULL};
+    ask_on_all_nodes(nvrtc, &a, options);
+    kill(nodes[0].pid, SIGSTOP);
+    int maker = await_need(1);
+    make_on(maker, &a, &made);
+    for (int i = 1; i < NODES; i++)
+        if (i != maker)
+            cr_assert_eq(expect_cubin(fds[i], 1, &found), WIRE_WAS_HIT);
+    kill(nodes[0].pid, SIGCONT);
+    make_on(0, &a, &found);
+    cr_assert(key_equal(&made, &found));
+    cr_assert_leq(compiles(0), 2);
+    stop_nodes(0);
+}
+
+Test(tier_nodes, beside_a_late_maker_another_one_begins_and_the_first_result_wins)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source);
+    struct key made;
+    char *options[] = {"--tier-hedge", "300ms", NULL};
+    ask_on_all_nodes(nvrtc, &a, options);
+    int hedger = await_need(1);
+    cr_assert(warmd_stats_have(&nodes[hedger], "\"tier_hedges\": 1,"));
+    make_on(0, &a, &made); /* the first maker comes to its end after all */
+    for (int i = 1; i < NODES; i++) {
+        static struct warmd_frame f;
+        do
+            cr_assert(warmd_frame_try(fds[i], &f));
+        while (f.frame.type == WIRE_NEED || f.frame.type == WIRE_WAIT);
+        cr_assert_eq(f.frame.type, WIRE_HIT, "node %d", i);
+    }
+    cr_assert_eq(compiles(0), 1);
+    stop_nodes(0);
+}
+
+Test(tier_nodes, a_maker_whose_client_leaves_gives_the_lease_back)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source);
+    struct key made;
+    ask_on_all_nodes(nvrtc, &a, NULL);
+    uint64_t began = clock_now_ms();
+    close(fds[0]);
+    int maker = await_need(1);
+    cr_assert_lt(clock_now_ms() - began, 9000u, "sooner than the lease of 10 s ends");
+    make_on(maker, &a, &made);
+    fds[0] = warmd_native(&nodes[0]);
+    stop_nodes(0);
+}
+
+/* ---- budgets and breakers ---- */
+
+static const char other[] = "extern \"C\" __global__ void g(float *x) { x[threadIdx.x] += 5; }\n";
+
+Test(tier_nodes, a_silent_tier_delays_a_compile_by_half_of_its_cost)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct ask a = ask_of(source), b = ask_of(other);
+    struct key made, found;
+    struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
+    struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
+    nodes[0] = first;
+    fds[0] = warmd_native(&first);
+    fds[1] = warmd_native(&second);
+    send_compile(fds[0], 1, &b, 0);
+    warmd_expect(fds[0], 1, WIRE_NEED);
+    make_on(0, &b, &made);
+    send_compile(fds[1], 1, &a, 0); /* the second one learns what a compile costs */
+    warmd_expect(fds[1], 1, WIRE_NEED);
+    make_on(1, &a, &found);
+    await_stats(&first, "\"queue\": 0,");
+    await_stats(&second, "\"queue\": 0,");
+
+    kill(redis.pid, SIGSTOP);
+    send_compile(fds[1], 1, &b, 0);
+    warmd_expect(fds[1], 1, WIRE_NEED); /* it shall make it; but */
+    cr_assert(warmd_stats_have(&second, "\"tier_late\": 1,"));
+    kill(redis.pid, SIGCONT);
+    cr_assert_neq(expect_cubin(fds[1], 1, &found), WIRE_WAS_MISS, "the tier's answer came first");
+    cr_assert(key_equal(&made, &found));
+    cr_assert(warmd_stats_have(&second, "\"tier_overtook\": 1,"));
+    cr_assert(warmd_stats_have(&second, "\"compiles\": 1,"));
+    close(fds[0]);
+    close(fds[1]);
+    warmd_down(&first);
+    warmd_down(&second);
+}
+
+Test(tier_nodes, a_dead_tier_is_left_alone_until_the_daemon_sees_it_again)
+{
+    char *options[] = {"--tier-breaker", "300ms", NULL};
+    struct warmd k = tier_up(NULL, tier_key_file, options);
+    expect_miss(&k, "graph-0");
+    redis_server_stop(&redis);
+    expect_miss(&k, "graph-1");
+    expect_miss(&k, "graph-2");
+    expect_miss(&k, "graph-3");
+    await_stats(&k, "\"reads\": {\"state\": \"off\"");
+    cr_assert(warmd_stats_have(&k, "\"tier_misses\": 1,"), "errors are no misses");
+    expect_miss(&k, "graph-4");
+    put_one(&k, "graph-5", "the bytes");
+    redis_server_restart(&redis);
+    await_stats(&k, "\"reads\": {\"state\": \"on\"");
+    await_stats(&k, "\"tier_sent\": 1,");
+    await_stats(&k, "\"writes\": {\"state\": \"on\"");
+    warmd_down(&k);
+}
+
+Test(tier_nodes, a_user_without_eval_has_no_leases_and_hits_all_the_same)
+{
+    char *out, command[] = "redis-cli -p %d acl setuser default -eval -evalsha";
+    cr_assert_eq(run_command(&out, command, redis.port), 0);
+    free(out);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    int fd = warmd_native(&first);
+    warmd_get(fd, 1, "graph-1", true, 0);
+    warmd_expect(fd, 1, WIRE_WAIT);
+    uint64_t token = warmd_expect_lease(fd, 1);
+    await_log(&first, "the tier has no leases");
+    warmd_put(fd, 2, "graph-1", "the bytes", token);
+    warmd_expect(fd, 2, WIRE_OK);
+    close(fd);
+    await_stats(&first, "\"tier_sent\": 1,");
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    expect_value(&second, "graph-1", "the bytes");
+    warmd_down(&first);
+    warmd_down(&second);
+}

@@ -41,10 +41,9 @@ void await_port(int port)
     cr_assert_fail("nobody listens on port %d", port);
 }
 
-void redis_server_start(struct redis_server *s, const char *option, const char *value)
+static void run(struct redis_server *s, const char *option, const char *value)
 {
     char port[8];
-    s->port = free_port();
     snprintf(port, sizeof port, "%d", s->port);
     snprintf(s->url, sizeof s->url, "redis://127.0.0.1:%d/1", s->port);
     s->pid = fork();
@@ -56,6 +55,14 @@ void redis_server_start(struct redis_server *s, const char *option, const char *
     }
     await_port(s->port);
 }
+
+void redis_server_start(struct redis_server *s, const char *option, const char *value)
+{
+    s->port = free_port();
+    run(s, option, value);
+}
+
+void redis_server_restart(struct redis_server *s) { run(s, "--maxclients", "100"); }
 
 void redis_server_stop(struct redis_server *s)
 {

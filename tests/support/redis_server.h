@@ -23,6 +23,8 @@ void await_port(int port);
 
 /* Starts a server with one more option and its value, and waits until it listens. */
 void redis_server_start(struct redis_server *s, const char *option, const char *value);
+/* Starts a server that was stopped again, empty, on its port. */
+void redis_server_restart(struct redis_server *s);
 /* Kills the server. */
 void redis_server_stop(struct redis_server *s);
 
