@@ -67,6 +67,8 @@ void row_json(struct json *j, const struct wire_row *row)
     json_key(j, "owner"), json_u64(j, row->owner);
     json_key(j, "maker"), json_u64(j, row->maker);
     json_key(j, "pinned"), json_bool(j, row->pinned);
+    json_key(j, "tier"), json_text(j, row->tier == 2 ? "came" : row->tier ? "waits" : "");
+    json_view(j, "signer", row->signer);
     json_key(j, "file"), json_bool(j, row->is_blob);
     json_key(j, "created_ms"), json_u64(j, row->created_ms);
     json_key(j, "accessed_ms"), json_u64(j, row->accessed_ms);
@@ -210,6 +212,13 @@ void row_fields(const struct wire_row *row, uint64_t now_ms)
     else
         printf("%-12s uid %u\n", "owner", row->owner);
     printf("%-12s %s\n", "pinned", row->pinned ? "yes" : "no");
+    if (row->tier == 1)
+        printf("%-12s waits to be sent there\n", "tier");
+    if (row->tier == 2) {
+        printf("%-12s came from there, signed by ", "tier");
+        print_clean(row->signer);
+        putchar('\n');
+    }
     field_time("created", row->created_ms, now_ms);
     field_time("used", row->accessed_ms, now_ms);
     field_time("expires", row->expires_ms, now_ms);

@@ -339,6 +339,7 @@ static int fields_end(struct fields *in, struct err *e)
 #define LIST_FIELDS(X) FILTER_FIELDS(X) X(digest, cursor, 0) X(u32, max_rows, WIRE_ROWS_MAX)
 #define SHOW_FIELDS(X) X(u8, space, WIRE_SPACE_KEY) X(view, key, WIRE_NAME_MAX)
 #define REMOVE_FIELDS(X) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
+#define PUSH_FIELDS REMOVE_FIELDS
 #define EVICT_FIELDS(X) FILTER_FIELDS(X) X(u64, to_bytes, 0) X(u8, dry_run, 1)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
@@ -382,7 +383,9 @@ static int fields_end(struct fields *in, struct err *e)
     X(view, hardware, WIRE_NAME_MAX)                                                               \
     X(view, compiler_text, WIRE_NAME_MAX)                                                          \
     X(view, name, WIRE_NAME_MAX)                                                                   \
-    X(view, label, WIRE_NAME_MAX)
+    X(view, label, WIRE_NAME_MAX)                                                                  \
+    X(u8, tier, 2)                                                                                 \
+    X(view, signer, WIRE_NAME_MAX)
 
 #define END_FIELDS(X) X(u8, more, 1) X(digest, cursor, 0)
 #define TEXT_FIELDS(X) X(view, text, LIMIT_TEXT)
@@ -476,6 +479,7 @@ MESSAGE(AUDIT, audit, audit, 0, NONE)
 MESSAGE(LIST, list, list, 0, NONE)
 MESSAGE(SHOW, show, show, 0, check_key(in, m->space, m->key))
 MESSAGE(REMOVE, remove, remove, 0, check_keys(in, m->keys, m->n))
+MESSAGE(PUSH, push, remove, 0, check_keys(in, m->keys, m->n))
 MESSAGE(EVICT, evict, evict, 0, NONE)
 MESSAGE(PIN, pin, pin, 0, check_keys(in, m->keys, m->n))
 MESSAGE(VERIFY, verify, verify, 0, NONE)

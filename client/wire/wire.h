@@ -37,14 +37,14 @@
 #include "keygen/key.h"
 
 #define WIRE_MAGIC 0xA7u
-#define WIRE_VERSION 2u /* spoken here; HELLO carries the lowest and highest of the client */
+#define WIRE_VERSION 3u /* spoken here; HELLO carries the lowest and highest of the client */
 #define WIRE_HEADER 16u /* bytes */
 #define WIRE_PAYLOAD_MAX (1u << 20) /* bytes; larger values and lists travel as a descriptor */
 #define WIRE_INLINE_MAX (64u << 10) /* bytes of a value in a frame; larger: descriptor */
 #define WIRE_NAME_MAX 512u          /* bytes of a key's name, label, hardware or compiler text */
 #define WIRE_FDS_MAX 2u             /* descriptors with one frame */
 #define WIRE_PATH_MAX 4096u         /* bytes of a path */
-#define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE or PIN */
+#define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE, PIN or PUSH */
 #define WIRE_CHECK_PATHS_MAX 16384u /* paths in one CHECK */
 #define WIRE_CHECK_MAX (16u << 20)  /* bytes of the list of a CHECK or CHECKED */
 #define WIRE_ROWS_MAX 65536u        /* ROW frames that one LIST may ask for */
@@ -74,6 +74,7 @@
     X(PIN, 0x16)     /* keys, on or off: REPORT */                                                 \
     X(VERIFY, 0x17)  /* sample: PROGRESS …, REPORT */                                            \
     X(HISTORY, 0x18) /* a session, or a key: TEXT: JSON: requests, and reasons of misses */        \
+    X(PUSH, 0x19)    /* keys of entries to send to the store beyond the machine: REPORT */         \
     X(WELCOME, 0x81)                                                                               \
     X(HIT, 0x82)                                                                                   \
     X(MISS, 0x83)                                                                                  \
@@ -270,6 +271,8 @@ struct wire_row {
     struct key check, compiler, graph, group;
     struct proof proof, content;
     struct view hardware, compiler_text, name, label;
+    uint8_t tier;       /* 0 none, 1 it waits to be sent there, 2 it came from there */
+    struct view signer; /* with 2: by whom it is signed */
 };
 struct wire_evict {
     struct wire_filter filter;
@@ -400,6 +403,7 @@ struct wire_progress {
     X(LIST, list, list)                                                                            \
     X(SHOW, show, show)                                                                            \
     X(REMOVE, remove, remove)                                                                      \
+    X(PUSH, push, remove)                                                                          \
     X(EVICT, evict, evict)                                                                         \
     X(PIN, pin, pin)                                                                               \
     X(VERIFY, verify, verify)                                                                      \
@@ -436,7 +440,7 @@ const char *wire_type_name(uint8_t type);
 /* Lists. Each `next` function reads one item from a reader over the list. It returns false at the
  * end; if the reader has failed then, the list is not well-formed. */
 
-/* Appends a key to the list of a MGET, REMOVE or PIN. */
+/* Appends a key to the list of a MGET, REMOVE, PIN or PUSH. */
 void wire_keys_add(struct writer *list, enum wire_space space, const void *key, size_t len);
 /* Reads the next key. */
 bool wire_keys_next(struct reader *list, enum wire_space *out_space, struct view *out_key);

@@ -17,7 +17,7 @@
 #include "daemon/history/internal.h"
 
 #define MAGIC "WHIS"
-#define VERSION 3u
+#define VERSION 4u
 #define LINES_BYTES_MAX (6u + 2u * LINE_DIGESTS_MARKS) /* daemon/worker/line_digests.h */
 
 static void write_id(struct writer *w, const struct store_id *id)

@@ -176,6 +176,7 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
     history_set_text(m, TEXT_LABEL, ask->label);
     history_set_text(m, TEXT_HARDWARE, ask->hardware);
     history_set_text(m, TEXT_COMPILER, ask->compiler);
+    history_set_text(m, TEXT_TIER, ask->tier);
     if (ask->was_corrupt)
         settle(m, WIRE_REASON_CORRUPT, view_of_text("damaged on disk, and quarantined"));
     settle_by_end(h, m, &ask->id);

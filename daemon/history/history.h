@@ -21,12 +21,12 @@
  *
  *     offset  size  field (little-endian)
  *     0       4     "WHIS"
- *     4       4     version, 3
+ *     4       4     version, 4
  *     8       16    n entries that have left, n recipes, n misses, n headers
  *     24      -     left: u32 owner, key, u32 cause, u64 time
  *     -       -     recipe: u32 uid, u32 owner, key, u64 time, u8 enum history_kept, blob recipe
  *     -       -     miss: u64 time, u32 uid, u32 owner, key, u8 kind, u8 reason, then blobs: session,
- *                   name, label, hardware, compiler, text, changes (n × blobs part, old, new)
+ *                   name, label, hardware, compiler, text, tier, changes (n × blobs part, old, new)
  *     -       -     header: u64 beginning of its content's SHA-256, blob daemon/worker/line_digests.h
  *     -       16    XXH3-128 of all before
  *
@@ -137,6 +137,8 @@ struct history_ask {
     uint32_t session;
     enum store_kind kind;
     struct view name, label, hardware, compiler;
+    struct view
+        tier; /* why the store beyond the machine brought nothing; empty: it was not asked */
     bool was_corrupt; /* the entry was there, damaged */
 };
 /* Notes a miss; returns its number, never 0. */

@@ -54,6 +54,7 @@ enum history_text {
     TEXT_HARDWARE,
     TEXT_COMPILER,
     TEXT_TEXT,
+    TEXT_TIER,
     TEXTS
 };
 

@@ -76,6 +76,7 @@ static void write_miss(struct writer *out, const struct miss *m)
     write_text(out, "compiler", view_of_text(m->text[TEXT_COMPILER]));
     write_text(out, "reason", view_of_text(wire_reason_name(m->reason)));
     write_text(out, "text", view_of_text(m->text[TEXT_TEXT]));
+    write_text(out, "tier", view_of_text(m->text[TEXT_TIER]));
     write_changes(out, m);
     writer_u8(out, '}');
 }

@@ -36,6 +36,9 @@ static void send_text(struct native *n, uint64_t tag,
  * as a descriptor. */
 static void send_row(struct native *n, uint64_t tag, const struct store_row *row)
 {
+    char signer[64] = "";
+    if (row->tier & STORE_TIER_CAME)
+        service_signer_name(n->service, row->signer, signer);
     struct wire_row m = {
         .key = row->id.key,
         .owner = row->id.owner,
@@ -59,6 +62,10 @@ static void send_row(struct native *n, uint64_t tag, const struct store_row *row
         .compiler_text = row->compiler_text,
         .name = row->name,
         .label = row->label,
+        .tier = row->tier & STORE_TIER_CAME    ? 2
+                : row->tier & STORE_TIER_WAITS ? 1
+                                               : 0,
+        .signer = view_of_text(signer),
     };
     wire_put_row(connection_begin(n->connection), tag, &m);
     connection_commit(n->connection, NULL, 0);
@@ -243,12 +250,12 @@ static bool resolve_keys(struct native *n, struct view list, uint32_t n_keys,
     return true;
 }
 
-enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
+enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN, KEYS_PUSH };
 
 static int change_keys(const struct request *r, struct view list, uint32_t n_keys,
                        enum keys_change change, struct err *e)
 {
-    static const char *const done[] = {"removed", "pinned", "unpinned"};
+    static const char *const done[] = {"removed", "pinned", "unpinned", "queued for the tier"};
     struct native *n = r->native;
     struct store *store = service_store(n->service);
     struct native_rest rest = n->rest;
@@ -263,6 +270,8 @@ static int change_keys(const struct request *r, struct view list, uint32_t n_key
         send_empty_report(r);
     else if (change == KEYS_REMOVE)
         code = store_remove(store, rest.ids, rest.n_ids, on_report, rest.op, e);
+    else if (change == KEYS_PUSH)
+        code = service_push(n->service, rest.ids, rest.n_ids, on_report, rest.op, e);
     else
         code = store_pin(store, rest.ids, rest.n_ids, change == KEYS_PIN, on_report, rest.op, e);
     if (code || rest.n_ids == 0)
@@ -276,6 +285,13 @@ static int take_remove(struct request *r, struct err *e)
     struct wire_remove m;
     int code = wire_get_remove(r->frame, &m, e);
     return code ? code : change_keys(r, m.keys, m.n, KEYS_REMOVE, e);
+}
+
+static int take_push(struct request *r, struct err *e)
+{
+    struct wire_remove m;
+    int code = wire_get_push(r->frame, &m, e);
+    return code ? code : change_keys(r, m.keys, m.n, KEYS_PUSH, e);
 }
 
 static int take_pin(struct request *r, struct err *e)
@@ -334,6 +350,7 @@ native_take native_admin_handler(uint8_t type)
     case WIRE_REMOVE: return take_remove;
     case WIRE_EVICT: return take_evict;
     case WIRE_PIN: return take_pin;
+    case WIRE_PUSH: return take_push;
     case WIRE_VERIFY: return take_verify;
     case WIRE_NOTE: return take_note;
     case WIRE_HISTORY: return take_history;

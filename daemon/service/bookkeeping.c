@@ -191,6 +191,7 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
                                                        .session = call->peer->session,
                                                        .kind = STORE_OTHER,
                                                        .name = call->name,
+                                                       .tier = view_of_text(call->tier_said),
                                                        .was_corrupt = call->was_corrupt},
                                  clock_wall_coarse_ms());
     note_event(call, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
@@ -367,6 +368,7 @@ uint64_t bookkeeping_compile_miss(struct call *call)
                                            .label = view_of_text(c->label),
                                            .hardware = view_of_text(c->address.hardware),
                                            .compiler = view_of_text(c->toolchain->text),
+                                           .tier = view_of_text(call->tier_said),
                                            .was_corrupt = call->was_corrupt},
                      clock_wall_coarse_ms());
     if (c->flags & WIRE_COMPILE_RECACHE)

@@ -113,6 +113,17 @@ static void write_making(struct service *s, const struct peer *peer, struct writ
     writer_u8(out, ']');
 }
 
+int service_push(struct service *s, const struct store_id *ids, size_t n, store_report_cb cb,
+                 void *arg, struct err *e)
+{
+    return tier_push(s->tier, ids, n, cb, arg, e);
+}
+
+void service_signer_name(struct service *s, uint32_t signer, char out[64])
+{
+    tier_signer_name(s->tier, signer, out);
+}
+
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out)
 {
     struct store_stats store;

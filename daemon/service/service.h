@@ -215,6 +215,11 @@ bool service_write_history(struct service *s, const struct peer *peer,
  * nothing can match. */
 bool service_filter(const struct peer *peer, const struct wire_filter *in,
                     struct store_filter *out);
+/* Marks entries that are to be sent to the tier. UNSUPPORTED: there is none, or no key to sign with; NOMEM. */
+int service_push(struct service *s, const struct store_id *ids, size_t n, store_report_cb cb,
+                 void *arg, struct err *e);
+/* Finds the name of the key that signed an entry of the tier: see tier_signer_name. */
+void service_signer_name(struct service *s, uint32_t signer, char out[64]);
 /* Writes the JSON of STATS: with the holdings of all users for an administrator, else of the peer. */
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out);
 /* Writes the JSON of INFO. */

@@ -21,6 +21,7 @@
 #include "store/clock.h"
 #include "tier/url.h"
 
+#define PUSH_MS 500u   /* in which marks are committed */
 #define LATER_MS 1000u /* to a backend that does not say */
 
 /* ---- what travels ---- */
@@ -213,14 +214,20 @@ static void on_ready(void *arg)
     tier_send_next(t);
 }
 
-size_t tier_push(struct tier *t, const struct store_id *ids, size_t n)
+int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report_cb cb, void *arg,
+              struct err *e)
 {
-    if (!t || !t->has_key ||
-        store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, NULL, NULL, NULL) != 0)
-        return 0;
-    t->n_marked += n;
-    tier_queue_scan(t);
-    return n;
+    if (!t || !t->has_key)
+        return err_set(e, WARM_EUNSUPPORTED, "%s",
+                       t ? "the tier is only read: tier_mode, or no tier_key"
+                         : "there is no tier: see `man 5 warmd.conf`");
+    int code = store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, cb, arg, e);
+    if (code == 0) {
+        t->n_marked += n;
+        t->is_partial = true; /* the scan finds them, once they are marked */
+        loop_timer_start(t->send_timer, PUSH_MS, 0);
+    }
+    return code;
 }
 
 void tier_save(struct tier *t)

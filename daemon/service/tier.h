@@ -50,8 +50,9 @@ void tier_leave(struct call *call);
 uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a);
 /* Queues an entry that is on disk now and has STORE_TIER_WAITS. */
 void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a);
-/* Marks the given entries as waiting. Returns how many may travel. */
-size_t tier_push(struct tier *t, const struct store_id *ids, size_t n);
+/* Marks entries as waiting; `cb` gets those that were not. UNSUPPORTED: no tier (NULL), or no key; NOMEM. */
+int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report_cb cb, void *arg,
+              struct err *e);
 
 /* True if nothing is left that could be sent now. NULL is fine. */
 bool tier_has_sent_all(const struct tier *t);

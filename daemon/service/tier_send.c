@@ -217,7 +217,8 @@ static bool upload_start(struct tier_upload *u)
     int code = store_look(store, &u->item.id, &v, NULL);
     if (code == WARM_EBUSY && !u->is_prepared)
         return store_prepare(store, &u->item.id, on_verified, u, NULL) == 0;
-    if (code || !(v.row.tier & STORE_TIER_WAITS) || !tier_travels(t, &v.row, &space)) {
+    if (code || !(v.row.tier & STORE_TIER_WAITS) || v.row.tier & STORE_TIER_CAME ||
+        !tier_travels(t, &v.row, &space)) {
         upload_over(u);
         return true;
     }

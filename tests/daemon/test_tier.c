@@ -15,6 +15,16 @@ static const char with_header[] =
 
 TestSuite(tier, .init = tier_setup, .fini = tier_teardown);
 
+/* Runs `warm` for the daemon; its output must have the text. */
+static void warm_says(const struct warmd *k, const char *arguments, const char *text)
+{
+    char *warm = bin_path("warm"), *out;
+    run_command(&out, "WARM_SOCKET=%s %s %s 2>&1", k->socket, warm, arguments);
+    cr_assert(strstr(out, text), "warm %s says: %s", arguments, out);
+    free(out);
+    free(warm);
+}
+
 /* ---- what travels ---- */
 
 Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
@@ -54,7 +64,10 @@ Test(tier, a_named_value_travels_and_is_not_sent_back)
     struct warmd second = tier_up(NULL, tier_key_file, NULL);
     expect_value(&second, "graph-1", "the bytes");
     expect_miss(&second, "graph-2");
+    warm_says(&second, "why --last", "the tier: 404");
     expect_value(&second, "graph-1", "the bytes");
+    warm_says(&second, "show graph-1", "came from there, signed by node-1");
+    warm_says(&second, "ls --json", "\"signer\": \"node-1\"");
     cr_assert(warmd_stats_have(&second, "\"tier_sent\": 0"));
     warmd_down(&second);
 }
@@ -97,6 +110,8 @@ Test(tier, an_entry_of_an_unknown_key_is_a_miss)
     struct warmd second = tier_up(NULL, other, NULL);
     expect_miss(&second, "graph-1");
     await_log(&second, "signature of unknown key node-1");
+    warm_says(&second, "why --last", "the tier: signature of unknown key node-1");
+    cr_assert(warmd_stats_have(&second, "\"refused\": {\"signature\": 1,"));
     warmd_down(&second);
     free(other);
 }

@@ -253,8 +253,8 @@ const struct command cmd_ls = {
         "  -a, --all             on a terminal, too, a line with the whole key for each "
         "entry\n" FILTER_HELP REMOTE_HELP
         "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
-        "label, made_here, owner, maker, pinned, file, created_ms, accessed_ms, expires_ms, xxh3,\n"
-        "sha256, compiler_key, graph_key, proof, group.\n\n"
+        "label, made_here, owner, maker, pinned, tier, signer, file, created_ms, accessed_ms,\n"
+        "expires_ms, xxh3, sha256, compiler_key, graph_key, proof, group.\n\n"
         "Example:\n"
         "  $ warm ls --arch sm_90 --older-than 7d --sort size --limit 10\n",
 };

@@ -99,15 +99,24 @@ static bool print_form(struct remote *r, struct view miss, const char *reason, b
     return true;
 }
 
+static void print_tier(const char *tier)
+{
+    if (*tier)
+        printf("    the tier: %s\n", tier);
+}
+
 static void print_miss(struct remote *r, struct view miss, bool colour)
 {
-    char reason[FIELD_MAX], text[FIELD_MAX];
+    char reason[FIELD_MAX], text[FIELD_MAX], tier[FIELD_MAX];
     struct view changes, change;
     print_title(miss);
     field(miss, "reason", reason);
     field(miss, "text", text);
-    if (print_form(r, miss, reason, colour))
+    field(miss, "tier", tier);
+    if (print_form(r, miss, reason, colour)) {
+        print_tier(tier);
         return;
+    }
     print_reason(reason, colour);
     if (*text)
         printf(": %s", text);
@@ -119,6 +128,7 @@ static void print_miss(struct remote *r, struct view miss, bool colour)
             print_change(change);
         }
     putchar('\n');
+    print_tier(tier);
 }
 
 /* ---- all of them ---- */
@@ -231,7 +241,8 @@ const struct command cmd_why = {
         "      --session ID      those of one session; `warm run --report` prints the "
         "ID\n" REMOTE_HELP "\n--json has session (id, asked, hits, coalesced, misses, errors, "
         "unkept, saved_ms, gained_ms, …) and misses,\n"
-        "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text,\n"
+        "the oldest first (time_ms, key, name, label, kind, hardware, compiler, reason, text, "
+        "tier,\n"
         "changes: part, old, new).\n"
         "Exit status: 1 if no miss is known.\n\n"
         "Example:\n"

@@ -11,7 +11,7 @@ import struct
 from typing import NamedTuple
 
 MAGIC = 0xA7
-VERSION = 2
+VERSION = 3
 INLINE_MAX = 64 << 10  # bytes of a value in a frame; larger ones travel as a descriptor
 PAYLOAD_MAX = 1 << 20
 NAME_MAX = 512
