@@ -257,7 +257,7 @@ Test(wire, every_message_comes_back_as_it_went)
         at += (size_t)n;
         n_frames++;
     }
-    cr_assert_eq(n_frames, 37);
+    cr_assert_eq(n_frames, 38);
     writer_close(&w);
 }
 
