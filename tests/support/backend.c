@@ -56,6 +56,12 @@ enum tier_outcome backend_run(struct backend_kit *kit, struct tier_request *requ
 enum tier_outcome backend_send(struct backend_kit *kit, struct tier_request request,
                                const char *text)
 {
+    return backend_send_whole(kit, request, text).outcome;
+}
+
+struct tier_request backend_send_whole(struct backend_kit *kit, struct tier_request request,
+                                       const char *text)
+{
     size_t len = strlen(text);
     request.fd = memfd_create("test", MFD_CLOEXEC);
     request.offset = 3;
@@ -63,7 +69,7 @@ enum tier_outcome backend_send(struct backend_kit *kit, struct tier_request requ
     cr_assert_eq(pwrite(request.fd, text, len, 3), (ssize_t)len);
     SHA256((const unsigned char *)text, len, request.sha256);
     cr_assert_eq(pwrite(request.fd, "more", 4, (off_t)len + 3), 4);
-    enum tier_outcome outcome = backend_run(kit, &request);
+    backend_run(kit, &request);
     close(request.fd);
-    return outcome;
+    return request;
 }

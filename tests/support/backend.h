@@ -30,5 +30,8 @@ enum tier_outcome backend_run(struct backend_kit *kit, struct tier_request *requ
 /* Runs a request whose value is a text. It lies inside a longer file. Returns the outcome. */
 enum tier_outcome backend_send(struct backend_kit *kit, struct tier_request request,
                                const char *text);
+/* Does the same. Returns the request with its answer. */
+struct tier_request backend_send_whole(struct backend_kit *kit, struct tier_request request,
+                                       const char *text);
 
 #endif

@@ -388,6 +388,7 @@ static void take_probe(struct op *o, unsigned i, unsigned n, const struct resp_i
         o->trouble_outcome = redis_error(item, o->trouble);
     if (i < n)
         return;
+    o->backend->may_not_eval = !o->may_eval && k->leases;
     if (!k->reads) {
         op_end(o, *o->trouble ? o->trouble_outcome : TIER_FAILED,
                *o->trouble ? o->trouble : "the reply is rubbish");

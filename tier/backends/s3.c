@@ -19,6 +19,8 @@
 #include "tier/backends/s3_internal.h"
 #include "tier/url.h"
 
+#define PROBE_AGAIN_MS 5000u /* after one that told nothing */
+
 bool s3_take_object(struct job *j)
 {
     struct transfer *t = &j->transfer;
@@ -60,12 +62,14 @@ static void on_put(struct job *j)
 static void begin_with_lease(struct job *j)
 {
     struct s3_backend *b = j->backend;
-    if (b->conditions == CONDITIONS_UNKNOWN && !b->probing && !j->round++)
+    bool is_due = !b->probed_ms || uv_now(b->loop) - b->probed_ms > PROBE_AGAIN_MS;
+    if (b->conditions == CONDITIONS_UNKNOWN && !b->probing && is_due)
         s3_start_probe(b);
     if (b->probing)
         job_wait(j);
     else if (b->conditions == CONDITIONS_UNKNOWN)
-        job_give_up(j, b->probe.outcome, b->probe.said);
+        job_give_up(j, b->probe.outcome == TIER_OK ? TIER_CANNOT : b->probe.outcome,
+                    *b->probe.said ? b->probe.said : b->probe.capabilities.said);
     else if (b->conditions == CONDITIONS_IGNORED)
         job_give_up(j, TIER_CANNOT, "the server has no conditional writes, so no leases");
     else if (j->request->operation == TIER_ASK)

@@ -33,7 +33,8 @@ struct s3_backend {
     unsigned n_timers;
     int64_t clock_s; /* the server's clock minus ours, if it refused ours */
     enum s3_conditions conditions;
-    struct tier_request probe; /* our own */
+    struct tier_request probe; /* our own, and when it ended */
+    uint64_t probed_ms;
     bool probing, closing, pool_closed;
     void (*closed)(void *user);
     void *closed_user;
@@ -53,6 +54,7 @@ struct job {
     uint64_t ends_ms;
     bool waits, is_due; /* for keys, or for the probe; to begin again */
     bool was_refused, was_skewed;
+    bool is_unsure; /* PROBE: an answer told nothing */
     unsigned round, step;
     struct s3_lease lease;
     enum tier_outcome given_up;

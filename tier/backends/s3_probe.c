@@ -43,6 +43,10 @@ static void take_step(struct job *j)
     struct transfer *t = &j->transfer;
     enum tier_outcome outcome = j->answer.outcome;
     bool refused = t->status >= 400 && t->status < 500;
+    bool tells = outcome == TIER_OK || outcome == TIER_EXISTS || outcome == TIER_ABSENT ||
+                 outcome == TIER_CANNOT;
+    if (j->step <= PUT_SAME && !tells)
+        j->is_unsure = true;
     switch (j->step) {
     case PUT_IT:
         c->writes = outcome == TIER_OK;
@@ -69,7 +73,10 @@ static void end_probe(struct job *j)
 {
     struct tier_capabilities *c = &j->request->capabilities;
     c->leases = c->conditional;
-    j->backend->conditions = c->conditional ? CONDITIONS_WORK : CONDITIONS_IGNORED;
+    if (c->conditional)
+        j->backend->conditions = CONDITIONS_WORK;
+    else if (!j->is_unsure) /* a failure of the way says nothing of the server */
+        j->backend->conditions = CONDITIONS_IGNORED;
     if (!c->reads && !c->writes) {
         job_end(j, j->given_up, j->why);
         return;
@@ -101,6 +108,7 @@ static void on_probed(struct job *j)
 void s3_probe(struct job *j)
 {
     j->request->capabilities = (struct tier_capabilities){0};
+    j->is_unsure = false;
     send_step(j);
 }
 
@@ -108,8 +116,7 @@ static void on_own_probe(struct tier_request *r)
 {
     struct s3_backend *b = r->user;
     b->probing = false;
-    if (b->conditions == CONDITIONS_UNKNOWN && r->outcome == TIER_DENIED)
-        b->conditions = CONDITIONS_IGNORED;
+    b->probed_ms = uv_now(b->loop);
     s3_wake_jobs(b);
 }
 

@@ -9,6 +9,7 @@
  * What may go wrong:
  * - The request's time is over, or less than min_rate came: on_exchange_timer ends it. libcurl's own LOW_SPEED_TIME
  *   ends an upload into a black hole only after twice that time.
+ * - A kept connection is dead: the transfer is made once more, on a new one.
  * - The answer is longer than `limit`: its headers or its body end the transfer.
  * - libcurl closes a socket that libuv still watches: on_close_socket ends the watch first.
  *
@@ -66,6 +67,7 @@ struct exchange {
     uint64_t moved_ms; /* when its first byte came or went: before, it may wait for a connection */
     uint64_t ends_ms, sent, received;
     bool cancelled, too_large, no_memory;
+    bool has_head, is_second; /* some of the answer came; the transfer is made once more */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -124,18 +126,34 @@ static void exchange_end(struct exchange *x, enum tier_outcome outcome, const ch
 }
 
 /* Returns what a failure of libcurl means: trouble that a person must mend, or trouble on the way. */
-static enum tier_outcome failure_outcome(CURLcode code)
+static enum tier_outcome failure_outcome(CURLcode code, const char *said)
 {
     switch (code) {
-    case CURLE_SSL_CONNECT_ERROR: /* also what a server sends that wants a certificate */
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL: return TIER_MISSET;
+    case CURLE_URL_MALFORMAT: return TIER_MISSET;
+    case CURLE_SSL_CONNECT_ERROR: /* a server without TLS, or one that wants a certificate */
+        return strstr(said, "SYSCALL") || strstr(said, "reset") ? TIER_FAILED : TIER_MISSET;
     default: return TIER_FAILED;
     }
+}
+
+/* Makes the transfer once more if a kept connection was dead before any of the answer came. */
+static bool starts_again(struct exchange *x, CURLcode code)
+{
+    long connects = 1;
+    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+    if (connects > 0 || x->has_head || x->is_second ||
+        (code != CURLE_SEND_ERROR && code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING))
+        return false;
+    x->is_second = true;
+    x->sent = 0;
+    *x->error = '\0';
+    curl_multi_remove_handle(x->pool->multi, x->easy);
+    curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, 1l);
+    return curl_multi_add_handle(x->pool->multi, x->easy) == CURLM_OK;
 }
 
 static void take_ended(struct transfer_pool *p)
@@ -152,6 +170,8 @@ static void take_ended(struct transfer_pool *p)
         long status = 0;
         curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
         x->transfer->status = (int)status;
+        if (code != CURLE_OK && starts_again(x, code))
+            continue;
         if (code == CURLE_OK && status >= 100) {
             exchange_end(x, TIER_OK, "");
         } else if (x->too_large) {
@@ -160,7 +180,7 @@ static void take_ended(struct transfer_pool *p)
             exchange_end(x, TIER_FAILED, "no memory for the object");
         } else {
             snprintf(said, sizeof said, "%.150s", *x->error ? x->error : curl_easy_strerror(code));
-            exchange_end(x, code ? failure_outcome(code) : TIER_FAILED, said);
+            exchange_end(x, code ? failure_outcome(code, said) : TIER_FAILED, said);
         }
     }
 }
@@ -218,9 +238,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct watch *w = poll->data;
     struct transfer_pool *p = w->pool;
-    int running, flags = status < 0 ? CURL_CSELECT_ERR : 0;
-    flags |= events & UV_READABLE ? CURL_CSELECT_IN : 0;
-    flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
+    int running, flags = 0;
+    if (status < 0 || events & UV_READABLE) /* reading tells what the error is */
+        flags |= CURL_CSELECT_IN;
+    if (status < 0 || events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
     curl_multi_socket_action(p->multi, w->fd, flags, &running);
     take_ended(p);
 }
@@ -428,6 +450,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *user)
     char name[64], value[256];
     const char *colon = memchr(data, ':', len);
     exchange_moves(x);
+    x->has_head = true;
     if (len >= 5 && memcmp(data, "HTTP/", 5) == 0) { /* of an answer after 100 Continue, too */
         struct transfer *t = x->transfer;
         *t->etag = *t->content_type = *t->region = *t->location = '\0';
