@@ -100,12 +100,20 @@ struct bytecode {
 /* Reads a varint of any length. */
 uint64_t bytecode_varint_long(struct reader *r);
 /* Reads a varint. */
-static inline uint64_t bytecode_varint(struct reader *r)
+static inline __attribute__((always_inline)) uint64_t bytecode_varint(struct reader *r)
 {
-    if (!r->len || r->failed || !(*r->data & 1))
-        return bytecode_varint_long(r);
-    r->len--; /* most have one byte */
-    return *r->data++ >> 1;
+    const uint8_t *at = r->data; /* a reader that failed has no bytes left */
+    if (r->len && at[0] & 1) {
+        r->data = at + 1;
+        r->len--;
+        return at[0] >> 1;
+    }
+    if (r->len > 1 && at[0] & 2) {
+        r->data = at + 2;
+        r->len -= 2;
+        return (at[0] | (unsigned)at[1] << 8) >> 2;
+    }
+    return bytecode_varint_long(r);
 }
 /* Reads a signed varint. */
 int64_t bytecode_signed(struct reader *r);

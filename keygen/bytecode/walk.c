@@ -4,9 +4,9 @@
  * the tables.
  *
  * The reader of MLIR text reads the types and the dictionaries (mlir/reader.h). The walk writes them
- * as text: each type once, and the dictionary of an operation once for each name, attributes and
- * properties that come together. An operation whose numbers repeat, apart from its operands, is one
- * look-up. Of a value the walk keeps only the number in the graph.
+ * as text: each type once, and the dictionary of an operation mostly once for each name, attributes
+ * and properties that come together (struct memo). An operation whose numbers repeat, apart from its
+ * operands, is one look-up. Of a value the walk keeps only the number in the graph.
  *
  * It walks with a stack of regions on the heap.
  *
@@ -62,6 +62,15 @@ struct known {
     uint32_t len;
 };
 
+#define MEMOS 512u
+
+/* What the graph has for numbers of the file: for an operation's name, attributes and properties, its
+ * dictionary; with the number of operands + 1, and the result's type + 1 or 0, its shape. */
+struct memo {
+    uint32_t key[5];
+    uint32_t number, len; /* of the graph; of the text. 0: none */
+};
+
 struct walk {
     struct bytecode *b;
     struct mlir *m;
@@ -74,10 +83,8 @@ struct walk {
     struct numbers numbers[2]; /* of the current operation; the arguments of the current block */
     struct known *ops;         /* by name; the second half: directly in a function */
     struct known *graph_types; /* by type */
-    uint32_t *dict_lens;       /* by dictionary of the graph */
-    struct known *shapes;      /* of operations without regions */
-    uint32_t cap_dict_lens, n_shapes, cap_shapes;
-    size_t room; /* bytes left for the text */
+    size_t room;               /* bytes left for the text */
+    struct memo memos[MEMOS];  /* by a hash of the key; another one may take its place */
 };
 
 static struct frame *top(const struct walk *w) { return &w->frames[w->n_frames - 1]; }
@@ -244,28 +251,40 @@ static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
                                .successors = text_from(b, successors)};
 }
 
+/* Returns the memo of a key, or the one that may become it. */
+static inline struct memo *memo_of(struct walk *w, const uint32_t key[5], bool *out_found)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < 5; i++)
+        hash = (hash + key[i]) * 0x9E3779B97F4A7C15u;
+    struct memo *memo = &w->memos[hash / (UINT64_MAX / MEMOS + 1)];
+    *out_found = memo->len && memcmp(memo->key, key, sizeof memo->key) == 0;
+    return memo;
+}
+
+static void memo_set(struct memo *memo, const uint32_t key[5], uint32_t number, size_t len)
+{
+    memcpy(memo->key, key, sizeof memo->key);
+    memo->number = number;
+    memo->len = len < UINT32_MAX ? (uint32_t)len : UINT32_MAX;
+}
+
 /* Returns the dictionary of an operation. */
 static uint32_t dict_of(struct walk *w, const struct encoded *o, uint32_t op)
 {
-    const uint32_t key[] = {op, (uint32_t)o->attrs, (uint32_t)o->properties};
-    const struct view bytes = {key, sizeof key};
-    uint64_t hash;
+    const uint32_t key[5] = {op, (uint32_t)o->attrs, (uint32_t)o->properties};
+    bool found;
+    struct memo *memo = memo_of(w, key, &found);
     if (!o->attrs && !o->properties && !o->n_successors)
         return 0;
-    uint32_t dict = o->n_successors ? GRAPH_NONE : mlir_reader_recall(w->m, bytes, &hash);
-    if (dict != GRAPH_NONE) {
-        charge(w, w->dict_lens[dict]);
-        return dict;
+    if (found && !o->n_successors) {
+        charge(w, memo->len);
+        return memo->number;
     }
     struct mlir_parts parts = parts_of(w, o);
-    if (stopped(w))
-        return 0;
-    dict = mlir_reader_dict(w->m, op, &parts);
-    if (!o->n_successors && !stopped(w) &&
-        grow(w, &w->dict_lens, dict + 1, &w->cap_dict_lens, sizeof *w->dict_lens)) {
-        w->dict_lens[dict] = short_len(w->b->out.len);
-        mlir_reader_remember(w->m, bytes, hash, dict);
-    }
+    uint32_t dict = stopped(w) ? 0 : mlir_reader_dict(w->m, op, &parts);
+    if (!o->n_successors && !stopped(w))
+        memo_set(memo, key, dict, w->b->out.len);
     return dict;
 }
 
@@ -310,10 +329,11 @@ static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
     }
     if (n > out->cap && !grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
         return;
-    for (; out->n < n; out->n++) {
+    for (uint32_t *at = out->at, *end = at + n; at < end; at++) {
         uint64_t number = bytecode_varint(r);
-        out->at[out->n] = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+        *at = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
     }
+    out->n = (uint32_t)n;
 }
 
 static void take_successors(struct walk *w, struct reader *r, struct encoded *o)
@@ -555,25 +575,14 @@ static enum frame_kind kind_of(const struct walk *w, const struct encoded *o)
                : FRAME_OP;
 }
 
-#define RESULTS_KEYED 16 /* the walk does not remember an operation with more results */
-
 /* Returns the graph's shape of an operation without regions. */
 static uint32_t shape_of(struct walk *w, const struct encoded *o)
 {
     uint32_t n = o->results->n,
-             key[4 + RESULTS_KEYED] = {o->name << 1 | top(w)->in_function, (uint32_t)o->attrs,
-                                       (uint32_t)o->properties, o->operands->n};
-    bool keyed = !o->n_successors && n <= RESULTS_KEYED;
-    const struct view bytes = {key, (4 + (size_t)n) * sizeof *key};
-    uint64_t hash;
+             key[5] = {o->name << 1 | top(w)->in_function, (uint32_t)o->attrs,
+                       (uint32_t)o->properties, o->operands->n + 1, n ? o->results->at[0] + 1 : 0};
     size_t room = w->room;
-    for (uint32_t i = 0; keyed && i < n; i++)
-        key[4 + i] = o->results->at[i];
-    uint32_t known = keyed ? mlir_reader_recall(w->m, bytes, &hash) : GRAPH_NONE;
-    if (known != GRAPH_NONE) {
-        charge(w, w->shapes[known].len);
-        return w->shapes[known].number;
-    }
+    bool found;
     uint32_t op = op_of(w, o->name, top(w)->in_function);
     types_resolve(w, o->results);
     uint32_t dict = stopped(w) ? 0 : dict_of(w, o, op);
@@ -584,11 +593,55 @@ static uint32_t shape_of(struct walk *w, const struct encoded *o)
                                    .n_operands = o->operands->n,
                                    .n_results = n};
     uint32_t number = graph_shape(w->g, &shape, o->results->at);
-    if (keyed && grow(w, &w->shapes, w->n_shapes + 1, &w->cap_shapes, sizeof *w->shapes)) {
-        w->shapes[w->n_shapes] = (struct known){number, short_len(room - w->room)};
-        mlir_reader_remember(w->m, bytes, hash, w->n_shapes++);
-    }
+    if (!o->n_successors && n < 2)
+        memo_set(memo_of(w, key, &found), key, number, room - w->room + 1);
     return number;
+}
+
+#define OPERANDS_USUAL 16
+
+/* Adds the next operation, if one with the same numbers but for the operands came before. False: nothing
+ * has changed. */
+static bool op_repeats(struct walk *w)
+{
+    struct frame *f = top(w);
+    struct reader r = f->r;
+    uint32_t operands[OPERANDS_USUAL], value, n_values = w->values.n - f->scope;
+    uint64_t name = bytecode_varint(&r), attrs = 0, properties = 0, type = 0, n = 0, more = 0;
+    uint8_t mask = reader_u8(&r);
+    bytecode_varint(&r); /* location */
+    if (mask & HAS_ATTRS)
+        attrs = bytecode_varint(&r) + 1;
+    if (mask & HAS_PROPERTIES)
+        properties = bytecode_varint(&r) + 1;
+    if (mask & HAS_RESULTS) {
+        more = bytecode_varint(&r) - 1;
+        type = bytecode_varint(&r) + 1;
+    }
+    if (mask & HAS_OPERANDS)
+        n = bytecode_varint(&r);
+    const uint32_t key[5] = {(uint32_t)name << 1 | f->in_function, (uint32_t)attrs,
+                             (uint32_t)properties, (uint32_t)n + 1, (uint32_t)type};
+    bool found;
+    const struct memo *memo = memo_of(w, key, &found);
+    if (!found || mask & (HAS_SUCCESSORS | HAS_REGIONS | HAS_USE_LISTS | 0x80) || more ||
+        n > OPERANDS_USUAL || (name | attrs | properties | type) >> 31 ||
+        (type && f->next_value == f->end_value))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t operand = bytecode_varint(&r);
+        operands[i] = operand < n_values ? w->values.at[f->scope + operand] : GRAPH_NONE;
+        if (operands[i] == GRAPH_NONE)
+            return false;
+    }
+    if (r.failed || !graph_op_of_shape(w->g, memo->number, NULL, operands, &value))
+        return false;
+    charge(w, memo->len - 1);
+    if (type)
+        w->values.at[f->next_value++] = value;
+    f->r = r;
+    f->ops_left--;
+    return true;
 }
 
 static void op_begin(struct walk *w)
@@ -667,6 +720,8 @@ static bool walk_step(struct walk *w)
     struct frame *f = top(w);
     if (f->r.failed)
         bytecode_malformed(w->b, "operations that are cut off");
+    else if (f->ops_left && op_repeats(w))
+        return !stopped(w);
     else if (f->ops_left)
         op_begin(w);
     else if (f->blocks_left)
@@ -686,8 +741,6 @@ static void walk_close(struct walk *w)
     free(w->frames);
     free(w->ops);
     free(w->graph_types);
-    free(w->dict_lens);
-    free(w->shapes);
 }
 
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,

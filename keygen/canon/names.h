@@ -20,6 +20,7 @@ struct names_entry {
     const char *name;
     uint32_t len, hash, number;
     uint32_t slot; /* its place in `slots` */
+    uint32_t tag;
 };
 
 struct names {
@@ -28,11 +29,17 @@ struct names {
     uint32_t n, cap; /* cap: slots, a power of two or 0; half as many entries */
 };
 
-/* Returns the place of a name's number, or NULL. It is valid until the next names_add. */
+/* Returns the place of a name's number, or NULL. It is valid until the next name is added. */
 uint32_t *names_find(const struct names *t, const char *name, size_t len);
 /* Does the same, but adds a new name with the number 0 and sets *out_new (if not NULL). NULL without
  * memory. */
 uint32_t *names_add(struct names *t, const char *name, size_t len, bool *out_new);
+/* Does what names_find does for a name under a tag. *out_hash is for names_put. */
+uint32_t *names_look(const struct names *t, uint32_t tag, const char *name, size_t len,
+                     uint32_t *out_hash);
+/* Adds a name that names_look did not find. False without memory. */
+bool names_put(struct names *t, uint32_t tag, const char *name, size_t len, uint32_t hash,
+               uint32_t number);
 /* Forgets all names. Keeps the memory. */
 void names_clear(struct names *t);
 /* Frees the table. */

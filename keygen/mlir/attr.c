@@ -53,7 +53,7 @@ static void put_number(struct mlir *m, unsigned flags, enum token *before, const
 /* Writes the number of the mesh axis that the string names. False if it names none. */
 static bool put_axis(struct mlir *m, struct slice string, unsigned flags, enum token *before)
 {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t axis = cache_find(&m->axes, 0, string, &hash);
     if (axis == GRAPH_NONE && flags & ATTR_MESH) {
         axis = m->n_axes++;
@@ -99,7 +99,7 @@ static bool put_sigil(struct mlir *m, struct slice *s, unsigned flags, enum toke
     struct slice name = slice_id(s);
     bool dialect =
         (s->at < s->end && *s->at == '<') || memchr(name.at, '.', slice_len(name)) != NULL;
-    uint64_t hash;
+    uint32_t hash;
     uint32_t alias = cache_find(&m->aliases, (uint32_t)*at, name, &hash);
     if (alias == GRAPH_NONE) {
         if (!dialect)
@@ -164,7 +164,7 @@ static void put_value(struct mlir *m, struct slice *s, unsigned flags, enum toke
     }
     s->at++;
     struct slice name = slice_id(s);
-    uint64_t hash;
+    uint32_t hash;
     uint32_t tag = TAG_TEXT | m->n_texts, number = cache_find(&m->labels, tag, name, &hash);
     if (number == GRAPH_NONE) {
         number = m->n_own++;
@@ -325,7 +325,7 @@ bool mlir_attr(struct mlir *m, struct slice text, unsigned flags)
 
 uint32_t mlir_type(struct mlir *m, struct slice text)
 {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t type = cache_find(&m->types, 0, text, &hash);
     if (type != GRAPH_NONE)
         return type;
@@ -442,7 +442,7 @@ bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo
 
 uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *info)
 {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t tag = info ? 2 * info->graph_name + 3 : 1;
     uint32_t known = cache_find(&m->dicts, tag, braces, &hash);
     if (known != GRAPH_NONE)

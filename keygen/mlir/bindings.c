@@ -89,7 +89,7 @@ static uint32_t family_of(struct mlir *m, struct slice word, bool make)
 
 static uint64_t slot_by_hash(struct mlir *m, struct slice name, bool make)
 {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t slot = cache_find(&m->named, 0, name, &hash);
     if (slot == GRAPH_NONE && make) {
         slot = m->named_bindings.n;

@@ -494,7 +494,7 @@ static void resources_read(struct mlir *m)
         slice_skip(&s);
         if (s.at >= s.end || *s.at != '"')
             return;
-        uint64_t hash;
+        uint32_t hash;
         struct slice value = slice_string(&s);
         if (cache_find(&m->resources, 0, name, &hash) == GRAPH_NONE) {
             PUSH(m, m->resource_values, value);
@@ -507,7 +507,7 @@ static void resources_read(struct mlir *m)
 
 static bool put_resource(struct mlir *m, struct slice name, const struct element *e, unsigned flags)
 {
-    uint64_t hash;
+    uint32_t hash;
     if (!m->resources_read)
         resources_read(m);
     slice_trim(&name);

@@ -38,6 +38,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "keygen/canon/names.h"
 #include "keygen/graph/graph.h"
 #include "keygen/mlir/ops.h"
 #include "keygen/mlir/predictor.h"
@@ -45,17 +46,6 @@
 
 struct slice {
     const char *at, *end;
-};
-
-/* Maps (tag, text) to a number. */
-struct cache_entry {
-    uint64_t hash;
-    const char *at;
-    uint32_t len, tag, value;
-};
-struct cache {
-    VECTOR(struct cache_entry) entries;
-    uint32_t *slots, mask;
 };
 
 struct binding { /* the values of a name: `n` results from `value` on */
@@ -150,7 +140,7 @@ struct line {
     bool open;  /* it may be remembered at the end of its operation */
     struct slice head, tail;
     uint32_t tag;  /* of the text and the number of values before the tail */
-    uint64_t hash; /* of the tag and the tail */
+    uint32_t hash; /* of the tag and the tail */
     uint32_t values[LINE_OPERANDS_MAX], n_values;
 };
 
@@ -182,12 +172,12 @@ struct mlir {
     bool failed; /* a VECTOR had no memory */
     const char *why_exact;
 
-    struct cache types, dicts, named, labels, resources, axes, aliases, infos;
-    struct cache lines; /* by tail; the tag stands for head and number of values */
+    struct names types, dicts, named, labels, resources, axes, aliases, infos;
+    struct names lines; /* by tail; the tag stands for head and number of values */
     VECTOR(struct line_shape) line_shapes;
     VECTOR(uint32_t) line_types;
     struct line line;
-    struct cache reduced; /* by the text behind the operands of a reduction */
+    struct names reduced; /* by the text behind the operands of a reduction */
     VECTOR(struct reduction) reductions;
     struct predictor predictor; /* shapes of remembered lines, + 1 */
     uint32_t n_lines_met,
@@ -308,12 +298,15 @@ static inline struct slice mlir_keep(struct mlir *m, struct slice text)
 }
 
 /* Returns the number of a text under `tag`, or GRAPH_NONE; *out_hash is for cache_add. */
-uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash);
+static inline uint32_t cache_find(const struct names *c, uint32_t tag, struct slice text,
+                                  uint32_t *out_hash)
+{
+    const uint32_t *number = names_look(c, tag, text.at, slice_len(text), out_hash);
+    return number ? *number : GRAPH_NONE;
+}
 /* Adds a text that cache_find did not find. */
-void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
+void cache_add(struct mlir *m, struct names *c, uint32_t tag, struct slice text, uint32_t hash,
                uint32_t value);
-/* Frees a cache. */
-void cache_close(struct cache *c);
 
 /* ---- mlir/attr.c ---- */
 

@@ -263,7 +263,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
                                .n_operands = op->n_operands,
                                .n_results = op->n_results,
                                .head = l->head.at,
-                               .tail = m->lines.entries.at[m->line_shapes.n].at,
+                               .tail = m->lines.entries[m->line_shapes.n].name,
                                .head_len = (uint32_t)slice_len(l->head),
                                .tail_len = (uint32_t)slice_len(l->tail),
                                .types = m->line_types.n,
@@ -282,7 +282,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 static uint32_t line_info(struct mlir *m, const char *end)
 {
     struct slice name = {m->line.head.at, end}, ahead = name;
-    uint64_t hash;
+    uint32_t hash;
     if (!end || *name.at == '"')
         return GRAPH_NONE;
     uint32_t i = cache_find(&m->infos, 0, name, &hash); /* a name in quotes has no usual syntax */
@@ -451,7 +451,7 @@ static bool constant_compose(struct mlir *m, uint32_t n_results, uint32_t *out)
 
 void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r)
 {
-    uint64_t hash;
+    uint32_t hash;
     if (slice_len(tail) > LINE_MAX_BYTES || memchr(tail.at, '\n', slice_len(tail)) ||
         memchr(tail.at, '%', slice_len(tail)) ||
         cache_find(&m->reduced, 0, tail, &hash) != GRAPH_NONE)
@@ -468,7 +468,7 @@ static const char *reduction_repeats(struct mlir *m, const char *p, uint32_t n_r
 {
     struct slice s = {p + 1, m->s.end};
     uint32_t values[2];
-    uint64_t hash;
+    uint32_t hash;
     if (n_results != 1 || *p != '%' || (values[0] = mlir_value_find(m, &s)) == GRAPH_NONE ||
         !(p = word_at(s.at, s.end, " init: %", 8)))
         return NULL;

@@ -90,7 +90,7 @@ static bool alias_read(struct mlir *m)
 {
     char sigil = *m->s.at++;
     struct slice name = slice_id(&m->s);
-    uint64_t hash;
+    uint32_t hash;
     if (name.at == name.end || !mlir_expect(m, '=', "expected '='"))
         return mlir_malformed(m, "expected an alias");
     slice_skip(&m->s);
@@ -206,10 +206,10 @@ static bool mlir_read(struct mlir *m)
 
 static void mlir_close(struct mlir *m)
 {
-    struct cache *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
+    struct names *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
                               &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->reduced};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
-        cache_close(caches[i]);
+        names_close(caches[i]);
     void *arrays[] = {
         m->alias_values.at, m->resource_values.at, m->named_bindings.at, m->undo.at,
         m->lhs.at,          m->scopes.at,          m->operands.at,       m->types_stack.at,

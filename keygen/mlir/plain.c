@@ -43,7 +43,7 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
 
 uint32_t mlir_info_of(struct mlir *m, struct slice word)
 {
-    uint64_t hash;
+    uint32_t hash;
     uint32_t i = cache_find(&m->infos, 0, word, &hash);
     return i == GRAPH_NONE ? info_new(m, word, hash) : i;
 }
@@ -91,7 +91,7 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead)
 {
-    uint64_t hash;
+    uint32_t hash;
     slice_trim(&text);
     if (text.at == text.end && lead.at == lead.end)
         return 0;
@@ -235,7 +235,7 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (!mlir_expect(m, ':', "expected ':' and a type") || !mlir_type_read(m))
         return false;
     value.end = m->s.at;
-    uint64_t hash;
+    uint32_t hash;
     uint32_t tag = 2 * info->graph_name;
     uint32_t known = attrs.at ? GRAPH_NONE : cache_find(&m->dicts, tag, value, &hash);
     if (known == GRAPH_NONE) {

@@ -118,18 +118,3 @@ uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const 
         graph_func_dict(m->g, dict);
     return first;
 }
-
-/* The tag of such keys in the cache of dictionaries, which has no clauses of operations then. */
-#define TAG_KEY 0
-
-uint32_t mlir_reader_recall(const struct mlir *m, struct view key, uint64_t *out_hash)
-{
-    const char *at = key.data;
-    return cache_find(&m->dicts, TAG_KEY, (struct slice){at, at + key.len}, out_hash);
-}
-
-void mlir_reader_remember(struct mlir *m, struct view key, uint64_t hash, uint32_t number)
-{
-    const char *at = key.data;
-    cache_add(m, &m->dicts, TAG_KEY, (struct slice){at, at + key.len}, hash, number);
-}

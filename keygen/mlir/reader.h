@@ -52,10 +52,4 @@ void mlir_reader_module(struct mlir *m, const struct mlir_parts *parts);
 uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const uint32_t *types,
                           uint32_t n_args, bool is_declaration);
 
-/* Returns the number that was remembered for a key; GRAPH_NONE if none was. *out_hash is for the next
- * call. */
-uint32_t mlir_reader_recall(const struct mlir *m, struct view key, uint64_t *out_hash);
-/* Remembers a number for a key that has none. */
-void mlir_reader_remember(struct mlir *m, struct view key, uint64_t hash, uint32_t number);
-
 #endif

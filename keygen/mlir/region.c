@@ -49,7 +49,7 @@ void mlir_block_open(struct mlir *m, struct scope *s)
 
 uint32_t mlir_label(struct mlir *m, struct slice name)
 {
-    uint64_t hash;
+    uint32_t hash;
     if (!m->scopes.n)
         return 0;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
@@ -347,7 +347,7 @@ static bool generic_dict(struct mlir *m, const struct scope *s, struct slice att
 static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct slice attrs,
                                 const struct opinfo *info, uint32_t *out)
 {
-    uint64_t hash;
+    uint32_t hash;
     struct slice text = {s->props.at ? s->props.at : attrs.at, attrs.at ? attrs.end : s->props.end};
     *out = 0;
     if (s->successors.at)

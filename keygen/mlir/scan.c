@@ -4,13 +4,10 @@
  * space of a slice, the place of an error, and the caches of texts. All files of this folder call
  * it.
  *
- * A cache maps a slice to a number, so that the reader does not read equal text twice.
+ * A cache maps a slice to a number (canon/names.h), so that the reader does not read equal text twice.
  *
  * Thread: any; the state is the caller's.
  */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "keygen/mlir/internal.h"
 
 #include <stdlib.h>
@@ -270,62 +267,11 @@ struct slice mlir_keep_copy(struct mlir *m, struct slice text)
 
 /* ---- caches ---- */
 
-uint32_t cache_find(const struct cache *c, uint32_t tag, struct slice text, uint64_t *out_hash)
-{
-    size_t len = slice_len(text);
-    uint64_t hash = XXH3_64bits(text.at, len) + tag * 0x9E3779B97F4A7C15u;
-    *out_hash = hash;
-    if (!c->slots)
-        return GRAPH_NONE;
-    for (uint32_t s = (uint32_t)hash & c->mask; c->slots[s]; s = (s + 1) & c->mask) {
-        const struct cache_entry *have = &c->entries.at[c->slots[s] - 1];
-        if (have->hash == hash && have->len == len && have->tag == tag &&
-            bytes_equal(have->at, text.at, len))
-            return have->value;
-    }
-    return GRAPH_NONE;
-}
-
-static bool cache_widen(struct mlir *m, struct cache *c)
-{
-    uint32_t mask = c->slots ? 4 * c->mask + 3 : 127;
-    uint32_t *fresh = calloc((size_t)mask + 1, sizeof *fresh);
-    if (!fresh) {
-        m->failed = true;
-        return false;
-    }
-    for (uint32_t i = 0; i < c->entries.n; i++) {
-        uint32_t s = (uint32_t)c->entries.at[i].hash & mask;
-        while (fresh[s])
-            s = (s + 1) & mask;
-        fresh[s] = i + 1;
-    }
-    free(c->slots);
-    c->slots = fresh;
-    c->mask = mask;
-    return true;
-}
-
-void cache_add(struct mlir *m, struct cache *c, uint32_t tag, struct slice text, uint64_t hash,
+void cache_add(struct mlir *m, struct names *c, uint32_t tag, struct slice text, uint32_t hash,
                uint32_t value)
 {
-    size_t len = slice_len(text);
-    if (len > UINT32_MAX)
+    if (slice_len(text) > UINT32_MAX)
         return; /* the reader reads such a text each time */
-    if ((!c->slots || c->entries.n * 2 >= c->mask) && !cache_widen(m, c))
-        return;
-    const char *at = m->copies ? mlir_keep_copy(m, text).at : text.at;
-    PUSH(m, c->entries, (struct cache_entry){hash, at, (uint32_t)len, tag, value});
-    if (m->failed)
-        return;
-    uint32_t s = (uint32_t)hash & c->mask;
-    while (c->slots[s])
-        s = (s + 1) & c->mask;
-    c->slots[s] = c->entries.n;
-}
-
-void cache_close(struct cache *c)
-{
-    free(c->entries.at);
-    free(c->slots);
+    text = mlir_keep(m, text);
+    m->failed |= !names_put(c, tag, text.at, slice_len(text), hash, value);
 }
