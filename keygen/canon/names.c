@@ -15,7 +15,7 @@
 
 #include "keygen/bytes.h"
 
-#define NAMES_START 128u /* slots, a power of two */
+#define NAMES_START 256u /* slots, a power of two */
 
 /* Returns the entry of a slot, or NULL if the slot is free. */
 static inline struct names_entry *entry_at(const struct names *t, uint32_t slot)
