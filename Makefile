@@ -77,6 +77,9 @@ $(B)/obj/%.o: %.c | $(B)/libraries
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# The template is a part of the program.
+$(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/codegen/tiled_product.cu
+
 # The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
 LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
     zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev
@@ -200,10 +203,12 @@ PLAIN = $(B)/obj/tests/plain/plain.o $(TEST_SUPPORT)
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb -ldl -lm $(CRYPTO)
+	$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
+$(B)/plain/test_tiled: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
 tsan: setup-test
-	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store
+	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store $(B)/tsan/plain/test_tiled
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
+	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 
 # What a power failure leaves of the store, at 10 000 moments; `make test` tries a sample.
 #: make power-loss    what a power failure takes, in 10 000 states
@@ -333,8 +338,8 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled: $(B)/obj/tests/kernels/for_cpu.o
 $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/stand_in.o
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)

@@ -84,12 +84,13 @@ void for_cpu_end(FILE *f, const struct codegen *c)
 void for_cpu_compile(struct for_cpu *c)
 {
     char command[512], library[128];
+    const char *flags = getenv("WARM_CPU_FLAGS");
     fclose(c->f);
     snprintf(library, sizeof library, "%s/graphs.so", c->folder);
-    snprintf(
-        command, sizeof command,
-        "c++ -std=c++17 -O0 -ffp-contract=off -w -I. -pthread -shared -fPIC -o %s %s/graphs.cpp",
-        library, c->folder);
+    snprintf(command, sizeof command,
+             "c++ -std=c++17 -O0 -ffp-contract=off -w -I. -pthread -shared -fPIC %s -o %s "
+             "%s/graphs.cpp",
+             flags ? flags : "", library, c->folder);
     cr_assert_eq(system(command), 0, "%s", command);
     c->library = dlopen(library, RTLD_NOW);
     cr_assert_not_null(c->library, "%s", dlerror());

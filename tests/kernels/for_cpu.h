@@ -33,7 +33,7 @@ void for_cpu_launch(FILE *f, const struct codegen *c, uint32_t kernel, uint32_t 
 void for_cpu_cubin(FILE *f, const struct codegen *c, uint32_t kernel, const void *cubin);
 /* Ends run_N. */
 void for_cpu_end(FILE *f, const struct codegen *c);
-/* Compiles the source and loads it. */
+/* Compiles the source, with $WARM_CPU_FLAGS, and loads it. */
 void for_cpu_compile(struct for_cpu *c);
 /* Returns run_N. */
 void (*for_cpu_run(const struct for_cpu *c, size_t n))(void **values);

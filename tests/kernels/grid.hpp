@@ -153,4 +153,5 @@ void launch(unsigned blocks, unsigned threads, bool has_barriers, void **args)
 #define __global__
 #define __device__
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)

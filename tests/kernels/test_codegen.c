@@ -4,6 +4,7 @@
  * kernels; loops have one place for what they carry. test_graph_bundle.c runs it.
  */
 #include "kernels/codegen/codegen.h"
+#include "kernels/codegen/tiled.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -68,6 +69,31 @@ static void nvrtc_takes(void *handle, const char *name, const char *source, cons
     cr_expect_eq(cubin_size(program, &cubin), 0);
     cr_expect_gt(cubin, (size_t)0);
     destroy(&program);
+}
+
+Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
+{
+    static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
+    static const struct tiled SIZES[] = {
+        {1, 512, 512, 512, 0, 512, 1, 0, 512, 1},            /* row-major */
+        {1, 511, 300, 65, 0, 1, 511, 0, 1, 65},              /* both transposed, with edges */
+        {24, 100, 64, 32, 100 * 32, 32, 1, 64 * 32, 64, 1}}; /* a batch */
+    char *folders[] = {toolchain_lib("12.9.86"), toolchain_lib("13.5.37")};
+    if (!folders[0] || !folders[1])
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    void *libraries[] = {nvrtc_loaded(folders[0], false), nvrtc_loaded(folders[1], true)};
+    for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+        struct writer source;
+        writer_init(&source, 0);
+        writer_format(&source, "extern \"C\" __global__ void kernel");
+        tiled_write(&SIZES[i], &source);
+        writer_u8(&source, 0);
+        for (size_t k = 0; k < 6; k++)
+            nvrtc_takes(libraries[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2]);
+        writer_close(&source);
+    }
+    free(folders[0]);
+    free(folders[1]);
 }
 
 /* All sources, and the whole list of architectures, would take minutes: one graph in ten. */
