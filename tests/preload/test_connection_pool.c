@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_connection_pool.c - the connections that the threads of a program share, with a real daemon, and
+ * without one.
+ *
+ * The source is included: the shim is a library of its own, and no archive has it.
+ */
+#include "client/preload/connection_pool.c"
+
+#include <stdlib.h>
+
+#include "tests/support/warmd.h"
+
+static void use(const struct warmd *d) { setenv("WARM_SOCKET", d->socket, 1); }
+
+Test(connection_pool, a_returned_connection_is_lent_again_and_two_borrowers_have_two)
+{
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    struct warm *one = connection_pool_borrow(), *two = connection_pool_borrow();
+    cr_assert(one && two && one != two);
+    connection_pool_return(one);
+    cr_expect_eq(connection_pool_borrow(), one);
+    connection_pool_return(one);
+    connection_pool_return(two);
+    connection_pool_return(NULL);
+    warmd_down(&d);
+}
+
+Test(connection_pool, there_are_as_many_as_slots_and_no_more)
+{
+    struct warmd d = warmd_up(NULL);
+    struct warm *all[SLOTS];
+    use(&d);
+    for (size_t i = 0; i < SLOTS; i++)
+        cr_assert_not_null(all[i] = connection_pool_borrow());
+    cr_expect_null(connection_pool_borrow(), "the program goes on without");
+    for (size_t i = 0; i < SLOTS; i++)
+        connection_pool_return(all[i]);
+    cr_expect_not_null(all[0] = connection_pool_borrow());
+    connection_pool_return(all[0]);
+    warmd_down(&d);
+}
+
+Test(connection_pool, without_a_daemon_one_attempt_is_made_and_then_a_pause)
+{
+    struct warmd d = warmd_new();
+    use(&d);
+    cr_expect_null(connection_pool_borrow());
+    cr_expect_eq(atomic_load(&n_failures), 1);
+    cr_expect_gt(atomic_load(&paused_until_ms), conn_now_ms());
+    for (int i = 0; i < 100; i++)
+        cr_assert_null(connection_pool_borrow());
+    cr_expect_eq(atomic_load(&n_failures), 1, "a pause makes no attempt");
+    warmd_start(&d, NULL);
+    atomic_store(&paused_until_ms, 1); /* the pause is over */
+    struct warm *w = connection_pool_borrow();
+    cr_assert_not_null(w, "the daemon that was started is found");
+    cr_expect_eq(atomic_load(&n_failures), 0);
+    connection_pool_return(w);
+    warmd_down(&d);
+}
+
+Test(connection_pool, a_child_has_none_of_its_parents)
+{
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    struct warm *w = connection_pool_borrow();
+    cr_assert_not_null(w);
+    pid_t child = fork();
+    if (child == 0) {
+        for (size_t i = 0; i < SLOTS; i++)
+            if (atomic_load(&slots[i].state) != EMPTY || slots[i].w)
+                _exit(1);
+        struct warm *own = connection_pool_borrow();
+        bool works = own && warm_put(own, "k", 1, "v", 1, NULL) == 0;
+        connection_pool_return(own);
+        _exit(works ? 0 : 2);
+    }
+    int status = warmd_reap(child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+    struct warm_value v;
+    cr_expect_eq(warm_get(w, "k", 1, 0, &v), 0, "the parent's connection works");
+    warm_value_free(&v);
+    connection_pool_return(w);
+    warmd_down(&d);
+}
+
+Test(connection_pool, a_switch_turns_it_off)
+{
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    setenv("WARM_DISABLE", "1", 1);
+    cr_expect_null(connection_pool_borrow());
+    setenv("WARM_DISABLE", "0", 1);
+    struct warm *w = connection_pool_borrow();
+    cr_expect_not_null(w);
+    connection_pool_return(w);
+    warmd_down(&d);
+}
+
+Test(connection_pool, a_connection_whose_daemon_has_gone_is_not_lent_again)
+{
+    struct warmd d = warmd_up(NULL);
+    struct warm_value v;
+    use(&d);
+    struct warm *w = connection_pool_borrow();
+    cr_assert_not_null(w);
+    kill(d.pid, SIGKILL);
+    warmd_reap(d.pid);
+    cr_expect_neq(warm_get(w, "k", 1, 0, &v), 0);
+    connection_pool_return(w);
+    for (size_t i = 0; i < SLOTS; i++)
+        cr_expect_eq(atomic_load(&slots[i].state), EMPTY);
+    warmd_free(&d);
+}
