@@ -523,14 +523,16 @@ int renameat(int from_dir, const char *from, int dir, const char *path)
 
 /* ---- looking ---- */
 
-#define DEFINE_LOOK(type, name, parameters, arguments, ok)                                         \
+#define DEFINE_TOLD(type, name, parameters, arguments, what)                                       \
     type name parameters                                                                           \
     {                                                                                              \
         begin();                                                                                   \
         type r = real_##name arguments;                                                            \
-        tell_look(TRACE_EXISTS, path, (ok) ? 0 : errno);                                           \
+        what;                                                                                      \
         return r;                                                                                  \
     }
+#define DEFINE_LOOK(type, name, parameters, arguments, ok)                                         \
+    DEFINE_TOLD(type, name, parameters, arguments, tell_look(TRACE_EXISTS, path, (ok) ? 0 : errno))
 DEFINE_LOOK(int, stat, (const char *path, struct stat *st), (path, st), r == 0)
 DEFINE_LOOK(int, stat64, (const char *path, struct stat64 *st), (path, st), r == 0)
 DEFINE_LOOK(int, lstat, (const char *path, struct stat *st), (path, st), r == 0)
@@ -566,13 +568,7 @@ static void tell_look_at(int dir, const char *path, int error)
 }
 
 #define DEFINE_LOOK_AT(type, name, parameters, arguments, ok)                                      \
-    type name parameters                                                                           \
-    {                                                                                              \
-        begin();                                                                                   \
-        type r = real_##name arguments;                                                            \
-        tell_look_at(dir, path, (ok) ? 0 : errno);                                                 \
-        return r;                                                                                  \
-    }
+    DEFINE_TOLD(type, name, parameters, arguments, tell_look_at(dir, path, (ok) ? 0 : errno))
 DEFINE_LOOK_AT(int, fstatat, (int dir, const char *path, struct stat *st, int flags),
                (dir, path, st, flags), r == 0)
 DEFINE_LOOK_AT(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "client/lib/inodes.h"
-#include "client/lib/ptxas_log.h"
+#include "client/lib/nvrtc_outputs.h"
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
 #include "daemon/worker/files.h"
@@ -481,65 +481,6 @@ static bool may_keep(const struct nvrtc *n, const struct input *in, const struct
 
 /* ---- the result ---- */
 
-typedef int (*size_fn)(nvrtc_program program, size_t *out);
-typedef int (*bytes_fn)(nvrtc_program program, char *out);
-
-/* Adds one kind of output as a section, without the NUL at the end of NVRTC's texts, and the log
- * without ptxas's times. A kind that the library does not have, or that this
- * compile did not make, is left out. False if memory ran out. */
-static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
-                        bool is_text, struct bundle_section *sections, size_t *n)
-{
-    size_t len = 0;
-    if (!size || !bytes || size(program, &len) || len <= (is_text ? 1u : 0u))
-        return true;
-    char *data = malloc(len);
-    if (!data)
-        return false;
-    if (bytes(program, data)) {
-        free(data);
-        return true;
-    }
-    len -= is_text;
-    if (type == BUNDLE_LOG)
-        len = ptxas_log_drop_times(data, len);
-    sections[(*n)++] = (struct bundle_section){type, {data, len}};
-    return true;
-}
-
-static bool take_lowered(const struct nvrtc *n, const struct run *a, const struct input *in,
-                         const struct job *job, struct bundle_section *sections, size_t *count)
-{
-    struct writer w;
-    writer_init(&w, 0);
-    for (size_t i = 0; i < job->n_expressions && a->status == NVRTC_SUCCESS; i++) {
-        const char *lowered;
-        if (n->GetLoweredName(a->program, in->expressions[i], &lowered))
-            continue;
-        writer_text(&w, in->expressions[i]);
-        writer_text(&w, lowered);
-    }
-    size_t len = 0;
-    if (!w.len && !w.failed)
-        return true;
-    void *data = writer_take(&w, &len);
-    if (!data)
-        return false;
-    sections[(*count)++] = (struct bundle_section){BUNDLE_LOWERED, {data, len}};
-    return true;
-}
-
-static void free_sections(struct bundle_section *sections, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        union {
-            const void *read_only;
-            void *owned;
-        } data = {sections[i].bytes.data};
-        free(data.owned);
-    }
-}
-
 /* Writes everything that the program handle would tell. */
 static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct input *in,
                         const struct job *job, struct writer *w, struct compile_result *out)
@@ -556,7 +497,8 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
     bool ok = compiler != NULL;
     if (ok)
         s[count++] = (struct bundle_section){BUNDLE_COMPILER, {compiler, strlen(compiler)}};
-    ok = ok && take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
+    ok = ok &&
+         nvrtc_take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
     struct view log = bundle_find(s, count, BUNDLE_LOG);
     struct cuda_scan scan = scan_all(job);
     out->keep = may_keep(n, in, &scan, a, log);
@@ -567,14 +509,12 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
     out->has_once = files_count() && has_once(job, &scan);
     out->names_inner = files_count() && names_inner(job, &scan);
     if (a->status == NVRTC_SUCCESS)
-        ok = ok && take_output(p, n->GetCUBINSize, n->GetCUBIN, BUNDLE_CUBIN, false, s, &count) &&
-             take_output(p, n->GetPTXSize, n->GetPTX, BUNDLE_PTX, true, s, &count) &&
-             take_output(p, n->GetLTOIRSize, n->GetLTOIR, BUNDLE_LTOIR, false, s, &count) &&
-             take_output(p, n->GetOptiXIRSize, n->GetOptiXIR, BUNDLE_OPTIXIR, false, s, &count) &&
-             take_lowered(n, a, in, job, s, &count);
+        ok = ok && NVRTC_TAKE_BINARIES(n, p, s, &count) &&
+             nvrtc_take_lowered(p, n->GetLoweredName, in->expressions, job->n_expressions, s,
+                                &count);
     if (ok)
         bundle_write(w, s, count);
-    free_sections(s, count);
+    nvrtc_sections_free(s, count);
     return ok && !w->failed;
 }
 

@@ -61,8 +61,9 @@ Test(recording, a_line_without_a_key_is_named)
     struct key *keys;
     struct err e = {0};
     size_t n;
-    cr_expect_eq(read_text("warm record 1\n44a1d0e79c18a9560cd344f1095e8acc\nno key\n", &keys, &n, &e),
-                 WARM_EMALFORMED);
+    cr_expect_eq(
+        read_text("warm record 1\n44a1d0e79c18a9560cd344f1095e8acc\nno key\n", &keys, &n, &e),
+        WARM_EMALFORMED);
     cr_expect_not_null(strstr(e.text, "line 3"), "%s", e.text);
     cr_expect_eq(read_text("warm record 2\n", &keys, &n, &e), WARM_EMALFORMED);
     cr_expect_eq(read_text("", &keys, &n, &e), WARM_EMALFORMED);

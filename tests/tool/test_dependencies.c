@@ -33,7 +33,8 @@ static int pack(const char *root, const char *file, const char *const *paths, si
     struct err e;
     writer_init(&log, 0);
     log_reads(&log, paths, n);
-    int code = dependencies_pack(&job, view_of_text(file), (struct view){log.data, log.len}, out, &e);
+    int code =
+        dependencies_pack(&job, view_of_text(file), (struct view){log.data, log.len}, out, &e);
     writer_close(&log);
     tool_job_close(&job);
     return code;
@@ -56,8 +57,8 @@ Test(dependencies, lines_break_where_gcc_breaks_them_for_the_other_name)
     static const char *const read[] = {"/tmp/a/m.cc", "/tmp/a/h.h", "/usr/include/stdio.h"};
     struct writer packed;
     writer_init(&packed, 0);
-    cr_assert_eq(pack("/tmp/a", "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h /usr/include/stdio.h\n", read, 3,
-                      &packed),
+    cr_assert_eq(pack("/tmp/a", "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h /usr/include/stdio.h\n", read,
+                      3, &packed),
                  0);
     expect_unpacked("/tmp/a", &packed, "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h /usr/include/stdio.h\n");
     expect_unpacked("/tmp/a-much-longer-name-of-a-folder", &packed,
@@ -71,13 +72,16 @@ Test(dependencies, lines_break_where_gcc_breaks_them_for_the_other_name)
 Test(dependencies, a_real_compilers_file_comes_out_as_it_writes_it_elsewhere)
 {
     char *dir = temp_dir_new(), *one, *other, *out;
-    cr_assert_eq(run_command(&out,
-                             "cd %s && mkdir short a_longer_folder_name && for d in short a_longer_folder_name; do "
-                             "echo '#include \"h.h\"' >$d/m.c; for i in 1 2 3 4; do echo \"#include \\\"h$i.h\\\"\"; "
-                             "echo >$d/h$i.h; done >$d/h.h; "
-                             "gcc -MMD -MP -MF $d/m.d -c $PWD/$d/m.c -o $PWD/$d/m.o || exit 1; done",
-                             dir),
-                 0, "%s", out);
+    cr_assert_eq(
+        run_command(
+            &out,
+            "cd %s && mkdir short a_longer_folder_name && for d in short a_longer_folder_name; do "
+            "echo '#include \"h.h\"' >$d/m.c; for i in 1 2 3 4; do echo \"#include "
+            "\\\"h$i.h\\\"\"; "
+            "echo >$d/h$i.h; done >$d/h.h; "
+            "gcc -MMD -MP -MF $d/m.d -c $PWD/$d/m.c -o $PWD/$d/m.o || exit 1; done",
+            dir),
+        0, "%s", out);
     free(out);
     const char *paths[6];
     char *memory[6];
@@ -105,13 +109,14 @@ Test(dependencies, a_name_of_a_root_that_nobody_read_is_refused)
     static const char *const read[] = {"/tmp/a/m.cc"};
     struct writer packed;
     writer_init(&packed, 0);
-    cr_expect_eq(pack("/tmp/a", "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h\n", read, 1, &packed), WARM_EREFUSED,
-                 "it may be the target of a link");
+    cr_expect_eq(pack("/tmp/a", "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h\n", read, 1, &packed),
+                 WARM_EREFUSED, "it may be the target of a link");
     packed.len = 0;
-    cr_expect_eq(pack("/tmp/a", "m.o: /tmp/a/m.cc", read, 1, &packed), WARM_EREFUSED, "no line end");
+    cr_expect_eq(pack("/tmp/a", "m.o: /tmp/a/m.cc", read, 1, &packed), WARM_EREFUSED,
+                 "no line end");
     packed.len = 0;
-    cr_expect_eq(pack("/tmp/a", "m.o: /tmp/a/m.cc /opt/tmp/a/x.h\n", read, 1, &packed), WARM_EREFUSED,
-                 "another path has the root's name");
+    cr_expect_eq(pack("/tmp/a", "m.o: /tmp/a/m.cc /opt/tmp/a/x.h\n", read, 1, &packed),
+                 WARM_EREFUSED, "another path has the root's name");
     writer_close(&packed);
 }
 
@@ -125,7 +130,9 @@ Test(dependencies, a_root_with_a_blank_is_no_name_for_such_a_file)
 
 Test(dependencies, bytes_that_pack_cannot_have_written_are_refused)
 {
-    static const char *const bad[] = {"\1" "7/m.o: x\n", "\1", "a: b", "a: b\nc d\n"};
+    static const char *const bad[] = {"\1"
+                                      "7/m.o: x\n",
+                                      "\1", "a: b", "a: b\nc d\n"};
     struct tool_job job = job_in("/tmp/a");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct writer out;

@@ -50,7 +50,8 @@ Test(libraries, a_file_of_that_name_counts_and_one_of_another_does_not)
 
 Test(libraries, the_loaders_list_counts_by_the_name)
 {
-    struct proof c = digest("libc.so.6"), m = digest("libm.so.6"), none = digest("libnobodyhasthis.so.1");
+    struct proof c = digest("libc.so.6"), m = digest("libm.so.6"),
+                 none = digest("libnobodyhasthis.so.1");
     struct proof again = digest("libc.so.6");
     cr_expect(proof_equal(&c, &again));
     cr_expect(!proof_equal(&c, &m) && !proof_equal(&c, &none));
@@ -60,7 +61,9 @@ Test(libraries, a_folder_with_variants_for_processors_is_refused_or_counts)
 {
     struct proof plain = digest("libx.so.1"), p;
     char *folder = path_join(dir, "glibc-hwcaps"), *out;
-    cr_assert_eq(run_command(&out, "mkdir -p %s/x86-64-v2 && echo x >%s/x86-64-v2/libx.so.1", folder, folder), 0);
+    cr_assert_eq(run_command(&out, "mkdir -p %s/x86-64-v2 && echo x >%s/x86-64-v2/libx.so.1",
+                             folder, folder),
+                 0);
     int code = library_digest(NULL, "libx.so.1", UINT64_MAX, &p);
     cr_expect(code == WARM_EREFUSED || (code == 0 && !proof_equal(&plain, &p)), "%d", code);
     free(out);

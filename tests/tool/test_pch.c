@@ -27,7 +27,8 @@ static void write_stub(void)
 {
     static char *argv[] = {"g++", "-x", "c++-header", "x.h", NULL};
     struct err e = {0};
-    struct tool_job job = {.program = "/usr/bin/g++", .argv = argv, .argc = 4, .outputs = {header}, .n_outputs = 1};
+    struct tool_job job = {
+        .program = "/usr/bin/g++", .argv = argv, .argc = 4, .outputs = {header}, .n_outputs = 1};
     snprintf(job.cwd, sizeof job.cwd, "%s", dir);
     cr_assert_eq(pch_write_stub(&job, &e), 0, "%s", e.text);
 }

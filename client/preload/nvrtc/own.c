@@ -15,7 +15,7 @@
 
 #include "client/lib/conn.h"
 #include "client/lib/nvrtc_id.h"
-#include "client/lib/ptxas_log.h"
+#include "client/lib/nvrtc_outputs.h"
 #include "client/lib/request.h"
 #include "client/preload/connection_pool.h"
 #include "client/wire/bundle.h"
@@ -60,52 +60,6 @@ int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *jo
 
 /* ---- storing ---- */
 
-typedef int (*size_fn)(nvrtc_program program, size_t *out);
-typedef int (*bytes_fn)(nvrtc_program program, char *out);
-
-/* Adds one output of the program as a section, a text without its NUL. False if memory ran out. */
-static bool take_output(nvrtc_program program, size_fn size, bytes_fn bytes, uint32_t type,
-                        bool is_text, struct bundle_section *sections, size_t *n)
-{
-    size_t len = 0;
-    if (!size || !bytes || size(program, &len) || len <= (is_text ? 1u : 0u))
-        return true;
-    char *data = malloc(len);
-    if (!data)
-        return false;
-    if (bytes(program, data)) {
-        free(data);
-        return true;
-    }
-    len -= is_text;
-    if (type == BUNDLE_LOG)
-        len = ptxas_log_drop_times(data, len);
-    sections[(*n)++] = (struct bundle_section){type, {data, len}};
-    return true;
-}
-
-static bool take_lowered(const struct nvrtc_library *library, nvrtc_program program,
-                         char *const *expressions, size_t n_expressions,
-                         struct bundle_section *sections, size_t *n)
-{
-    struct writer w;
-    size_t len = 0;
-    writer_init(&w, 0);
-    for (size_t i = 0; i < n_expressions; i++) {
-        const char *lowered;
-        if (!library->GetLoweredName || library->GetLoweredName(program, expressions[i], &lowered))
-            continue;
-        bundle_lowered_add(&w, view_of_text(expressions[i]), view_of_text(lowered));
-    }
-    if (!w.len && !w.failed)
-        return true;
-    void *data = writer_take(&w, &len);
-    if (!data)
-        return false;
-    sections[(*n)++] = (struct bundle_section){BUNDLE_LOWERED, {data, len}};
-    return true;
-}
-
 static bool pack(const struct nvrtc_library *l, nvrtc_program p, char *const *expressions,
                  size_t n_expressions, struct writer *out)
 {
@@ -115,16 +69,13 @@ static bool pack(const struct nvrtc_library *l, nvrtc_program p, char *const *ex
     if (!status)
         return false;
     s[n++] = (struct bundle_section){BUNDLE_STATUS, {status, sizeof *status}};
-    bool ok = take_output(p, l->GetProgramLogSize, l->GetProgramLog, BUNDLE_LOG, true, s, &n) &&
-              take_output(p, l->GetCUBINSize, l->GetCUBIN, BUNDLE_CUBIN, false, s, &n) &&
-              take_output(p, l->GetPTXSize, l->GetPTX, BUNDLE_PTX, true, s, &n) &&
-              take_output(p, l->GetLTOIRSize, l->GetLTOIR, BUNDLE_LTOIR, false, s, &n) &&
-              take_output(p, l->GetOptiXIRSize, l->GetOptiXIR, BUNDLE_OPTIXIR, false, s, &n) &&
-              take_lowered(l, p, expressions, n_expressions, s, &n);
+    bool ok =
+        nvrtc_take_output(p, l->GetProgramLogSize, l->GetProgramLog, BUNDLE_LOG, true, s, &n) &&
+        NVRTC_TAKE_BINARIES(l, p, s, &n) &&
+        nvrtc_take_lowered(p, l->GetLoweredName, expressions, n_expressions, s, &n);
     if (ok)
         bundle_write(out, s, n);
-    for (size_t i = 0; i < n; i++)
-        free((void *)(uintptr_t)s[i].bytes.data);
+    nvrtc_sections_free(s, n);
     return ok && !out->failed;
 }
 
