@@ -8,8 +8,9 @@
   name        files whose name repeats the name of their folder in front
   long test   tests of more than LINES lines
 
-Prints the first three for each folder. If more have a fault than LIMITS allows, names each on stderr and
-ends with 1. A change that improves a figure lowers its limit."""
+Prints the first three for each folder, and how many assert, WARM_EXPECT and _Static_assert there are in
+1000 lines. If more have a fault than LIMITS allows, or there are fewer than ASSERTS, names each on stderr
+and ends with 1. A change that improves a figure lowers its limit."""
 import collections
 import os
 import re
@@ -17,6 +18,7 @@ import subprocess
 import sys
 
 OPENING, LINES = 110, 800
+ASSERTS = 4.0  # in 1000 lines that are not blank, all folders together
 LIMITS = {"prototype": 0, "opening": 0, "verb": 0, "name": 0, "long test": 0}  # the first three: % of all
 
 
@@ -55,6 +57,8 @@ def look_at(path, text, faults, count):
         return
     if name.startswith(os.path.basename(folder) + "_") and "internal" not in name:
         faults["name"].append(f"{path}: the name of the folder stands in front of it already")
+    count["lines", folder] += sum(bool(line.strip()) for line in text.split("\n"))
+    count["asserts", folder] += len(re.findall(r"\b(?:assert|expect|[A-Z]+_EXPECT|_Static_assert)\(", text))
     for line, has_verb in function_comments(text):
         count["verb", folder] += 1
         if not has_verb:
@@ -75,14 +79,20 @@ for path in subprocess.check_output(["git", "ls-files", "*.c", "*.h"], text=True
     with open(path, encoding="utf-8") as f:
         look_at(path, f.read(), faults, count)
 
-print(f"{'good, of all':26} {'prototype':>20} {'opening':>18} {'verb':>20}")
+print(f"{'good, of all':26} {'prototype':>20} {'opening':>18} {'verb':>20} {'asserts':>8}")
 for folder in [*sorted({folder for _, folder in count}), ""]:
     cells = []
     for what in "prototype", "opening", "verb":
         of = sum(n for key, n in count.items() if key[0] == what and folder in ("", key[1]))
         bad = sum(folder in ("", os.path.dirname(fault.split(":")[0])) for fault in faults[what])
         cells.append(f"{of - bad} of {of}{100 - 100 * bad // of:5} %" if of else "")
-    print(f"{folder or 'together':26} {cells[0]:>20} {cells[1]:>18} {cells[2]:>20}")
+    lines, asserts = (sum(n for key, n in count.items() if key[0] == what and folder in ("", key[1]))
+                      for what in ("lines", "asserts"))
+    density = 1000 * asserts / lines
+    print(f"{folder or 'together':26} {cells[0]:>20} {cells[1]:>18} {cells[2]:>20} {density:8.1f}")
+if density < ASSERTS:
+    too_many = True
+    print(f"asserts: {density:.1f} in 1000 lines, at least {ASSERTS}", file=sys.stderr)
 
 for what, limit in LIMITS.items():
     of = sum(n for key, n in count.items() if key[0] == what)
