@@ -16,6 +16,7 @@ the clock, the conditions. GET /-/NAME=VALUE changes how it behaves, and prints 
     retry=TEXT           Retry-After of those
     damage=BYTE          flips this byte of each object that it returns
     hold=METHOD          does not answer this method until hold=
+    issue=ID:SECRET:TOKEN:SECONDS   /container and /latest/… issue these keys, as a container's endpoint and EC2's do
     bearer=TOKEN         is no S3 but a store of HTTP, for those who show this token
 """
 import base64
@@ -24,6 +25,7 @@ import email.utils
 import hashlib
 import hmac
 import http.server
+import json
 import ssl
 import sys
 import threading
@@ -153,6 +155,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(200, body, ETag=etag, Last_Modified=email.utils.formatdate(at, usegmt=True),
                   Content_Type="application/octet-stream")
 
+    def issue(self):
+        """Stands in for the endpoints that issue keys. EC2's wants a session (IMDSv2)."""
+        STATE.count[self.path] += 1
+        folder = "/latest/meta-data/iam/security-credentials/"
+        session = self.headers.get("X-aws-ec2-metadata-token")
+        if self.command == "PUT" and self.path == "/latest/api/token":
+            self.send(200 if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else 400, b"session-1")
+        elif self.path == "/container" and self.headers.get("Authorization") != "container-token":
+            self.send(401)
+        elif self.path.startswith("/latest/") and session != "session-1":
+            self.send(401)
+        elif self.path == folder:
+            self.send(200, b"role-1")
+        elif self.path in ("/container", folder + "role-1"):
+            key, secret, token, seconds = STATE.set["issue"].split(":")
+            until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + float(seconds)))
+            self.send(200, json.dumps({"Code": "Success", "AccessKeyId": key, "SecretAccessKey": secret,
+                                       "Token": token, "Expiration": until}, indent=1).encode())
+        else:
+            self.send(404)
+
     def plain(self, body):
         if self.headers.get("Authorization") != "Bearer " + STATE.set["bearer"]:
             self.send(401)
@@ -173,6 +196,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(status, PAGE, **more)
 
     def answer(self):
+        if self.path.startswith("http://"):  # we are the proxy
+            self.path = "/" + self.path.split("/", 3)[3]
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
         if self.path.startswith("/-/"):
@@ -183,6 +208,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 STATE.count.clear()
                 STATE.lock.notify_all()
             self.send(200, counted)
+            return
+        if self.path.startswith(("/container", "/latest/")):
+            self.issue()
             return
         with STATE.lock:
             STATE.count[self.command] += 1

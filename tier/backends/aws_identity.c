@@ -34,7 +34,7 @@ struct aws_identity {
     struct credentials keys;
     time_t look_at; /* for newer keys */
     time_t doubted;
-    bool is_remote;
+    bool is_remote, is_doubted;
     char why[TIER_SAID_MAX]; /* there are no keys */
 
     struct transfer transfer; /* to an endpoint */
@@ -46,7 +46,7 @@ struct aws_identity {
 
 static void ask_end(struct aws_identity *id, const char *why)
 {
-    id->asking = false;
+    id->asking = id->is_doubted = false;
     id->transfer.text_length = 0;
     explicit_bzero(id->transfer.text, sizeof id->transfer.text);
     snprintf(id->why, sizeof id->why, "%s", why);
@@ -97,6 +97,8 @@ static bool take_keys(struct aws_identity *id, const char *from)
     id->look_at = now + (id->keys.expires - now) / 2;
     if (id->look_at < id->keys.expires - EARLY_S)
         id->look_at = id->keys.expires - EARLY_S;
+    if (id->look_at > id->keys.expires - SPARE_S)
+        id->look_at = id->keys.expires - SPARE_S;
     return true;
 }
 
@@ -285,7 +287,8 @@ enum aws_identity_state aws_identity_get(struct aws_identity *id, const struct c
             id->look_at = now + RETRY_S;
     }
     *out = &id->keys;
-    if (*id->keys.access_key && (!id->keys.expires || now < id->keys.expires - SPARE_S))
+    bool are_good = !(id->asking && id->is_doubted); /* else better ones may come */
+    if (are_good && *id->keys.access_key && (!id->keys.expires || now < id->keys.expires - SPARE_S))
         return AWS_IDENTITY_READY;
     if (id->asking)
         return AWS_IDENTITY_ASKED;
@@ -300,6 +303,7 @@ void aws_identity_doubt(struct aws_identity *id)
         return;
     id->doubted = now;
     id->look_at = 0;
+    id->is_doubted = true;
 }
 
 struct aws_identity *aws_identity_new(struct transfer_pool *pool, const char *file,

@@ -203,7 +203,7 @@ static bool takes_clock(struct job *j)
     return true;
 }
 
-/* Reads the keys again if the server refuses them. True if there are others now. */
+/* Reads the keys again if the server refuses them. True if there are others now, or may be soon. */
 static bool takes_keys(struct job *j)
 {
     struct aws_identity *id = j->backend->identity;
@@ -217,10 +217,12 @@ static bool takes_keys(struct job *j)
         return false;
     before = *keys;
     aws_identity_doubt(id);
-    bool newer = aws_identity_get(id, &keys, why, sizeof why) == AWS_IDENTITY_READY &&
-                 (strcmp(before.access_key, keys->access_key) != 0 ||
-                  strcmp(before.secret_key, keys->secret_key) != 0 ||
-                  strcmp(before.session_token, keys->session_token) != 0);
+    enum aws_identity_state now = aws_identity_get(id, &keys, why, sizeof why);
+    bool newer =
+        now == AWS_IDENTITY_ASKED || /* job_send waits for it */
+        (now == AWS_IDENTITY_READY && (strcmp(before.access_key, keys->access_key) != 0 ||
+                                       strcmp(before.secret_key, keys->secret_key) != 0 ||
+                                       strcmp(before.session_token, keys->session_token) != 0));
     credentials_wipe(&before);
     return newer;
 }
