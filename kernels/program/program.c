@@ -186,6 +186,36 @@ int program_add(struct program *p, const struct new_op *op, uint32_t *out, struc
     return 0;
 }
 
+int program_call(struct program *p, uint32_t function, const uint32_t *operands, uint32_t n,
+                 uint32_t *out_results, struct err *e)
+{
+    struct function f = p->functions.at[function];
+    struct block b = p->blocks.at[f.block];
+    struct operation op = {.op = OP_CALL,
+                           .operands = p->operands.n,
+                           .n_operands = n,
+                           .ints = p->ints.n,
+                           .n_ints = 1,
+                           .results = p->values.n,
+                           .n_results = f.n_types,
+                           .next = p->ops.n + 1};
+    bool fits = n == b.n_args;
+    for (uint32_t i = 0; fits && i < n; i++)
+        fits = p->values.at[operands[i]] == p->values.at[b.args + i];
+    if (!fits)
+        return err_set(e, WARM_EINVALID, "call: the types are not those of the function");
+    for (uint32_t i = 0; i < n; i++)
+        PUSH(p, p->operands, operands[i]);
+    PUSH(p, p->ints, function);
+    for (uint32_t i = 0; i < f.n_types && !p->failed; i++) {
+        uint32_t type = p->operands.at[f.types + i];
+        PUSH(p, p->values, type);
+    }
+    PUSH(p, p->ops, op);
+    *out_results = op.results;
+    return p->failed ? err_set(e, WARM_ENOMEM, "a call") : 0;
+}
+
 /* ---- loops ---- */
 
 /* Begins a block with the types of the loop's operands. */

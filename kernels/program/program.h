@@ -203,6 +203,10 @@ int program_add(struct program *p, const struct new_op *op, uint32_t *out, struc
 /* Adds a constant all of whose elements are `value`, an f32. */
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e);
 
+/* Adds a call of a function. Gives the first of its results. The array is not the program's own. Errors:
+ * INVALID for operands of other types; NOMEM. */
+int program_call(struct program *p, uint32_t function, const uint32_t *operands, uint32_t n,
+                 uint32_t *out_results, struct err *e);
 /* Begins a loop that carries n values, and its condition. Gives the operation in *out_loop. The arrays of
  * these three must not be the program's own. */
 int program_while_begin(struct program *p, uint32_t line, const uint32_t *operands, uint32_t n,
