@@ -247,6 +247,7 @@ $(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
 SEEDS_hlo           = $(wildcard tests/data/*.hlo)
+SEEDS_program       = $(SEEDS_mlir) $(wildcard kernels/examples/*.mlir)
 SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode)
 SEEDS_cuda          = $(wildcard kernels/*.cu)
 #: make fuzz          fuzz every reader for FUZZ_SECONDS

@@ -18,7 +18,10 @@ struct graph_job {
     size_t n_options;
     const char *compiler; /* these three as in struct warm_job */
     unsigned timeout_ms, flags;
-    bool vjp; /* with the gradients of all f32 arguments */
+    bool vjp;                  /* with gradients */
+    const uint32_t *arguments; /* that have one; n_arguments 0: all of f32 */
+    size_t n_arguments;
+    const char *optimizer; /* NULL: none */
     bool as_json;
 };
 

@@ -18,7 +18,7 @@
 
 #include "client/lib/request.h"
 #include "kernels/bundle/graph_bundle.h"
-#include "kernels/vjp/vjp.h"
+#include "kernels/vjp/optimizer.h"
 
 #define LAUNCHES_MAX 1000000u
 #define TARGET_LEN_MAX 31u
@@ -37,11 +37,12 @@ struct compiling {
 
 /* ---- the plan ---- */
 
-/* Gives the derivative for the chosen arguments, or for all of f32. */
+/* Gives the derivative for the chosen arguments, or for all of f32; or the training step. */
 static int derivative(const struct warm_graph *g, const struct program *p, uint32_t f,
                       struct program **out, struct err *e)
 {
     const struct block *b = &p->blocks.at[p->functions.at[f].block];
+    struct optimizer optimizer;
     uint32_t n = 0, *arguments = malloc(((size_t)b->n_args + 1) * sizeof *arguments);
     int rc = arguments ? 0 : err_set(e, WARM_ENOMEM, "arguments");
     if (g->n_arguments > b->n_args)
@@ -57,8 +58,11 @@ static int derivative(const struct warm_graph *g, const struct program *p, uint3
         if (arguments[i] >= b->n_args)
             rc = err_set(e, WARM_EINVALID, "the gradient of argument %u, and there are %u",
                          arguments[i], b->n_args);
+    if (rc == 0 && g->optimizer)
+        rc = optimizer_parse(g->optimizer, &optimizer, e);
     if (rc == 0)
-        rc = vjp_function(p, f, arguments, n, out, e);
+        rc = g->optimizer ? optimizer_step(p, f, arguments, n, &optimizer, out, e)
+                          : vjp_function(p, f, arguments, n, out, e);
     free(arguments);
     return rc;
 }

@@ -236,6 +236,8 @@ struct warm_graph {
     unsigned job_flags;
     void (*progress)(void *context, unsigned done, unsigned kernels); /* NULL: none */
     void *context;
+    const char *
+        optimizer; /* with VJP: a training step, "adam,lr=0.03" (kernels/vjp/optimizer.h); NULL: none */
 };
 struct warm_graph_result {
     void *data; /* the bundle (kernels/BUNDLE.md) */

@@ -419,18 +419,20 @@ Test(command, compile_of_a_graph_shares_its_kernels_with_other_graphs)
         "func.func private @relu(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
         "%c = stablehlo.constant dense<0.0> : tensor<8xf32>\n"
         "%0 = stablehlo.maximum %x, %c : tensor<8xf32>\nreturn %0 : tensor<8xf32>\n}\n";
-    static const char twice[] =
-        "func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>)"
-        " -> (tensor<8xf32>, tensor<8xf32>) {\n"
+    static const char inlined[] =
+        "func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n"
         "%c = stablehlo.constant dense<0.0> : tensor<8xf32>\n"
         "%0 = stablehlo.maximum %a, %c : tensor<8xf32>\n%1 = stablehlo.tanh %0 : tensor<8xf32>\n"
-        "%2 = stablehlo.maximum %b, %c : tensor<8xf32>\n%3 = stablehlo.tanh %2 : tensor<8xf32>\n"
-        "return %1, %3 : tensor<8xf32>, tensor<8xf32>\n}\n";
+        "return %1 : tensor<8xf32>\n}\n";
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
     struct warmd k = warmd_with_compiler(lib);
     write_in(&k, "two.mlir", two);
-    write_in(&k, "twice.mlir", twice);
+    write_in(&k, "inlined.mlir", inlined);
+    write_in(&k, "loss.mlir",
+             "func.func public @main(%x: tensor<8xf32>, %w: tensor<8xf32>) -> tensor<f32> {\n"
+             "%0 = stablehlo.dot_general %x, %w, contracting_dims = [0] x [0] :"
+             " (tensor<8xf32>, tensor<8xf32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n}\n");
     write_in(&k, "int.mlir",
              "func.func public @main(%x: tensor<i32>) -> tensor<i32> {\n"
              "return %x : tensor<i32>\n}\n");
@@ -440,9 +442,20 @@ Test(command, compile_of_a_graph_shares_its_kernels_with_other_graphs)
     write_in(&k, "k.cu", saxpy);
     expect(&k, 0, "compile two.mlir --arch sm_90 --json",
            "\"kernels\":1,\"hits\":0,\"launches\":1");
-    expect(&k, 0, "compile twice.mlir --arch sm_90 --json",
-           "\"kernels\":1,\"hits\":1,\"launches\":2");
+    expect(&k, 0, "compile inlined.mlir --arch sm_90 --json",
+           "\"kernels\":1,\"hits\":1,\"launches\":1");
     expect(&k, 0, "compile two.mlir --vjp --arch sm_90 -o g.bundle", "");
+    expect(&k, 0, "compile loss.mlir --vjp --wrt 1 --arch sm_90 -o w.bundle", "");
+    expect(&k, 0, "show --json w.bundle", "\"arguments\":3,\"results\":2");
+    expect(&k, 0,
+           "compile loss.mlir --vjp --wrt=1 --optimizer adam,lr=0.5 --arch sm_90 -o s.bundle", "");
+    expect(&k, 0, "show --json s.bundle", "\"arguments\":5,\"results\":5");
+    expect(&k, 2, "compile loss.mlir --vjp --wrt 1,x --arch sm_90", "--wrt 1,x is not a list of");
+    expect(&k, 2, "compile loss.mlir --vjp --wrt 7 --arch sm_90", "argument 7, and there are 2");
+    expect(&k, 2, "compile loss.mlir --wrt 1 --arch sm_90", "--wrt goes with --vjp");
+    expect(&k, 2, "compile loss.mlir --vjp --optimizer lion --arch sm_90", "no such optimizer");
+    expect(&k, 2, "compile two.mlir --vjp --optimizer sgd,lr=1 --arch sm_90",
+           "needs parameters, and a loss");
     expect(&k, 0, "show two.bundle", "target     sm_90\n");
     expect(&k, 0, "show two.bundle", "  registers ");
     expect(&k, 0, "show --json g.bundle", "\"arguments\":2,\"results\":2");

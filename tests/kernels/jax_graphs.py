@@ -120,7 +120,10 @@ def looped(r, pool, x):
     if kind == 1:
         return lax.scan(lambda c, v: (c * 0.5 + lax.sin(v[0]), c * v[1]), x[0] * 0.25, (x, y), reverse=r.random() < 0.5)[1]
     if kind == 2:
-        return lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].set(jnp.sin(c[i] + y[i])), x)
+        def body(i, c):
+            part = jnp.sin(lax.dynamic_index_in_dim(c, i) + lax.dynamic_index_in_dim(y, i))
+            return lax.dynamic_update_slice_in_dim(c, part, i, 0)
+        return lax.fori_loop(0, x.shape[0], body, x)
     steps = r.randint(2, 4)
     return lax.scan(lambda c, i: ((c[1] * 0.5, c[0] + y * i), jnp.max(c[0])), (x, y), jnp.arange(steps, dtype=x.dtype))[0][0]
 

@@ -44,6 +44,9 @@ struct compile_run {
     const char *arch; /* "sm_90": the value of the last option that names a target */
     const char *output, *name, *compiler;
     bool want_ptx, vjp;
+    const char *optimizer;
+    uint32_t *arguments; /* of --wrt */
+    size_t n_arguments;
     unsigned flags, timeout_ms;
 };
 
@@ -64,6 +67,8 @@ enum {
     OPT_NAME_EXPRESSION,
     OPT_PTX,
     OPT_VJP,
+    OPT_WRT,
+    OPT_OPTIMIZER,
     OPT_TIMEOUT,
     OPT_RECACHE,
     OPT_NO_STORE,
@@ -83,6 +88,8 @@ static const struct own_option own_options[] = {
     {"--name-expression", true, OPT_NAME_EXPRESSION},
     {"--ptx", false, OPT_PTX},
     {"--vjp", false, OPT_VJP},
+    {"--wrt", true, OPT_WRT},
+    {"--optimizer", true, OPT_OPTIMIZER},
     {"--timeout", true, OPT_TIMEOUT},
     {"--recache", false, OPT_RECACHE},
     {"--no-store", false, OPT_NO_STORE},
@@ -132,6 +139,28 @@ static int set_timeout(struct compile_run *run, const char *value)
     return 0;
 }
 
+/* Sets `--wrt 0,2`. */
+static int set_arguments(struct compile_run *run, const char *value)
+{
+    free(run->arguments);
+    run->n_arguments = 0;
+    run->arguments = calloc(strlen(value) + 1, sizeof *run->arguments);
+    if (!run->arguments) {
+        cli_say("out of memory");
+        return CLI_USAGE;
+    }
+    for (const char *at = value;; at++) {
+        char *end;
+        unsigned long n = strtoul(at, &end, 10);
+        if (end == at || *at < '0' || *at > '9' || n > UINT32_MAX || (*end && *end != ','))
+            return cli_usage(run->self, "--wrt %s is not a list of arguments like 0,2", value);
+        run->arguments[run->n_arguments++] = (uint32_t)n;
+        at = end;
+        if (!*end)
+            return 0;
+    }
+}
+
 static int set_own(struct compile_run *run, const struct own_option *own, const char *value)
 {
     switch (own->what) {
@@ -142,6 +171,8 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
     case OPT_NAME_EXPRESSION: run->expressions[run->n_expressions++] = value; return 0;
     case OPT_PTX: run->want_ptx = true; return 0;
     case OPT_VJP: run->vjp = true; return 0;
+    case OPT_WRT: return set_arguments(run, value);
+    case OPT_OPTIMIZER: run->optimizer = value; return 0;
     case OPT_TIMEOUT: return set_timeout(run, value);
     case OPT_RECACHE: run->flags |= WARM_RECACHE; return 0;
     case OPT_NO_STORE: run->flags |= WARM_NO_STORE; return 0;
@@ -363,11 +394,16 @@ static int compile_source(struct compile_run *run, const char *file, const struc
 
 static int compile_graph(struct compile_run *run, const char *file, const struct cli_input *in)
 {
+    if (!run->vjp && (run->arguments || run->optimizer))
+        return cli_usage(run->self, "%s goes with --vjp", run->optimizer ? "--optimizer" : "--wrt");
     struct graph_job g = {.w = run->remote.w,
                           .file = file,
                           .output = run->output,
                           .target = run->arch,
                           .vjp = run->vjp,
+                          .arguments = run->arguments,
+                          .n_arguments = run->n_arguments,
+                          .optimizer = run->optimizer,
                           .as_json = run->remote.as_json,
                           .options = run->options,
                           .n_options = run->n_options,
@@ -430,6 +466,7 @@ static int compile_run(const struct command *self, int argc, char **argv)
         if (!status)
             status = compile_files(&run);
     }
+    free(run.arguments);
     free(lists);
     return status;
 }
@@ -450,7 +487,10 @@ const struct command cmd_compile = {
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
         "                        .ptx, .ltoir or .bundle in the working folder)\n"
         "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"
-        "      --vjp             of StableHLO: also the gradients of all f32 arguments\n"
+        "      --vjp             of StableHLO: also gradients, of all f32 arguments\n"
+        "      --wrt 0,2         the arguments that have a gradient, by position\n"
+        "      --optimizer SPEC  a training step in place of gradients: adam,lr=0.03; also sgd,\n"
+        "                        momentum, adamw. Its parameters are one packed tensor\n"
         "      --nvrtc VERSION   a compiler of the daemon: 12.9, 13, its id in hex,\n"
         "                        or the absolute path of a libnvrtc.so\n"
         "      --name NAME       the program's name (default: FILE); -I of its folder is implied\n"
