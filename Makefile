@@ -320,6 +320,12 @@ bench: setup-test toolchain
 	tests/bench/peers.sh $(B)/peers
 	tests/bench/bench.sh $(B)
 
+#: make bench-graph   measure the graph compiler
+.PHONY: bench-graph
+bench-graph: setup-test toolchain
+	$(MAKE) B=$(B) all $(B)/bench/graph
+	tests/bench/bench_graph.sh $(B)
+
 # The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
 # complete takes some milliseconds. Only kernels/ sees cuda.h.
 TOOLCHAIN = $(B)/toolchain
