@@ -140,29 +140,42 @@ static int take_cubin(struct compiling *c, uint32_t i, const struct warm_result 
     return 0;
 }
 
-/* Compiles kernel i, or takes it from the cache. */
-static int compile_kernel(struct compiling *c, uint32_t i)
+/* Compiles n kernels from `first` on, or takes them from the cache: all at once. */
+static int compile_some(struct compiling *c, uint32_t first, uint32_t n)
 {
-    struct writer source;
-    struct warm_job job = {.name = "graph.cu",
-                           .options = c->options,
-                           .n_options = c->g->n_options + 1,
-                           .compiler = c->g->compiler,
-                           .timeout_ms = c->g->timeout_ms,
-                           .flags = c->g->job_flags};
-    struct warm_result *r = &c->results[i];
-    writer_init(&source, 0);
-    codegen_write_kernel(&c->code, i, &source);
-    job.source = source.data;
-    job.source_len = source.len;
-    int rc = source.failed ? err_set(&c->w->err, WARM_ENOMEM, "the source of a kernel")
-                           : warm_compile(c->w, &job, r);
-    writer_close(&source);
+    struct warm_job jobs[COMPILE_MANY_MAX];
+    struct writer sources[COMPILE_MANY_MAX];
+    int codes[COMPILE_MANY_MAX], rc = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        writer_init(&sources[i], 0);
+        codegen_write_kernel(&c->code, first + i, &sources[i]);
+        jobs[i] = (struct warm_job){.name = "graph.cu",
+                                    .source = sources[i].data,
+                                    .source_len = sources[i].len,
+                                    .options = c->options,
+                                    .n_options = c->g->n_options + 1,
+                                    .compiler = c->g->compiler,
+                                    .timeout_ms = c->g->timeout_ms,
+                                    .flags = c->g->job_flags};
+        if (sources[i].failed)
+            rc = err_set(&c->w->err, WARM_ENOMEM, "the source of a kernel");
+    }
+    if (rc == 0)
+        rc = request_compile_many(c->w, jobs, n, c->results + first, codes);
+    for (uint32_t i = 0; i < n; i++)
+        writer_close(&sources[i]);
     if (rc)
         return rc;
-    c->n_results++;
-    c->n_hits += r->value.outcome == WARM_HIT;
-    return take_cubin(c, i, r);
+    c->n_results += n; /* those without a result are empty */
+    for (uint32_t i = 0; i < n; i++) {
+        struct warm_result *r = &c->results[first + i];
+        if (codes[i])
+            *r = (struct warm_result){0};
+        c->n_hits += codes[i] == 0 && r->value.outcome == WARM_HIT;
+        if (rc == 0)
+            rc = codes[i] ? codes[i] : take_cubin(c, first + i, r);
+    }
+    return rc;
 }
 
 static int compile_kernels(struct compiling *c)
@@ -171,10 +184,10 @@ static int compile_kernels(struct compiling *c)
     c->results = calloc((size_t)n + 1, sizeof *c->results);
     int rc = c->results ? 0 : err_set(&c->w->err, WARM_ENOMEM, "results");
     c->bundle.target = view_of_text(c->g->target);
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
+    for (uint32_t i = 0; i < n && rc == 0; i += COMPILE_MANY_MAX) {
         if (c->g->progress)
             c->g->progress(c->g->context, i, n);
-        rc = compile_kernel(c, i);
+        rc = compile_some(c, i, n - i < COMPILE_MANY_MAX ? n - i : COMPILE_MANY_MAX);
     }
     return rc;
 }

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -542,6 +543,137 @@ int warm_compile(struct warm *w, const struct warm_job *job, struct warm_result 
     int code = request_compile(w, job, out);
     if (code == WARM_ENO_TOOLCHAIN)
         request_tell_uncached(w, job);
+    return code;
+}
+
+/* ---- many jobs at once ---- */
+
+#define UNANSWERED 1 /* among the codes */
+
+/* Jobs whose requests are under way together, with tags that follow one another. */
+struct batch {
+    struct warm *w;
+    struct remote_compile *jobs;
+    size_t n, left;
+    struct warm_result *out;
+    int *codes;
+    int channels; /* an epoll of the compilers' questions */
+};
+
+/* Answers one question of a compiler. */
+static void serve_channel(struct batch *b)
+{
+    struct epoll_event event;
+    struct err ignored;
+    if (epoll_wait(b->channels, &event, 1, 0) != 1)
+        return;
+    struct remote_compile *c = &b->jobs[event.data.u64];
+    if (c->channel >= 0 && headers_serve(c->headers, c->channel, &ignored))
+        close_channel(c);
+}
+
+/* Handles one answer. Returns 0, or the code that ends all. */
+static int take_answer(struct batch *b, struct answer *answer, int code)
+{
+    size_t i = (size_t)(answer->frame.tag - b->jobs[0].tag);
+    struct remote_compile *c = &b->jobs[i];
+    uint64_t n_tags = b->w->n_tags;
+    int channel = c->channel;
+    if (!WARM_EXPECT(i < b->n) || b->codes[i] != UNANSWERED)
+        return request_unexpected(b->w, answer);
+    if (!code)
+        code = on_answer(c, answer, &b->out[i]);
+    b->w->n_tags = n_tags; /* a damaged value was reported in between */
+    if (!b->w->connected)
+        return code ? code : WARM_ECLOSED;
+    if (c->channel >= 0 && c->channel != channel)
+        epoll_ctl(b->channels, EPOLL_CTL_ADD, c->channel,
+                  &(struct epoll_event){.events = EPOLLIN, .data.u64 = i});
+    if (code == 1) /* it goes on */
+        return 0;
+    b->codes[i] = code;
+    b->left--;
+    close_channel(c);
+    return 0;
+}
+
+/* Sends all COMPILEs, and takes answers until each job has one. */
+static int converse_all(struct batch *b)
+{
+    struct answer answer;
+    struct remote_compile *first = b->jobs;
+    uint64_t tag = request_begin_many(b->w, b->n);
+    for (size_t i = 0; i < b->n; i++) {
+        b->jobs[i].tag = tag + i;
+        wire_put_compile(&b->w->request, tag + i, &b->jobs[i].message);
+    }
+    uint64_t soon_ms = conn_now_ms() + b->w->request_timeout_ms;
+    int code = request_ask(b->w, tag, NULL, 0,
+                           soon_ms < first->deadline_ms ? soon_ms : first->deadline_ms, &answer);
+    for (;;) {
+        if (!b->w->connected || (code && code != CONN_OTHER && answer.frame.type != WIRE_ERROR))
+            return code;
+        if (code == CONN_OTHER)
+            serve_channel(b);
+        else if ((code = take_answer(b, &answer, code)))
+            return code;
+        if (b->left == 0)
+            return 0;
+        code = request_next(b->w, tag, b->channels, first->deadline_ms, &answer);
+    }
+}
+
+/* Frees what there is after a failure, and tells the daemon not to wait for us. */
+static void give_up(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->codes[i] == UNANSWERED)
+            cancel(&b->jobs[i]);
+        else if (b->codes[i] == 0)
+            warm_result_free(&b->out[i]);
+    }
+}
+
+/* Does job by job what cannot be done at once: a library that the daemon may have to identify. */
+static int compile_in_turn(struct warm *w, const struct warm_job *jobs, size_t n,
+                           struct warm_result *out, int *out_codes)
+{
+    for (size_t i = 0; i < n; i++)
+        out_codes[i] = warm_compile(w, &jobs[i], &out[i]);
+    return 0;
+}
+
+int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
+                         struct warm_result *out, int *out_codes)
+{
+    struct batch b = {.w = w, .n = n, .left = n, .out = out, .codes = out_codes, .channels = -1};
+    if (!WARM_EXPECT(n > 0 && n <= COMPILE_MANY_MAX))
+        return err_set(&w->err, WARM_EINVALID, "%zu jobs at once", n);
+    if (n == 1 || (jobs[0].compiler && *jobs[0].compiler == '/'))
+        return compile_in_turn(w, jobs, n, out, out_codes);
+    b.jobs = calloc(n, sizeof *b.jobs);
+    b.channels = epoll_create1(EPOLL_CLOEXEC);
+    int code = b.jobs && b.channels >= 0
+                   ? 0
+                   : err_set(&w->err, WARM_ENOMEM, "no memory for %zu compile jobs", n);
+    size_t n_open = 0;
+    for (; n_open < n && !code; n_open++) {
+        out_codes[n_open] = UNANSWERED;
+        code = compile_open(&b.jobs[n_open], w, &jobs[n_open], jobs[n_open].compiler);
+    }
+    if (!code) {
+        code = converse_all(&b);
+        if (code)
+            give_up(&b);
+    }
+    for (size_t i = 0; i < n_open; i++)
+        compile_close(&b.jobs[i]);
+    free(b.jobs);
+    if (b.channels >= 0)
+        close(b.channels);
+    for (size_t i = 0; !code && i < n; i++)
+        if (out_codes[i] == WARM_ECORRUPT)
+            out_codes[i] = warm_compile(w, &jobs[i], &out[i]);
     return code;
 }
 

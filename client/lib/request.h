@@ -121,6 +121,16 @@ bool request_nvrtc_id(struct warm *w, const char *path, struct key *out);
 int request_compile(struct warm *w, const struct warm_job *job, struct warm_result *out);
 /* Tells `warm why` that this job is not kept, and that the reason is w->err. */
 void request_tell_uncached(struct warm *w, const struct warm_job *job);
+#define COMPILE_MANY_MAX 64u
+/*
+ * Does the work of warm_compile for up to COMPILE_MANY_MAX jobs at once: one round trip if the cache has all,
+ * and as many compiles at a time as the daemon allows. Returns 0 if all were answered: then out_codes[i] is
+ * 0, with out[i] (warm_result_free), or the error of job i, whose text is in w->err for the last one. On an
+ * error there is nothing to free.
+ */
+int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
+                         struct warm_result *out, int *out_codes);
+
 /*
  * Computes the proof of what job->compiler, an absolute path, makes of the job: its content and
  * everything that the compile can see. Errors: REFUSED, with the reason in w->err, if the job reads

@@ -3,7 +3,7 @@
  * test_graph_compile.c - libwarm's warm_graph_compile with a real daemon and NVRTC: the models of case 0 share
  * kernels, gradients are those that were asked for, and what is refused is named.
  */
-#include "client/lib/warm.h"
+#include "client/lib/request.h"
 #include "kernels/bundle/graph_bundle.h"
 #include "tests/support/compile.h"
 #include "tests/support/warmd.h"
@@ -94,6 +94,59 @@ Test(graph_compile, what_is_refused_is_named)
     refused(w, ADD, three, 3, WARM_EINVALID, "gradients of 3 arguments of 2");
     cr_expect_eq(warm_graph_compile(w, &other, &r), WARM_EINVALID);
     cr_expect(strstr(warm_message(w), "compute_90"), "%s", warm_message(w));
+    warm_close(w);
+    warmd_down(&k);
+}
+
+/* Each includes a header of its own, which its compiler asks for while the others are under way. */
+Test(graph_compile, jobs_at_once_are_answered_each_for_itself)
+{
+    enum { N = 12, OF_HIT = 3, BROKEN = 7 };
+    static const char *const options[] = {"--gpu-architecture=sm_90", "-I."};
+    char sources[N][128], names[N][16];
+    struct warm_job jobs[N];
+    struct warm_result results[N], alone;
+    int codes[N];
+    NEEDS_TOOLCHAIN(lib);
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    struct warm *w = warmd_libwarm(&k);
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "h%d.h", i);
+        snprintf(sources[i], sizeof sources[i],
+                 "#include \"%s\"\nextern \"C\" __global__ void k(float *p) { *p = VALUE; }",
+                 i == BROKEN ? "nowhere.h" : names[i]);
+        char *path = path_join(k.dir, names[i]);
+        file_write(path, "#define VALUE 2\n", 16);
+        free(path);
+        jobs[i] = (struct warm_job){.name = "k.cu",
+                                    .source = sources[i],
+                                    .source_len = strlen(sources[i]),
+                                    .options = options,
+                                    .n_options = 2,
+                                    .cwd = k.dir};
+    }
+    cr_assert_eq(warm_compile(w, &jobs[OF_HIT], &alone), 0, "%s", warm_message(w));
+    cr_assert_eq(request_compile_many(w, jobs, N, results, codes), 0, "%s", warm_message(w));
+    for (int i = 0; i < N; i++) {
+        cr_assert_eq(codes[i], 0, "job %d: %s", i, warm_message(w));
+        cr_expect_eq(results[i].value.outcome, i == OF_HIT ? WARM_HIT : WARM_MISS, "job %d", i);
+        cr_expect_eq(results[i].status == 0, i != BROKEN, "job %d", i);
+        if (i != BROKEN)
+            cr_expect(results[i].cubin.len == alone.cubin.len &&
+                          memcmp(results[i].cubin.data, alone.cubin.data, alone.cubin.len) == 0,
+                      "job %d", i);
+        warm_result_free(&results[i]);
+        jobs[i].flags = WARM_ONLY_IF_CACHED;
+    }
+    jobs[0].source = "__global__ void k() {}", jobs[0].source_len = 22;
+    cr_assert_eq(request_compile_many(w, jobs, N, results, codes), 0, "%s", warm_message(w));
+    for (int i = 0; i < N; i++) {
+        if (i != BROKEN) /* a failure is remembered for some seconds */
+            cr_expect_eq(codes[i], i == 0 ? WARM_ENOT_FOUND : 0, "job %d: %d", i, codes[i]);
+        if (codes[i] == 0)
+            warm_result_free(&results[i]);
+    }
+    warm_result_free(&alone);
     warm_close(w);
     warmd_down(&k);
 }
