@@ -160,10 +160,9 @@ const struct command cmd_get = {
     .synopsis = "KEY -o FILE [--part PART] [--json]",
     .help =
         "Writes the value of KEY, verified, to FILE. KEY is 32 hex digits, as `warm ls` prints\n"
-        "them, or its first eight digits or more, or a name of up to 512 bytes. The result of a "
-        "compile is one value with several "
-        "parts\n"
-        "(client/wire/PROTOCOL.md); --part writes one of them.\n\n"
+        "them, or its first eight digits or more, or a name of up to 512 bytes. The result of\n"
+        "a compile is one value with several parts (client/wire/PROTOCOL.md); --part writes one\n"
+        "of them.\n\n"
         "  -o, --output FILE     `-` for stdout, which is the default in a pipe\n"
         "      --part PART       log, cubin, ptx, ltoir, optixir or compiler\n" REMOTE_HELP
         "\nExit status 1 if there is no such entry.\n\n"

@@ -103,9 +103,9 @@ static int keys_run(const struct command *self, int argc, char **argv)
 }
 
 #define KEYS_HELP                                                                                  \
-    "KEY is 32 hex digits, as `warm ls`\nprints them, or a name, or the first eight digits or "    \
-    "more of a key. Exit status 1 if one "                                                         \
-    "of them is missing.\n\n" REMOTE_HELP
+    "KEY is 32 hex digits, as\n`warm ls` prints them, or a name, or the first eight digits or "    \
+    "more "                                                                                        \
+    "of a key.\nExit status 1 if one of them is missing.\n\n" REMOTE_HELP
 
 const struct command cmd_rm = {
     .name = "rm",

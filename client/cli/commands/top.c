@@ -166,8 +166,8 @@ const struct command cmd_top = {
         "wait\n"
         "for it, and what each user takes of the daemon. An administrator sees all users. If\n"
         "standard output is no terminal, it prints one line a second.\n\n"
-        "  -d, --delay SPAN      time between two looks (1s)\n"
-        "  -n, --count N         end after N looks\n" REMOTE_HELP
+        "  -d, --delay SPAN      time between two samples (1s)\n"
+        "  -n, --count N         end after N samples\n" REMOTE_HELP
         "\nKeys: q quit, Tab next table (kinds, being made, users), s or arrows sort, r reverse,\n"
         "/ filter rows by name, Escape all rows.\n--json prints the daemon's counters, one object "
         "a second.\n\n"
