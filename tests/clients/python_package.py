@@ -194,6 +194,13 @@ class Probe(Case):
                 self.expect("a failure is not remembered", False, 1)
                 os.unlink(f"{folder}/first/libdep.so")
                 self.expect("as before", True, 0)
+                for name, files, runs in (("p", ("train.py", "models"), 0), ("q", ("ctypes.py",), 1)):
+                    os.mkdir(f"{folder}/{name}")
+                    for file in files:
+                        open(f"{folder}/{name}/{file}", "w").close()
+                    path = os.pathsep.join([f"{folder}/{name}", os.environ.get("PYTHONPATH", "")])
+                    with unittest.mock.patch.dict(os.environ, PYTHONPATH=path):
+                        self.expect(f"a program's folder with {files}", runs == 0, runs)
                 self.compile("int dep(void) { return 2; }", f"{folder}/second/libdep.so")
                 self.expect("a library with other bytes", True, 1)
                 with unittest.mock.patch.dict(os.environ, LD_BIND_NOW="1"):

@@ -138,6 +138,61 @@ class Alike(kit.TestCase):
                 self.assertEqual(after["puts"], before["puts"])
                 self.assertGreaterEqual(after["hits"], before["hits"] + len(FEW))
 
+    def files_of(self, name, text, folder, **settings):
+        """The files of each kernel of a program. Its time is always the same: ptxas may write it down."""
+        program = os.path.join(self.path, "k.py")
+        with open(program, "w") as f:
+            f.write(text)
+        os.utime(program, (10**9, 10**9))
+        process = self.daemon.spawn([sys.executable, program, "90", *FEW],
+                                    TRITON_CACHE_DIR=os.path.join(self.path, folder), **settings)
+        self.assertEqual(finish(process)["misses"], len(FEW), name)
+        files = {}
+        for path in glob.glob(os.path.join(self.path, folder, "*", "*")):
+            if not os.path.basename(path).startswith("__grp__"):
+                with open(path, "rb") as f:
+                    files[os.path.basename(path)] = f.read()
+        return files
+
+    def test_an_edit_that_only_moves_lines_costs_the_front_end_alone(self):
+        """Another process makes the same bytes from the whole of it, ptxas's with the same lines too."""
+        comment = self.text.replace("    row = tl", "    # one for each\n    row = tl")
+        variants = {  # and whether the stages are known
+            "first": (self.text, False),
+            "lines": (self.text.replace("@triton.jit", "\n\n@triton.jit"), True),
+            "comment": (comment.replace("    at = tl.program", "    # its part\n    at = tl.program"), True),
+            "lines of two bytes": (self.text.replace("@triton.jit", "\n" * 300 + "@triton.jit", 1), False),
+            "more of them": (self.text.replace("@triton.jit", "\n" * 400 + "@triton.jit", 1), True),
+            "code": (self.text.replace("mask) + tl", "mask) - tl").replace("v - tl.max", "v + tl.max"), False),
+        }
+        for info, names in (("0", tuple(variants)), ("1", ("first", "lines of two bytes", "code"))):
+            for name in names:
+                text, known = variants[name]
+                known = known or (info == "1" and name == "lines of two bytes")  # its TTIR has no lines
+                settings = {"TRITON_DISABLE_LINE_INFO": info, "WARM_TOOL_EXACT": "1"}
+                with self.subTest(name, info=info):
+                    before = self.forms()
+                    warm = self.files_of(name, text, f"{name}{info}", **settings)
+                    self.assertEqual(self.forms() - before, 0 if known else len(FEW))
+                    plain = self.files_of(name, text, f"{name}{info}plain", WARM_DISABLE="1", **settings)
+                    self.assertEqual(set(warm), set(plain))
+                    self.assertEqual([file for file in plain if plain[file] != warm[file]], [])
+
+    def test_the_line_of_an_assertion_is_its_own(self):
+        text = self.text.replace("    mask = at < n\n", "    mask = at < n\n    tl.device_assert(mask, 'far')\n")
+        text = text.replace("options=options)", 'options={**options, "debug": True})')
+        for name, lines in (("asserts", ""), ("moved", "\n\n")):
+            moved = text.replace("@triton.jit", lines + "@triton.jit")
+            warm, plain = (self.files_of(name, moved, name + off, WARM_DISABLE=off,
+                                         WARM_TOOL_EXACT="1") for off in ("0", "1"))
+            self.assertIn(b"assertFile", warm["add.llir"])
+            self.assertEqual([file for file in plain if plain[file] != warm[file]], [])
+
+    def forms(self):
+        """How many forms of kernels are remembered."""
+        return sum((row["label"] or "").endswith(", its form") for row in
+                   json.loads(self.daemon.warm("ls", "--json")))
+
 
 class Faults(kit.TestCase):
     def setUp(self):

@@ -11,6 +11,7 @@ these modules are patched as soon as they are loaded, which is when the framewor
     torch._inductor.cpu_vec_isa     its probe is remembered: warm._probe
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
+    triton.backends.nvidia.compiler  the stages behind the front end are remembered: warm._stages
     redis.connection                checks the listener at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
@@ -73,6 +74,12 @@ def _patch_triton(module: ModuleType) -> None:
     module.triton_key = triton_key  # type: ignore[attr-defined]
 
 
+def _patch_stages(module: ModuleType) -> None:
+    from warm._stages import install
+
+    install(module)
+
+
 def _patch_redis(module: ModuleType) -> None:
     from warm._client import check_peer
 
@@ -98,6 +105,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.cpu_vec_isa": _patch_probe,
     "torch._dynamo.config": _patch_dynamo,
     "triton.runtime.cache": _patch_triton,
+    "triton.backends.nvidia.compiler": _patch_stages,
     "redis.connection": _patch_redis,
 }
 
@@ -161,4 +169,4 @@ def triton() -> None:
     if _torch_is_ours():
         _patch("redis.connection")
     if _triton_is_ours():
-        _patch("triton.runtime.cache")
+        _patch("triton.runtime.cache", "triton.backends.nvidia.compiler")

@@ -15,6 +15,8 @@ of a kernel is loaded, and not in a wrong number or an illegal instruction.
 
 The answer hangs on: the bytes of the library; all files that the loader takes for it, and Python's, by path,
 inode, size and times; the processor, the kernel, and the environment of loader, Python and the libraries.
+Of the folders in which Python looks for modules those count that have one of Python's own modules: the probe
+imports no others. So the program's folder does not count.
 """
 
 from __future__ import annotations
@@ -58,6 +60,19 @@ def _files(library: str, environment: dict[str, str]) -> list[str]:
     return sorted({path for path in found if path.startswith("/") and path != library})
 
 
+def _has_own_modules(folder: str) -> bool:
+    """True if one of Python's own modules may come from there: also from what is no folder, an archive."""
+    if not os.path.isdir(folder):
+        return os.path.exists(folder)
+    names = {name.partition(".")[0] for name in os.listdir(folder)}
+    return bool(names & (sys.stdlib_module_names | {"sitecustomize", "usercustomize"}))
+
+
+def _own_modules(path: str) -> list[str]:
+    """Returns the folders of PYTHONPATH, and the working folder, that have modules for the probe."""
+    return [folder for folder in (os.getcwd(), *path.split(os.pathsep)) if _has_own_modules(folder or ".")]
+
+
 def _processor() -> str:
     """Returns the first processor's description, without what changes from moment to moment."""
     with open("/proc/cpuinfo") as f:
@@ -79,7 +94,9 @@ def _name(isa: Any, library: str) -> str:
         raise ValueError("a file changed a moment ago, and may still change")
     with open(library, "rb") as f:
         text = hashlib.sha256(f.read())
-    variables = sorted(v for v in environment.items() if v[0].startswith(_VARIABLES))
+    folders = _own_modules(environment.get("PYTHONPATH", ""))
+    kept = (v for v in environment.items() if v[0].startswith(_VARIABLES) and v[0] != "PYTHONPATH")
+    variables = sorted(kept) + [("PYTHONPATH", os.pathsep.join(folders))]
     user = site.getusersitepackages()  # by $HOME; Python runs code of it, if it is there
     variables.append(("", user if os.path.isdir(user) else ""))
     rest = (identity, variables, _processor(), tuple(os.uname())[2:], sys.version, sys.prefix, isa._avx_py_load)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton's stages behind its front end, remembered: a comment above a kernel costs the front end alone.
+
+Triton's own key has the kernel's source and its first line. So an edit above a kernel, or a comment in it,
+makes another key, although the front end then gives the same TTIR but for its line numbers.
+
+    front end ──▶ TTIR ──▶ its form, with ranks in place of lines      _lines.py
+                            │ known: the group of files that was made from such a TTIR
+                            │        ──▶ its ttgir, llir and ptx, with the lines of this TTIR
+                            │ not known: Triton's own stages; then the name of the group is remembered
+                            ▼
+                          ptxas, as ever
+
+The stored group's own TTIR is compared: its form is equal to the last byte, or Triton goes on by itself.
+The key has all else that the stages depend on: Triton, ptxas, options, target, settings, environment. With
+settings that dump, override or instrument, nothing is remembered. Nor is a kernel whose code shows a place: a
+device_assert has its file and line as data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from types import ModuleType
+from typing import Any, Callable
+
+from warm import _client
+from warm._lines import Lines, canonical
+
+_STAGES = ["ttir", "ttgir", "llir", "ptx", "cubin"]
+_TEXTS = ("ttgir", "llir", "ptx")
+_VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "USE_IR_", "PROTON_")
+_PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER")  # of files alone
+
+
+def _is_plain() -> bool:
+    """True if no setting dumps, overrides or instruments."""
+    from triton import knobs
+
+    c = knobs.compilation
+    switches = (c.override, c.dump_ir, c.store_binary_only, c.always_compile, c.use_ir_loc, c.enable_asan)
+    more = ("dump_ir_extract_di_local_variables", "instrumentation_mode", "front_end_debugging")
+    return (
+        not any(switches)
+        and not any(getattr(c, name, None) for name in more)
+        and not knobs.nvidia.dump_nvptx
+        and not knobs.runtime.add_stages_inspection_hook
+    )
+
+
+def _surroundings(backend: Any, options: Any, language: Any) -> list[str]:
+    """Returns all that the stages depend on beside the TTIR."""
+    from triton import knobs
+    from triton._C.libtriton import get_cache_invalidating_env_vars
+    from triton.runtime.cache import triton_key
+
+    variables = sorted(v for v in os.environ.items() if v[0].startswith(_VARIABLES) and v[0] not in _PLACES)
+    groups = (knobs.compilation, knobs.language, knobs.nvidia)
+    plain = (str, int, float, type(None))
+    settings = [sorted((k, repr(v)) for k, v in g.knobs.items() if isinstance(v, plain)) for g in groups]
+    parts = [triton_key(), backend.hash(), repr(backend.target), options.hash(), language]
+    return [repr(part) for part in (*parts, sorted(get_cache_invalidating_env_vars().items()), settings, variables)]
+
+
+class _Kernel:
+    """One kernel on its way through the stages."""
+
+    def __init__(self, backend: Any, options: Any, language: Any) -> None:
+        from triton import knobs
+
+        self._around = _surroundings(backend, options, language)
+        self._has_lines = not knobs.compilation.disable_line_info
+        self._name = ""
+        self._form = ""
+        self._lines: dict[str, list[int]] = {}
+        self._before: dict[str, Any] = {}  # the metadata of before the stages
+        self._texts: dict[str, str] = {}   # of the stages, if they are known
+        self._delta: list[tuple[str, Any]] = []
+
+    def begin(self, ttir: str, metadata: dict[str, Any]) -> None:
+        """Looks whether the stages behind a TTIR are known."""
+        if "assert" in ttir:
+            return
+        self._form, self._lines = canonical(ttir, with_files=self._has_lines)
+        text = "\0".join([*self._around, self._form])
+        self._name = f"triton-stages:1:{hashlib.sha256(text.encode()).hexdigest()}"
+        self._before = dict(metadata)
+        value = _client.client().get(self._name)
+        if value is not None:
+            self._load(json.loads(value))
+
+    def _load(self, known: dict[str, Any]) -> None:
+        from warm.triton import unpack
+
+        value = _client.client().get(known["group"])
+        if value is None:
+            return
+        files = {name.rpartition(".")[2]: data for name, data in unpack(value).items()}
+        form, lines = canonical(files["ttir"].decode(), with_files=self._has_lines)
+        if form != self._form:
+            return
+        ttgir, llir, ptx = (files[stage].decode() for stage in _TEXTS)
+        to = Lines(lines, self._lines)
+        if not self._has_lines and ("DILocation" in llir or ".loc" in ptx):
+            return
+        if not to.are_equal:
+            ttgir = to.ttgir(ttgir)
+            if self._has_lines:
+                llir, ptx = to.llir(llir), to.ptx(ptx)
+        self._texts = {"ttgir": ttgir, "llir": llir, "ptx": ptx}
+        self._delta = [(key, value) for key, value in known["metadata"]]
+
+    def known(self, stage: str, metadata: dict[str, Any]) -> str | None:
+        """Returns a stage's text, if it is known."""
+        if self._texts and stage == "ttgir":
+            metadata.update(self._delta)
+        return self._texts.get(stage)
+
+    def check(self, llir: Any) -> None:
+        """Forgets the kernel if its code, beside the debug information, names a file of its source."""
+        code = [line for line in str(llir).splitlines() if not line.startswith("!")]
+        if any(file in line for line in code for file in self._lines):
+            self._name = ""
+
+    def end(self, metadata: dict[str, Any]) -> None:
+        """Remembers which group has the texts. Triton will put it."""
+        from triton.runtime.cache import _base32
+
+        if not self._name:
+            return
+        changed = [[k, v] for k, v in metadata.items() if k not in self._before or self._before[k] != v]
+        value = json.dumps({"group": f"triton:{_base32(metadata['hash'])}:{metadata['name'][:150]}.json",
+                            "metadata": changed})  # fmt: skip
+        if json.loads(value)["metadata"] == changed and set(self._before) <= set(metadata):
+            _client.client().put(self._name, value.encode(), kind="other", label=f"{metadata['name'][:180]}, its form")
+
+
+def _remember(stages: dict[str, Callable[..., Any]], kernel: _Kernel) -> None:
+    real = dict(stages)
+
+    def ttir(src: Any, metadata: dict[str, Any]) -> Any:
+        module = real["ttir"](src, metadata)
+        try:
+            kernel.begin(str(module), metadata)
+        except Exception:  # whatever it is, Triton goes on by itself
+            pass
+        return module
+
+    def wrap(stage: str) -> Callable[..., Any]:
+        def run(src: Any, metadata: dict[str, Any]) -> Any:
+            text = kernel.known(stage, metadata)
+            if text is not None:
+                return text
+            made = real[stage](src, metadata)
+            try:
+                if stage == "llir":
+                    kernel.check(made)
+                if stage == "ptx":
+                    kernel.end(metadata)
+            except Exception:
+                pass
+            return made
+
+        return run
+
+    stages["ttir"] = ttir
+    for stage in _TEXTS:
+        stages[stage] = wrap(stage)
+
+
+def install(compiler: ModuleType) -> None:
+    """Takes the place of NVIDIA's stages, if they are those that we know."""
+    import inspect
+
+    backend: Any = compiler.CUDABackend
+    real = backend.add_stages
+    if list(inspect.signature(real).parameters) != ["self", "stages", "options", "language"]:
+        return
+
+    def add_stages(self: Any, stages: dict[str, Any], options: Any, language: Any) -> Any:
+        result = real(self, stages, options, language)
+        try:
+            if list(stages) == _STAGES and _is_plain() and not getattr(options, "ir_override", None):
+                _remember(stages, _Kernel(self, options, language))
+        except Exception:
+            pass
+        return result
+
+    backend.add_stages = add_stages
