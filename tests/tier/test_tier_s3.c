@@ -279,6 +279,8 @@ Test(tier_s3, without_conditions_there_are_no_leases_and_puts_go_on)
 
 /* ---- leases ---- */
 
+static void server_forgets_after_ten_minutes(void) { engine_tell(&s3, "clock=700", NULL, 0); }
+
 Test(tier_s3, one_has_the_lease)
 {
     struct tier_request a = request(TIER_ASK, "ab/e-1", 'a'), b = request(TIER_ASK, "ab/e-1", 'b');
@@ -293,6 +295,28 @@ Test(tier_s3, one_has_the_lease)
     expect(TIER_ABSENT, &renew, "lost");
     backend_run(&kit, &b);
     expect_bytes(&b, "made");
+}
+
+Test(tier_s3, a_job_has_one_answer)
+{
+    struct tier_request first = request(TIER_ASK, "ab/e-1", 'a'),
+                        late = request(TIER_ASK, "ab/e-1", 'b');
+    struct tier_request other = request(TIER_ASK, "ab/e-1", 'c');
+    snprintf(first.job, sizeof first.job, "0123");
+    late = other = first;
+    memset(late.token, 'b', sizeof late.token);
+    memset(other.token, 'c', sizeof other.token);
+    snprintf(other.job, sizeof other.job, "4567");
+    expect(TIER_LEASE, &first, "");
+    expect(TIER_ABSENT, &late, "the job began without it");
+    cr_assert_eq(backend_send(&kit, request(TIER_FINISH, "ab/e-1", 'a'), "made"), TIER_OK);
+    expect(TIER_LEASE, &late, "");
+    expect(TIER_ABSENT, &first, "the job began without it");
+    backend_run(&kit, &other); /* another job finds it from its start */
+    expect_bytes(&other, "made");
+    server_forgets_after_ten_minutes();
+    backend_run(&kit, &first);
+    expect_bytes(&first, "made");
 }
 
 Test(tier_s3, a_released_lease_is_free)

@@ -91,8 +91,6 @@ void job_begin(struct job *j)
         s3_send_put(j, r->name, NULL, conditional ? "If-None-Match: *" : "", on_put);
     else if (r->operation == TIER_PROBE)
         s3_probe(j);
-    else if (*r->job)
-        job_give_up(j, TIER_CANNOT, "S3 keeps no answers for jobs");
     else
         begin_with_lease(j);
 }

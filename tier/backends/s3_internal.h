@@ -57,13 +57,15 @@ struct job {
     bool is_unsure; /* PROBE: an answer told nothing */
     unsigned round, step;
     struct s3_lease lease;
+    int held_fd; /* an object that perhaps is the answer, or -1; with its length */
+    uint64_t held_length;
     enum tier_outcome given_up;
     char why[TIER_SAID_MAX];
 
     void (*then)(struct job *job); /* takes the answer */
     struct s3_answer answer;
     struct transfer transfer;
-    char name[TIER_NAME_MAX + 1];
+    char name[2 * TIER_NAME_MAX + 1]; /* that of a job's answer has two digests */
     char payload[65], condition[220], checksum[48];
     char lines[5][SIGV4_TEXT_MAX + 64], token_line[4200];
 };

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "keygen/bytes.h"
 #include "tier/backends/s3_internal.h"
@@ -55,7 +56,7 @@ struct job *job_new(struct s3_backend *b, struct tier_request *r)
     j->next = b->jobs;
     b->jobs = j;
     r->backend_data = j;
-    r->result_fd = -1;
+    r->result_fd = j->held_fd = -1;
     uv_update_time(b->loop);
     j->ends_ms = uv_now(b->loop) + r->timeout_ms;
     uv_timer_init(b->loop, &j->timer);
@@ -71,6 +72,8 @@ void job_end(struct job *j, enum tier_outcome outcome, const char *said)
     while (*at != j)
         at = &(*at)->next;
     *at = j->next;
+    if (j->held_fd >= 0)
+        close(j->held_fd);
     uv_close((uv_handle_t *)&j->timer, on_timer_closed);
     r->backend_data = NULL;
     r->outcome = outcome;

@@ -4,8 +4,12 @@
  *
  *     PREFIX/v1/HH/l-ID     "warm-lease", the maker's token, milliseconds, a random word; a line each
  *
+ *     PREFIX/v1/HH/j-ID-JOB     "warm-told", "h" or "m": what a job's first rank was told, a random word; for 10 minutes
+ *
  *     ASK       GET object, absent ─▶ PUT lease If-None-Match: * ─▶ taken ─▶ GET lease ─▶ wait for it; or, if it
  *               is over, GET object once more ─▶ PUT lease If-Match: the ETag that was read
+ *     ASK of a job    GET object ─▶ PUT told If-None-Match: * ─▶ another was first ─▶ GET told. After "h" the object is the
+ *               answer. After "m" the lease is, or TIER_ABSENT: another's object would be no answer for this job
  *     FINISH    PUT object ─▶ RELEASE
  *     RENEW     GET lease, still ours ─▶ PUT lease If-Match
  *     RELEASE   the same, with 0 milliseconds: not all servers delete conditionally
@@ -28,6 +32,8 @@
 #define ROUNDS 3u
 #define CLOCK_GRAIN_MS 1000u /* of Date and Last-Modified */
 #define MAGIC "warm-lease\n"
+#define TOLD_MAGIC "warm-told\n"
+#define TOLD_S 600 /* as in Redis */
 #define TOKEN_LEN (2 * TIER_TOKEN_SIZE)
 
 /* Writes the name of an object's lease, or of a slot beside it: HH/l-ID, HH/l1-ID. */
@@ -79,8 +85,13 @@ static void get_lease(struct job *j, void (*then)(struct job *j))
     s3_send_get(j, name, false, then);
 }
 
+/* Ends an ASK whose lease another one has. */
 static void end_waiting(struct job *j, uint64_t left_ms)
 {
+    if (*j->request->job) {
+        job_end(j, TIER_ABSENT, "the job began without it");
+        return;
+    }
     j->request->wait_ms = left_ms + CLOCK_GRAIN_MS;
     job_end(j, TIER_WAIT, "another one makes it");
 }
@@ -120,6 +131,8 @@ static void on_lease_read(struct job *j)
         job_end(j, TIER_FAILED, "the lease's object is none of ours");
     else if (l->ms && l->age_ms <= l->ms + CLOCK_GRAIN_MS)
         end_waiting(j, l->ms > l->age_ms ? l->ms - l->age_ms : 0);
+    else if (*j->request->job)
+        put_lease(j, j->request->lease_ms, true, on_taken_over);
     else
         s3_send_get(j, j->request->name, true, on_looked_again);
 }
@@ -137,10 +150,90 @@ static void on_lease_asked(struct job *j)
     }
 }
 
+/* ---- ASK of a job ---- */
+
+static void told_name(const struct job *j, char out[2 * TIER_NAME_MAX + 1])
+{
+    const struct tier_request *r = j->request;
+    const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
+    snprintf(out, 2 * TIER_NAME_MAX + 1, "%.*sj%s-%s", (int)(kind - r->name), r->name,
+             kind + strcspn(kind, "-"), r->job);
+}
+
+static void on_told_put(struct job *j);
+
+/* Tells the job's other ranks what this one found, unless one was before. */
+static void put_told(struct job *j, bool replaces)
+{
+    char name[2 * TIER_NAME_MAX + 1], condition[220], word[33];
+    told_name(j, name);
+    s3_random_hex(word, 16);
+    snprintf(j->lease.body, sizeof j->lease.body, TOLD_MAGIC "%c\n%s\n",
+             j->held_fd >= 0 ? 'h' : 'm', word);
+    if (replaces)
+        snprintf(condition, sizeof condition, "If-Match: %s", j->lease.etag);
+    s3_send_put(j, name, j->lease.body, replaces ? condition : "If-None-Match: *", on_told_put);
+}
+
+/* Answers as the job's first rank was answered. */
+static void answer_as_told(struct job *j, char told)
+{
+    struct tier_request *r = j->request;
+    if (told == 'h' && j->held_fd >= 0) {
+        r->result_fd = j->held_fd;
+        r->result_length = j->held_length;
+        j->held_fd = -1;
+        job_end(j, TIER_OK, "");
+    } else {
+        j->round = 0;
+        put_lease(j, r->lease_ms, false, on_lease_asked);
+    }
+}
+
+static void on_told_read(struct job *j)
+{
+    const struct transfer *t = &j->transfer;
+    bool is_ours = j->answer.outcome == TIER_OK && t->date && t->modified &&
+                   strncmp(t->text, TOLD_MAGIC, strlen(TOLD_MAGIC)) == 0;
+    char told = is_ours ? t->text[strlen(TOLD_MAGIC)] : '\0';
+    if (j->answer.outcome != TIER_OK) {
+        job_fail(j);
+    } else if (told != 'h' && told != 'm') {
+        job_end(j, TIER_FAILED, "the object of the job's answer is none of ours");
+    } else if (t->date - t->modified > TOLD_S && j->round++ < ROUNDS) {
+        snprintf(j->lease.etag, sizeof j->lease.etag, "%s", t->etag);
+        put_told(j, true);
+    } else {
+        answer_as_told(j, told);
+    }
+}
+
+static void on_told_put(struct job *j)
+{
+    char name[2 * TIER_NAME_MAX + 1];
+    if (j->answer.outcome == TIER_OK) {
+        answer_as_told(j, j->held_fd >= 0 ? 'h' : 'm');
+    } else if (j->answer.outcome == TIER_EXISTS || j->answer.outcome == TIER_LATER) {
+        told_name(j, name);
+        s3_send_get(j, name, false, on_told_read);
+    } else {
+        job_fail(j);
+    }
+}
+
 static void on_asked_object(struct job *j)
 {
-    if (s3_take_object(j))
-        put_lease(j, j->request->lease_ms, false, on_lease_asked);
+    bool found = j->answer.outcome == TIER_OK && j->transfer.result_fd >= 0;
+    if (*j->request->job && found) {
+        j->held_fd = j->transfer.result_fd;
+        j->held_length = j->transfer.result_length;
+        put_told(j, false);
+    } else if (s3_take_object(j)) {
+        if (*j->request->job)
+            put_told(j, false);
+        else
+            put_lease(j, j->request->lease_ms, false, on_lease_asked);
+    }
 }
 
 void s3_ask(struct job *j) { s3_send_get(j, j->request->name, true, on_asked_object); }
