@@ -73,7 +73,9 @@ Test(tier_credentials, of_nowhere)
 
 Test(tier_credentials, of_a_profile)
 {
-    mkdir(path_join(dir, ".aws"), 0700);
+    char *folder = path_join(dir, ".aws");
+    mkdir(folder, 0700);
+    free(folder);
     free(write_file(".aws/credentials",
                     "[default]\naws_access_key_id = NONE\naws_secret_access_key = NONE\n"
                     "[ci]\n# of the farm\naws_access_key_id=AKID\naws_secret_access_key = SECRET\n"
