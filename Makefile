@@ -204,11 +204,13 @@ $(B)/plain/test_%: CPPFLAGS += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
-$(B)/plain/test_tiled: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
+$(B)/plain/test_tiled $(B)/plain/test_graph_bundle: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
 tsan: setup-test
-	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store $(B)/tsan/plain/test_tiled
+	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store $(B)/tsan/plain/test_tiled \
+	    $(B)/tsan/plain/test_graph_bundle
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
+	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 
 # What a power failure leaves of the store, at 10 000 moments; `make test` tries a sample.
 #: make power-loss    what a power failure takes, in 10 000 states

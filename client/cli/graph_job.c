@@ -160,6 +160,8 @@ static void show_json(const struct graph_bundle *b)
     json_key(&j, "arguments"), json_u64(&j, b->n_arguments);
     json_key(&j, "results"), json_u64(&j, b->results.n);
     json_key(&j, "launches"), json_u64(&j, b->launches.n);
+    json_key(&j, "forward"), json_u64(&j, b->n_forward);
+    json_key(&j, "loops"), json_u64(&j, b->loops.n);
     json_key(&j, "arena"), json_u64(&j, b->arena);
     json_key(&j, "constants"), json_u64(&j, b->constants.len);
     json_key(&j, "kernels");
@@ -185,11 +187,12 @@ int graph_job_show(const char *path, bool as_json)
             show_json(&b);
         } else {
             printf("target     %.*s\ncompiler   %.*s\narguments  %" PRIu32 "\nresults    %" PRIu32
-                   "\nlaunches   %" PRIu32 "\narena      %" PRIu64 " bytes\nconstants  %zu bytes\n"
+                   "\nlaunches   %" PRIu32 ", %" PRIu32 " of the forward pass, in %" PRIu32
+                   " loops\narena      %" PRIu64 " bytes\nconstants  %zu bytes\n"
                    "kernels    %" PRIu32 "\n",
                    (int)b.target.len, (const char *)b.target.data, (int)b.compiler.len,
-                   (const char *)b.compiler.data, b.n_arguments, b.results.n, b.launches.n, b.arena,
-                   b.constants.len, b.kernels.n);
+                   (const char *)b.compiler.data, b.n_arguments, b.results.n, b.launches.n,
+                   b.n_forward, b.loops.n, b.arena, b.constants.len, b.kernels.n);
             show_kernels(&b, NULL);
         }
         graph_bundle_close(&b);

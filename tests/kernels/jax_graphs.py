@@ -292,13 +292,24 @@ def put(word, x):
         print(word, " ".join(str(int(v)) for v in np.ravel(x)))
 
 
-def graph(name, f, shapes, gradients=True, reverse=True, scale=1):
+# JAX writes a logistic out; other frameworks do not.
+LOGISTIC = """func.func public @main(%x: tensor<7xf32>) -> tensor<f32> {
+  %0 = stablehlo.logistic %x : tensor<7xf32>
+  %1 = stablehlo.multiply %0, %x : tensor<7xf32>
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %c) applies stablehlo.add across dimensions = [0] : (tensor<7xf32>, tensor<f32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+"""
+
+
+def graph(name, f, shapes, gradients=True, reverse=True, scale=1, module=None):
     """Prints a graph. JAX has no reverse mode for while_loop: without `reverse` it takes forward mode."""
     random_numbers = np.random.default_rng(sum(name.encode()))
     args = [np.float32(np.round(random_numbers.normal(size=s) * scale * 1024) / 1024) for s in shapes]
     wide = [a.astype(np.float64) for a in args]
     with jax.enable_x64(False):
-        module = jax.jit(f, keep_unused=True).lower(*args).as_text()
+        module = module or jax.jit(f, keep_unused=True).lower(*args).as_text()
     if "f64" in module or "i64>" in module.replace("array<i64", ""):
         raise SystemExit(f"{name}: the module is not of f32\n{module}")
     results = jax.jit(f)(*wide)
@@ -322,6 +333,7 @@ def main():
     for sizes in [(1, 16, 1), (1, 16, 16, 1), (1, 16, 16, 16, 1)]:
         graph("mlp_" + "_".join(map(str, sizes)), *mlp(sizes))
     graph("loop", loop, [(3, 4), (4, 4)], reverse=False)
+    graph("logistic", lambda x: (jnp.sum(lax.logistic(x) * x),), [(7,)], module=LOGISTIC)
     graph("counted", counted, [(3, 4), (4, 4)], reverse=False)
     graph("scanned", scanned, [(3, 4), (5, 4, 4), (5, 4)])
     graph("backwards", backwards, [(6, 3), (3,)])

@@ -96,7 +96,7 @@ Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
     free(folders[1]);
 }
 
-/* All sources, and the whole list of architectures, would take minutes: one graph in ten. */
+/* All sources would take minutes: one graph in ten, or all with WARM_TEST_ALL. */
 Test(codegen, both_nvrtcs_compile_the_code)
 {
     static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
@@ -106,7 +106,7 @@ Test(codegen, both_nvrtcs_compile_the_code)
     void *libraries[] = {nvrtc_loaded(folders[0], false), nvrtc_loaded(folders[1], true)};
     struct jax_graph *graphs;
     size_t n = jax_graphs_read(&graphs), turn = 0;
-    for (size_t i = 0; i < n; i += 10) {
+    for (size_t i = 0; i < n; i += getenv("WARM_TEST_ALL") ? 1 : 10) {
         if (!graphs[i].n_gradients)
             continue;
         struct program *d = for_cpu_derivative(&graphs[i]);
@@ -216,4 +216,37 @@ Test(codegen, a_chain_of_equal_modules_has_the_kernels_of_one)
     codegen_free(&chain);
     codegen_free(&scanned);
     codegen_free(&trained);
+}
+
+/* ---- what is stored ---- */
+
+/* Returns the tensors that the code of tanh(a) and a·a writes, a being computed by `op` from x and z. */
+static uint32_t n_written(const char *op)
+{
+    char text[1024];
+    struct program *p;
+    struct err e = {0};
+    uint32_t n = 0;
+    snprintf(text, sizeof text,
+             "func.func public @main(%%x: tensor<99xf32>, %%z: tensor<99xf32>) -> (tensor<99xf32>, "
+             "tensor<99xf32>) {\n%%c = stablehlo.constant dense<0.0> : tensor<99xf32>\n"
+             "%%a = %s : tensor<99xf32>\n%%0 = stablehlo.tanh %%a : tensor<99xf32>\n"
+             "%%1 = stablehlo.multiply %%a, %%a : tensor<99xf32>\n"
+             "return %%0, %%1 : tensor<99xf32>, tensor<99xf32>\n}\n",
+             op);
+    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
+    struct codegen c = code_of(op, p);
+    for (uint32_t i = 0; i < c.launches.n; i++)
+        n += c.launches.at[i].n_writes;
+    codegen_free(&c);
+    program_free(p);
+    return n;
+}
+
+Test(codegen, a_value_is_stored_if_that_costs_less)
+{
+    cr_expect_eq(n_written("stablehlo.maximum %x, %c"), 2u); /* 4 bytes each time, or 4 once more */
+    cr_expect_eq(n_written("stablehlo.subtract %x, %z"), 3u); /* 8 bytes each time */
+    cr_expect_eq(n_written("stablehlo.tanh %x"), 2u); /* 20 operations in the time of 1 byte */
+    cr_expect_eq(n_written("stablehlo.power %x, %z"), 3u);
 }

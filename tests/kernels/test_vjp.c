@@ -403,3 +403,39 @@ Test(vjp, calls_are_written_out_once_for_each_call)
     program_free(d);
     program_free(p);
 }
+
+/* Returns the products in the derivative of a loop of three trips of h·w, h being [rows][columns]. */
+static uint32_t n_products(int rows, int columns)
+{
+    char text[2048];
+    static const uint32_t BOTH[] = {0, 1};
+    uint32_t n = 0;
+    snprintf(text, sizeof text,
+             "!h = tensor<%dx%dxf32>\n!w = tensor<%dx%dxf32>\n"
+             "func.func public @main(%%x: !h, %%w: !w) -> !h {\n"
+             "%%c = stablehlo.constant dense<0> : tensor<i32>\n"
+             "%%n = stablehlo.constant dense<3> : tensor<i32>\n"
+             "%%s = stablehlo.constant dense<1> : tensor<i32>\n"
+             "%%0:2 = stablehlo.while(%%i = %%c, %%h = %%x) : tensor<i32>, !h\n"
+             "cond {\n%%q = stablehlo.compare LT, %%i, %%n, SIGNED : (tensor<i32>, tensor<i32>) -> "
+             "tensor<i1>\nstablehlo.return %%q : tensor<i1>\n} do {\n"
+             "%%d = stablehlo.dot_general %%h, %%w, contracting_dims = [1] x [0] : (!h, !w) -> !h\n"
+             "%%t = stablehlo.tanh %%d : !h\n%%j = stablehlo.add %%i, %%s : tensor<i32>\n"
+             "stablehlo.return %%j, %%t : tensor<i32>, !h\n}\nreturn %%0#1 : !h\n}\n",
+             rows, columns, columns, columns);
+    struct program *p = read_program("products", text, strlen(text)),
+                   *d = derivative("products", p, BOTH, 2);
+    for (uint32_t i = 0; i < d->ops.n; i++)
+        n += d->ops.at[i].op == OP_DOT;
+    program_free(d);
+    program_free(p);
+    return n;
+}
+
+/* Of a product of few rows reading it costs less than reading all weights again; of many rows and few columns
+ * its operands are no larger than itself. */
+Test(vjp, a_loop_keeps_what_costs_less_to_read)
+{
+    cr_expect_eq(n_products(2, 24), 3u); /* forward, and to both operands */
+    cr_expect_eq(n_products(64, 4), 4u); /* and once more on the way back */
+}
