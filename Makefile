@@ -156,7 +156,7 @@ $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 
 $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv $(NETWORK)
+	$(CC) $(LDFLAGS) -o $@ $^ -luv $(NETWORK) -l:libzstd.a
 
 # Runs a compiled graph on a GPU: dynamic, so that it can load the driver.
 $(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)

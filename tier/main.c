@@ -5,9 +5,11 @@
  *
  *     warm-tier URL CREDENTIALS CA      with the socket to warmd as descriptor 3; "" is none
  *
+ * Objects are packed on their way out and unpacked on their way back (compress.h), large ones on a pool thread.
+ *
  * warmd starts it, and starts it again if it ends. It ends with its socket.
  *
- * Thread: one.
+ * Thread: one, and the pool for packing.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,17 +20,25 @@
 #include <unistd.h>
 
 #include "client/lib/packet.h"
+#include "keygen/key.h"
+#include "tier/compress.h"
 #include "tier/message.h"
 
 #define CONNECTIONS 16u
-#define RATE_MIN (1u << 20) /* bytes a second */
+#define RATE_MIN (1u << 20)       /* bytes a second */
+#define PACK_HERE_MAX (64u << 10) /* bytes: some 0.2 ms; more goes to the pool */
 
 struct carry {
     struct carry *next;
     struct tier_request request;
-    uint64_t id;
+    uint64_t id, limit; /* of the object as warmd knows it */
+    uv_work_t work;
+    int packed_fd; /* what the work made; -1: the object stays as it is */
+    uint64_t packed_length;
+    bool is_started, is_cancelled;
 };
 
+static uv_loop_t loop;
 static struct tier_backend *backend;
 static unsigned n_carried;
 static struct carry *carried;
@@ -40,23 +50,29 @@ static void answer(const struct tier_answer *a, int fd)
         _exit(0);
 }
 
-static void on_done(struct tier_request *r)
+static bool has_object(const struct tier_request *r)
 {
-    struct carry *c = r->user;
+    return (r->operation == TIER_GET || r->operation == TIER_ASK) && r->outcome == TIER_OK &&
+           r->result_fd >= 0;
+}
+
+/* Answers a request that has ended, and frees it. */
+static void finish(struct carry *c)
+{
+    struct tier_request *r = &c->request;
     struct tier_answer a = {.id = c->id,
                             .outcome = r->outcome,
                             .length = r->result_length,
                             .wait_ms = r->wait_ms,
                             .capabilities = r->capabilities};
-    bool has_object = (r->operation == TIER_GET || r->operation == TIER_ASK) &&
-                      r->outcome == TIER_OK && r->result_fd >= 0;
+    int fd = has_object(r) ? r->result_fd : -1;
     memcpy(a.said, r->said, sizeof a.said);
-    if (has_object)
-        fcntl(r->result_fd, F_ADD_SEALS,
+    if (fd >= 0)
+        fcntl(fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL); /* warmd looks at them */
-    answer(&a, has_object ? r->result_fd : -1);
-    if (has_object)
-        close(r->result_fd);
+    answer(&a, fd);
+    if (fd >= 0)
+        close(fd);
     if (r->fd >= 0)
         close(r->fd);
     struct carry **at = &carried;
@@ -67,13 +83,108 @@ static void on_done(struct tier_request *r)
     n_carried--;
 }
 
+/* ---- what comes back ---- */
+
+static void unpack(uv_work_t *work)
+{
+    struct carry *c = work->data;
+    c->packed_fd = compress_unpack(c->request.result_fd, c->request.result_length, c->limit,
+                                   &c->packed_length);
+}
+
+static void on_unpacked(uv_work_t *work, int status)
+{
+    struct carry *c = work->data;
+    (void)status;
+    if (c->packed_fd >= 0) {
+        close(c->request.result_fd);
+        c->request.result_fd = c->packed_fd;
+        c->request.result_length = c->packed_length;
+    }
+    finish(c);
+}
+
+static void on_done(struct tier_request *r)
+{
+    struct carry *c = r->user;
+    c->work.data = c;
+    if (!has_object(r)) {
+        finish(c);
+    } else if (c->limit <= PACK_HERE_MAX * 2 ||
+               uv_queue_work(&loop, &c->work, unpack, on_unpacked) != 0) {
+        unpack(&c->work);
+        on_unpacked(&c->work, 0);
+    }
+}
+
+/* ---- what goes out ---- */
+
+static void start(struct carry *c)
+{
+    struct tier_request *r = &c->request;
+    c->is_started = true;
+    if (c->is_cancelled) {
+        r->outcome = TIER_FAILED;
+        snprintf(r->said, sizeof r->said, "cancelled");
+        finish(c);
+    } else {
+        backend->functions->start(backend, r);
+    }
+}
+
+static void pack(uv_work_t *work)
+{
+    struct carry *c = work->data;
+    struct tier_request *r = &c->request;
+    c->packed_fd = compress_pack(r->fd, r->length, &c->packed_length);
+    if (c->packed_fd < 0)
+        return;
+    void *bytes = mmap(NULL, (size_t)c->packed_length, PROT_READ, MAP_SHARED, c->packed_fd, 0);
+    if (bytes == MAP_FAILED) {
+        close(c->packed_fd);
+        c->packed_fd = -1;
+        return;
+    }
+    struct proof sum = proof_of_bytes(bytes, (size_t)c->packed_length);
+    memcpy(r->sha256, sum.bytes, sizeof sum.bytes);
+    munmap(bytes, (size_t)c->packed_length);
+}
+
+static void on_packed(uv_work_t *work, int status)
+{
+    struct carry *c = work->data;
+    (void)status;
+    if (c->packed_fd >= 0) {
+        close(c->request.fd);
+        c->request.fd = c->packed_fd;
+        c->request.length = c->packed_length;
+    }
+    start(c);
+}
+
+/* Starts a request, after its object is packed. */
+static void pack_and_start(struct carry *c)
+{
+    bool has_value = c->request.operation == TIER_PUT || c->request.operation == TIER_FINISH;
+    c->work.data = c;
+    if (!has_value || c->request.fd < 0) {
+        start(c);
+    } else if (c->request.length <= PACK_HERE_MAX ||
+               uv_queue_work(&loop, &c->work, pack, on_packed) != 0) {
+        pack(&c->work);
+        on_packed(&c->work, 0);
+    }
+}
+
 static void cancel(uint64_t id)
 {
     struct carry *c = carried;
     while (c && c->id != id)
         c = c->next;
-    if (c)
+    if (c && c->is_started)
         backend->functions->cancel(backend, &c->request);
+    else if (c)
+        c->is_cancelled = true;
 }
 
 /* Starts a request; takes `fd`. */
@@ -89,11 +200,12 @@ static void carry(const struct tier_ask *ask, int fd)
         return;
     }
     c->id = ask->id;
+    c->limit = ask->limit;
     c->request = (struct tier_request){.operation = ask->operation,
                                        .timeout_ms = ask->timeout_ms,
                                        .fd = fd,
                                        .length = ask->length,
-                                       .limit = ask->limit,
+                                       .limit = compress_bound(ask->limit),
                                        .expire_ms = ask->expire_ms,
                                        .only_if_absent = ask->only_if_absent,
                                        .lease_ms = ask->lease_ms,
@@ -108,7 +220,7 @@ static void carry(const struct tier_ask *ask, int fd)
     c->next = carried;
     carried = c;
     n_carried++;
-    backend->functions->start(backend, &c->request);
+    pack_and_start(c);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -130,7 +242,6 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 int main(int argc, char **argv)
 {
-    uv_loop_t loop;
     uv_poll_t poll;
     struct tier_answer hello = {.outcome = TIER_OK};
     if (argc != 4) {

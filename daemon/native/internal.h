@@ -18,7 +18,9 @@ struct native_call {
     struct native *native;
     struct native_call *prev, *next;
     uint64_t tag;
-    bool leases; /* it counts in BUDGET_leases */
+    bool leases;            /* it counts in BUDGET_leases */
+    bool notes;             /* its answer is for the other ranks of its job, too, */
+    struct proof rank_name; /* to the name with this SHA-256 */
 };
 
 struct native_op {

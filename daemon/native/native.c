@@ -148,12 +148,36 @@ static void call_unlink(struct native_call *call)
     free(call);
 }
 
+/* Keeps an answer for the other ranks of this machine. */
+static void note_answer(const struct native_call *call, const struct answer *a)
+{
+    struct native *n = call->native;
+    struct store_value v = {.fd = -1};
+    if (a->kind == ANSWER_VALUE && a->artifact) {
+        v.data = a->artifact->data;
+        v.fd = a->artifact->fd;
+        v.row = (struct store_row){.id.key = a->artifact->key,
+                                   .kind = a->artifact->kind,
+                                   .len = a->artifact->len,
+                                   .check = a->artifact->check,
+                                   .cost_ms = a->artifact->cost_ms};
+    }
+    if (a->kind == ANSWER_VALUE)
+        rank_agreement_note(n->ranks, &call->rank_name, n->peer->pid, service_now_ms(n->service),
+                            a->artifact ? &v : a->value);
+    else if (a->kind == ANSWER_MISS || a->kind == ANSWER_LEASE)
+        rank_agreement_note(n->ranks, &call->rank_name, n->peer->pid, service_now_ms(n->service),
+                            NULL);
+}
+
 static void on_answer(struct call *base, const struct answer *a)
 {
     struct native_call *call = (struct native_call *)base;
     struct native *n = call->native;
     uint64_t tag = call->tag;
     struct connection *c = n->connection;
+    if (call->notes && n->ranks)
+        note_answer(call, a);
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
@@ -302,6 +326,26 @@ static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
         rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), NULL);
 }
 
+/* Has the tier decide for a rank of a job on several machines. Returns 1 if it does; else 0, or an error. */
+static int ask_for_job(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
+{
+    char job[65];
+    struct proof name = proof_of_bytes(m->key.data, m->key.len);
+    if (!rank_agreement_spans(n->ranks, &name, job))
+        return 0;
+    struct native_call *call = call_new(n, tag, e);
+    if (!call)
+        return e->code;
+    memcpy(call->call.job, job, sizeof job);
+    call->rank_name = name;
+    call->notes = true;
+    call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
+    if (service_ask_for_job(&call->call, m->key, call->leases, m->deadline_ms))
+        return 1;
+    call_unlink(call);
+    return 0;
+}
+
 /* Answers with a stored value at once; else the call may have to wait. */
 static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
 {
@@ -310,6 +354,9 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     bool as_rank = n->ranks && m->space == WIRE_SPACE_NAME;
     if (as_rank && get_as_rank(n, tag, m))
         return 0;
+    int asked = as_rank ? ask_for_job(n, tag, m, e) : 0;
+    if (asked)
+        return asked < 0 ? asked : 0;
     int code = service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL);
     if (as_rank)
         note_for_ranks(n, m, code, &v);

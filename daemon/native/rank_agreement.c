@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ struct rank_group {
     struct rank_group *prev, *next;
     uint32_t uid;
     unsigned n_connections;
+    bool spans; /* several machines */
     char name[RANK_NAME_MAX + 1];
     unsigned next_answer; /* the place of the next answer: the oldest, if all are used */
     struct rank_answer answers[RANK_ANSWERS];
@@ -44,13 +46,13 @@ static struct rank_group *jobs;
 
 /* ---- jobs ---- */
 
-static struct view name_of(struct view client)
+/* Returns the word after a mark in a client's introduction. */
+static struct view word_after(struct view client, const char *mark)
 {
-    static const char mark[] = " job=";
-    const char *at = memmem(client.data, client.len, mark, sizeof mark - 1);
+    const char *at = memmem(client.data, client.len, mark, strlen(mark));
     if (!at)
         return (struct view){"", 0};
-    at += sizeof mark - 1;
+    at += strlen(mark);
     size_t left = client.len - (size_t)(at - (const char *)client.data);
     const char *end = memchr(at, ' ', left);
     return (struct view){at, end ? (size_t)(end - at) : left};
@@ -58,7 +60,7 @@ static struct view name_of(struct view client)
 
 struct rank_group *rank_agreement_join(uint32_t uid, struct view client)
 {
-    struct view name = name_of(client);
+    struct view name = word_after(client, " job="), nodes = word_after(client, " nodes=");
     if (name.len == 0 || name.len > RANK_NAME_MAX)
         return NULL;
     struct rank_group *job = jobs;
@@ -78,7 +80,20 @@ struct rank_group *rank_agreement_join(uint32_t uid, struct view client)
         LIST_ADD(jobs, job);
     }
     job->n_connections++;
+    job->spans |= nodes.len > 1 || (nodes.len == 1 && *(const char *)nodes.data > '1');
     return job;
+}
+
+bool rank_agreement_spans(const struct rank_group *job, const struct proof *name, char out[65])
+{
+    char text[RANK_NAME_MAX + 16];
+    unsigned n = 0;
+    for (size_t i = 0; i < RANK_ANSWERS; i++)
+        n += job->answers[i].used && proof_equal(&job->answers[i].name, name);
+    snprintf(text, sizeof text, "%s %u", job->name, n);
+    struct proof digest = proof_of_bytes(text, strlen(text));
+    bytes_to_hex(digest.bytes, sizeof digest.bytes, out);
+    return job->spans;
 }
 
 static void answer_clear(struct rank_group *job, struct rank_answer *a)

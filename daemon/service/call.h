@@ -81,6 +81,7 @@ struct call {
     struct service *service;
     const struct peer *peer;
     void (*on_answer)(struct call *call, const struct answer *a);
+    char job[65];     /* of ranks on several machines, in hex: the tier decides for all; or empty */
     bool no_tier;     /* the ranks of its job must have one answer: only this machine is asked */
     bool was_corrupt; /* the stored value was damaged; the wire of a GET says so */
 
@@ -100,6 +101,7 @@ struct call {
     struct key tier_asked;       /* last */
     unsigned n_tier_asks;
     uint64_t tier_ends_ms;      /* its budget for all of them ends; 0: it has asked nothing yet */
+    bool tier_knows;            /* its answer was a certain one */
     char tier_said[96];         /* why the tier brought nothing; empty: it was not asked */
     struct artifact *from_tier; /* what came; borrowed while the call goes on */
     bool joins;                 /* a GET that joins its flight if the tier has nothing */

@@ -206,6 +206,8 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     get_begin(call, space, key);
     if (space == WIRE_SPACE_KEY) {
         call->id = key_id(STORE_MADE_HERE, key);
+        if (proof)
+            call->proof = *proof;
         f = proof ? flight_find(s->flights, &call->id, proof) : NULL;
         mode = ASK_KNOWN; /* only a COMPILE makes those */
     } else {
@@ -231,13 +233,57 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
     call->ask.lease_ms = s->config.config->lease_timeout_ms;
     call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
     bool asks =
-        space == WIRE_SPACE_NAME && !call->is_unlisted && !known &&
-        tier_ask(call, &(struct tier_question){&call->id, &call->proof, key, mode == ASK_LEASE},
+        (space == WIRE_SPACE_NAME || proof) && !call->is_unlisted && !known &&
+        tier_ask(call,
+                 &(struct tier_question){&call->id, &call->proof,
+                                         space == WIRE_SPACE_NAME ? key : (struct view){"", 0},
+                                         mode == ASK_LEASE},
                  get_from_tier);
     if (asks && !call->waits)
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
     if (!asks)
         get_join(call);
+}
+
+/* ---- ranks on several machines ---- */
+
+/* Answers as the tier decided; from this machine's store if it did not. */
+static void job_answered(struct call *call)
+{
+    struct store_value v;
+    if (call->from_tier)
+        call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
+    else if (!call->tier_knows && get_value(call->service, call->peer, &call->id, &v, NULL) == 0)
+        call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
+    else
+        get_join(call);
+}
+
+bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_t wait_ms)
+{
+    struct service *s = call->service;
+    assert(*call->job);
+    if (!s->tier || bookkeeping_is_unlisted(WIRE_SPACE_NAME, key))
+        return false;
+    call->id = service_name_id(call->peer, key);
+    call->proof = proof_of_bytes(key.data, key.len);
+    call->ops = &get_ops;
+    call->name = key;
+    call->began_us = clock_wall_us();
+    call->joins = call->ask.can_make = lease;
+    call->ask.uid = call->peer->uid;
+    call->ask.lease_ms = s->config.config->lease_timeout_ms;
+    call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
+    struct tier_question q = {&call->id, &call->proof, key, lease};
+    if (!tier_ask(call, &q, job_answered)) {
+        call->ops = NULL;
+        call->name = (struct view){0};
+        return false;
+    }
+    bookkeeping_asked(s, call->peer);
+    if (!call->waits)
+        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
+    return true;
 }
 
 /* ---- a GET of a large value that has to be verified first ---- */

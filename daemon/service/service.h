@@ -112,6 +112,9 @@ enum ask_mode {
     ASK_WAIT,  /* also waits for a lease holder's value */
     ASK_LEASE, /* also takes the lease */
 };
+/* Has the tier decide on a GET of a rank whose job, call->job, runs on several machines: it is there for all
+ * ranks, or for none. False, and nothing is done, if no tier can. */
+bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_t wait_ms);
 /* Goes on after service_get found nothing. Answers at once with MISS, VALUE or LEASE, or with WAIT
  * and later with one of those or ERROR. `wait_ms` 0: the default. */
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,

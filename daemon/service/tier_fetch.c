@@ -78,8 +78,10 @@ struct tier_fetch {
     bool is_sent; /* the errand has not ended */
     bool is_verified_now;
     bool is_cancelled;           /* nobody wants it any more */
+    char job[65];                /* whose ranks must have one answer; or empty */
     bool leases;                 /* ASK */
     bool waits_for_node, waited; /* (0') */
+    bool knows;                  /* the answer was a certain one */
     bool followed;               /* an alias */
     uint64_t began_ms, poll_at_ms, poll_ms, random;
     unsigned slot; /* that is asked for next */
@@ -103,17 +105,17 @@ static size_t absent_place(const struct key *key)
     return hash & (ABSENTS - 1);
 }
 
-static bool is_absent(const struct tier *t, const struct key *key)
+static bool is_absent(const struct tier *t, const struct store_id *id)
 {
-    size_t i = absent_place(key);
+    size_t i = absent_place(&id->key);
     return t->absent[i].until_ms > service_clock_ms(t->service) &&
-           key_equal(&t->absent[i].key, key);
+           store_id_equal(&t->absent[i].id, id);
 }
 
-static void note_absent(struct tier *t, const struct key *key)
+static void note_absent(struct tier *t, const struct store_id *id)
 {
-    size_t i = absent_place(key);
-    t->absent[i].key = *key;
+    size_t i = absent_place(&id->key);
+    t->absent[i].id = *id;
     t->absent[i].until_ms = service_clock_ms(t->service) + ABSENT_MS;
 }
 
@@ -138,6 +140,7 @@ static void wake(struct tier_fetch *f, struct artifact *a, const char *said)
         struct tier_wait *w = f->waits;
         f->waits = w->next;
         if (w->call) {
+            w->call->tier_knows = f->knows;
             snprintf(w->call->tier_said, sizeof w->call->tier_said, "%s", said);
             if (a && f->waited)
                 w->call->tier_ends_ms = 0; /* what it leads to is there, too */
@@ -162,7 +165,7 @@ static void fetch_refuse(struct tier_fetch *f, uint64_t *count, const char *why)
     stats_add(&t->service->stats, STATS_tier_refused, STORE_OTHER, 1);
     ++*count;
     tier_log_once(t, t->refused, "an entry does not count", why);
-    note_absent(t, &f->id.key);
+    note_absent(t, &f->id);
     fetch_end(f, NULL, why);
 }
 
@@ -287,7 +290,8 @@ static void fetch_failed(struct tier_fetch *f, const struct tier_answer *a, bool
 {
     if (works) {
         stats_add(&f->tier->service->stats, STATS_tier_misses, STORE_OTHER, 1);
-        note_absent(f->tier, &f->id.key);
+        note_absent(f->tier, &f->id);
+        f->knows = true;
     }
     fetch_end(f, NULL, a->outcome == TIER_ABSENT ? "404" : a->said);
 }
@@ -437,6 +441,8 @@ static bool ask_for_entry(struct tier_fetch *f)
                                              .lease_ms = t->service->config.config->tier_lease_ms,
                                              .slot = hedges ? ++f->slot : 0}};
     if (asks)
+        memcpy(f->errand.ask.job, f->job, sizeof f->job);
+    if (asks)
         tier_lease_token(f->errand.ask.token);
     entry_name(f->space, &f->id.key, &f->proof, f->errand.ask.name);
     f->is_sent = tier_link_send(t->link, &f->errand);
@@ -448,6 +454,7 @@ static void take_lease(struct tier_fetch *f)
 {
     struct tier *t = f->tier;
     tier_lease_add(t, &f->id, &f->errand.ask);
+    f->knows = true;
     if (!f->waited)
         stats_add(&t->service->stats, STATS_tier_misses, STORE_OTHER, 1);
     if (!f->errand.ask.slot) {
@@ -587,11 +594,12 @@ size_t tier_fetches_count(const struct tier *t)
 /* ---- asking ---- */
 
 static struct tier_fetch *fetch_find(const struct tier *t, const struct store_id *id,
-                                     const struct proof *proof, size_t *out_n)
+                                     const struct proof *proof, const char *job, size_t *out_n)
 {
     struct tier_fetch *f = t->fetches;
     for (*out_n = 0; f; f = f->next, ++*out_n)
-        if (!f->is_cancelled && store_id_equal(&f->id, id) && proof_equal(&f->proof, proof))
+        if (!f->is_cancelled && store_id_equal(&f->id, id) && proof_equal(&f->proof, proof) &&
+            strcmp(f->job, job) == 0)
             return f;
     return NULL;
 }
@@ -613,8 +621,10 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->space = (struct view){f->space_text, space.len};
     f->uid = call->peer->uid;
     f->cost_ms = tier_cost_of(t, call);
-    f->leases = q->can_make && t->has_key &&
-                (!f->cost_ms || f->cost_ms >= t->service->config.config->tier_min_cost_ms);
+    memcpy(f->job, call->job, sizeof f->job);
+    f->leases =
+        *f->job || (q->can_make && t->has_key &&
+                    (!f->cost_ms || f->cost_ms >= t->service->config.config->tier_min_cost_ms));
     f->began_ms = service_clock_ms(t->service);
     f->poll_ms = POLL_MIN_MS;
     memcpy(&f->random, q->id->key.bytes, sizeof f->random);
@@ -644,13 +654,13 @@ static uint64_t budget_ms(const struct tier *t, const struct call *call)
 static bool is_no_use(const struct tier *t, struct call *call, const struct tier_question *q)
 {
     const struct flight *f = flight_find(t->service->flights, q->id, q->proof);
-    if (f && !flight_result(f)) /* it is being made here */
+    if (f && !flight_result(f) && !*call->job) /* it is being made here */
         return true;
     if (tier_is_off(t, &t->reads)) {
         snprintf(call->tier_said, sizeof call->tier_said, "not asked: %.80s", t->reads.said);
         return true;
     }
-    if (is_absent(t, &q->id->key)) {
+    if (!*call->job && is_absent(t, q->id)) {
         snprintf(call->tier_said, sizeof call->tier_said, "404, a moment ago");
         return true;
     }
@@ -663,12 +673,14 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     struct view space;
     size_t n;
     call->from_tier = NULL;
+    if (*call->job && (!t || t->has_no_leases))
+        return false;
     if (!t || t->closing || !t->reads_it || call->tier_wait || call->no_tier ||
         call->n_tier_asks == CALL_TIER_ASKS || key_equal(&call->tier_asked, &q->id->key) ||
         !tier_space(t, call, q->id->owner, &space) || is_no_use(t, call, q))
         return false;
     struct tier_wait *w = malloc(sizeof *w);
-    struct tier_fetch *f = fetch_find(t, q->id, q->proof, &n);
+    struct tier_fetch *f = fetch_find(t, q->id, q->proof, call->job, &n);
     if (w && !f && n < FETCHES_MAX)
         f = fetch_begin(t, call, q, space);
     if (!w || !f) {

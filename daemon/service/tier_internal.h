@@ -99,7 +99,7 @@ struct tier {
     struct loop_timer *tick; /* runs while there are fetches or leases */
     bool has_no_leases;      /* the backend cannot, or may not */
     struct {
-        struct key key;
+        struct store_id id;
         uint64_t until_ms;
     } absent[ABSENTS];
     char refused[200], kept[200];            /* logged last */

@@ -8,6 +8,7 @@
 #include <ftw.h>
 
 #include "tests/support/tier_kit.h"
+#include "tier/signing.h"
 
 static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
 static const char with_header[] =
@@ -191,4 +192,117 @@ Test(tier, a_folder_that_is_gone_costs_hits_alone)
     expect_miss(&k, "graph-2");
     expect_value(&k, "graph-1", "the bytes");
     warmd_down(&k);
+}
+
+/* ---- warm tier push, pull, status ---- */
+
+Test(tier, push_sends_and_pull_brings_what_a_list_names)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    char *dear[] = {"--tier-min-cost", "1h", NULL}, *out, *warm = bin_path("warm");
+    struct warmd first = tier_up(nvrtc, tier_key_file, dear);
+    struct ask a = ask_of(source);
+    struct warm_put_options cheap = {.cost_ms = 5};
+    int fd = warmd_native(&first);
+    lead_compile(fd, 1, &a, 0, "");
+    expect_cubin(fd, 1, NULL);
+    close(fd);
+    struct warm *w = warmd_libwarm(&first);
+    cr_assert_eq(warm_put(w, "graph-1", 7, "the bytes", 9, &cheap), 0);
+    warm_close(w);
+    warm_says(&first, "tier push --text graph --dry-run", "1 entry");
+    warm_says(&first, "tier push", "queued");
+    await_stats(&first, "\"queue\": 0,");
+    warm_says(&first, "tier status", "reads    on");
+    cr_assert_eq(
+        run_command(&out, "WARM_SOCKET=%s %s ls --json >%s/list", first.socket, warm, tier_folder),
+        0);
+    free(out);
+    warmd_down(&first);
+
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    char command[300];
+    snprintf(command, sizeof command, "tier pull %s/list", tier_folder);
+    warm_says(&second, command, "0 were here, 3 came from the tier");
+    warm_says(&second, command, "3 were here, 0 came from the tier");
+    warm_says(&second, "show graph-1", "came from there, signed by node-1");
+    warm_says(&second, "tier push", "queued 0 entries");
+    warmd_down(&second);
+    free(warm);
+}
+
+/* ---- who may have what ---- */
+
+Test(tier, entries_of_a_revoked_key_do_not_count_and_do_not_stay)
+{
+    struct signing_key key;
+    char text[KEY_TEXT_MAX];
+    char *other = path_join(tier_folder, "other");
+    tier_make_key("node-2", other);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "graph-1", "the bytes");
+    put_one(&first, "graph-2", "more bytes");
+    await_objects(2);
+    warmd_down(&first);
+    cr_assert_eq(signing_read_file(tier_key_file, &key, NULL), 0);
+    struct trusted_key public = signing_public(&key);
+    signing_write_public(&public, text);
+
+    char *trusts[] = {"--tier-trusted", text, NULL}, *revokes[] = {"--tier-revoked", text, NULL};
+    struct warmd second = tier_up(NULL, other, trusts);
+    expect_value(&second, "graph-1", "the bytes");
+    cr_assert_eq(kill(second.pid, SIGTERM), 0);
+    waitpid(second.pid, NULL, 0);
+    tier_up_again(&second, NULL, other, revokes);
+    await_log(&second, "of a revoked key are removed");
+    await_stats(&second, "\"entries\": 0,");
+    expect_miss(&second, "graph-1");
+    expect_miss(&second, "graph-2");
+    warmd_down(&second);
+    free(other);
+}
+
+Test(tier, a_tier_that_is_only_read_gets_nothing)
+{
+    char *mode[] = {"--tier-mode", "read-only", NULL};
+    struct warmd first = tier_up(NULL, tier_key_file, mode);
+    put_one(&first, "graph-1", "the bytes");
+    cr_assert(warmd_stats_have(&first, "\"queue\": 0,"));
+    warm_says(&first, "tier push", "the tier is only read");
+    warmd_down(&first);
+    cr_assert_eq(count_objects(), 0);
+}
+
+Test(tier, what_other_users_put_stays_unless_they_share)
+{
+    NEEDS_TWO_USERS();
+    struct warmd_frame f;
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    int fd = warmd_native_as(&first, 1);
+    warmd_put(fd, 1, "theirs", "the bytes", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    put_one(&first, "ours", "the bytes");
+    await_objects(1);
+    warmd_down(&first);
+    cr_assert_eq(count_objects(), 1, "theirs stays");
+
+    char *by_user[] = {"--tier-share", "user", NULL};
+    struct warmd second = tier_up(NULL, tier_key_file, by_user);
+    close(fd);
+    fd = warmd_native_as(&second, 1);
+    warmd_put(fd, 1, "theirs", "the bytes", 0);
+    warmd_expect(fd, 1, WIRE_OK);
+    close(fd);
+    await_objects(2);
+    warmd_down(&second);
+    struct warmd third = tier_up(NULL, tier_key_file, by_user);
+    expect_miss(&third, "theirs"); /* another user asks for that name */
+    fd = warmd_native_as(&third, 1);
+    warmd_get(fd, 1, "theirs", false, 0);
+    do
+        cr_assert(warmd_frame_try(fd, &f));
+    while (f.frame.type == WIRE_WAIT);
+    cr_assert_eq(f.frame.type, WIRE_HIT);
+    close(fd);
+    warmd_down(&third);
 }

@@ -318,7 +318,7 @@ Test(tier_nodes, a_dead_tier_is_left_alone_until_the_daemon_sees_it_again)
     warmd_down(&k);
 }
 
-Test(tier_nodes, a_user_without_eval_has_no_leases_and_hits_all_the_same)
+Test(tier_nodes, a_user_without_eval_hits_all_the_same)
 {
     char *out, command[] = "redis-cli -p %d acl setuser default -eval -evalsha";
     cr_assert_eq(run_command(&out, command, redis.port), 0);
@@ -328,7 +328,6 @@ Test(tier_nodes, a_user_without_eval_has_no_leases_and_hits_all_the_same)
     warmd_get(fd, 1, "graph-1", true, 0);
     warmd_expect(fd, 1, WIRE_WAIT);
     uint64_t token = warmd_expect_lease(fd, 1);
-    await_log(&first, "the tier has no leases");
     warmd_put(fd, 2, "graph-1", "the bytes", token);
     warmd_expect(fd, 2, WIRE_OK);
     close(fd);
@@ -337,4 +336,76 @@ Test(tier_nodes, a_user_without_eval_has_no_leases_and_hits_all_the_same)
     expect_value(&second, "graph-1", "the bytes");
     warmd_down(&first);
     warmd_down(&second);
+}
+
+/* ---- ranks on several machines ---- */
+
+#define RANKS 8
+
+/* Returns the connection of a rank of a job that runs on both nodes. */
+static int rank_of(const struct warmd *k)
+{
+    struct writer w;
+    struct warmd_frame f;
+    int fd = warmd_connect(k);
+    writer_init(&w, 0);
+    wire_put_hello(&w, 0,
+                   &(struct wire_hello){WIRE_VERSION, WIRE_VERSION, 0,
+                                        view_of_text("python train.py job=slurm:7.0 nodes=2")});
+    warmd_flush(fd, &w);
+    warmd_frame(fd, &f, WIRE_WELCOME, 0);
+    writer_close(&w);
+    return fd;
+}
+
+/* Has a rank, a process of its own, ask for a name; returns HIT or MISS. */
+static int rank_asks(const struct warmd *k, const char *name)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        static struct warmd_frame f;
+        int fd = rank_of(k);
+        warmd_get(fd, 1, name, false, 0);
+        do
+            if (!warmd_frame_try(fd, &f))
+                _exit(0);
+        while (f.frame.type == WIRE_WAIT);
+        _exit(f.frame.type);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
+/* Eight ranks on each of two nodes ask for a name, one after the other; those of node `first` begin. All must
+ * hear `answer`, though the value is put on the other node after the first one. */
+static void all_ranks_hear(struct warmd *k, int first, const char *name, int answer)
+{
+    int jobs[2] = {rank_of(&k[0]), rank_of(&k[1])}; /* the job lives as long as these */
+    for (int i = 0; i < 2 * RANKS; i++) {
+        int node = i < RANKS ? first : 1 - first;
+        cr_assert_eq(rank_asks(&k[node], name), answer, "rank %d, %s", i, name);
+        if (i == 0)
+            put_one(&k[1 - first], name, "the bytes");
+        if (i == 0)
+            await_stats(&k[1 - first], "\"queue\": 0,");
+    }
+    close(jobs[0]);
+    close(jobs[1]);
+}
+
+Test(tier_nodes, all_ranks_of_a_job_on_two_nodes_hear_one_answer)
+{
+    struct warmd k[2] = {tier_up(NULL, tier_key_file, NULL), tier_up(NULL, tier_key_file, NULL)};
+    put_one(&k[0], "there", "the bytes");
+    await_stats(&k[0], "\"tier_sent\": 1,");
+    all_ranks_hear(k, 0, "new-1", WIRE_MISS);
+    all_ranks_hear(k, 1, "new-2", WIRE_MISS);
+    all_ranks_hear(k, 1, "there", WIRE_HIT);
+    /* With the tier dead, each machine decides for itself, and hits what it has. */
+    redis_server_stop(&redis);
+    cr_assert_eq(rank_asks(&k[0], "there"), WIRE_HIT);
+    redis_server_restart(&redis);
+    warmd_down(&k[0]);
+    warmd_down(&k[1]);
 }

@@ -10,13 +10,19 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "client/cli/filter.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/probe.h"
+#include "client/cli/tier_moves.h"
+#include "client/cli/units.h"
 #include "tier/signing.h"
+
+enum { OPTION_SESSION = 0x200, OPTION_SINCE, OPTION_ENTRIES, OPTION_BYTES };
 
 /* Writes the secret key to a new file that its owner alone can read. Returns 0 or an errno. */
 static int write_key(const char *path, const char *text)
@@ -139,23 +145,58 @@ static int probe(struct remote *r, const char *named, const char *credentials, c
     return CLI_FINDING;
 }
 
+/* Reads an option of push and pull. Returns 1 if it is one, 0 if not, -1 if its value is wrong. */
+static int moves_option(const struct command *self, struct tier_moves *m, int c)
+{
+    uint64_t span_ms;
+    if (c == OPTION_SESSION) {
+        m->session = optarg;
+    } else if (c == OPTION_SINCE) {
+        if (!units_parse_span(optarg, &span_ms))
+            return cli_usage(self, "--since %s is not a span like 12h or 7d", optarg), -1;
+        m->since_ms = (uint64_t)time(NULL) * 1000 - span_ms;
+    } else if (c == OPTION_ENTRIES) {
+        if (!units_parse_number(optarg, UINT64_MAX, &m->max_entries))
+            return cli_usage(self, "--max-entries %s is not a number", optarg), -1;
+    } else if (c == OPTION_BYTES) {
+        if (!units_parse_size(optarg, &m->max_bytes))
+            return cli_usage(self, "--max-bytes %s is not a size like 64K or 10G", optarg), -1;
+    } else if (c == 'n') {
+        m->dry_run = true;
+    } else {
+        return filter_option(self, &m->filter, c);
+    }
+    return 1;
+}
+
 static int tier_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"credentials", required_argument, NULL, 'c'},
                                           {"ca", required_argument, NULL, 'a'},
+                                          {"session", required_argument, NULL, OPTION_SESSION},
+                                          {"since", required_argument, NULL, OPTION_SINCE},
+                                          {"max-entries", required_argument, NULL, OPTION_ENTRIES},
+                                          {"max-bytes", required_argument, NULL, OPTION_BYTES},
+                                          {"dry-run", no_argument, NULL, 'n'},
+                                          FILTER_OPTIONS,
                                           REMOTE_OPTIONS,
                                           {0}};
     struct remote r = {0};
+    struct tier_moves moves = {
+        .filter = filter_all(), .max_entries = UINT64_MAX, .max_bytes = UINT64_MAX / 2};
     const char *credentials = NULL, *ca = NULL;
     int status, c;
-    while ((c = cli_option(self, argc, argv, "", longs)) != -1) {
+    while ((c = cli_option(self, argc, argv, ":nh", longs)) != -1) {
         if (cli_option_ends(c, &status))
             return status;
+        int taken = c == 'c' || c == 'a' ? 1 : moves_option(self, &moves, c);
+        if (taken < 0)
+            return CLI_USAGE;
         if (c == 'c')
             credentials = optarg;
         else if (c == 'a')
             ca = optarg;
-        else
+        else if (!taken)
             remote_option(&r, c);
     }
     int n = argc - optind;
@@ -164,14 +205,20 @@ static int tier_run(const struct command *self, int argc, char **argv)
         return keygen(argv[optind + 1], argv[optind + 2]);
     if (strcmp(verb, "probe") == 0 && n <= 2)
         return probe(&r, n == 2 ? argv[optind + 1] : NULL, credentials, ca);
-    return cli_usage(self, "it takes keygen NAME FILE, or probe [URL]");
+    if (strcmp(verb, "status") == 0 && n == 1)
+        return tier_status(&r);
+    if (strcmp(verb, "push") == 0 && n == 1)
+        return tier_push(&r, &moves);
+    if (strcmp(verb, "pull") == 0 && n == 2)
+        return tier_pull(&r, &moves, argv[optind + 1]);
+    return cli_usage(self, "it takes keygen NAME FILE, probe [URL], status, push or pull LIST");
 }
 
 const struct command cmd_tier = {
     .name = "tier",
     .run = tier_run,
-    .summary = "Make a key for a store beyond the machine, try what it can do",
-    .synopsis = "keygen NAME FILE | probe [URL] [--credentials FILE] [--ca FILE]",
+    .summary = "A store beyond the machine: its key, its state, what goes there",
+    .synopsis = "keygen NAME FILE | probe [URL] | status | push [filters] | pull LIST",
     .help = "keygen makes a key that signs what the daemon sends to its tier, in a new FILE, and\n"
             "prints the lines for warmd.conf.\n"
             "probe writes, reads and removes an object of the tier, and says what works: reads, "
@@ -179,8 +226,18 @@ const struct command cmd_tier = {
             "conditional writes, leases, checksums, the clock. Without a URL it takes the daemon's "
             "tier.\n"
             "It runs as you, so a system daemon's credentials must be readable for you.\n"
-            "\n      --credentials FILE  as tier_credentials in warmd.conf\n"
-            "      --ca FILE           as tier_ca\n" REMOTE_HELP "\nExamples:\n"
+            "status says what came from the tier, what went there, what waits, and what fails.\n"
+            "push has the daemon send the entries that match, the dearest first.\n"
+            "pull brings the entries of a list that `warm ls --json` wrote on another machine.\n"
+            "\n      --credentials FILE  probe: as tier_credentials in warmd.conf\n"
+            "      --ca FILE         probe: as tier_ca\n"
+            "      --session ID      push: what this session used\n"
+            "      --since SPAN      push: made or used in the last 12h or 7d\n"
+            "      --max-entries N, --max-bytes SIZE   push and pull: no more\n"
+            "  -n, --dry-run         push and pull: only print what would be moved\n" FILTER_HELP
+                REMOTE_HELP "\nExamples:\n"
             "  $ warm tier keygen cluster-1 ~/.config/warm/tier.key\n"
-            "  $ warm tier probe 's3://ml-cache/warm?region=eu-central-1'\n",
+            "  $ warm tier probe 's3://ml-cache/warm?region=eu-central-1'\n"
+            "  $ warm tier push --since 7d --kind cubin --dry-run\n"
+            "  $ warm ls --json >list; ssh other warm tier pull - <list\n",
 };

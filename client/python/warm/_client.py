@@ -107,11 +107,23 @@ def job_id() -> str:
     return ""
 
 
+def job_nodes() -> int:
+    """Returns on how many machines the ranks of this job run; 1 if that is not known."""
+    env = os.environ
+    try:
+        if env.get("WORLD_SIZE") and env.get("LOCAL_WORLD_SIZE"):
+            return -(-int(env["WORLD_SIZE"]) // max(1, int(env["LOCAL_WORLD_SIZE"])))
+        return int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
+    except ValueError:
+        return 1
+
+
 def _introduction() -> str:
     """Returns the client text of HELLO: the program, then words for the daemon's counters."""
     program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     words = [f"python-warm {VERSION}", program[:64]]
-    for word, value in (("session", os.environ.get("WARM_SESSION", "")), ("job", job_id())):
+    for word, value in (("session", os.environ.get("WARM_SESSION", "")), ("job", job_id()),
+                        ("nodes", str(job_nodes()) if job_id() and job_nodes() > 1 else "")):
         if value:
             words.append(f"{word}={value[:128].replace(' ', '_')}")
     return " ".join(filter(None, words))
