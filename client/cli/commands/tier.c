@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cli/commands/tier_moves.h"
 #include "client/cli/filter.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/probe.h"
-#include "client/cli/tier_moves.h"
 #include "client/cli/units.h"
 #include "tier/signing.h"
 

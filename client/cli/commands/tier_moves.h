@@ -5,8 +5,8 @@
  *
  * Thread: main. Memory: texts are borrowed from the command line.
  */
-#ifndef WARM_CLI_TIER_MOVES_H
-#define WARM_CLI_TIER_MOVES_H
+#ifndef WARM_CLI_COMMANDS_TIER_MOVES_H
+#define WARM_CLI_COMMANDS_TIER_MOVES_H
 
 #include "client/cli/remote.h"
 

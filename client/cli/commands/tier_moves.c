@@ -7,7 +7,7 @@
  *
  * Thread: main.
  */
-#include "client/cli/tier_moves.h"
+#include "client/cli/commands/tier_moves.h"
 
 #include <inttypes.h>
 #include <stdio.h>
