@@ -328,6 +328,12 @@ bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
 	tests/bench/bench_graph.sh $(B)
 
+#: make bench-tier    a local hit with the tier on, off and dead; a hit from Redis
+.PHONY: bench-tier
+bench-tier: setup-test
+	$(MAKE) B=$(B) all $(B)/bench/tier
+	tests/bench/bench.sh $(B) tier
+
 # The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
 # complete takes some milliseconds. Only kernels/ sees cuda.h.
 TOOLCHAIN = $(B)/toolchain
