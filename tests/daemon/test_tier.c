@@ -224,6 +224,7 @@ Test(tier, push_sends_and_pull_brings_what_a_list_names)
     char command[300];
     snprintf(command, sizeof command, "tier pull %s/list", tier_folder);
     warm_says(&second, command, "0 were here, 3 came from the tier");
+    await_stats(&second, "\"entries\": 3,");
     warm_says(&second, command, "3 were here, 0 came from the tier");
     warm_says(&second, "show graph-1", "came from there, signed by node-1");
     warm_says(&second, "tier push", "queued 0 entries");
