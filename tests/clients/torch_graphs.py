@@ -129,5 +129,21 @@ class Graphs(kit.TestCase):
             self.assertNotEqual(key(one), key(two))
 
 
+class Bypassed(kit.TestCase):
+    def test_why_names_the_reason_why_torch_keeps_a_graph_from_its_caches(self):
+        program = """if True:
+            import torch
+            torch._inductor.config.post_grad_custom_post_pass = lambda graph: None
+            print(torch.compile(lambda x: x.view(-1))(torch.zeros(2, 2)).shape)
+        """
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            settings = dict(TORCHINDUCTOR_CACHE_DIR=folder, TORCHINDUCTOR_VEC_ISA_OK="1")
+            plain, ours = daemon.run_both(program, **settings)
+            self.assertEqual((ours.stdout, ours.stderr), (plain.stdout, plain.stderr))
+            why = daemon.warm("why", "--last")
+        self.assertIn("a graph of TorchInductor", why)
+        self.assertIn("custom", why)
+
+
 if __name__ == "__main__":
     kit.main()

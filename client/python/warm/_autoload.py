@@ -8,6 +8,7 @@ these modules are patched as soon as they are loaded, which is when the framewor
     torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
     torch._inductor.codecache       warm.torch sees each graph before torch asks for it, and torch_key() is
                                     remembered
+    torch._functorch.….autograd_cache  `warm why` is told which graphs torch keeps from its caches, as by codecache
     torch._inductor.cpu_vec_isa     its probe is remembered: warm._probe
     torch._dynamo.config            `warm run --regional` switches its graph deduplication on
     triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
@@ -43,10 +44,17 @@ def _patch_torch(module: ModuleType) -> None:
 
 
 def _patch_codecache(module: ModuleType) -> None:
-    from warm.torch import remember_key, watch
+    from warm.torch import remember_key, tell_bypasses, watch
 
     watch(module)
     remember_key(module)
+    tell_bypasses(module)
+
+
+def _patch_autograd(module: ModuleType) -> None:
+    from warm.torch import tell_bypasses
+
+    tell_bypasses(module)
 
 
 def _patch_probe(module: ModuleType) -> None:
@@ -99,7 +107,9 @@ def _patch_redis(module: ModuleType) -> None:
     connection._connect = _connect
 
 
+_AUTOGRAD = "torch._functorch._aot_autograd.autograd_cache"
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    _AUTOGRAD: _patch_autograd,
     "torch._inductor.remote_cache": _patch_torch,
     "torch._inductor.codecache": _patch_codecache,
     "torch._inductor.cpu_vec_isa": _patch_probe,
@@ -158,7 +168,7 @@ def _patch(*names: str) -> None:
 def torch() -> None:
     """The entry point of torch."""
     if _torch_is_ours():
-        _patch("torch._inductor.remote_cache", "torch._inductor.codecache", "torch._inductor.cpu_vec_isa")
+        _patch("torch._inductor.remote_cache", "torch._inductor.codecache", "torch._inductor.cpu_vec_isa", _AUTOGRAD)
         if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
             _patch("torch._dynamo.config")
     triton()  # before the first compile: not every version of Triton asks

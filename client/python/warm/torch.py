@@ -131,6 +131,26 @@ def watch(codecache: ModuleType) -> None:
     cache.prepare_key = staticmethod(prepare)
 
 
+# ---- what torch's own caches do not take ----
+
+_BYPASSED = {"bypass_fx_graph": "a graph of TorchInductor", "bypass_aot_autograd": "a graph of AOTAutograd"}
+
+
+def tell_bypasses(module: ModuleType) -> None:
+    """Tells the daemon, for `warm why`, why torch neither asks for a graph nor puts it."""
+    real = module.log_cache_bypass
+
+    def log_cache_bypass(*arguments: Any, **options: Any) -> Any:
+        try:
+            kind, reason = arguments
+            _client.client().note("uncacheable", _BYPASSED.get(kind, kind), str(reason)[:200])
+        except Exception:
+            pass
+        return real(*arguments, **options)
+
+    module.log_cache_bypass = log_cache_bypass  # type: ignore[attr-defined]
+
+
 # ---- the key of torch's own sources ----
 
 
