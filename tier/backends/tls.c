@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct tls_settings {
     SSL_CTX *context;
@@ -33,12 +34,28 @@ static bool say(char *why, size_t why_size, const char *what, const char *file)
     return false;
 }
 
+/* Returns the system's file of authorities. The place that OpenSSL was built with is Debian's, and a portable
+ * warm-tier has its own OpenSSL. */
+static const char *find_authorities(void)
+{
+    static const char *const places[] = {
+        "/etc/ssl/certs/ca-certificates.crt", /* Debian, Arch */
+        "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+        "/etc/ssl/ca-bundle.pem",             /* SUSE */
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    return NULL;
+}
+
 /* Loads all files. */
 static bool load(SSL_CTX *c, const char *ca, const char *certificate, const char *key, char *why,
                  size_t why_size)
 {
     const char *from_environment = getenv("SSL_CERT_FILE");
-    const char *authority = ca ? ca : from_environment;
+    bool is_named = ca || (from_environment && *from_environment);
+    const char *authority = ca ? ca : is_named ? from_environment : find_authorities();
     if (authority && *authority) {
         if (SSL_CTX_load_verify_locations(c, authority, NULL) != 1)
             return say(why, why_size, "the certificates in", authority);
