@@ -15,6 +15,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "kernels/codegen/tiled.h"
 #include "kernels/vjp/vjp.h"
 
 #define FUSED_DEPTH_MAX 24
@@ -1025,6 +1026,36 @@ static void launch_value(struct gen *g, uint32_t value, uint32_t to)
     launch_draft(g, &d, to);
 }
 
+/* Adds a launch that computes a product by tiles, if they pay. */
+static bool launch_tiled(struct gen *g, const struct operation *op, uint32_t to)
+{
+    const uint32_t *operands = g->p->operands.at + op->operands;
+    struct tiled t;
+    struct writer text;
+    if (op->op != OP_DOT || !g->values[operands[0]].stored || !g->values[operands[1]].stored ||
+        !tiled_of(g->p, op, &t) || !tiled_pays(&t))
+        return false;
+    flush(g);
+    writer_init(&text, 0);
+    tiled_write(&t, &text);
+    g->failed |= text.failed;
+    g->too_big |= tiled_blocks(&t) > CODEGEN_BLOCKS_MAX;
+    if (!g->failed && !g->too_big) {
+        struct launch l = {.kernel = kernel_of(g, &text),
+                           .args = g->out->args.n,
+                           .n_args = 3,
+                           .n_writes = 1,
+                           .blocks = (uint32_t)tiled_blocks(&t),
+                           .threads = TILED_THREADS};
+        PUSH(g->out, g->out->args, place_value(g, operands[0]));
+        PUSH(g->out, g->out->args, place_value(g, operands[1]));
+        PUSH(g->out, g->out->args, to);
+        PUSH(g->out, g->out->launches, l);
+    }
+    writer_close(&text);
+    return true;
+}
+
 /* Adds a launch that copies a stored value. */
 static void launch_copy(struct gen *g, uint32_t value, uint32_t to)
 {
@@ -1122,7 +1153,8 @@ static void write_value(struct gen *g, const struct operation *op, const struct 
         launch_draft(g, &d, place_value(g, value));
         return;
     }
-    launch_value(g, value, place_value(g, value));
+    if (!launch_tiled(g, op, place_value(g, value)))
+        launch_value(g, value, place_value(g, value));
 }
 
 static int write_block(struct gen *g, const struct block *b, const struct operation *loop,

@@ -6,10 +6,8 @@
 needs JAX (tests/clients/jax.txt). A model is a chain of dense layers with ReLU between them. NAME is its widths,
 mlp_1_16_1:
 
-    NAME.mlir        the loss: weights and biases in order, then 128 points x and y, give the mean squared error.
-                     Its derivative is the graph compiler's work
-    NAME.adam.mlir   Adam's update: parameters, gradients, first and second moments, number of the step, give
-                     parameters, moments and number after it
+    NAME.mlir   the loss: weights and biases in order, then 128 points x and y, give the mean squared error. Its
+                derivative and the optimizer are the graph compiler's work
     ../../tests/data/mlp_losses.txt   NAME, then the loss before each of 100 steps, in double precision
 """
 import os
@@ -96,10 +94,7 @@ if __name__ == "__main__":
         for widths in MODELS:
             name = "mlp_" + "_".join(map(str, widths))
             types = [f32(*shape) for shape in shapes(widths)]
-            for ending, function, arguments in [
-                ("mlir", loss, (types, f32(POINTS, 1), f32(POINTS, 1))),
-                ("adam.mlir", adam, (types, types, types, types, f32())),
-            ]:
-                with open(os.path.join(folder, f"{name}.{ending}"), "w") as f:
-                    f.write(jax.jit(function).lower(*arguments).as_text())
+            lowered = jax.jit(loss).lower(types, f32(POINTS, 1), f32(POINTS, 1))
+            with open(os.path.join(folder, f"{name}.mlir"), "w") as f:
+                f.write(lowered.as_text())
             print(name, *(f"{x:.9g}" for x in losses(widths)), file=curves)

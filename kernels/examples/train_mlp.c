@@ -6,13 +6,13 @@
  *     warm run build/bin/train_mlp [--cold] [--models FOLDER] [--arch sm_90] [--steps N] [--json] [MODEL...]
  *
  * The points are y = x² - 2x + noise on [-2, 2], 128 of them; the loss is the mean squared error; the optimizer
- * is Adam with rate 0.03. FOLDER (kernels/examples) has for each model its loss and Adam's update; models.py
- * wrote them.
+ * is Adam with rate 0.03. FOLDER (kernels/examples) has the loss of each model; models.py wrote them.
  *
- *     MODEL.mlir ──warm_graph_compile, with gradients──▶ bundle ─┐
- *     MODEL.adam.mlir ──warm_graph_compile──▶ bundle ────────────┴─▶ graph_exec ─▶ step, step, …
+ *     MODEL.mlir ──warm_graph_compile, with gradients and Adam──▶ bundle ──▶ graph_exec ──▶ step, step, …
  *
- *     a step:  parameters, x, y ─▶ loss, gradients ─▶ Adam ─▶ parameters, moments (copied to where they were)
+ *     a step:  p, count, moments, x, y ─▶ p, count, moments (copied to where they were), loss
+ *
+ * p has all weights and biases packed, as kernels/vjp/optimizer.h says.
  *
  * Each model is compiled and trained twice: as the cache is, where models of one width share kernels, and again,
  * warm. With --cold the first time takes nothing from the cache. The first step is launched, the others are
@@ -33,6 +33,8 @@
 #include "kernels/exec/exec.h"
 
 #define POINTS 128
+#define OPTIMIZER "adam,lr=0.03"
+#define STATES 4u /* p, count, two moments: the first arguments, and the first results */
 #define PARAMETERS_MAX 16u
 #define STEPS_MAX 1000000L
 #define GRAPH_MAX ((size_t)1 << 20)
@@ -47,21 +49,14 @@ struct settings {
     struct driver *driver; /* NULL: no GPU */
 };
 
-/* A graph, compiled, and on the GPU if there is one. */
-struct part {
-    struct warm_graph_result made;
-    struct graph_bundle bundle;
-    struct graph_exec *exec;
-};
-
 struct model {
     const struct settings *s;
-    const char *name;
-    struct part loss, adam;
-    uint32_t n; /* parameters */
-    unsigned n_kernels, n_hits;
-    double compile_ms, nvrtc_ms, first_ms, each_ms; /* first: from the text to the end of step 1 */
-    float *losses;                                  /* by step */
+    const char *name; /* mlp_1_16_1: with the widths */
+    struct warm_graph_result made;
+    struct graph_bundle bundle;
+    struct graph_exec *exec;              /* NULL: no GPU */
+    double compile_ms, first_ms, each_ms; /* first: from the text to the end of step 1 */
+    float *losses;                        /* by step */
 };
 
 static double now_ms(void)
@@ -92,14 +87,35 @@ static void fill_points(float *x, float *y)
     }
 }
 
-/* Fills weights by Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
- * networks", 2010, and biases with 0. Returns the place in the row of numbers behind them. */
-static uint32_t fill_parameter(const struct tensor *t, uint32_t at, float *out)
+/* Returns the next width in a model's name, and moves behind it; 0 at the end. */
+static uint32_t next_width(const char **name)
 {
-    double limit = t->rank == 2 ? sqrt(6.0 / (double)(t->dims[0] + t->dims[1])) : 0;
-    for (int64_t i = 0; i < t->n; i++)
-        out[i] = (float)((2 * number(at + (uint32_t)i) - 1) * limit);
-    return at + (uint32_t)t->n;
+    const char *at = strchr(*name, '_');
+    *name = at ? at + 1 : *name + strlen(*name);
+    return (uint32_t)strtoul(*name, NULL, 10);
+}
+
+/* Returns how many tensors of parameters a model has: weights and biases of each layer. */
+static uint32_t parameters_of(const char *name)
+{
+    uint32_t n = 0;
+    for (next_width(&name); next_width(&name);)
+        n += 2;
+    return n;
+}
+
+/* Fills weights by Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+ * networks", 2010, and biases with 0. */
+static void fill_parameters(const char *name, float *out)
+{
+    uint32_t from = next_width(&name), i = 0;
+    for (uint32_t to; (to = next_width(&name)); from = to) {
+        double limit = sqrt(6.0 / (from + to));
+        for (uint32_t k = 0; k < from * to; k++, i++)
+            *out++ = (float)((2 * number(i) - 1) * limit);
+        for (uint32_t k = 0; k < to; k++, i++)
+            *out++ = 0;
+    }
 }
 
 /* ---- compiling ---- */
@@ -115,105 +131,68 @@ static char *read_graph(const char *path, size_t *out_len)
     return text;
 }
 
-/* Compiles one file of a model. Returns an error code; e has its text. */
-static int compile_part(struct model *m, struct warm *w, const char *ending, unsigned flags,
-                        bool recache, struct part *out, struct err *e)
+/* Compiles a model's step. Returns an error code; e has its text. */
+static int compile_model(struct model *m, bool recache, struct err *e)
 {
     uint32_t parameters[PARAMETERS_MAX];
     char path[4096];
+    struct warm *w = NULL;
     struct warm_graph g = {.target = m->s->arch,
-                           .flags = flags,
+                           .flags = WARM_GRAPH_VJP,
                            .job_flags = recache ? WARM_RECACHE : 0,
-                           .arguments = parameters};
-    snprintf(path, sizeof path, "%s/%s.%s", m->s->folder, m->name, ending);
-    char *text = read_graph(path, &g.len);
-    if (!text)
-        return err_set(e, WARM_ENOT_FOUND, "%s: cannot read it", path);
-    g.data = text;
-    for (const char *c = m->name; flags && *c; c++)
-        g.n_arguments += *c == '_' ? 2 : 0; /* weights and biases of each layer */
-    g.n_arguments -= flags ? 2 : 0;
+                           .arguments = parameters,
+                           .n_arguments = parameters_of(m->name),
+                           .optimizer = OPTIMIZER};
+    double began = now_ms();
     for (uint32_t i = 0; i < PARAMETERS_MAX; i++)
         parameters[i] = i;
-    int rc = warm_graph_compile(w, &g, &out->made);
+    snprintf(path, sizeof path, "%s/%s.mlir", m->s->folder, m->name);
+    char *text = read_graph(path, &g.len);
+    g.data = text;
+    int rc = text && g.n_arguments && g.n_arguments <= PARAMETERS_MAX
+                 ? warm_open(&w, NULL)
+                 : err_set(e, WARM_ENOT_FOUND, "%s: there is no such model", path);
+    if (rc == WARM_ENO_DAEMON)
+        err_set(e, rc, "no daemon: start this program by `warm run`");
+    if (rc == 0 && (rc = warm_graph_compile(w, &g, &m->made)))
+        err_set(e, rc, "%s: %s", path, warm_message(w));
     free(text);
-    if (rc)
-        return err_set(e, rc, "%s: %s", path, warm_message(w));
-    m->n_kernels += out->made.n_kernels;
-    m->n_hits += out->made.n_hits;
-    m->nvrtc_ms += (double)out->made.cost_ms;
-    return graph_bundle_read(out->made.data, out->made.len, &out->bundle, e);
-}
-
-static int compile_model(struct model *m, bool recache, struct err *e)
-{
-    struct warm *w = NULL;
-    double began = now_ms();
-    int rc = warm_open(&w, NULL);
-    if (rc)
-        return err_set(e, rc, "no daemon: start this program by `warm run`");
-    rc = compile_part(m, w, "mlir", WARM_GRAPH_VJP, recache, &m->loss, e);
-    if (rc == 0)
-        rc = compile_part(m, w, "adam.mlir", 0, recache, &m->adam, e);
     warm_close(w);
     m->compile_ms = now_ms() - began;
-    m->n = (m->adam.bundle.n_arguments - 1) / 4;
-    return rc;
+    return rc ? rc : graph_bundle_read(m->made.data, m->made.len, &m->bundle, e);
 }
 
 /* ---- a step ---- */
 
 static int write_arguments(struct model *m, struct err *e)
 {
-    float x[POINTS], y[POINTS], one = 1, step = 0;
-    uint32_t at = 0;
-    int rc = 0;
+    float x[POINTS], y[POINTS];
+    int32_t count = 0;
+    size_t n = (size_t)m->bundle.buffers.at[0].type.n;
+    float *values = calloc(n, sizeof *values);
+    int rc = values ? 0 : err_set(e, WARM_ENOMEM, "parameters");
     fill_points(x, y);
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        const struct tensor *t = &m->loss.bundle.buffers.at[i].type;
-        float *values = calloc((size_t)t->n + 1, sizeof *values);
-        rc = values ? 0 : err_set(e, WARM_ENOMEM, "parameters");
-        if (rc == 0)
-            rc = graph_exec_write(m->adam.exec, 2 * m->n + i, values, e); /* moments: zeros */
-        if (rc == 0)
-            rc = graph_exec_write(m->adam.exec, 3 * m->n + i, values, e);
-        if (rc == 0) {
-            at = fill_parameter(t, at, values);
-            rc = graph_exec_write(m->loss.exec, i, values, e);
-        }
-        free(values);
+    if (rc == 0 && (rc = graph_exec_write(m->exec, 1, &count, e)) == 0 &&
+        (rc = graph_exec_write(m->exec, 2, values, e)) == 0 &&
+        (rc = graph_exec_write(m->exec, 3, values, e)) == 0 &&
+        (rc = graph_exec_write(m->exec, STATES, x, e)) == 0 &&
+        (rc = graph_exec_write(m->exec, STATES + 1, y, e)) == 0) {
+        fill_parameters(m->name, values);
+        rc = graph_exec_write(m->exec, 0, values, e);
     }
-    if (rc == 0 && (rc = graph_exec_write(m->loss.exec, m->n, x, e)) == 0 &&
-        (rc = graph_exec_write(m->loss.exec, m->n + 1, y, e)) == 0 &&
-        (rc = graph_exec_write(m->loss.exec, m->n + 2, &one, e)) == 0)
-        rc = graph_exec_write(m->adam.exec, 4 * m->n, &step, e);
+    free(values);
     return rc;
-}
-
-/* Loads both bundles; Adam reads parameters and gradients where the loss has them. */
-static int load(struct model *m, struct err *e)
-{
-    int rc = graph_exec_new(m->s->driver, &m->loss.bundle, &m->loss.exec, e);
-    if (rc == 0)
-        rc = graph_exec_new(m->s->driver, &m->adam.bundle, &m->adam.exec, e);
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        graph_exec_bind(m->adam.exec, i, graph_exec_argument(m->loss.exec, i));
-        graph_exec_bind(m->adam.exec, m->n + i, graph_exec_result(m->loss.exec, 1 + i));
-    }
-    return rc ? rc : write_arguments(m, e);
 }
 
 /* Puts a step on the stream. */
 static int step(struct model *m, struct err *e)
 {
-    const struct graph_bundle *b = &m->adam.bundle;
-    int rc = graph_exec_launch(m->loss.exec, e);
-    if (rc == 0)
-        rc = graph_exec_launch(m->adam.exec, e);
-    for (uint32_t i = 0; i < b->results.n && rc == 0; i++) /* where they come from */
-        rc = driver_copy(m->s->driver, graph_exec_argument(m->adam.exec, i < m->n ? i : m->n + i),
-                         graph_exec_result(m->adam.exec, i),
-                         graph_tensor_bytes(&b->buffers.at[b->results.at[i]].type), e);
+    const struct graph_bundle *b = &m->bundle;
+    int rc = graph_exec_launch(m->exec, e);
+    for (uint32_t i = 0; i < STATES && rc == 0; i++) /* to where they come from */
+        rc = driver_copy(m->s->driver, graph_exec_argument(m->exec, i),
+                         graph_exec_result(m->exec, i), graph_tensor_bytes(&b->buffers.at[i].type),
+                         e);
     return rc;
 }
 
@@ -238,7 +217,7 @@ static int train_on(struct model *m, struct err *e)
     for (long i = 1; i < m->s->steps && rc == 0; i++) {
         rc = driver_replay(m->s->driver, recording, e);
         if (rc == 0 && (m->s->as_json || i + 1 == m->s->steps))
-            rc = graph_exec_read(m->loss.exec, 0, &m->losses[i], e);
+            rc = graph_exec_read(m->exec, STATES, &m->losses[i], e);
     }
     if (m->s->steps > 1)
         m->each_ms = (now_ms() - began) / (double)(m->s->steps - 1);
@@ -252,9 +231,9 @@ static void print_model(const struct model *m, bool again)
 {
     if (m->s->as_json) {
         printf("{\"model\":\"%s\",\"again\":%s,\"kernels\":%u,\"hits\":%u,\"compile_ms\":%.3f,"
-               "\"nvrtc_ms\":%.0f,\"launches\":%u",
-               m->name, again ? "true" : "false", m->n_kernels, m->n_hits, m->compile_ms,
-               m->nvrtc_ms, m->loss.made.n_launches + m->adam.made.n_launches);
+               "\"nvrtc_ms\":%llu,\"launches\":%u",
+               m->name, again ? "true" : "false", m->made.n_kernels, m->made.n_hits, m->compile_ms,
+               (unsigned long long)m->made.cost_ms, m->made.n_launches);
         if (m->s->driver) {
             printf(",\"first_ms\":%.3f,\"each_ms\":%.6f,\"losses\":[", m->first_ms, m->each_ms);
             for (long i = 0; i < m->s->steps; i++)
@@ -264,20 +243,14 @@ static void print_model(const struct model *m, bool again)
         puts("}");
         return;
     }
-    printf("%-20s %s compiled in %8.1f ms (%u kernels, %u from the cache)", m->name,
-           again ? "again:" : "first:", m->compile_ms, m->n_kernels, m->n_hits);
+    printf("%-20s %s compiled in %8.1f ms (%u kernels, %u from the cache, %u launches a step)",
+           m->name, again ? "again:" : "first:", m->compile_ms, m->made.n_kernels, m->made.n_hits,
+           m->made.n_launches);
     if (m->s->driver)
         printf(", first step after %8.1f ms, then %.4f ms each; loss %.4g -> %.4g", m->first_ms,
                m->each_ms, (double)m->losses[0], (double)m->losses[m->s->steps - 1]);
     putchar('\n');
     fflush(stdout);
-}
-
-static void close_part(struct part *p)
-{
-    graph_exec_free(p->exec);
-    graph_bundle_close(&p->bundle);
-    warm_graph_result_free(&p->made);
 }
 
 /* Compiles and trains one model, from its text on. */
@@ -288,19 +261,22 @@ static int run_model(const struct settings *s, const char *name, bool again, str
     m.losses = calloc((size_t)s->steps, sizeof *m.losses);
     int rc = m.losses ? compile_model(&m, s->cold && !again, e) : err_set(e, WARM_ENOMEM, "losses");
     if (rc == 0 && s->driver) {
-        rc = load(&m, e);
+        rc = graph_exec_new(s->driver, &m.bundle, &m.exec, e);
+        if (rc == 0)
+            rc = write_arguments(&m, e);
         if (rc == 0)
             rc = step(&m, e);
         if (rc == 0)
-            rc = graph_exec_read(m.loss.exec, 0, m.losses, e);
+            rc = graph_exec_read(m.exec, STATES, m.losses, e);
         m.first_ms = now_ms() - began;
         if (rc == 0)
             rc = train_on(&m, e);
     }
     if (rc == 0)
         print_model(&m, again);
-    close_part(&m.adam);
-    close_part(&m.loss);
+    graph_exec_free(m.exec);
+    graph_bundle_close(&m.bundle);
+    warm_graph_result_free(&m.made);
     free(m.losses);
     return rc;
 }

@@ -6,6 +6,8 @@
  *   grid_with_barriers   a block is as many POSIX threads as it has threads; shared memory is static,
  *                        __syncthreads a barrier of the block, shuffles and __syncwarp barriers of a warp. Under
  *                        ThreadSanitizer a missing barrier of a kernel is a reported race
+ *   grid_of_fibers       the same with one POSIX thread, which goes on with the next thread of the block at each
+ *                        __syncthreads: much faster, and finds no races. Not for warps
  *   grid_in_turn         one thread after the other: for kernels without barriers
  *
  * The blocks of a grid run one after another. One grid at a time.
@@ -14,6 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 #include <utility>
 
 namespace
@@ -35,7 +39,24 @@ pthread_barrier_t warp_barriers[MAX_THREADS / WARP];
 
 [[maybe_unused]] unsigned thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
-[[maybe_unused]] void __syncthreads() { pthread_barrier_wait(&block_barrier); }
+/* A thread of the running block, if the block is one of fibers. */
+struct fiber {
+    ucontext_t at;
+    index3 index;
+    void (*run)(void **args);
+    void **args;
+    bool done;
+};
+ucontext_t fiber_scheduler;
+fiber *running_fiber;
+
+[[maybe_unused]] void __syncthreads()
+{
+    if (running_fiber)
+        swapcontext(&running_fiber->at, &fiber_scheduler);
+    else
+        pthread_barrier_wait(&block_barrier);
+}
 
 [[maybe_unused]] void __syncwarp()
 {
@@ -107,6 +128,54 @@ void *worker_main(void *data)
     pthread_barrier_destroy(&block_barrier);
 }
 
+void fiber_main()
+{
+    running_fiber->run(running_fiber->args);
+    running_fiber->done = true;
+}
+
+/* Runs the fibers of a block, each up to its next barrier, until all are done. */
+void run_fibers(fiber *fibers, unsigned n)
+{
+    for (unsigned left = n; left;) {
+        left = 0;
+        for (unsigned i = 0; i < n; i++) {
+            if (fibers[i].done)
+                continue;
+            running_fiber = &fibers[i];
+            threadIdx = fibers[i].index;
+            swapcontext(&fiber_scheduler, &fibers[i].at);
+            left += !fibers[i].done;
+        }
+    }
+    running_fiber = nullptr;
+}
+
+[[maybe_unused]] void grid_of_fibers(void (*run)(void **), void **args, index3 grid, index3 block)
+{
+    constexpr size_t STACK = 256 << 10; /* bytes; those that are not touched take no memory */
+    static fiber fibers[MAX_THREADS];
+    static char *stacks = static_cast<char *>(mmap(nullptr, MAX_THREADS * STACK,
+                                                   PROT_READ | PROT_WRITE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned x = 0; x < grid.x; x++) {
+        for (unsigned i = 0; i < block.x; i++) {
+            getcontext(&fibers[i].at);
+            fibers[i].at.uc_stack = {stacks + i * STACK, 0, STACK};
+            fibers[i].at.uc_link = &fiber_scheduler;
+            fibers[i].index = {i, 0, 0};
+            fibers[i].run = run;
+            fibers[i].args = args;
+            fibers[i].done = false;
+            makecontext(&fibers[i].at, fiber_main, 0);
+        }
+        blockIdx = {x, 0, 0};
+        run_fibers(fibers, block.x);
+    }
+}
+
 [[maybe_unused]] void grid_in_turn(void (*run)(void **), void **args, index3 grid, index3 block)
 {
     gridDim = grid;
@@ -142,8 +211,13 @@ template <auto kernel>
 void launch(unsigned blocks, unsigned threads, bool has_barriers, void **args)
 {
     auto run = [](void **a) { call(kernel, a); };
+#ifdef __SANITIZE_THREAD__
+    constexpr auto together = grid_with_barriers;
+#else
+    constexpr auto together = grid_of_fibers;
+#endif
     if (has_barriers)
-        grid_with_barriers(run, args, {blocks, 1, 1}, {threads, 1, 1});
+        together(run, args, {blocks, 1, 1}, {threads, 1, 1});
     else
         grid_in_turn(run, args, {blocks, 1, 1}, {threads, 1, 1});
 }

@@ -6,6 +6,7 @@
 #include "kernels/exec/exec.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +232,47 @@ Test(exec, bundles_pass_tensors_on_the_device)
     driver_recording_free(d, recording);
     graph_exec_free(b);
     graph_exec_free(a);
+    driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
+/* Large enough for tiles: 20 of them, cut off at two edges. */
+Test(exec, large_products_go_by_tiles)
+{
+    enum { M = 319, N = 250, K = 40 };
+    static const char DOT[] =
+        "func.func public @main(%a: tensor<319x40xf32>, %b: tensor<40x250xf32>) -> "
+        "tensor<319x250xf32> {\n"
+        "%x = stablehlo.tanh %a : tensor<319x40xf32>\n"
+        "%0 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<319x40xf32>, "
+        "tensor<40x250xf32>) -> tensor<319x250xf32>\n"
+        "%1 = stablehlo.negate %0 : tensor<319x250xf32>\nreturn %1 : tensor<319x250xf32>\n}\n";
+    static float a[M * K], b[K * N], is[M * N];
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(DOT, cpu.f);
+    struct graph_exec *x;
+    struct err e = {0};
+    cr_assert_eq(m.b.launches.n, 3u);
+    cr_expect_eq(m.b.launches.at[1].blocks, 20u);
+    struct driver *d = driver_of(&cpu);
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)(i % 13 - 6) / 8;
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)(i % 7 - 3) / 4;
+    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    cr_assert(!graph_exec_write(x, 0, a, &e) && !graph_exec_write(x, 1, b, &e), "%s", e.text);
+    cr_assert_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_read(x, 0, is, &e), 0, "%s", e.text);
+    for (int i = 0; i < M * N; i++) {
+        double sum = 0;
+        for (int k = 0; k < K; k++)
+            sum -= tanh((double)a[i / N * K + k]) * (double)b[k * N + i % N];
+        cr_assert(fabs(sum - (double)is[i]) < 1e-4, "%d: %g, not %g", i, (double)is[i], sum);
+    }
+    graph_exec_free(x);
     driver_close(d);
     made_free(&m);
     for_cpu_close(&cpu);

@@ -7,7 +7,7 @@
 
 #include "client/lib/warm.h"
 #include "kernels/bundle/graph_bundle.h"
-#include "kernels/vjp/vjp.h"
+#include "kernels/vjp/optimizer.h"
 #include "tests/kernels/for_cpu.h"
 #include "tests/kernels/stand_in.h"
 #include "tests/support/compile.h"
@@ -32,19 +32,23 @@ static const struct {
               {"mlp_1_16_16_16_16_1", 10, 5e-2}};
 #define N_MODELS (sizeof MODELS / sizeof *MODELS)
 
-/* Compiles a graph as train_mlp does, and writes its kernels for the CPU under the cubins of the bundle. */
-static void write_kernels(struct warm *w, FILE *f, const char *path, uint32_t n_gradients)
+/* Compiles a model as train_mlp does, and writes its kernels for the CPU under the cubins of the bundle. */
+static void write_kernels(struct warm *w, FILE *f, const char *name, uint32_t n_parameters)
 {
     uint32_t arguments[16];
     struct warm_graph g = {.target = "sm_90",
-                           .flags = n_gradients ? WARM_GRAPH_VJP : 0,
+                           .flags = WARM_GRAPH_VJP,
                            .arguments = arguments,
-                           .n_arguments = n_gradients};
+                           .n_arguments = n_parameters,
+                           .optimizer = "adam,lr=0.03"};
     struct warm_graph_result r;
-    struct program *p, *wanted;
+    struct optimizer adam;
+    struct program *p, *step;
     struct codegen c;
     struct graph_bundle b;
     struct err e = {0};
+    char path[128];
+    snprintf(path, sizeof path, "kernels/examples/%s.mlir", name);
     char *text = file_read(path, &g.len);
     g.data = text;
     for (uint32_t i = 0; i < 16; i++)
@@ -52,16 +56,16 @@ static void write_kernels(struct warm *w, FILE *f, const char *path, uint32_t n_
     cr_assert_eq(warm_graph_compile(w, &g, &r), 0, "%s: %s", path, warm_message(w));
     cr_assert_eq(graph_bundle_read(r.data, r.len, &b, &e), 0, "%s", e.text);
     cr_assert_eq(program_read(text, g.len, &p, &e), 0, "%s", e.text);
-    uint32_t function = program_function(p, NULL);
-    int rc = n_gradients ? vjp_function(p, function, arguments, n_gradients, &wanted, &e)
-                         : program_flatten(p, function, &wanted, &e);
-    cr_assert_eq(rc, 0, "%s", e.text);
-    cr_assert_eq(codegen_function(wanted, program_function(wanted, NULL), &c, &e), 0);
+    cr_assert_eq(optimizer_parse(g.optimizer, &adam, &e), 0, "%s", e.text);
+    cr_assert_eq(
+        optimizer_step(p, program_function(p, NULL), arguments, n_parameters, &adam, &step, &e), 0,
+        "%s", e.text);
+    cr_assert_eq(codegen_function(step, program_function(step, NULL), &c, &e), 0);
     cr_assert_eq(c.n_kernels, b.kernels.n);
     for (uint32_t i = 0; i < c.n_kernels; i++)
         for_cpu_cubin(f, &c, i, b.kernels.at[i].cubin.data);
     codegen_free(&c);
-    program_free(wanted);
+    program_free(step);
     program_free(p);
     graph_bundle_close(&b);
     warm_graph_result_free(&r);
@@ -100,13 +104,9 @@ Test(train, models_of_case_0_follow_jax)
     struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
     struct warm *w = warmd_libwarm(&k);
     struct for_cpu cpu = for_cpu_open();
-    char path[128], *printed, *program = bin_path("train_mlp");
-    for (size_t i = 0; i < N_MODELS; i++) {
-        snprintf(path, sizeof path, "kernels/examples/%s.mlir", MODELS[i].name);
-        write_kernels(w, cpu.f, path, MODELS[i].n_parameters);
-        snprintf(path, sizeof path, "kernels/examples/%s.adam.mlir", MODELS[i].name);
-        write_kernels(w, cpu.f, path, 0);
-    }
+    char *printed, *program = bin_path("train_mlp");
+    for (size_t i = 0; i < N_MODELS; i++)
+        write_kernels(w, cpu.f, MODELS[i].name, MODELS[i].n_parameters);
     for_cpu_compile(&cpu);
     stand_in_build(cpu.folder);
     int status = run_command(&printed,
@@ -139,7 +139,7 @@ Test(train, without_a_gpu_it_compiles_and_says_so)
     cr_expect_eq(status, 0, "%s", printed);
     cr_expect(strstr(printed, "no GPU, so the models are only compiled: libcuda.so.1"), "%s",
               printed);
-    cr_expect(strstr(printed, " kernels, 0 from the cache)"), "%s", printed);
+    cr_expect(strstr(printed, " kernels, 0 from the cache, "), "%s", printed);
     free(printed);
     status = run_command(&printed, "WARM_DISABLE=1 %s 2>&1", program);
     cr_expect_eq(status, 1);
