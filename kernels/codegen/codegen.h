@@ -6,7 +6,8 @@
  *                ──▶ launches: a kernel and its tensors, in order
  *
  * One thread computes one element of a stored tensor. Reductions and products run over their dimensions in
- * order in that thread, so results are the same in each run.
+ * order in that thread, so results are the same in each run. Large products go by tiles (tiled.h), in the same
+ * order.
  *
  * One launch computes several tensors in a row
  *   - if each is small: in a single block, with a barrier where threads wait for each other. A second product
