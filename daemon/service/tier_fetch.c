@@ -711,7 +711,12 @@ void tier_stop(struct tier *t)
     if (!t)
         return;
     t->closing = true;
-    for (struct tier_fetch *f = t->fetches; f; f = f->next)
-        wake(f, NULL, "the daemon is stopping");
+    for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
+        next = f->next;
+        if (f->is_sent || f->is_verified_now) /* its end comes */
+            wake(f, NULL, "the daemon is stopping");
+        else
+            fetch_end(f, NULL, "the daemon is stopping");
+    }
     tier_leases_close(t);
 }

@@ -267,11 +267,12 @@ Test(tier_nodes, a_maker_whose_client_leaves_gives_the_lease_back)
     NEEDS_TOOLCHAIN(nvrtc);
     struct ask a = ask_of(source);
     struct key made;
-    ask_on_all_nodes(nvrtc, &a, NULL);
+    char *options[] = {"--tier-lease", "60s", "--tier-hedge", "60s", NULL};
+    ask_on_all_nodes(nvrtc, &a, options);
     uint64_t began = clock_now_ms();
     close(fds[0]);
     int maker = await_need(1);
-    cr_assert_lt(clock_now_ms() - began, 9000u, "sooner than the lease of 10 s ends");
+    cr_assert_lt(clock_now_ms() - began, 30000u, "sooner than the lease of 60 s ends");
     make_on(maker, &a, &made);
     fds[0] = warmd_native(&nodes[0]);
     stop_nodes(0);
