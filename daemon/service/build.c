@@ -10,7 +10,7 @@
  *   3. a worker compiles, and says whether the result may be shared;
  *   4. the result goes to all waiters, then to the store: under the shared key with an alias from
  *      the exact one, else under the exact one; then to the followers.
- * At 2 a result may be there. If it has a manifest, the leader describes its files at those paths; if
+ * At 2 the tier is asked, too. At 2 a result may be there. If it has a manifest, the leader describes its files at those paths; if
  * they agree, the build goes on at 4 without a compile.
  * Failures:
  *   - the leader leaves while its answer is needed: the next waiter leads (builds_tick sees it);
@@ -46,6 +46,7 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
 
@@ -300,12 +301,22 @@ static bool build_ask_manifest(struct build *b, struct manifest *m)
     return can;
 }
 
+/* Asks the tier for the shared key; false if it is not asked. */
+static bool build_ask_tier(struct build *b)
+{
+    struct tier_question q = {&b->shared_id, &b->shared_proof, {"", 0}, false};
+    if (!b->leader || !tier_ask(b->leader, &q, on_prepared))
+        return false;
+    b->state = BUILD_LOOKING;
+    return true;
+}
+
 /* Looks under the shared key. True if the build has its result, or waits. */
 static bool look_for_shared(struct build *b)
 {
     struct find f;
     switch (find_made(b->service, &b->shared_id, &b->shared_proof, b->leader, on_prepared, &f)) {
-    case FOUND_NONE: return false;
+    case FOUND_NONE: return f.code == WARM_ENOT_FOUND && build_ask_tier(b);
     case FOUND_MANIFEST: return build_ask_manifest(b, f.manifest);
     case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
     case FOUND_SOON: b->state = BUILD_LOOKING; return true;

@@ -675,6 +675,8 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     call->from_tier = NULL;
     if (*call->job && (!t || t->has_no_leases))
         return false;
+    if (call->tier_ends_ms && call->tier_ends_ms <= service_clock_ms(call->service))
+        return false;
     if (!t || t->closing || !t->reads_it || call->tier_wait || call->no_tier ||
         call->n_tier_asks == CALL_TIER_ASKS || key_equal(&call->tier_asked, &q->id->key) ||
         !tier_space(t, call, q->id->owner, &space) || is_no_use(t, call, q))

@@ -56,6 +56,30 @@ Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
     warmd_down(&second);
 }
 
+Test(tier, a_source_with_another_comment_is_not_compiled_again)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    char commented[sizeof source + 32];
+    struct key made, found;
+    snprintf(commented, sizeof commented, "// by another\n%s", source);
+    struct ask a = ask_of(source), b = ask_of(commented);
+    struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
+    int fd = warmd_native(&first);
+    lead_compile(fd, 1, &a, 0, "");
+    expect_cubin(fd, 1, &made);
+    close(fd);
+    await_stats(&first, "\"queue\": 0,");
+    warmd_down(&first);
+    struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
+    fd = warmd_native(&second);
+    lead_compile(fd, 2, &b, 0, "");
+    cr_assert_eq(expect_cubin(fd, 2, &found), WIRE_WAS_HIT);
+    cr_assert(key_equal(&made, &found));
+    close(fd);
+    cr_assert(warmd_stats_have(&second, "\"compiles\": 0"));
+    warmd_down(&second);
+}
+
 Test(tier, a_named_value_travels_and_is_not_sent_back)
 {
     struct warmd first = tier_up(NULL, tier_key_file, NULL);
