@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tier_bucket.c - daemons with stores of their own and one bucket of S3: values, one maker, one answer for a job. */
+#include "tests/support/engine.h"
+#include "tests/support/tier_kit.h"
+
+static struct engine s3;
+
+static void setup(void)
+{
+    static const char *const argv[] = {"python3", "tests/tier/fake_s3.py", NULL};
+    tier_setup();
+    setenv("AWS_ACCESS_KEY_ID", "AKID", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "SECRET", 1);
+    engine_start(&s3, argv);
+    snprintf(tier_url, sizeof tier_url, "s3://warm/t?endpoint=http://127.0.0.1:%d", s3.port);
+}
+
+static void teardown(void)
+{
+    engine_stop(&s3);
+    tier_teardown();
+}
+
+TestSuite(tier_bucket, .init = setup, .fini = teardown);
+
+Test(tier_bucket, values_travel)
+{
+    static char large[3000000];
+    struct warm_value got;
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (char)('a' + (i * 2654435761u >> 13) % 26);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "small", "the bytes");
+    struct warm *w = warmd_libwarm(&first);
+    cr_assert_eq(warm_put(w, "large", 5, large, sizeof large, NULL), 0);
+    warm_close(w);
+    await_stats(&first, "\"tier_sent\": 2,");
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    expect_value(&second, "small", "the bytes");
+    expect_miss(&second, "another");
+    w = warmd_libwarm(&second);
+    cr_assert_eq(warm_get(w, "large", 5, 0, &got), 0);
+    cr_assert_eq(got.len, sizeof large);
+    cr_assert_eq(memcmp(got.data, large, sizeof large), 0);
+    warm_value_free(&got);
+    warm_close(w);
+    warmd_down(&first);
+    warmd_down(&second);
+}
+
+/* Asks for the turn to make a name. */
+static int ask_for_turn(const struct warmd *k)
+{
+    int fd = warmd_native(k);
+    warmd_get(fd, 1, "graph-1", true, 0);
+    warmd_expect(fd, 1, WIRE_WAIT);
+    return fd;
+}
+
+Test(tier_bucket, one_machine_makes_it_and_the_other_waits)
+{
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    int maker = ask_for_turn(&first);
+    uint64_t token = warmd_expect_lease(maker, 1);
+    await_stats(&first, "\"leases_held\": 1");
+    int waiter = ask_for_turn(&second);
+    await_stats(&second, "\"tier_waits\": 1,");
+    warmd_put(maker, 2, "graph-1", "the bytes", token);
+    warmd_expect(maker, 2, WIRE_OK);
+    warmd_expect(waiter, 1, WIRE_HIT);
+    close(maker);
+    close(waiter);
+    warmd_down(&first);
+    warmd_down(&second);
+}
+
+Test(tier_bucket, a_bucket_that_vanishes_costs_hits_alone)
+{
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    put_one(&k, "here", "the bytes");
+    await_stats(&k, "\"tier_sent\": 1,");
+    engine_tell(&s3, "bucket=gone", NULL, 0);
+    expect_miss(&k, "another");
+    await_log(&k, "404 NoSuchBucket: the bucket is not there");
+    expect_value(&k, "here", "the bytes");
+    put_one(&k, "new", "other bytes");
+    expect_value(&k, "new", "other bytes");
+    warmd_down(&k);
+}
