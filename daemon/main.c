@@ -36,6 +36,7 @@
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
 #include "daemon/process/notify.h"
+#include "daemon/process/room.h"
 #include "daemon/service/old_keys.h"
 #include "daemon/service/service.h"
 #include "daemon/service/torch_store.h"
@@ -44,11 +45,13 @@
 #include "keygen/expect.h"
 #include "store/store.h"
 
-#define DRAIN_MS 3000u     /* for running requests to end by themselves */
-#define END_MS 3000u       /* for cancelled requests to end */
-#define STOP_TICK_MS 10u   /* how often that is checked */
-#define FDS_SPARE 256u     /* descriptors for everything but connections */
-#define COMMIT_DELAY_MS 0u /* a put does not wait; puts that queue meanwhile share a commit */
+#define DRAIN_MS 3000u       /* for running requests to end by themselves */
+#define END_MS 3000u         /* for cancelled requests to end */
+#define STOP_TICK_MS 10u     /* how often that is checked */
+#define FDS_SPARE 256u       /* descriptors for everything but connections */
+#define ROOM_MS 2000u        /* how often the free space is looked at */
+#define ROOM_STEP (1u << 20) /* bytes: a smaller change of the cap waits */
+#define COMMIT_DELAY_MS 0u   /* a put does not wait; puts that queue meanwhile share a commit */
 
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_ENDING, PHASE_CLOSING };
 
@@ -68,7 +71,8 @@ struct daemon {
     uv_async_t wake;
     uv_signal_t signals[3];
     uv_timer_t stop_timer;
-    struct loop_timer *watchdog;
+    struct loop_timer *watchdog, *room_timer;
+    uint64_t cap; /* of the store, now; 0: not set yet */
     bool has_handles;
     enum phase phase;
     uint64_t phase_ends_ms;
@@ -192,27 +196,80 @@ static void take_settings(struct config *c, struct config *fresh)
         c->field = fresh->field;                                                                   \
         c->origin[CONFIG_KEY_##key] = fresh->origin[CONFIG_KEY_##key];                             \
     } while (0)
-    TAKE(max_size, max_size);
-    TAKE(quota, quota);
-    TAKE(quota, quota_percent);
-    TAKE(max_value, max_value);
-    TAKE(jobs, jobs);
-    TAKE(compile_timeout, compile_timeout_ms);
-    TAKE(worker_memory, worker_memory);
-    TAKE(worker_idle, worker_idle_ms);
-    TAKE(verify_hits, verify_hits);
-    TAKE(lease_timeout, lease_timeout_ms);
-    TAKE(wait_timeout, wait_timeout_ms);
-    TAKE(negative_ttl, negative_ttl_ms);
-    TAKE(max_connections, max_connections);
-    TAKE(max_connections_per_user, max_connections_per_user);
+#define TAKE_NUMBER(key, field)                                                                    \
+    do {                                                                                           \
+        if (c->field != fresh->field)                                                              \
+            log_info("setting %s: %llu, was %llu", #field, (unsigned long long)fresh->field,       \
+                     (unsigned long long)c->field);                                                \
+        TAKE(key, field);                                                                          \
+    } while (0)
+    TAKE_NUMBER(max_size, max_size);
+    TAKE_NUMBER(min_free, min_free);
+    TAKE_NUMBER(quota, quota);
+    TAKE_NUMBER(quota, quota_percent);
+    TAKE_NUMBER(max_value, max_value);
+    TAKE_NUMBER(jobs, jobs);
+    TAKE_NUMBER(compile_timeout, compile_timeout_ms);
+    TAKE_NUMBER(worker_memory, worker_memory);
+    TAKE_NUMBER(worker_idle, worker_idle_ms);
+    TAKE_NUMBER(verify_hits, verify_hits);
+    TAKE_NUMBER(lease_timeout, lease_timeout_ms);
+    TAKE_NUMBER(wait_timeout, wait_timeout_ms);
+    TAKE_NUMBER(negative_ttl, negative_ttl_ms);
+    TAKE_NUMBER(max_connections, max_connections);
+    TAKE_NUMBER(max_connections_per_user, max_connections_per_user);
     char *level = c->log_level;
     TAKE(log_level, log_level);
     fresh->log_level = level;
     char *format = c->log_format;
     TAKE(log_format, log_format);
     fresh->log_format = format;
+#undef TAKE_NUMBER
 #undef TAKE
+}
+
+/* Sets the store's cap by what its file system has left, and says when that is less than max_size. */
+static void look_at_room(void *arg)
+{
+    struct daemon *d = arg;
+    struct store_stats stats;
+    uint64_t total, left, most = d->config.max_size;
+    if (!d->store || !room_of(d->config.store, &total, &left))
+        return;
+    store_stats(d->store, &stats);
+    uint64_t cap = room_cap(most, d->config.min_free, stats.disk_bytes, left);
+    uint64_t step = cap > d->cap ? cap - d->cap : d->cap - cap;
+    if (step <= (cap == most ? 0 : ROOM_STEP))
+        return;
+    if (cap < most && (d->cap == most || !d->cap))
+        log_warning(
+            "the file system of %s has %llu MiB left, less than min_free: the store shrinks",
+            d->config.store, (unsigned long long)(left >> 20));
+    else if (cap == most && d->cap && d->cap < most)
+        log_info("the file system of %s has room again: the store may have max_size",
+                 d->config.store);
+    d->cap = cap;
+    store_set_caps(d->store, cap, d->config.quota < cap ? d->config.quota : cap);
+}
+
+/* Says which changed settings count at the next start only. */
+static void tell_fixed(const struct config *c, const struct config *fresh)
+{
+    const struct {
+        const char *name, *old, *now;
+    } fixed[] = {
+        {"socket", c->socket, fresh->socket}, {"store", c->store, fresh->store},
+        {"worker", c->worker, fresh->worker}, {"admin", c->admin, fresh->admin},
+        {"tier", c->tier, fresh->tier},       {"trust_group", c->trust_group, fresh->trust_group}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (strcmp(fixed[i].old, fixed[i].now) != 0)
+            log_warning("setting %s: \"%s\" counts after a restart; it is \"%s\" until then",
+                        fixed[i].name, fixed[i].now, fixed[i].old);
+    bool same = c->n_nvrtc == fresh->n_nvrtc;
+    for (size_t i = 0; same && i < c->n_nvrtc; i++)
+        same = strcmp(c->nvrtc[i], fresh->nvrtc[i]) == 0;
+    if (!same)
+        log_warning("setting nvrtc: another list counts after a restart");
 }
 
 /* Reads the settings again at SIGHUP: sizes, limits and times change; files, sockets and compilers
@@ -226,6 +283,7 @@ static void reload(struct daemon *d)
         log_error("the settings are not read again: %s", e.text);
     } else {
         struct pool_limits limits;
+        tell_fixed(&d->config, &fresh);
         take_settings(&d->config, &fresh);
         config_close(&fresh);
         use_log_settings(&d->config);
@@ -233,10 +291,9 @@ static void reload(struct daemon *d)
         limits = pool_limits(&d->config);
         if (d->pool)
             pool_set_limits(d->pool, &limits);
-        if (d->store)
-            store_set_caps(d->store, d->config.max_size, d->config.quota);
-        log_info("settings read again; socket, store, compilers, worker and trust group are as at "
-                 "the start");
+        d->cap = 0; /* set it again */
+        look_at_room(d);
+        log_info("settings read again");
     }
     notify_send("READY=1");
 }
@@ -309,6 +366,8 @@ static void close_rest(struct daemon *d)
     uv_close((uv_handle_t *)&d->wake, on_handle_closed);
     uv_close((uv_handle_t *)&d->stop_timer, on_handle_closed);
     loop_timer_free(d->watchdog);
+    loop_timer_free(d->room_timer);
+    d->room_timer = NULL;
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
 }
@@ -515,6 +574,10 @@ static void say_ready(struct daemon *d)
     d->watchdog = watchdog_ms ? loop_timer_new(&d->loop, on_watchdog, d) : NULL;
     if (d->watchdog)
         loop_timer_start(d->watchdog, watchdog_ms, watchdog_ms);
+    d->room_timer = loop_timer_new(&d->loop, look_at_room, d);
+    if (d->room_timer)
+        loop_timer_start(d->room_timer, ROOM_MS, ROOM_MS);
+    look_at_room(d);
     fprintf(stderr, "warmd: ready on %s\n", d->socket.path);
     notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
 }

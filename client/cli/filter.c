@@ -36,7 +36,11 @@ static int take_kind(const struct command *c, struct wire_filter *f)
 {
     uint8_t kind;
     if (!wire_kind_from_name(optarg, &kind))
-        return wrong(c, "a kind of entry");
+        return wrong(c, "a kind of entry: "
+#define X(name, number, text) text " "
+                     WIRE_KIND_LIST(X)
+#undef X
+        );
     f->kind = kind;
     return 1;
 }

@@ -203,8 +203,11 @@ void row_fields(const struct wire_row *row, uint64_t now_ms)
     units_size_text(row->len, size);
     field_digest("key", row->key.bytes, sizeof row->key.bytes);
     printf("%-12s %s\n", "kind", wire_kind_name(row->kind));
-    printf("%-12s %" PRIu64 " bytes (%s), %s\n", "size", row->len, size,
-           row->is_blob ? "in a file" : "in the index");
+    if (row->len < 1024)
+        printf("%-12s %s, in the index\n", "size", size);
+    else
+        printf("%-12s %s (%" PRIu64 " bytes), %s\n", "size", size, row->len,
+               row->is_blob ? "in a file" : "in the index");
     printf("%-12s %u\n", "hits", row->hits);
     printf("%-12s %u ms\n", "cost", row->cost_ms);
     if (row->owner == ROWS_MADE_HERE)

@@ -133,13 +133,15 @@ void conn_administer(void) { administers = true; }
 /* Queues HELLO with our name, and with the `warm run` that this process belongs to. */
 static void queue_hello(struct conn *c)
 {
-    char name[sizeof "libwarm " WARM_VERSION " administers session=" + WIRE_SESSION_MAX] =
-        "libwarm " WARM_VERSION;
-    const char *session = getenv("WARM_SESSION");
+    char name[sizeof "libwarm " WARM_VERSION " administers session= project=" + WIRE_SESSION_MAX +
+              WIRE_PROJECT_MAX] = "libwarm " WARM_VERSION;
+    const char *session = getenv("WARM_SESSION"), *project = getenv("WARM_PROJECT");
     if (administers)
         strcat(name, " administers");
     if (session && wire_session_ok(session, strlen(session)))
         strcat(strcat(name, " session="), session);
+    if (project && strlen(project) <= WIRE_PROJECT_MAX && wire_session_ok(project, strlen(project)))
+        strcat(strcat(name, " project="), project);
     struct wire_hello hello = {
         .version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .client = {name, strlen(name)}};
     wire_put_hello(&c->out, 0, &hello);

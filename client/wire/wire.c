@@ -78,18 +78,29 @@ bool wire_session_ok(const void *id, size_t len)
     return len >= 1 && len <= WIRE_SESSION_MAX;
 }
 
+/* Finds the word that follows a mark; empty if there is none. */
+static struct view word_after(struct view client, const char *mark)
+{
+    const char *at = memmem(client.data, client.len, mark, strlen(mark));
+    if (!at)
+        return (struct view){"", 0};
+    at += strlen(mark);
+    size_t left = client.len - (size_t)(at - (const char *)client.data);
+    const char *end = memchr(at, ' ', left);
+    return (struct view){at, end ? (size_t)(end - at) : left};
+}
+
 struct view wire_session_of(struct view client)
 {
-    static const char mark[] = " session=";
-    const char *at = memmem(client.data, client.len, mark, sizeof mark - 1);
-    struct view id = {"", 0};
-    if (at) {
-        id.data = at += sizeof mark - 1;
-        size_t left = client.len - (size_t)(at - (const char *)client.data);
-        const char *end = memchr(at, ' ', left);
-        id.len = end ? (size_t)(end - at) : left;
-    }
+    struct view id = word_after(client, " session=");
     return wire_session_ok(id.data, id.len) ? id : (struct view){"", 0};
+}
+
+struct view wire_project_of(struct view client)
+{
+    struct view name = word_after(client, " project=");
+    bool is_ok = name.len <= WIRE_PROJECT_MAX && wire_session_ok(name.data, name.len);
+    return is_ok ? name : (struct view){"", 0};
 }
 
 bool wire_administers(struct view client)
@@ -344,7 +355,7 @@ static int fields_end(struct fields *in, struct err *e)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
 #define HISTORY_FIELDS(X)                                                                          \
-    X(u8, of, WIRE_HISTORY_EVENTS) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
+    X(u8, of, WIRE_HISTORY_USAGE) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
 
 #define HIT_HEAD_FIELDS(X)                                                                         \
     X(u8, outcome, WIRE_WAS_HIT_AUDIT)                                                             \

@@ -123,6 +123,10 @@ struct wire_hello {
 bool wire_session_ok(const void *id, size_t len);
 /* Returns the id after " session=" in a HELLO's client text; empty if there is none. */
 struct view wire_session_of(struct view client);
+#define WIRE_PROJECT_MAX 31u
+/* Finds " project=NAME" in a HELLO's client text; an empty view if there is none, or a wrong one. The rules
+ * for NAME are those of a session, with at most WIRE_PROJECT_MAX bytes. */
+struct view wire_project_of(struct view client);
 /* True if a HELLO's client text has " administers": the client's requests are no use of the entries. */
 bool wire_administers(struct view client);
 struct wire_welcome {
@@ -345,6 +349,7 @@ enum wire_history_of {
     WIRE_HISTORY_LAST = 0,    /* the session that asked last */
     WIRE_HISTORY_SESSION = 1, /* `id` is a session's */
     WIRE_HISTORY_KEY = 2,     /* `id` is a name, 32 hex digits, or a label */
+    WIRE_HISTORY_USAGE = 4,   /* counters by hour, user and project; the sessions */
     WIRE_HISTORY_EVENTS = 3,  /* events of the session `id`; of the one that asked last if empty */
 };
 struct wire_history {

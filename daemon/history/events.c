@@ -3,8 +3,8 @@
  * events.c - keeps an event for each answered request of a session: its time, its process, what became
  * of it, and the time that it saved or cost. `warm report` draws its timeline from them.
  *
- * All sessions share one ring in memory. New events replace the oldest, and a restart drops all. Each
- * session counts its events, so a reader can tell that some are gone.
+ * All users share one table in memory (shares.h); a restart drops it. Each session counts its events, so a
+ * reader can tell that some are gone. They are no part of the history's file: each hit would have to be written.
  *
  * bookkeeping.c adds them; report.c writes them.
  *
@@ -25,8 +25,9 @@ void history_event(struct history *h, const struct history_event *from)
     if (from->session == HISTORY_NO_SESSION)
         return;
     struct session *s = &h->session[from->session - 1];
-    struct event *e = &h->event[++h->last_event % HISTORY_EVENTS];
-    *e = (struct event){.number = h->last_event, .session = s->number, .e = *from};
+    uint64_t number = shares_take(&h->event_shares, s->uid);
+    struct event *e = &h->event[number % HISTORY_EVENTS];
+    *e = (struct event){.number = number, .session = s->number, .e = *from};
     s->n_events++;
     size_t n = from->label.len < EVENT_LABEL ? from->label.len : EVENT_LABEL;
     if (n)
@@ -59,15 +60,17 @@ bool history_event_forget(struct history *h, const struct miss *m)
     return e;
 }
 
-const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number)
+const struct event *history_event_next(const struct history *h, const struct session *session,
+                                       uint64_t *number)
 {
-    uint64_t first = h->last_event < HISTORY_EVENTS ? 1 : h->last_event - HISTORY_EVENTS + 1;
-    for (uint64_t n = *number < first ? first : *number + 1; n <= h->last_event; n++) {
-        const struct event *e = &h->event[n % HISTORY_EVENTS];
-        if (e->number != n || e->session != session)
-            continue;
-        *number = n;
-        return e;
+    uint32_t slot = shares_next(&h->event_shares, session->uid, *number);
+    while (slot < HISTORY_EVENTS) {
+        const struct event *e = &h->event[slot];
+        if (e->number && e->session == session->number) {
+            *number = e->number;
+            return e;
+        }
+        slot = shares_next(&h->event_shares, session->uid, HISTORY_EVENTS + slot);
     }
     return NULL;
 }
@@ -99,7 +102,7 @@ static uint64_t covered(struct span *span, size_t n)
     return sum;
 }
 
-uint64_t history_gained_ms(const struct history *h, uint64_t session)
+uint64_t history_gained_ms(const struct history *h, const struct session *session)
 {
     struct span *span = malloc(HISTORY_EVENTS * sizeof *span);
     size_t n = 0;

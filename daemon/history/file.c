@@ -17,7 +17,8 @@
 #include "daemon/history/internal.h"
 
 #define MAGIC "WHIS"
-#define VERSION 4u
+#define VERSION 5u
+#define VERSION_WITHOUT_USAGE 4u
 #define LINES_BYTES_MAX (6u + 2u * LINE_DIGESTS_MARKS) /* daemon/worker/line_digests.h */
 
 static void write_id(struct writer *w, const struct store_id *id)
@@ -78,10 +79,10 @@ static void encode(const struct history *h, struct writer *w)
         writer_u8(w, k->kept);
         writer_blob(w, k->recipe, k->len);
     }
-    for (uint64_t i = 1; i <= HISTORY_MISSES; i++) {
-        const struct miss *m = &h->miss[(h->last_miss + i) % HISTORY_MISSES];
-        if (!m->number)
-            continue;
+    const struct miss *list[HISTORY_MISSES];
+    size_t n_misses = history_misses(h, list);
+    for (size_t i = 0; i < n_misses; i++) {
+        const struct miss *m = list[i];
         writer_u64(w, m->at_ms);
         writer_u32(w, m->uid);
         write_id(w, &m->id);
@@ -92,6 +93,7 @@ static void encode(const struct history *h, struct writer *w)
         writer_blob(w, m->changes.data, m->changes.len);
     }
     write_lines(h, w);
+    usage_encode(&h->usage, w);
 }
 
 static struct store_id read_id(struct reader *r)
@@ -134,7 +136,7 @@ static void read_miss(struct history *h, struct reader *r)
     struct view changes = reader_blob(r, HISTORY_CHANGES_MAX * 3 * (RECIPE_TEXT_MAX + 4));
     if (r->failed)
         return;
-    struct miss *m = history_miss_new(h);
+    struct miss *m = history_miss_new(h, head.uid);
     m->at_ms = head.at_ms;
     m->uid = head.uid;
     m->id = head.id;
@@ -159,7 +161,9 @@ void history_read(struct history *h, const void *data, size_t len)
 {
     struct reader r = reader_over(data, len);
     struct view magic = reader_bytes(&r, 4);
-    if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 || reader_u32(&r) != VERSION)
+    uint32_t version = reader_u32(&r);
+    if (r.failed || memcmp(magic.data, MAGIC, 4) != 0 ||
+        (version != VERSION && version != VERSION_WITHOUT_USAGE))
         return;
     uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r),
              n_lines = reader_u32(&r);
@@ -171,6 +175,8 @@ void history_read(struct history *h, const void *data, size_t len)
         read_miss(h, &r);
     for (uint32_t i = 0; i < n_lines && !r.failed; i++)
         read_lines(h, &r);
+    if (version == VERSION && !r.failed)
+        usage_decode(&h->usage, &r);
 }
 
 static void read_sealed(struct history *h, const uint8_t *data, size_t len)

@@ -65,6 +65,22 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
     return (uint32_t)(s - h->session) + 1;
 }
 
+void history_set_project(struct history *h, uint32_t session, const char *project)
+{
+    struct session *s = session_at(h, session);
+    if (s)
+        snprintf(s->project, sizeof s->project, "%s", project);
+}
+
+void history_use(struct history *h, uint32_t uid, uint32_t session, const char *project,
+                 enum usage_counter what, uint64_t n, uint64_t now_ms)
+{
+    struct session *s = session_at(h, session);
+    history_load(h);
+    usage_count(&h->usage, uid, s && *s->project ? s->project : project, what, n, now_ms);
+    h->dirty = true;
+}
+
 void history_leave(struct history *h, uint32_t session)
 {
     struct session *s = session_at(h, session);
@@ -135,7 +151,7 @@ static void settle(struct miss *m, enum wire_reason reason, struct view text)
 static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session, uint64_t now_ms)
 {
     struct session *s = session_at(h, session);
-    struct miss *m = history_miss_new(h);
+    struct miss *m = history_miss_new(h, uid);
     m->at_ms = now_ms;
     m->uid = uid;
     if (s) {
@@ -188,11 +204,12 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
 uint64_t history_find(const struct history *h, const struct store_id *id)
 {
     uint32_t hash = history_hash(id);
-    for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--)
-        if (h->miss_hash[n % HISTORY_MISSES] == hash &&
-            store_id_equal(&h->miss[n % HISTORY_MISSES].id, id))
-            return n;
-    return 0;
+    uint64_t newest = 0;
+    for (size_t i = 0; i < HISTORY_MISSES; i++)
+        if (h->miss_hash[i] == hash && h->miss[i].number > newest &&
+            store_id_equal(&h->miss[i].id, id))
+            newest = h->miss[i].number;
+    return newest;
 }
 
 struct view history_label(const struct history *h, const struct store_id *id, int64_t uid)
@@ -369,13 +386,13 @@ static struct miss *find_by_name(struct history *h, uint32_t uid, uint32_t sessi
                                  struct view name)
 {
     const struct session *s = session_at(h, session);
-    for (uint64_t n = h->last_miss; name.len && n && n + HISTORY_MISSES > h->last_miss; n--) {
-        struct miss *m = history_miss_at(h, n);
-        if (m && m->uid == uid && m->session == (s ? s->number : 0) &&
+    struct miss *newest = NULL;
+    for (struct miss *m = h->miss; name.len && m < h->miss + HISTORY_MISSES; m++)
+        if (m->number && m->uid == uid && m->session == (s ? s->number : 0) &&
+            (!newest || m->number > newest->number) &&
             history_view_equal(view_of_text(m->text[TEXT_NAME]), name))
-            return m;
-    }
-    return NULL;
+            newest = m;
+    return newest;
 }
 
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
@@ -401,6 +418,8 @@ struct history *history_new(const char *path)
     if (!h)
         return NULL;
     h->path = path ? strdup(path) : NULL;
+    shares_init(&h->miss_shares, h->next_miss, HISTORY_MISSES);
+    shares_init(&h->event_shares, h->next_event, HISTORY_EVENTS);
     for (size_t i = 0; i < BUCKETS; i++)
         h->bucket[i] = NOBODY;
     return h;
@@ -410,7 +429,7 @@ void history_free(struct history *h)
 {
     if (!h)
         return;
-    for (size_t i = 0; i < HISTORY_MISSES && i <= h->last_miss; i++)
+    for (size_t i = 0; i < HISTORY_MISSES; i++)
         history_miss_clear(&h->miss[i]);
     for (size_t i = 0; i < HISTORY_KNOWN && i < h->n_added; i++)
         history_known_drop(h, &h->known[i]);

@@ -4,8 +4,8 @@
  * --report` and `warm why`. It always runs, so nobody has to switch it on beforehand.
  *
  *     sessions   counters of the last HISTORY_SESSIONS: those of one `warm run`, or of none
- *     events     the last HISTORY_EVENTS answers to requests of sessions
- *     misses     the last HISTORY_MISSES, with their reasons
+ *     events     the last HISTORY_EVENTS answers to requests of sessions  ─┐ each user has a
+ *     misses     the last HISTORY_MISSES, with their reasons              ─┘ share (shares.h)
  *     left       entries that have left: when, and why    ─┐ these explain
  *     known      recipes (recipe.h) of entries made here  ─┘ a miss
  *
@@ -16,18 +16,22 @@
  *
  * For headers that changed, history_lines and history_locate add in which line.
  *
+ *     usage      hits and misses by hour, user and project (usage.h)
+ *
  * All but sessions and events is written to a file once a minute, and read from it when it is first needed. A
  * file that is damaged, or of another version, is ignored.
  *
  *     offset  size  field (little-endian)
  *     0       4     "WHIS"
- *     4       4     version, 4
+ *     4       4     version, 5
  *     8       16    n entries that have left, n recipes, n misses, n headers
  *     24      -     left: u32 owner, key, u32 cause, u64 time
  *     -       -     recipe: u32 uid, u32 owner, key, u64 time, u8 enum history_kept, blob recipe
  *     -       -     miss: u64 time, u32 uid, u32 owner, key, u8 kind, u8 reason, then blobs: session,
  *                   name, label, hardware, compiler, text, tier, changes (n × blobs part, old, new)
  *     -       -     header: u64 beginning of its content's SHA-256, blob daemon/worker/line_digests.h
+ *     -       -     usage (usage.h): u32 n, n × (u32 hour, u32 uid, blob project, u32 n counters, n × u64);
+ *                   not in version 4
  *     -       16    XXH3-128 of all before
  *
  * The history knows no store, sockets or clocks; all times are Unix times in ms.
@@ -42,6 +46,7 @@
 
 #include "client/wire/wire.h"
 #include "daemon/history/recipe.h"
+#include "daemon/history/usage.h"
 #include "store/store.h"
 
 #define HISTORY_SESSIONS 256u
@@ -80,6 +85,11 @@ void history_save(struct history *h);
 /* Returns the session of an id and user, made if it is new, and holds it until history_leave.
  * HISTORY_NO_SESSION if there is no room. */
 uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t now_ms);
+/* Sets the project of a session, at most WIRE_PROJECT_MAX bytes. */
+void history_set_project(struct history *h, uint32_t session, const char *project);
+/* Counts a request by hour, user and project: the session's, or `project` without a session. */
+void history_use(struct history *h, uint32_t uid, uint32_t session, const char *project,
+                 enum usage_counter what, uint64_t n, uint64_t now_ms);
 /* Ends the hold of history_join; the session stays until its place is needed. */
 void history_leave(struct history *h, uint32_t session);
 /* Adds to a counter of a session. */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "daemon/history/history.h"
+#include "daemon/history/shares.h"
 #include "daemon/worker/line_digests.h"
 
 #define SET 4u            /* places of one set of `left` */
@@ -27,6 +28,7 @@
 
 struct session {
     char id[WIRE_SESSION_MAX + 1]; /* "": a free place */
+    char project[WIRE_PROJECT_MAX + 1];
     uint32_t uid;
     unsigned refs;
     uint64_t number; /* never the same twice */
@@ -89,7 +91,7 @@ struct known_lines {
 struct history {
     char *path;
     bool loaded, dirty;
-    uint64_t last_session, last_miss;
+    uint64_t last_session;
     struct session session[HISTORY_SESSIONS];
     struct store_departure left[HISTORY_LEFT];
     struct known known[HISTORY_KNOWN];
@@ -98,9 +100,13 @@ struct history {
     uint64_t n_added;                   /* recipes, ever */
     uint32_t miss_hash[HISTORY_MISSES]; /* of their ids, for a fast search */
     struct miss miss[HISTORY_MISSES];
+    struct shares miss_shares;
+    uint16_t next_miss[HISTORY_MISSES];
     struct known_lines lines[HISTORY_LINES];
-    uint64_t last_event;
+    struct usage usage;
     struct event event[HISTORY_EVENTS];
+    struct shares event_shares;
+    uint16_t next_event[HISTORY_EVENTS];
 };
 
 static inline bool history_view_equal(struct view a, struct view b)
@@ -132,8 +138,10 @@ void history_known_drop(struct history *h, struct known *k);
 void history_kinship(struct view recipe, uint64_t *source, uint64_t *label);
 /* Finds a miss by its number; NULL if it is gone. */
 struct miss *history_miss_at(struct history *h, uint64_t number);
-/* Empties the oldest miss for a new one, and returns it. */
-struct miss *history_miss_new(struct history *h);
+/* Empties a place for a new miss of a user (shares.h), and returns it. */
+struct miss *history_miss_new(struct history *h, uint32_t uid);
+/* Lists the misses, the oldest first. Returns how many there are. */
+size_t history_misses(const struct history *h, const struct miss *out[HISTORY_MISSES]);
 /* Empties the place of a miss. */
 void history_miss_clear(struct miss *m);
 /* Copies one of the texts of a miss, cut to HISTORY_TEXT_MAX. */
@@ -144,10 +152,11 @@ void history_set_text(struct miss *m, enum history_text which, struct view text)
 /* Takes back the event of a miss. False if it is no longer known. */
 bool history_event_forget(struct history *h, const struct miss *m);
 /* Returns the next event of a session after `*number`, which it sets; NULL after the last one. */
-const struct event *history_event_next(const struct history *h, uint64_t session, uint64_t *number);
+const struct event *history_event_next(const struct history *h, const struct session *session,
+                                       uint64_t *number);
 /* Returns the least time that the hits of a session saved: entries that were made at the same time, as
  * a part of another one is, count once. */
-uint64_t history_gained_ms(const struct history *h, uint64_t session);
+uint64_t history_gained_ms(const struct history *h, const struct session *session);
 
 /* ---- file.c ---- */
 

@@ -36,7 +36,7 @@ static void write_session(const struct history *h, struct writer *out, const str
     write_number(out, "last_ms", s->last_ms);
     for (size_t i = 0; i < HISTORY_N_COUNTERS; i++)
         write_number(out, names[i], s->counters[i]);
-    write_number(out, "gained_ms", history_gained_ms(h, s->number));
+    write_number(out, "gained_ms", history_gained_ms(h, s));
     write_number(out, "n_events", s->n_events);
     writer_format(out, "}, ");
 }
@@ -111,13 +111,14 @@ static void choose_last(struct history *h, const struct history_query *q, struct
         if (*s->id && s->uid == q->asker && (!out->session || s->last_ms > out->session->last_ms))
             out->session = s;
     }
-    for (uint64_t n = h->last_miss; n && n + HISTORY_MISSES > h->last_miss; n--) {
-        const struct miss *m = &h->miss[n % HISTORY_MISSES];
-        if (m->number != n || m->uid != q->asker)
+    const struct miss *list[HISTORY_MISSES];
+    for (size_t n = history_misses(h, list); n > 0; n--) {
+        const struct miss *m = list[n - 1];
+        if (m->uid != q->asker)
             continue;
         if (!m->session && (!out->session || m->at_ms > out->session->last_ms)) {
             out->session = NULL;
-            out->only = n;
+            out->only = m->number;
         }
         return;
     }
@@ -137,15 +138,14 @@ static void choose(struct history *h, const struct history_query *q, struct choi
             out->session = &h->session[i];
 }
 
-/* Finds the first of the newest misses that are asked for and fit. */
-static uint64_t first_that_fits(const struct history *h, const struct history_query *q,
-                                const struct choice *c, size_t *out_n)
+/* Lists the newest misses that are asked for and fit, the oldest first. Returns how many there are. */
+static size_t choose_misses(const struct history *h, const struct history_query *q,
+                            const struct choice *c, const struct miss *out[HISTORY_MISSES])
 {
-    uint64_t first = h->last_miss + 1;
-    size_t bytes = 1024, n = 0;
-    for (uint64_t i = h->last_miss; i && i + HISTORY_MISSES > h->last_miss; i--) {
-        const struct miss *m = &h->miss[i % HISTORY_MISSES];
-        if (m->number != i || !is_chosen(q, c, m))
+    size_t bytes = 1024, n = 0, all = history_misses(h, out), first = all;
+    for (size_t i = all; i > 0; i--) {
+        const struct miss *m = out[i - 1];
+        if (!is_chosen(q, c, m))
             continue;
         struct writer w;
         writer_init(&w, 0);
@@ -154,11 +154,11 @@ static uint64_t first_that_fits(const struct history *h, const struct history_qu
         writer_close(&w);
         if (bytes > q->max_bytes || (q->max_misses && n == q->max_misses))
             break;
-        first = i;
+        out[--first] = m;
         n++;
     }
-    *out_n = n;
-    return first;
+    memmove(out, out + first, n * sizeof *out);
+    return n;
 }
 
 static void write_event(struct writer *out, const struct event *event)
@@ -197,7 +197,7 @@ static bool write_events(struct history *h, const struct history_query *query,
     writer_u8(out, '{');
     write_session(h, out, s);
     writer_format(out, "\"events\": [");
-    for (; (e = history_event_next(h, s->number, &at)); n++) {
+    for (; (e = history_event_next(h, s, &at)); n++) {
         if (n < query->max_misses)
             continue;
         if (out->len + EVENT_JSON_MAX > query->max_bytes) {
@@ -213,29 +213,49 @@ static bool write_events(struct history *h, const struct history_query *query,
     return true;
 }
 
+/* Writes the counters by hour, and which sessions are known. */
+static bool write_usage(const struct history *h, const struct history_query *query,
+                        struct writer *out)
+{
+    bool comma = false;
+    writer_format(out, "{\"usage\": ");
+    usage_write_json(&h->usage, query->uid, out);
+    writer_format(out, ", \"sessions\": [");
+    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
+        const struct session *s = &h->session[i];
+        if (!*s->id || (query->uid >= 0 && s->uid != query->uid))
+            continue;
+        writer_format(out, "%s{\"id\": \"%s\"", comma ? ", " : "", s->id);
+        write_number(out, "uid", s->uid);
+        write_text(out, "project", view_of_text(s->project));
+        write_number(out, "last_ms", s->last_ms);
+        writer_u8(out, '}');
+        comma = true;
+    }
+    writer_format(out, "]}");
+    return true;
+}
+
 bool history_write_json(struct history *h, const struct history_query *query, struct writer *out)
 {
     struct choice choice;
-    size_t n;
     history_load(h);
+    if (query->of == WIRE_HISTORY_USAGE)
+        return write_usage(h, query, out);
     choose(h, query, &choice);
     if (query->of == WIRE_HISTORY_EVENTS)
         return write_events(h, query, choice.session, out);
-    uint64_t first = first_that_fits(h, query, &choice, &n);
+    const struct miss *list[HISTORY_MISSES];
+    size_t n = choose_misses(h, query, &choice, list);
     if (n == 0 && !choice.session)
         return false;
     writer_u8(out, '{');
     if (choice.session)
         write_session(h, out, choice.session);
     writer_format(out, "\"misses\": [");
-    bool comma = false;
-    for (uint64_t i = first; i <= h->last_miss; i++) {
-        const struct miss *m = &h->miss[i % HISTORY_MISSES];
-        if (m->number != i || !is_chosen(query, &choice, m))
-            continue;
-        writer_bytes(out, ", ", comma ? 2 : 0);
-        write_miss(out, m);
-        comma = true;
+    for (size_t i = 0; i < n; i++) {
+        writer_bytes(out, ", ", i ? 2 : 0);
+        write_miss(out, list[i]);
     }
     writer_format(out, "]}");
     return true;

@@ -6,7 +6,7 @@
  *   left    8192 places in sets of four, found by the key's own bytes: a new entry takes the place of
  *           the oldest of its set
  *   known   a ring of recipes. An index by key finds one
- *   misses  a ring
+ *   misses  a table with a share for each user (shares.h)
  *
  * Thread: loop thread.
  */
@@ -154,16 +154,34 @@ void history_miss_clear(struct miss *m)
     *m = (struct miss){.number = 0};
 }
 
-struct miss *history_miss_new(struct history *h)
+struct miss *history_miss_new(struct history *h, uint32_t uid)
 {
-    struct miss *m = &h->miss[++h->last_miss % HISTORY_MISSES];
+    uint64_t number = shares_take(&h->miss_shares, uid);
+    struct miss *m = &h->miss[number % HISTORY_MISSES];
     history_miss_clear(m);
-    assert(h->last_miss); /* 0 marks a free place */
-    m->number = h->last_miss;
+    assert(number); /* 0 marks a free place */
+    m->number = number;
     writer_init(&m->changes, HISTORY_CHANGES_MAX * (3 * (RECIPE_TEXT_MAX + 4)));
-    h->miss_hash[h->last_miss % HISTORY_MISSES] = 0;
+    h->miss_hash[number % HISTORY_MISSES] = 0;
     h->dirty = true;
     return m;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct miss *const *x = a, *const *y = b;
+    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+}
+
+size_t history_misses(const struct history *h, const struct miss *out[HISTORY_MISSES])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < HISTORY_MISSES; i++)
+        if (h->miss[i].number)
+            out[n++] = &h->miss[i];
+    if (n)
+        qsort(out, n, sizeof *out, by_number);
+    return n;
 }
 
 void history_set_text(struct miss *m, enum history_text which, struct view text)

@@ -288,6 +288,7 @@ static int take_hello(struct request *r, struct err *e)
     struct view session = wire_session_of(m.client);
     if (session.len)
         connection_join(r->native->connection, session);
+    connection_set_project(r->native->connection, wire_project_of(m.client));
     if (wire_administers(m.client))
         connection_administer(r->native->connection);
     rank_agreement_leave(r->native->ranks);

@@ -454,6 +454,15 @@ void connection_join(struct connection *c, struct view session_id)
     c->peer.session = service_join_session(s, c->peer.uid, session_id);
 }
 
+void connection_set_project(struct connection *c, struct view name)
+{
+    if (!name.len)
+        return;
+    snprintf(c->peer.project, sizeof c->peer.project, "%.*s", (int)name.len,
+             (const char *)name.data);
+    service_set_project(connection_service(c), &c->peer);
+}
+
 void connection_administer(struct connection *c) { c->peer.administers = true; }
 
 const struct peer *connection_peer(const struct connection *c) { return &c->peer; }

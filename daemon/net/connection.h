@@ -63,6 +63,8 @@ const struct peer *connection_peer(const struct connection *c);
 struct service *connection_service(const struct connection *c);
 /* Joins the session that the client names: connection_peer's `session` from now on. */
 void connection_join(struct connection *c, struct view session_id);
+/* Notes the project of the client, and of its session. "": none. */
+void connection_set_project(struct connection *c, struct view name);
 /* Makes the client's requests count neither as hits nor as misses. */
 void connection_administer(struct connection *c);
 /* Returns scratch space for one parsed command, shared by all connections. */

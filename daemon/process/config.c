@@ -23,6 +23,7 @@
 #include "daemon/process/defaults.h"
 #include "daemon/process/json.h"
 #include "daemon/process/log.h"
+#include "daemon/process/room.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
@@ -490,14 +491,33 @@ static void config_resolve_quota(struct config *c)
         c->quota = c->max_size / 100 * c->quota_percent;
 }
 
+/* Lowers a size that nobody has set to a part of the store's file system. */
+static void config_resolve_room(struct config *c)
+{
+    static const enum config_key keys[] = {CONFIG_KEY_max_size, CONFIG_KEY_min_free};
+    uint64_t *const sizes[] = {&c->max_size, &c->min_free};
+    uint64_t total, unused;
+    if (!room_of(c->store, &total, &unused))
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint64_t most = total / ROOM_SHARE > ROOM_LEAST ? total / ROOM_SHARE : ROOM_LEAST;
+        if (c->origin[keys[i]] != CONFIG_DEFAULT || *sizes[i] <= most)
+            continue;
+        *sizes[i] = most;
+        c->origin[keys[i]] = CONFIG_FOUND;
+    }
+}
+
 int config_resolve(struct config *c, struct err *e)
 {
     int code = 0;
-    config_resolve_quota(c);
     if (!*c->socket)
         code = config_resolve_socket(c, e);
     if (code == 0 && !*c->store)
         code = config_resolve_store(c, e);
+    if (code == 0)
+        config_resolve_room(c);
+    config_resolve_quota(c);
     if (code == 0 && c->jobs == 0)
         code = config_resolve_jobs(c, e);
     if (code == 0 && !*c->worker)

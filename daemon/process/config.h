@@ -29,7 +29,12 @@
       "use; none: nobody is one there")                                                            \
     X(TEXT, store, "",                                                                             \
       "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
-    X(SIZE, max_size, "10G", "the store is kept below this by eviction")                           \
+    X(SIZE, max_size, "10G",                                                                       \
+      "the store is kept below this by eviction; if this is not set, and below a twentieth of "    \
+      "its file system")                                                                           \
+    X(SIZE, min_free, "1G",                                                                        \
+      "the store shrinks while its file system has less than this left; if this is not set, at "   \
+      "most a twentieth of the file system")                                                       \
     X(SHARE, quota, "50%",                                                                         \
       "cap for what one user has in the store, a size or a part of max_size; 0: none, as for a "   \
       "daemon that serves one user alone")                                                         \
@@ -108,8 +113,8 @@ struct config {
     enum config_origin origin[CONFIG_KEYS]; /* of each value */
     char *socket, *admin;
     char *store;
-    uint64_t max_size, quota, max_value; /* bytes */
-    uint64_t quota_percent;              /* of max_size, if quota was given so; else 0 */
+    uint64_t max_size, min_free, quota, max_value; /* bytes */
+    uint64_t quota_percent;                        /* of max_size, if quota was given so; else 0 */
     uint64_t jobs;
     uint64_t compile_timeout_ms;
     uint64_t verify_hits;   /* one of so many; 0: none */

@@ -159,10 +159,16 @@ void redis_do_info(struct redis_command *c)
                   WARM_VERSION, (long)getpid(),
                   (unsigned long long)((service_now_ms(r->service) - stats->started_ms) / 1000));
     writer_format(&text,
-                  "# Memory\r\nmaxmemory:%llu\r\n\r\n# Persistence\r\nloading:0\r\n\r\n"
-                  "# Stats\r\nkeyspace_hits:%llu\r\nkeyspace_misses:%llu\r\nevicted_keys:%llu\r\n"
+                  "# Memory\r\nused_memory:%llu\r\nmaxmemory:%llu\r\n\r\n"
+                  "# Persistence\r\nloading:0\r\n\r\n"
+                  "# "
+                  "Stats\r\ntotal_commands_processed:%llu\r\nkeyspace_hits:%llu\r\nkeyspace_misses:"
+                  "%llu\r\nevicted_keys:%llu\r\n"
                   "\r\n# Replication\r\nrole:master\r\n\r\n# Keyspace\r\ndb0:keys=%llu\r\n",
-                  (unsigned long long)store.max_bytes,
+                  (unsigned long long)store.n_bytes, (unsigned long long)store.max_bytes,
+                  (unsigned long long)(stats_total(stats, STATS_hits) +
+                                       stats_total(stats, STATS_misses) +
+                                       stats_total(stats, STATS_puts)),
                   (unsigned long long)stats_total(stats, STATS_hits),
                   (unsigned long long)stats_total(stats, STATS_misses),
                   (unsigned long long)store.n_evictions, (unsigned long long)store.n_entries);

@@ -40,6 +40,32 @@ bool bookkeeping_is_note(enum wire_space space, struct view key)
            (begins(key, "file:") || begins(key, "jax:ahead:") || begins(key, FORMS_PREFIX));
 }
 
+enum store_kind bookkeeping_kind_of_name(struct view name)
+{
+    static const struct {
+        const char *prefix;
+        enum store_kind kind;
+    } known[] = {{"pt2:fx-graph", STORE_FX_GRAPH},
+                 {"pt2:autograd", STORE_BACKWARD},
+                 {"pt2:", STORE_AUTOTUNE},
+                 {"triton:", STORE_TRITON},
+                 {"jax:", STORE_EXECUTABLE},
+                 {"pjrt:", STORE_EXECUTABLE},
+                 {"enzyme:", STORE_BACKWARD},
+                 {"mlir:", STORE_GRAPH},
+                 {"cc:", STORE_OBJECT},
+                 {"nvrtc:", STORE_CUBIN},
+                 {"nvjitlink", STORE_CUBIN},
+                 {"cuda-jit:", STORE_CUBIN},
+                 {"cuda-link", STORE_CUBIN},
+                 {"ptxas:", STORE_CUBIN},
+                 {FORMS_PREFIX, STORE_FORM}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(name, known[i].prefix))
+            return known[i].kind;
+    return STORE_OTHER;
+}
+
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
 {
     return bookkeeping_is_note(space, key) ||
@@ -53,6 +79,11 @@ uint32_t service_join_session(struct service *s, uint32_t uid, struct view id)
     return history_join(s->history, uid, id, clock_wall_coarse_ms());
 }
 
+void service_set_project(struct service *s, const struct peer *peer)
+{
+    history_set_project(s->history, peer->session, peer->project);
+}
+
 void service_leave_session(struct service *s, uint32_t session)
 {
     history_leave(s->history, session);
@@ -64,23 +95,35 @@ void bookkeeping_asked(struct service *s, const struct peer *peer)
         history_count(s->history, peer->session, HISTORY_asked, 1, clock_wall_coarse_ms());
 }
 
-/* Counts for the daemon and for the session of the asker. */
+/* Counts by hour, user and project. */
+static void use(struct service *s, const struct peer *peer, enum usage_counter what, uint64_t n)
+{
+    history_use(s->history, peer->uid, peer->session, peer->project, what, n,
+                clock_wall_coarse_ms());
+}
+
+/* Counts for the daemon, for the asker, and for the asker's session. */
 static void count(struct service *s, const struct peer *peer, enum stats_counter what,
                   enum store_kind kind, uint64_t n)
 {
+    static const struct {
+        enum stats_counter what;
+        enum history_counter of_session;
+        enum usage_counter of_user;
+    } counters[] = {{STATS_hits, HISTORY_hits, USAGE_hits},
+                    {STATS_misses, HISTORY_misses, USAGE_misses},
+                    {STATS_coalesced, HISTORY_coalesced, USAGE_coalesced},
+                    {STATS_errors, HISTORY_errors, USAGE_errors},
+                    {STATS_saved_ms, HISTORY_saved_ms, USAGE_saved_ms}};
+    size_t i = 0;
     stats_add(&s->stats, what, kind, n);
-    if (!peer->session)
+    while (i < sizeof counters / sizeof *counters && counters[i].what != what)
+        i++;
+    if (i == sizeof counters / sizeof *counters)
         return;
-    enum history_counter counter;
-    switch (what) {
-    case STATS_hits: counter = HISTORY_hits; break;
-    case STATS_misses: counter = HISTORY_misses; break;
-    case STATS_coalesced: counter = HISTORY_coalesced; break;
-    case STATS_errors: counter = HISTORY_errors; break;
-    case STATS_saved_ms: counter = HISTORY_saved_ms; break;
-    default: return;
-    }
-    history_count(s->history, peer->session, counter, n, clock_wall_coarse_ms());
+    use(s, peer, counters[i].of_user, n);
+    if (peer->session)
+        history_count(s->history, peer->session, counters[i].of_session, n, clock_wall_coarse_ms());
 }
 
 /* Notes the hit of a stored value that was asked for at `began_us`. */
@@ -123,6 +166,10 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
     } else if (!peer->session || is_note) {
         stats_add(&s->stats, STATS_hits, row->kind, 1);
         stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
+        if (!is_note) {
+            use(s, peer, USAGE_hits, 1);
+            use(s, peer, USAGE_saved_ms, row->cost_ms);
+        }
     } else {
         bookkeeping_asked(s, peer);
         count_stored(s, peer, row, &row->id, 0);
@@ -179,17 +226,18 @@ static void note_event(const struct call *call, enum history_what what, const st
 void bookkeeping_get_miss(struct call *call, bool is_lease)
 {
     struct service *s = call->service;
+    enum store_kind kind = bookkeeping_kind_of_name(call->name);
     if (call->is_unlisted) {
-        stats_add(&s->stats, STATS_misses, STORE_OTHER, 1);
+        stats_add(&s->stats, STATS_misses, kind, 1);
         return;
     }
-    count(s, call->peer, STATS_misses, STORE_OTHER, 1);
+    count(s, call->peer, STATS_misses, kind, 1);
     bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
                                  &(struct history_ask){.id = call->id,
                                                        .uid = call->peer->uid,
                                                        .session = call->peer->session,
-                                                       .kind = STORE_OTHER,
+                                                       .kind = kind,
                                                        .name = call->name,
                                                        .tier = view_of_text(call->tier_said),
                                                        .was_corrupt = call->was_corrupt},

@@ -13,6 +13,7 @@
 #include "daemon/service/tier.h"
 
 #define USERS_SHOWN 64u
+#define REFUSED_COUNTED 64u
 
 static void write_family(struct writer *out, const char *name, const char *type, const char *unit,
                          const char *help)
@@ -180,6 +181,14 @@ static void write_workers(struct pool *from, struct writer *out)
     write_total(out, "warm_worker_timeouts", "Compiles that took too long.", c.n_timeouts);
 }
 
+static void write_refused(struct pool *pool, const struct peer *peer, struct writer *out)
+{
+    struct toolchain_refusal list[REFUSED_COUNTED];
+    size_t n = pool_refused(pool, peer->is_admin ? -1 : (int64_t)peer->uid, list, REFUSED_COUNTED);
+    write_number(out, "warm_toolchains_refused", NULL,
+                 "Libraries that programs named, and that the daemon does not load.", n);
+}
+
 static void write_user_space(struct service *s, uint32_t uid, struct writer *out)
 {
     struct store_share share = {0};
@@ -219,6 +228,7 @@ void service_write_metrics(struct service *s, const struct peer *peer, struct wr
     write_number(out, "warm_compiles_in_flight", NULL, "Keys that are being made now.",
                  flights_count(s->flights));
     tier_write_metrics(s->tier, out);
+    write_refused(s->config.pool, peer, out);
     write_users(s, peer, out);
     writer_format(out, "# EOF\n");
 }

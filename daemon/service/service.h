@@ -204,6 +204,8 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
 
 /* Joins the session of an id and returns its number, for struct peer. */
 uint32_t service_join_session(struct service *s, uint32_t uid, struct view id);
+/* Makes the peer's project that of its session, which its other connections may not know. */
+void service_set_project(struct service *s, const struct peer *peer);
 /* Leaves a session when the connection ends. */
 void service_leave_session(struct service *s, uint32_t session);
 /* Notes a client's remark about a miss of its own in the history. */

@@ -26,6 +26,7 @@ struct peer {
     uint32_t space;   /* owner of the entries that this peer puts and gets by name */
     pid_t pid;        /* for logs only: another process may have it by now */
     uint32_t session; /* of history.h; 0: none */
+    char project[32]; /* "" for none */
     bool administers; /* its requests count neither as hits nor as misses */
     bool is_admin;    /* may list and evict everything */
 };

@@ -26,8 +26,8 @@ static struct warmd warmd_with_compiler(char *lib)
 static int warm(const struct warmd *k, char **out, const char *arguments)
 {
     char *program = bin_path("warm");
-    int status = run_command(out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
-                             arguments);
+    int status = run_command(out, "cd %s && WARM_PROJECT=t WARM_SOCKET=%s %s %s 2>&1", k->dir,
+                             k->socket, program, arguments);
     free(program);
     return status;
 }

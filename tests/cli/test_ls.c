@@ -7,8 +7,8 @@
 static void expect(const struct warmd *k, int status, const char *arguments, const char *text)
 {
     char *out, *program = bin_path("warm");
-    int got = run_command(&out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k->dir, k->socket, program,
-                          arguments);
+    int got = run_command(&out, "cd %s && WARM_PROJECT=t WARM_SOCKET=%s %s %s 2>&1", k->dir,
+                          k->socket, program, arguments);
     cr_assert_eq(got, status, "warm %s: %d: %s", arguments, got, out);
     cr_assert_not_null(strstr(out, text), "warm %s: no `%s` in: %s", arguments, text, out);
     free(out);

@@ -11,8 +11,9 @@
 static int sh(const struct warmd *k, char **out, const char *command)
 {
     char *program = bin_path("warm");
-    int status = run_command(out, "cd %s && export WARM_SOCKET=%s W=%s; exec 2>&1; %s", k->dir,
-                             k->socket, program, command);
+    int status =
+        run_command(out, "cd %s && export WARM_PROJECT=t WARM_SOCKET=%s W=%s; exec 2>&1; %s",
+                    k->dir, k->socket, program, command);
     free(program);
     return status;
 }

@@ -14,8 +14,8 @@
 static int warm(const struct warmd *k, char **out, const char *variables, const char *arguments)
 {
     char *program = bin_path("warm");
-    int status = run_command(out, "cd %s && %s WARM_SOCKET=%s %s %s 2>&1", k->dir, variables,
-                             k->socket, program, arguments);
+    int status = run_command(out, "cd %s && WARM_PROJECT=t %s WARM_SOCKET=%s %s %s 2>&1", k->dir,
+                             variables, k->socket, program, arguments);
     free(program);
     return status;
 }

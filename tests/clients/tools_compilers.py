@@ -73,6 +73,16 @@ class Ptxas(kit.TestCase):
         self.assertEqual((self.told.count("hit: ptxas tmp"), self.told.count("miss: ptxas tmp")),
                          (hits, misses))
 
+    def test_warm_compile_assembles_ptx_and_the_second_time_takes_it(self):
+        source = os.path.join(self.daemon.folder, "k.ptx")
+        with open(source, "w") as f:
+            f.write(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
+        for _ in range(2):
+            self.daemon.warm("compile", source, "--arch", "sm_90", "-o", source + ".cubin")
+            with open(source + ".cubin", "rb") as f:
+                self.assertEqual(f.read(4), b"\x7fELF")
+        self.assertEqual(self.daemon.stats("kinds")["cubin"]["hits"], 1)
+
     def test_six_kernels_cold_and_warm_are_as_without(self):
         plain = self.compile(warm=False)
         cold = self.compile()

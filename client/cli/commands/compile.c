@@ -21,6 +21,8 @@
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
+#include "client/cli/run/find_ptxas.h"
+#include "client/cli/run/run.h"
 #include "client/cli/units.h"
 #include "keygen/canon/canon.h"
 #include "keygen/cuda/options.h"
@@ -349,7 +351,8 @@ static void print_kind(const char *file, const struct cli_input *in)
 {
     enum canon_kind kind = canon_detect(file, in->data, in->len);
     if (kind != CANON_CUDA && kind != CANON_RAW)
-        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++ and StableHLO",
+        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++, PTX and "
+                "StableHLO",
                 file, canon_kind_name(kind));
 }
 
@@ -392,6 +395,69 @@ static int compile_source(struct compile_run *run, const char *file, const struc
     return status;
 }
 
+/* ---- PTX ---- */
+
+static int say_no_ptxas(const char *file)
+{
+    cli_say("%s is PTX, and no ptxas is on PATH, in CUDA_HOME, in this Python environment or in "
+            "/usr/local/cuda: `pip install nvidia-cuda-nvcc`",
+            file);
+    return CLI_USAGE;
+}
+
+static void print_assembled(const struct compile_run *run, const char *file, const char *output,
+                            const char *ptxas)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '{');
+    json_key(&j, "file"), json_text(&j, file);
+    json_key(&j, "output"), json_text(&j, output);
+    json_key(&j, "arch"), json_text(&j, run->arch);
+    json_key(&j, "compiler"), json_text(&j, ptxas);
+    json_close(&j, '}');
+}
+
+/* Assembles PTX: `warm tool -- ptxas`, with the options of the command line as they are. */
+static int compile_ptx(const struct compile_run *run, const char *file)
+{
+    static struct run_places places;
+    char ptxas[PATH_MAX], path[PATH_MAX], arch[WARM_HARDWARE_MAX + 16];
+    char tool[] = "tool", end[] = "--", output_option[] = "-o";
+    if (strcmp(file, "-") == 0 || (run->output && strcmp(run->output, "-") == 0))
+        return cli_usage(run->self, "PTX is assembled from a file into a file");
+    if (!ptxas_find(ptxas))
+        return say_no_ptxas(file);
+    if (!run->output && !output_name(file, "cubin", path))
+        return cli_usage(run->self, "%s: the output's name would be too long; give -o", file);
+    if (!run_places_fill(&places, run->remote.socket))
+        return CLI_NO_DAEMON;
+    const char *output = run->output ? run->output : path;
+    snprintf(arch, sizeof arch, "-arch=%s", run->arch);
+    char **argv = calloc(run->n_options + 9, sizeof *argv);
+    size_t n = 0;
+    if (!argv)
+        return remote_fail(&run->remote, WARM_ENOMEM);
+    argv[n++] = places.exe;
+    argv[n++] = tool;
+    argv[n++] = end;
+    argv[n++] = ptxas;
+    argv[n++] = arch;
+    for (size_t i = 0; i < run->n_options; i++)
+        if (run->options[i] != run->arch_option && !strstr(run->options[i], "arch"))
+            argv[n++] = (char *)(uintptr_t)run->options[i];
+    argv[n++] = output_option;
+    argv[n++] = (char *)(uintptr_t)output;
+    argv[n++] = (char *)(uintptr_t)file;
+    if (run->remote.socket)
+        setenv("WARM_SOCKET", run->remote.socket, 1);
+    int status = run_wait(argv);
+    free(argv);
+    if (status == 0 && run->remote.as_json)
+        print_assembled(run, file, output, ptxas);
+    return status == 0 ? CLI_OK : CLI_FINDING;
+}
+
 static int compile_graph(struct compile_run *run, const char *file, const struct cli_input *in)
 {
     if (!run->vjp && (run->arguments || run->optimizer))
@@ -428,6 +494,8 @@ static int compile_file(struct compile_run *run, const char *file)
     else if (run->vjp)
         status = cli_usage(run->self, "--vjp is for StableHLO, and %s is %s", file,
                            canon_kind_name(kind));
+    else if (kind == CANON_PTX)
+        status = compile_ptx(run, file);
     else
         status = compile_source(run, file, &in);
     cli_input_close(&in);
@@ -474,14 +542,15 @@ static int compile_run(const struct command *self, int argc, char **argv)
 const struct command cmd_compile = {
     .name = "compile",
     .run = compile_run,
-    .summary = "Compile CUDA C++ or StableHLO, or take the result from the cache",
+    .summary = "Compile CUDA C++, PTX or StableHLO, or take the result from the cache",
     .synopsis = "FILE... [--arch ARCH] [-o OUT] [--json] [NVRTC option]...",
     .help =
         "Compiles each FILE (`-` is stdin) with NVRTC in the daemon, or takes the result of an\n"
         "earlier compile of the same bytes. The compiler's messages go to stderr. Options that\n"
         "are not listed here go to NVRTC as they are; so do -I, -D and -arch=ARCH.\n"
         "Of StableHLO, text or bytecode, it makes a bundle: cubins and the order of their "
-        "launches.\n\n"
+        "launches.\n"
+        "Of PTX, ptxas makes a cubin, as `warm tool -- ptxas` does; other options go to ptxas.\n\n"
         "      --arch ARCH       target: sm_90 makes a cubin, compute_80 makes PTX\n"
         "                        (default: this machine's GPU)\n"
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"

@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/filter.h"
+#include "client/cli/import/foreign_cache.h"
+#include "client/cli/listing.h"
+#include "client/lib/deadlines.h"
 
 #define OPTION_MAX 40
 
@@ -82,6 +86,73 @@ static void print_quoted(const char *text, const char *escaped)
             putchar(*text);
 }
 
+/* ---- the words of one place ---- */
+
+#define KEYS_MAX 500u
+#define KEY_DIGITS 12 /* enough for the commands that take a part of a key */
+
+static int keep_newest(void *arg, const struct wire_row *row, struct view frame)
+{
+    return listing_keep(arg, frame, row->accessed_ms);
+}
+
+/* Prints the beginnings of the keys that were used last. Without a daemon it prints nothing. */
+static void print_keys(void)
+{
+    struct remote r = {.w = NULL};
+    struct listing rows = {0};
+    struct wire_list message = {.filter = filter_all()};
+    struct wire_row row;
+    char key[WARM_KEY_TEXT];
+    int code;
+    conn_administer();
+    if (warm_open(&r.w, &(struct warm_options){.connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS}))
+        return;
+    do
+        code = listing_ask(&r, &message, keep_newest, &rows);
+    while (code == 1);
+    listing_sort(&rows);
+    for (size_t i = 0; i < rows.n && i < KEYS_MAX; i++)
+        if (listing_row(&rows, i, &row)) {
+            key_to_text(&row.key, key);
+            printf("%.*s\n", KEY_DIGITS, key);
+        }
+    listing_close(&rows);
+    warm_close(r.w);
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    while (*list && strcmp(word, *list) != 0)
+        list++;
+    return *list;
+}
+
+/* Prints what may stand behind the word `before` of a command, one a line; nothing for files. The scripts
+ * ask for it. */
+static void print_words(const char *command, const char *before)
+{
+    static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
+    if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
+        puts("auto mlir mlirbc hlo ptx cuda fx raw");
+    else if (strcmp(before, "--kind") == 0)
+#define X(name, number, text) puts(text);
+    {
+        WIRE_KIND_LIST(X)
+    }
+#undef X
+    else if (strcmp(before, "--sort") == 0)
+        puts("size\nused\ncreated\nhits\ncost");
+    else if (strcmp(before, "--from") == 0 || strcmp(before, "--as") == 0)
+        puts(foreign_cache_formats());
+    else if (strcmp(before, "--format") == 0 && strcmp(command, "report") == 0)
+        puts("html\njson\ntrace");
+    else if (strcmp(command, "completion") == 0)
+        puts("bash\nzsh\nfish");
+    else if (is_one_of(command, takes_keys) && *before != '-')
+        print_keys();
+}
+
 /* ---- the shells ---- */
 
 static void print_bash(void)
@@ -109,7 +180,13 @@ static void print_bash(void)
           "    if [[ $word == -* ]]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
           "    else\n"
-          "        COMPREPLY=($(compgen -f $programs -- \"$word\"))\n"
+          "        local values=$(warm completion --words -- \"${COMP_WORDS[1]}\" "
+          "\"${COMP_WORDS[COMP_CWORD-1]}\" 2>/dev/null)\n"
+          "        if [[ $values ]]; then\n"
+          "            COMPREPLY=($(compgen -W \"${values//,/ }\" -- \"$word\"))\n"
+          "        else\n"
+          "            COMPREPLY=($(compgen -f $programs -- \"$word\"))\n"
+          "        fi\n"
           "    fi\n"
           "}\n"
           "complete -o filenames -F _warm warm\n",
@@ -147,7 +224,10 @@ static void print_zsh(void)
           "    if [[ $words[CURRENT] == -* ]]; then\n"
           "        compadd -- $options\n"
           "    else\n"
-          "        $others\n"
+          "        local -a values\n"
+          "        values=(${=${$(warm completion --words -- $words[2] $words[CURRENT-1] "
+          "2>/dev/null)//,/ }})\n"
+          "        if (( $#values )); then compadd -- $values; else $others; fi\n"
           "    fi\n"
           "}\n"
           "_warm \"$@\"\n",
@@ -168,15 +248,26 @@ static void print_fish(void)
             printf("complete -c warm -n '__fish_seen_subcommand_from %s' -l %s\n", all[i]->name,
                    option + 2);
     }
+    puts("complete -c warm -n 'not __fish_use_subcommand' -a '(set -l words (commandline -opc); "
+         "warm completion --words -- $words[2] $words[-1] 2>/dev/null | string split -n \" \" | "
+         "string trim -c ,)'");
 }
 
 static int completion_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {
+        {"words", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bool words = false;
     int status;
     for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;)
         if (cli_option_ends(c, &status))
             return status;
+        else
+            words = true;
+    if (words && argc - optind == 2) {
+        print_words(argv[optind], argv[optind + 1]);
+        return CLI_OK;
+    }
     const char *shell = argc - optind == 1 ? argv[optind] : "";
     if (strcmp(shell, "bash") == 0)
         print_bash();
@@ -194,7 +285,9 @@ const struct command cmd_completion = {
     .run = completion_run,
     .summary = "Print a completion script for a shell",
     .synopsis = "bash|zsh|fish",
-    .help = "Prints a script that completes the commands of `warm` and their options.\n\n"
+    .help = "Prints a script that completes the commands of `warm`, their options, the values of "
+            "these,\n"
+            "keys and files.\n\n"
             "  -h, --help        print this\n\n"
             "Example:\n"
             "  $ source <(warm completion bash)\n",

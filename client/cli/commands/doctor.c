@@ -22,6 +22,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/probe.h"
+#include "client/cli/run/run.h"
 #include "client/cli/units.h"
 #include "client/wire/version.h"
 
@@ -29,8 +30,21 @@
 
 enum health { HEALTH_OK, HEALTH_WARN, HEALTH_FAIL };
 
+/* What --fix can do: a command of ours, with its one argument. */
+#define FIX_LIST(X)                                                                                \
+    X(START, "daemon", "start", "no daemon answers")                                               \
+    X(RESTART, "daemon", "restart", "the daemon is of another version")                            \
+    X(VERIFY, "verify", NULL, "values were damaged")
+enum fix {
+#define X(name, command, argument, why) FIX_##name,
+    FIX_LIST(X)
+#undef X
+        FIXES
+};
+
 struct doctor {
     struct remote remote;
+    bool fixes[FIXES]; /* those that would help */
     struct json json;
     bool colour;
     enum health worst;
@@ -72,11 +86,11 @@ extern char **environ;
 static bool is_setting(const char *name, size_t len)
 {
     static const char *const known[] = {
-        "WARM_DISABLE",    "WARM_EXE",        "WARM_JOBS",        "WARM_LIBRARY",
-        "WARM_MAX_SIZE",   "WARM_MLIR",       "WARM_NVRTC",       "WARM_READONLY",
-        "WARM_RECACHE",    "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",
-        "WARM_STORE",      "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG",
-        "WARM_TOOL_EXACT", "WARM_TRACE",      "WARM_TRACE_CWD",
+        "WARM_DISABLE",    "WARM_EXE",        "WARM_JOBS",       "WARM_LIBRARY",
+        "WARM_MAX_SIZE",   "WARM_MLIR",       "WARM_NVRTC",      "WARM_PROJECT",
+        "WARM_READONLY",   "WARM_RECACHE",    "WARM_REGIONAL",   "WARM_SESSION",
+        "WARM_SOCKET",     "WARM_STORE",      "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE",
+        "WARM_TOOL_DEBUG", "WARM_TOOL_EXACT", "WARM_TRACE",      "WARM_TRACE_CWD",
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)
@@ -149,6 +163,7 @@ static bool check_socket(struct doctor *d, const char *path)
         finding(d, HEALTH_FAIL, "socket",
                 "%s (%s): %s; `warm run true` starts a daemon, or set WARM_SOCKET", path,
                 choice_of(d, path), strerror(errno));
+        d->fixes[FIX_START] = errno == ENOENT;
         return false;
     }
     if (!S_ISSOCK(st.st_mode)) {
@@ -195,6 +210,7 @@ static bool check_daemon(struct doctor *d, const char *path)
     int code = warm_open(&d->remote.w, &options);
     if (code) {
         d->remote.w = NULL;
+        d->fixes[FIX_START] = code == WARM_ENO_DAEMON;
         finding(d, HEALTH_FAIL, "daemon", "%s",
                 code == WARM_EDENIED ? "it runs as another user than you or root: it is not used"
                                      : err_text(code));
@@ -203,6 +219,8 @@ static bool check_daemon(struct doctor *d, const char *path)
     code = request_connect(d->remote.w);
     if (code) {
         finding(d, HEALTH_FAIL, "daemon", "%s", warm_message(d->remote.w));
+        d->fixes[FIX_RESTART] = code == WARM_EVERSION && d->remote.w->conn.daemon_uid == geteuid();
+        d->fixes[FIX_START] = code == WARM_ENO_DAEMON;
         return false;
     }
     const struct conn *conn = &d->remote.w->conn;
@@ -211,6 +229,8 @@ static bool check_daemon(struct doctor *d, const char *path)
     else
         finding(d, HEALTH_WARN, "daemon",
                 "%s, but this is warm " WARM_VERSION "; restart the daemon", conn->daemon);
+    d->fixes[FIX_RESTART] =
+        strcmp(conn->daemon, "warmd " WARM_VERSION) != 0 && conn->daemon_uid == geteuid();
     return true;
 }
 
@@ -238,6 +258,7 @@ static void check_store(struct doctor *d, struct view info)
     if (info_is(info, "store.rebuilt", "true"))
         finding(d, HEALTH_WARN, "store",
                 "the index was damaged and has been rebuilt; check the disk, run `warm verify`");
+    d->fixes[FIX_VERIFY] = info_number(info, "store.corrupt") > 0;
     if (info_number(info, "store.corrupt") > 0)
         finding(d, HEALTH_WARN, "store", "%.0f damaged values found; check the disk and memory",
                 info_number(info, "store.corrupt"));
@@ -245,9 +266,17 @@ static void check_store(struct doctor *d, struct view info)
         finding(d, HEALTH_OK, "store", "%.0f %s of older key versions, to be evicted first",
                 info_number(info, "store.old"),
                 info_number(info, "store.old") == 1 ? "entry" : "entries");
-    char size[UNITS_TEXT], most[UNITS_TEXT];
+    char size[UNITS_TEXT], most[UNITS_TEXT], wanted[UNITS_TEXT], left[UNITS_TEXT];
+    double cap = info_number(info, "store.max_bytes"),
+           max_size = info_number(info, "settings.max_size_bytes.value");
+    units_size_text((uint64_t)cap, most);
+    units_size_text((uint64_t)max_size, wanted);
+    units_size_text((uint64_t)info_number(info, "settings.min_free_bytes.value"), left);
+    if (cap < max_size)
+        finding(d, HEALTH_WARN, "store",
+                "its file system has less than %s (min_free) left: it may have %s instead of %s",
+                left, most, wanted);
     units_size_text((uint64_t)info_number(info, "store.bytes"), size);
-    units_size_text((uint64_t)info_number(info, "store.max_bytes"), most);
     finding(d, HEALTH_OK, "store", "%.0f entries, %s of at most %s",
             info_number(info, "store.entries"), size, most);
 }
@@ -455,34 +484,95 @@ static int doctor_checks(struct doctor *d)
     return !reached ? CLI_NO_DAEMON : d->worst == HEALTH_FAIL ? CLI_FINDING : CLI_OK;
 }
 
+/* ---- fixing ---- */
+
+/* Runs one command of ours. True if it succeeded. */
+static bool run_fix(const struct doctor *d, enum fix fix)
+{
+    static const char *const words[][3] = {
+#define X(name, command, argument, why) {command, argument, why},
+        FIX_LIST(X)
+#undef X
+    };
+    static struct run_places places;
+    char socket_option[] = "--socket", *argv[6];
+    size_t n = 0;
+    if (!run_places_fill(&places, d->remote.socket))
+        return false;
+    fflush(stdout);
+    cli_say("%s: warm %s %s", words[fix][2], words[fix][0], words[fix][1] ? words[fix][1] : "");
+    argv[n++] = places.exe;
+    argv[n++] = (char *)(uintptr_t)words[fix][0];
+    if (words[fix][1])
+        argv[n++] = (char *)(uintptr_t)words[fix][1];
+    if (d->remote.socket) {
+        argv[n++] = socket_option;
+        argv[n++] = places.socket;
+    }
+    argv[n] = NULL;
+    return run_wait(argv) == 0;
+}
+
+/* Does what can be done. True if anything was done with success. */
+static bool fix_all(struct doctor *d)
+{
+    bool any = false;
+    for (enum fix fix = 0; fix < FIXES; fix++)
+        if (d->fixes[fix])
+            any |= run_fix(d, fix);
+    return any;
+}
+
+static int check_all(struct doctor *d)
+{
+    json_init(&d->json, stdout);
+    if (d->remote.as_json)
+        json_open(&d->json, '[');
+    int status = doctor_checks(d);
+    if (d->remote.as_json)
+        json_close(&d->json, ']');
+    return status;
+}
+
 static int doctor_run(const struct command *self, int argc, char **argv)
 {
-    struct doctor d = {0};
+    static const struct option longs[] = {{"fix", no_argument, NULL, 'f'}, REMOTE_OPTIONS, {0}};
+    struct doctor d = {.worst = HEALTH_OK};
+    bool fix = false;
     int status;
-    if (!remote_options(&d.remote, self, argc, argv, &status))
-        return status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        fix |= c == 'f';
+        if (c != 'f')
+            remote_option(&d.remote, c);
+    }
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
+    if (fix && d.remote.as_json)
+        return cli_usage(self, "--fix tells people what it does: without --json");
     d.colour = colour_wanted(stdout);
-    json_init(&d.json, stdout);
-    if (d.remote.as_json)
-        json_open(&d.json, '[');
-    status = doctor_checks(&d);
-    if (d.remote.as_json)
-        json_close(&d.json, ']');
-    return status;
+    status = check_all(&d);
+    if (!fix || !fix_all(&d))
+        return status;
+    puts("after that:");
+    d = (struct doctor){.remote = {.socket = d.remote.socket}, .colour = d.colour};
+    return check_all(&d);
 }
 
 const struct command cmd_doctor = {
     .name = "doctor",
     .run = doctor_run,
     .summary = "Check socket, daemon, store, compilers and GPU",
-    .synopsis = "[--json]",
+    .synopsis = "[--fix] [--json]",
     .help = "Prints one line for each check, with a remedy if the check fails.\n\n"
-            "Exit status 1 if something failed, 3 if no daemon answers.\n\n" REMOTE_HELP
+            "Exit status 1 if something failed, 3 if no daemon answers.\n\n"
+            "      --fix             then start a daemon if none answers, restart one of yours of\n"
+            "                        another version, verify a store with damaged values; and\n"
+            "                        check again\n" REMOTE_HELP
             "\n--json is an array of objects: check, health (ok, warn, fail), text.\n\n"
             "Example:\n"
             "  $ warm doctor\n"
             "  ok    environment nothing switches the cache off\n"
-            "  ok    socket      /run/warm/warmd.sock, uid 0, mode 660\n",
+            "  ok    socket      /run/warm/warmd.sock (the system's), uid 0, mode 666\n",
 };

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 
 #include "client/cli/filter.h"
 #include "client/cli/import/foreign_cache.h"
+#include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/listing.h"
 #include "client/cli/report/report.h"
@@ -32,6 +34,7 @@ struct export_run {
     const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
     FILE *file;              /* of the archive */
     struct listing rows;
+    const char *project; /* --project; NULL: none */
     const char *session; /* --session; NULL: entries of any */
     uint64_t since_ms;   /* Unix time; 0: of any age */
     uint64_t n_entries, n_bytes, n_bad;
@@ -159,6 +162,24 @@ static int sync_folder_of(struct export_run *run, const char *path)
     return sync_folder(run, folder, false);
 }
 
+/* The file that is being written; a signal removes it. */
+static char unfinished[PATH_MAX];
+
+static void on_end(int number)
+{
+    unlink(unfinished);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Sets what the signals do that end a command. */
+static void on_signals(void (*handler)(int))
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        signal(numbers[i], handler);
+}
+
 /* Writes the archive through `run->file`; after an error no file is left. */
 static int export_archive(struct export_run *run)
 {
@@ -169,6 +190,10 @@ static int export_archive(struct export_run *run)
     run->file = to_stdout ? stdout : fopen(beside, "wx");
     if (!run->file)
         return err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+    if (!to_stdout) {
+        strcpy(unfinished, beside);
+        on_signals(on_end);
+    }
     int code = write_edges(run, true);
     if (!code)
         code = export_rows(run);
@@ -184,6 +209,7 @@ static int export_archive(struct export_run *run)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (code)
         unlink(beside);
+    on_signals(SIG_DFL);
     return code ? code : sync_folder_of(run, run->archive);
 }
 
@@ -205,18 +231,81 @@ static void print_result(const struct export_run *run)
     json_close(&j, '}');
 }
 
-/* Lists the entries that the session used. Returns 0 or an exit status, after printing the reason. */
-static int list_session(struct export_run *run)
+/* Lists the entries that a session used. Returns 0 or an exit status, after printing the reason. */
+static int list_session(struct export_run *run, const char *session, struct listing *out)
 {
     struct report report;
-    size_t missing;
-    int code, status = report_fetch(&run->remote, run->session, &report);
+    int code, status = report_fetch(&run->remote, session, &report);
     if (!status && report.n_forgotten)
         cli_say(REPORT_FORGOTTEN, report.n_forgotten);
-    if (!status &&
-        (code = report_rows(&run->remote, &report, run->message.filter, &run->rows, &missing)))
+    if (!status && (code = report_rows_stored(&run->remote, &report, run->message.filter, out)))
         status = remote_fail(&run->remote, code);
     report_free(&report);
+    return status;
+}
+
+static bool has_row(const struct listing *l, const struct key *key)
+{
+    struct wire_row row;
+    for (size_t i = 0; i < l->n; i++)
+        if (listing_row(l, i, &row) && key_equal(&row.key, key))
+            return true;
+    return false;
+}
+
+/* Adds the rows of one session that others have not added. */
+static int add_rows(struct export_run *run, const struct listing *more)
+{
+    struct wire_row row;
+    for (size_t i = 0; i < more->n; i++) {
+        struct view frame = {more->rows[i].frame, more->rows[i].len};
+        if (listing_row(more, i, &row) && !has_row(&run->rows, &row.key) &&
+            listing_keep(&run->rows, frame, 0))
+            return remote_fail(&run->remote, WARM_ENOMEM);
+    }
+    return 0;
+}
+
+/* Lists the entries that the known sessions of the project used. */
+static int list_project(struct export_run *run)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct view rest, session, field;
+    struct writer copy; /* later questions use the connection's buffer */
+    size_t n = 0;
+    uint64_t tag = request_begin(run->remote.w);
+    wire_put_history(&run->remote.w->request, tag,
+                     &(struct wire_history){.of = WIRE_HISTORY_USAGE});
+    int status = remote_ask(&run->remote, tag, WIRE_TEXT, &answer);
+    if (!status && wire_get_text(&answer.frame, &text, &run->remote.w->err))
+        status = remote_fail(&run->remote, request_unexpected(run->remote.w, &answer));
+    if (status)
+        return status;
+    writer_init(&copy, 0);
+    writer_bytes(&copy, text.text.data, text.text.len);
+    if (!json_reader_find((struct view){copy.data, copy.failed ? 0 : copy.len}, "sessions", &rest))
+        status = remote_fail(&run->remote, WARM_ENOMEM);
+    while (!status && json_reader_next(&rest, &session)) {
+        char id[WIRE_SESSION_MAX + 1] = "", project[WIRE_PROJECT_MAX + 1] = "";
+        struct listing rows = {0};
+        if (json_reader_find(session, "project", &field))
+            json_reader_text(field, project, sizeof project);
+        if (json_reader_find(session, "id", &field))
+            json_reader_text(field, id, sizeof id);
+        if (strcmp(project, run->project) != 0)
+            continue;
+        n++;
+        status = list_session(run, id, &rows);
+        if (!status)
+            status = add_rows(run, &rows);
+        listing_close(&rows);
+    }
+    writer_close(&copy);
+    if (!status && !n) {
+        cli_say("no session of the project %s is known", run->project);
+        status = CLI_FINDING;
+    }
     return status;
 }
 
@@ -225,7 +314,9 @@ static int list_rows(struct export_run *run)
 {
     int code;
     if (run->session)
-        return list_session(run);
+        return list_session(run, run->session, &run->rows);
+    if (run->project)
+        return list_project(run);
     do
         code = listing_ask(&run->remote, &run->message, on_row, run);
     while (code == 1);
@@ -265,6 +356,7 @@ static int export_run(const struct command *self, int argc, char **argv)
                                           {"as", required_argument, NULL, 'a'},
                                           {"session", required_argument, NULL, 's'},
                                           {"since", required_argument, NULL, 't'},
+                                          {"project", required_argument, NULL, 'p'},
                                           FILTER_OPTIONS,
                                           REMOTE_OPTIONS,
                                           {0}};
@@ -282,6 +374,8 @@ static int export_run(const struct command *self, int argc, char **argv)
             run.to = optarg;
         else if (c == 's' && strlen(run.session = optarg) > WIRE_SESSION_MAX)
             return cli_usage(self, "a session has at most %u bytes", WIRE_SESSION_MAX);
+        else if (c == 'p')
+            run.project = optarg;
         else if (c == 't' && !units_parse_span(optarg, &span_ms))
             return cli_usage(self, "--since %s is not a span of time like 12h or 7d", optarg);
         else if (c == 't')
@@ -293,8 +387,8 @@ static int export_run(const struct command *self, int argc, char **argv)
     }
     if (argc - optind > 1)
         return cli_usage(self, "it takes one file; choose entries with filters");
-    if (run.session && run.since_ms)
-        return cli_usage(self, "--session or --since, not both");
+    if ((run.session != NULL) + (run.since_ms != 0) + (run.project != NULL) > 1)
+        return cli_usage(self, "--session, --since or --project: one of them");
     run.archive = argv[optind];
     if (!run.archive == !run.to || (run.archive && run.format))
         return cli_usage(self, "name a FILE, or --to DIR [--as FORMAT]");
@@ -305,7 +399,8 @@ const struct command cmd_export = {
     .name = "export",
     .run = export_run,
     .summary = "Write entries into an archive or a cache folder",
-    .synopsis = "FILE | --to DIR [--as FORMAT] [--session ID | --since SPAN] [filters] [--json]",
+    .synopsis = "FILE | --to DIR [--as FORMAT] [--session ID | --since SPAN | --project NAME] "
+                "[filters] [--json]",
     .help =
         "Writes entries into one file, for images, CI and other machines; `warm import` stores\n"
         "them there. Root and the daemon's own user also export what the daemon compiled itself.\n"
@@ -316,6 +411,7 @@ const struct command cmd_export = {
         "      --as FORMAT       one format only, in DIR itself: jax, triton, inductor, cupy or "
         "nv\n"
         "      --session ID      those that a session of `warm run` used, in this order\n"
+        "      --project NAME    those that the known sessions with this $WARM_PROJECT used\n"
         "      --since SPAN      those that were made or used in the last 90s, 30m, 12h or "
         "7d\n" FILTER_HELP REMOTE_HELP "\nExample:\n"
         "  $ warm export cache.warm --kind triton\n"

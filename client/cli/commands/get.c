@@ -7,6 +7,7 @@
  *
  * Thread: main.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,6 +92,8 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
 {
     struct warm_value value;
     struct view bytes;
+    if (!getenv("WARM_SESSION") && !getenv("WARM_PROJECT"))
+        conn_administer(); /* a person looks: no program used it */
     int status = remote_open(r);
     if (status)
         return status;

@@ -224,7 +224,9 @@ static int ls_run(const struct command *self, int argc, char **argv)
             return CLI_USAGE;
         run.all |= c == 'a';
         if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
-            return cli_usage(self, "entries are not sorted by %s", optarg);
+            return cli_usage(
+                self, "entries are not sorted by %s but by size, used, created, hits or cost",
+                optarg);
         else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
             return cli_usage(self, "--limit %s is not a number", optarg);
         else if (!taken)

@@ -19,24 +19,6 @@
 #include "client/cli/report/report.h"
 #include "client/cli/run/run.h"
 
-#define STORED_MS 2000 /* a value is answered before it is stored; later it never will be */
-#define LOOK_MS 50
-
-/* Lists the entries of a session when all that it made are stored, and no more come. */
-static int list_rows(struct remote *r, const struct report *report, struct listing *out)
-{
-    static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    size_t before = SIZE_MAX, missing = 0;
-    for (unsigned waited = 0;; waited += LOOK_MS) {
-        int code = report_rows(r, report, filter_all(), out, &missing);
-        if (code || (!missing && out->n == before) || waited >= STORED_MS)
-            return code;
-        before = out->n;
-        listing_close(out);
-        nanosleep(&pause, NULL);
-    }
-}
-
 /* Writes the recording of a session. */
 static void write_recording(struct remote *r, const char *session, const char *path)
 {
@@ -48,7 +30,7 @@ static void write_recording(struct remote *r, const char *session, const char *p
     int code, status = remote_open(r);
     if (!status)
         status = report_fetch(r, session, &report);
-    if (!status && (code = list_rows(r, &report, &rows)))
+    if (!status && (code = report_rows_stored(r, &report, filter_all(), &rows)))
         status = remote_fail(r, code);
     recording_begin(&text);
     for (size_t i = 0; !status && i < rows.n; i++)

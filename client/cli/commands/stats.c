@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stats.c - `warm stats`: prints the daemon's counters. --json prints the daemon's own JSON. main.c
- * calls it.
+ * stats.c - `warm stats`: prints the daemon's counters; with --since, --user or --project its counters by
+ * hour. --json prints the daemon's own JSON. main.c calls it.
+ *
+ * --reset keeps the present totals as an entry of the user; later calls show the difference from it.
  *
  * Thread: main.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
+#include "client/cli/rows.h"
 #include "client/cli/units.h"
+
+#define ZERO "warm:stats:zero" /* the entry of --reset */
+#define ZERO_COST_MS 600000u   /* so that it is evicted late */
+#define TOTALS_MAX 256u        /* users and projects in one table */
+#define TEXT_MAX 64
+#define HOUR_MS 3600000u
+
+enum { OPTION_USER = 0x200, OPTION_SINCE, OPTION_PROJECT, OPTION_RESET };
 
 enum unit { COUNT, BYTES, MS, SECONDS, MICROSECONDS };
 
@@ -62,21 +75,40 @@ static void rate_text(struct view object, char out[UNITS_TEXT])
     snprintf(out, UNITS_TEXT, all > 0 ? "%.0f %%" : "-", 100 * hits / (all > 0 ? all : 1));
 }
 
-static void print_stats(struct view doc)
+/* Writes what a counter has grown by since --reset. */
+static void grown_text(struct view now, struct view then, const char *field, enum unit unit,
+                       char out[UNITS_TEXT])
 {
-    char now[UNITS_TEXT], all[UNITS_TEXT] = "";
-    struct view lifetime = {"", 0};
+    unsigned long long a = json_reader_count(now, field), b = json_reader_count(then, field);
+    unsigned long long n = a > b ? a - b : 0;
+    if (unit == MS)
+        units_span_text(n, out);
+    else
+        snprintf(out, UNITS_TEXT, "%llu", n);
+}
+
+/* Prints the counters: since the start, since --reset if there was one, and in all. */
+static void print_stats(struct view doc, struct view zero)
+{
+    char now[UNITS_TEXT], all[UNITS_TEXT] = "", grown[UNITS_TEXT] = "";
+    struct view lifetime = {"", 0}, then = {"", 0};
     json_reader_find(doc, "lifetime", &lifetime);
-    printf("%-16s %12s %12s\n", "", "since start", "in total");
+    bool was_reset = zero.len && json_reader_find(zero, "lifetime", &then);
+    printf("%-16s %12s %12s%s\n", "", "since start", "in total", was_reset ? "  since reset" : "");
     rate_text(doc, now);
     rate_text(lifetime, all);
     printf("%-16s %12s %12s\n", "hit rate", now, all);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         number_text(doc, lines[i].field, lines[i].unit, now);
-        if (lines[i].has_lifetime)
-            number_text(lifetime, lines[i].field, lines[i].unit, all);
-        printf(lines[i].has_lifetime ? "%-16s %12s %12s\n" : "%-16s %12s\n", lines[i].title, now,
-               all);
+        if (!lines[i].has_lifetime) {
+            printf("%-16s %12s\n", lines[i].title, now);
+            continue;
+        }
+        number_text(lifetime, lines[i].field, lines[i].unit, all);
+        if (was_reset)
+            grown_text(lifetime, then, lines[i].field, lines[i].unit, grown);
+        printf(was_reset ? "%-16s %12s %12s %12s\n" : "%-16s %12s %12s\n", lines[i].title, now, all,
+               grown);
     }
 }
 
@@ -99,27 +131,228 @@ static void print_kinds(struct view doc)
     }
 }
 
-static int stats_run(const struct command *self, int argc, char **argv)
+/* Prints what each user has of the store, and may have. */
+static void print_quotas(struct view doc)
 {
-    struct remote r = {0};
+    struct view users, name, user, space;
+    char used[UNITS_TEXT], most[UNITS_TEXT];
+    if (!json_reader_find(doc, "users", &users))
+        return;
+    for (size_t i = 0; json_reader_member(users, i, &name, &user); i++) {
+        if (!json_reader_find(user, "space", &space))
+            continue;
+        unsigned long long limit = json_reader_count(space, "limit");
+        units_size_text(json_reader_count(space, "used"), used);
+        units_size_text(limit, most);
+        printf("%suser %-11.*s %12s of %s\n", i ? "" : "\n", (int)name.len, (const char *)name.data,
+               used, limit ? most : "all");
+    }
+}
+
+/* ---- by hour ---- */
+
+struct choice {
+    uint64_t since_ms; /* Unix time; 0: all */
+    int64_t uid;       /* -1: any */
+    const char *project;
+    bool by_hour, reset;
+};
+
+/* The sum of the chosen rows of one user and project. */
+struct total {
+    unsigned long long uid, hits, misses, coalesced, errors, saved_ms;
+    char project[TEXT_MAX];
+};
+
+static struct total *total_of(struct total *totals, size_t *n, unsigned long long uid,
+                              const char *project)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (totals[i].uid == uid && strcmp(totals[i].project, project) == 0)
+            return &totals[i];
+    if (*n == TOTALS_MAX)
+        return &totals[*n - 1]; /* the last line has all others */
+    totals[*n] = (struct total){.uid = uid};
+    snprintf(totals[*n].project, TEXT_MAX, "%s", project);
+    return &totals[(*n)++];
+}
+
+static size_t add_up(struct view doc, const struct choice *c, struct total *totals)
+{
+    struct view rest, row, field;
+    size_t n = 0;
+    if (!json_reader_find(doc, "usage", &rest))
+        return 0;
+    while (json_reader_next(&rest, &row)) {
+        char project[TEXT_MAX] = "";
+        unsigned long long uid = json_reader_count(row, "uid");
+        if (json_reader_find(row, "project", &field))
+            json_reader_text(field, project, sizeof project);
+        if (json_reader_count(row, "hour_ms") + HOUR_MS <= c->since_ms ||
+            (c->uid >= 0 && uid != (unsigned long long)c->uid) ||
+            (c->project && strcmp(project, c->project) != 0))
+            continue;
+        struct total *t = total_of(totals, &n, uid, project);
+        t->hits += json_reader_count(row, "hits");
+        t->misses += json_reader_count(row, "misses");
+        t->coalesced += json_reader_count(row, "coalesced");
+        t->errors += json_reader_count(row, "errors");
+        t->saved_ms += json_reader_count(row, "saved_ms");
+    }
+    return n;
+}
+
+static int by_saved(const void *a, const void *b)
+{
+    const struct total *x = a, *y = b;
+    return (x->saved_ms < y->saved_ms) - (x->saved_ms > y->saved_ms);
+}
+
+static void print_totals(struct total *totals, size_t n)
+{
+    if (!n)
+        puts("no requests");
+    else
+        printf("%-10s %-20s %9s %9s %9s %9s %9s %12s\n", "USER", "PROJECT", "HITS", "MISSES",
+               "WAITS", "FAILED", "HIT RATE", "SAVED");
+    if (n)
+        qsort(totals, n, sizeof *totals, by_saved);
+    for (size_t i = 0; i < n; i++) {
+        const struct total *t = &totals[i];
+        unsigned long long all = t->hits + t->misses + t->coalesced;
+        char rate[UNITS_TEXT], saved[UNITS_TEXT];
+        snprintf(rate, sizeof rate, all ? "%.0f %%" : "-",
+                 100.0 * (double)t->hits / (double)(all + !all));
+        units_span_text(t->saved_ms, saved);
+        printf("%-10llu %-20s %9llu %9llu %9llu %9llu %9s %12s\n", t->uid,
+               *t->project ? t->project : "-", t->hits, t->misses, t->coalesced, t->errors, rate,
+               saved);
+    }
+}
+
+static void json_totals(const struct total *totals, size_t n)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '[');
+    for (size_t i = 0; i < n; i++) {
+        json_open(&j, '{');
+        json_key(&j, "uid"), json_u64(&j, totals[i].uid);
+        json_key(&j, "project"), json_text(&j, totals[i].project);
+        json_key(&j, "hits"), json_u64(&j, totals[i].hits);
+        json_key(&j, "misses"), json_u64(&j, totals[i].misses);
+        json_key(&j, "coalesced"), json_u64(&j, totals[i].coalesced);
+        json_key(&j, "errors"), json_u64(&j, totals[i].errors);
+        json_key(&j, "saved_ms"), json_u64(&j, totals[i].saved_ms);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+}
+
+static int stats_by_hour(struct remote *r, const struct choice *c)
+{
+    static struct total totals[TOTALS_MAX];
     struct answer answer;
     struct wire_text text;
-    int status;
-    if (!remote_options(&r, self, argc, argv, &status))
-        return status;
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
-    status = remote_open(&r);
+    uint64_t tag = request_begin(r->w);
+    wire_put_history(&r->w->request, tag, &(struct wire_history){.of = WIRE_HISTORY_USAGE});
+    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
+    if (!status && wire_get_text(&answer.frame, &text, &r->w->err))
+        return remote_fail(r, request_unexpected(r->w, &answer));
     if (status)
         return status;
-    status = remote_text(&r, WIRE_STATS, &answer, &text);
-    if (!status && r.as_json) {
+    size_t n = add_up(text.text, c, totals);
+    if (r->as_json)
+        json_totals(totals, n);
+    else
+        print_totals(totals, n);
+    return CLI_OK;
+}
+
+/* ---- all of it ---- */
+
+/* Keeps the present totals for later calls. */
+static int reset(struct remote *r)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct warm_put_options options = {.cost_ms = ZERO_COST_MS,
+                                       .label = "counters at `warm stats --reset`"};
+    int status = remote_text(r, WIRE_STATS, &answer, &text);
+    if (status)
+        return status;
+    char *copy = malloc(text.text.len + 1);
+    if (!copy)
+        return remote_fail(r, WARM_ENOMEM);
+    memcpy(copy, text.text.data, text.text.len);
+    int code = warm_put(r->w, ZERO, strlen(ZERO), copy, text.text.len, &options);
+    free(copy);
+    return code ? remote_fail(r, code) : CLI_OK;
+}
+
+static int stats(struct remote *r)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct warm_value zero = {.data = NULL};
+    if (!r->as_json && warm_get(r->w, ZERO, strlen(ZERO), 0, &zero))
+        zero.len = 0;
+    int status = remote_text(r, WIRE_STATS, &answer, &text);
+    if (!status && r->as_json) {
         fwrite(text.text.data, 1, text.text.len, stdout);
         putchar('\n');
     } else if (!status) {
-        print_stats(text.text);
+        print_stats(text.text, (struct view){zero.data, zero.len});
         print_kinds(text.text);
+        print_quotas(text.text);
     }
+    warm_value_free(&zero);
+    return status;
+}
+
+/* Reads one option of this command. False after printing what is wrong. */
+static bool take_option(const struct command *self, int c, struct choice *out)
+{
+    uint64_t span_ms, uid;
+    out->by_hour |= c == OPTION_USER || c == OPTION_SINCE || c == OPTION_PROJECT;
+    if (c == OPTION_SINCE && !units_parse_span(optarg, &span_ms))
+        return cli_usage(self, "--since %s is not a span like 30m, 12h or 7d", optarg), false;
+    if (c == OPTION_USER && !units_parse_number(optarg, UINT32_MAX, &uid))
+        return cli_usage(self, "--user %s is not the number of a user", optarg), false;
+    if (c == OPTION_SINCE)
+        out->since_ms = rows_now_ms() - span_ms;
+    else if (c == OPTION_USER)
+        out->uid = (int64_t)uid;
+    else if (c == OPTION_PROJECT)
+        out->project = optarg;
+    out->reset |= c == OPTION_RESET;
+    return true;
+}
+
+static int stats_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"since", required_argument, NULL, OPTION_SINCE},
+                                          {"user", required_argument, NULL, OPTION_USER},
+                                          {"project", required_argument, NULL, OPTION_PROJECT},
+                                          {"reset", no_argument, NULL, OPTION_RESET},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct remote r = {0};
+    struct choice choice = {.uid = -1};
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (!remote_option(&r, c) && !take_option(self, c, &choice))
+            return CLI_USAGE;
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no arguments");
+    conn_administer(); /* looking is no use of the entries */
+    status = remote_open(&r);
+    if (status)
+        return status;
+    status = choice.reset ? reset(&r) : choice.by_hour ? stats_by_hour(&r, &choice) : stats(&r);
     remote_close(&r);
     return status;
 }
@@ -128,13 +361,19 @@ const struct command cmd_stats = {
     .name = "stats",
     .run = stats_run,
     .summary = "Show hits, misses, compiles and sizes",
-    .synopsis = "[--json]",
+    .synopsis = "[--since SPAN] [--user UID] [--project NAME] [--reset] [--json]",
     .help =
-        "Prints the counters since the daemon's start and, in a second column, those of all its\n"
-        "starts.\n\n" REMOTE_HELP
+        "Prints the counters since the daemon's start, those of all its starts, and those since\n"
+        "--reset. With one of the first three options prints what each user and project asked\n"
+        "instead. A project is what a program has in $WARM_PROJECT.\n\n"
+        "      --since SPAN      in the last 30m, 12h or 7d, by whole hours\n"
+        "      --user UID        of this user alone\n"
+        "      --project NAME    of this project alone\n"
+        "      --reset           begin a column of counters since now, for you alone\n" REMOTE_HELP
         "\n--json has hits, misses, compiles, coalesced, errors, corrupt, evictions, entries,\n"
         "bytes, max_bytes, saved_ms, hit_us_p50, hit_us_p99, uptime_s, kinds (each kind's own)\n"
-        "and lifetime.\n\n"
+        "and lifetime. By hour it is an array of objects: uid, project, hits, misses, coalesced,\n"
+        "errors, saved_ms.\n\n"
         "Example:\n"
-        "  $ warm stats --json | jq .saved_ms\n",
+        "  $ warm stats --since 24h\n",
 };

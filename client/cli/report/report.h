@@ -77,6 +77,10 @@ void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
  * caller closes *out in any case. */
 int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
                 struct listing *out, size_t *out_missing);
+/* Lists the same after all that the session made is stored: a value is answered before. Waits at most
+ * 2 s. */
+int report_rows_stored(struct remote *r, const struct report *report, struct wire_filter filter,
+                       struct listing *out);
 
 /* ---- html.c ---- */
 

@@ -11,9 +11,13 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/cli/report/report.h"
 #include "keygen/key.h"
+
+#define STORED_MS 2000 /* a value is answered before it is stored; later it never will be */
+#define LOOK_MS 50
 
 struct use {
     struct key key; /* of an entry, or of a group */
@@ -135,4 +139,19 @@ int report_rows(struct remote *r, const struct report *report, struct wire_filte
     free(s.keys.use);
     free(s.groups.use);
     return code;
+}
+
+int report_rows_stored(struct remote *r, const struct report *report, struct wire_filter filter,
+                       struct listing *out)
+{
+    static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+    size_t before = SIZE_MAX, missing = 0;
+    for (unsigned waited = 0;; waited += LOOK_MS) {
+        int code = report_rows(r, report, filter, out, &missing);
+        if (code || (!missing && out->n == before) || waited >= STORED_MS)
+            return code;
+        before = out->n;
+        listing_close(out);
+        nanosleep(&pause, NULL);
+    }
 }

@@ -122,8 +122,12 @@ def _introduction() -> str:
     """Returns the client text of HELLO: the program, then words for the daemon's counters."""
     program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     words = [f"python-warm {VERSION}", program[:64]]
-    for word, value in (("session", os.environ.get("WARM_SESSION", "")), ("job", job_id()),
-                        ("nodes", str(job_nodes()) if job_id() and job_nodes() > 1 else "")):
+    for word, value in (
+        ("session", os.environ.get("WARM_SESSION", "")),
+        ("project", os.environ.get("WARM_PROJECT", "")),
+        ("job", job_id()),
+        ("nodes", str(job_nodes()) if job_id() and job_nodes() > 1 else ""),
+    ):
         if value:
             words.append(f"{word}={value[:128].replace(' ', '_')}")
     return " ".join(filter(None, words))

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What the shell's
+ * completions offer. */
+#include "tests/support/warmd.h"
+
+/* Runs `warm ARGUMENTS` with a home and a socket of the test's own; its status. */
+static int warm(const struct warmd *k, char **out, const char *arguments)
+{
+    char *program = bin_path("warm");
+    int status = run_command(out,
+                             "cd '%s' && env HOME='%s' XDG_CACHE_HOME='%s' WARM_STORE='%s' "
+                             "WARM_SOCKET='%s' '%s' %s 2>&1",
+                             k->dir, k->dir, k->dir, k->store, k->socket, program, arguments);
+    free(program);
+    return status;
+}
+
+static void expect(const struct warmd *k, int status, const char *arguments, const char *text)
+{
+    char *out;
+    int got = warm(k, &out, arguments);
+    cr_expect_eq(got, status, "warm %s: %d: %s", arguments, got, out);
+    cr_expect(strstr(out, text), "warm %s: no `%s` in: %s", arguments, text, out);
+    free(out);
+}
+
+Test(doctor, fix_starts_a_daemon_if_none_answers)
+{
+    struct warmd k = warmd_new();
+    expect(&k, 3, "doctor", "FAIL  socket");
+    expect(&k, 0, "doctor --fix", "no daemon answers: warm daemon start");
+    expect(&k, 0, "ping", "");
+    expect(&k, 0, "doctor", "ok    daemon");
+    expect(&k, 2, "doctor --fix --json", "without --json");
+    expect(&k, 0, "daemon stop", "stopped");
+    warmd_free(&k);
+}
+
+Test(doctor, fix_takes_the_place_of_a_daemon_that_was_killed)
+{
+    struct warmd k = warmd_up(NULL);
+    kill(k.pid, SIGKILL);
+    warmd_reap(k.pid);
+    expect(&k, 0, "doctor --fix", "after that:");
+    expect(&k, 0, "daemon stop", "stopped");
+    warmd_free(&k);
+}
+
+/* The script asks the command for what may stand at a place. */
+Test(completion, completes_keys_values_and_files)
+{
+    struct warmd k = warmd_up(NULL);
+    char *program = bin_path("warm"), *out;
+    static const char script[] =
+        "export PATH=\"${1%/*}:$PATH\"; echo 1 >value-file; warm put name value-file\n"
+        "source <(warm completion bash)\n"
+        "at() { COMP_WORDS=(warm \"$@\") COMP_CWORD=$#; _warm; echo \"$*: ${COMPREPLY[*]}\"; }\n"
+        "at show ''; at ls --kind tri; at ls --sort h; at import --from ja; at completion z\n"
+        "at run python value-; at compile value-\n";
+    char *path = path_join(k.dir, "script");
+    file_write(path, script, sizeof script - 1);
+    run_command(&out, "cd '%s' && WARM_SOCKET='%s' bash script \"$(realpath '%s')\" 2>&1", k.dir,
+                k.socket, program);
+    char key[WARM_KEY_TEXT];
+    struct key name = key_of_bytes("name", 4);
+    key_to_text(&name, key);
+    key[12] = '\0';
+    static const char *const rest[] = {
+        "ls --kind tri: triton\n",         "ls --sort h: hits\n",
+        "import --from ja: jax\n",         "completion z: zsh\n",
+        "run python value-: value-file\n", "compile value-: value-file\n"};
+    cr_expect(strstr(out, key), "%s is not in %s", key, out);
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        cr_expect(strstr(out, rest[i]), "%s: %s", rest[i], out);
+    free(out);
+    free(path);
+    free(program);
+    warmd_down(&k);
+}
+
+Test(doctor, fix_verifies_a_store_with_damaged_values)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out;
+    cr_assert_eq(run_command(&out, "head -c 100000 /dev/urandom >'%s/v'", k.dir), 0);
+    free(out);
+    expect(&k, 0, "put large v", "");
+    cr_assert_eq(run_command(&out,
+                             "for f in $(find '%s/blobs' -type f); do chmod 600 $f; "
+                             "printf x | dd of=$f bs=1 seek=50000 conv=notrunc; done 2>&1",
+                             k.store),
+                 0, "%s", out);
+    free(out);
+    expect(&k, 1, "verify", "1 damaged");
+    uint64_t give_up = clock_now_ms() + WARMD_WAIT_MS;
+    do { /* the report comes before the entry is set aside */
+        warm(&k, &out, "doctor");
+        bool is_known = strstr(out, "damaged values found");
+        free(out);
+        if (is_known)
+            break;
+        usleep(20000);
+    } while (clock_now_ms() < give_up);
+    expect(&k, 0, "doctor --fix", "values were damaged: warm verify");
+    warmd_down(&k);
+}
