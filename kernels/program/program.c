@@ -20,8 +20,6 @@ static const char *const NAMES[] = {
 
 const char *program_op_name(enum op op) { return NAMES[op]; }
 
-uint32_t program_elem_size(enum elem elem) { return elem == ELEM_I1 ? 1 : 4; }
-
 struct program *program_new(void) { return calloc(1, sizeof(struct program)); }
 
 void program_free(struct program *p)

@@ -160,7 +160,7 @@ struct program {
 /* Returns StableHLO's name of an operation, "add". Static memory. */
 const char *program_op_name(enum op op);
 /* Returns the bytes of an element of a constant. */
-uint32_t program_elem_size(enum elem elem);
+static inline uint32_t program_elem_size(enum elem elem) { return elem == ELEM_I1 ? 1 : 4; }
 
 /* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for
  * an operation, a type or an attribute that the compiler lacks; INVALID for types that do not fit. */

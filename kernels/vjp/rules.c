@@ -51,6 +51,19 @@ static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uin
     return vjp_add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction}, 1, PROGRAM_NONE);
 }
 
+void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
+{
+    if (v->code || !v->active[to])
+        return;
+    if (v->cotangents[to] == PROGRAM_NONE) {
+        v->cotangents[to] = cotangent;
+        return;
+    }
+    uint32_t both[] = {v->cotangents[to], cotangent};
+    v->code = program_add(v->p, &(struct new_op){OP_ADD, v->line, both, 2, NULL, 0, PROGRAM_NONE},
+                          &v->cotangents[to], v->e);
+}
+
 uint32_t vjp_splat(struct vjp *v, uint32_t like, float x)
 {
     uint32_t out = 0;

@@ -320,19 +320,6 @@ static void copy_block(struct back *k, const struct block *b, bool keeps)
 
 /* ---- the way back ---- */
 
-void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
-{
-    if (v->code || !v->active[to])
-        return;
-    if (v->cotangents[to] == PROGRAM_NONE) {
-        v->cotangents[to] = cotangent;
-        return;
-    }
-    uint32_t both[] = {v->cotangents[to], cotangent};
-    v->code = program_add(v->p, &(struct new_op){OP_ADD, v->line, both, 2, NULL, 0, PROGRAM_NONE},
-                          &v->cotangents[to], v->e);
-}
-
 /* Returns the cotangent of a value; zeros if nothing was passed to it. */
 static uint32_t cotangent_of(struct vjp *v, uint32_t value)
 {
