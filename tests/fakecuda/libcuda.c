@@ -37,10 +37,12 @@ struct module {
     char text[TEXT_MAX]; /* of its cubin */
     int is_real;         /* a cubin that was made for a GPU: has whatever is asked for */
     const struct image_kernel *kernel; /* what it does, if that is known */
+    struct function *functions;        /* that were found in it */
 };
 struct function {
     char name[128];
     struct module *module;
+    struct function *next;
 };
 struct cu_link {
     char text[TEXT_MAX], cubin[TEXT_MAX];
@@ -267,7 +269,12 @@ int cuModuleLoadFatBinary(void **module, const void *image)
 
 int cuModuleUnload(void *module)
 {
-    free(module);
+    struct module *m = module;
+    for (struct function *next, *f = m->functions; f; f = next) {
+        next = f->next;
+        free(f);
+    }
+    free(m);
     return CU_SUCCESS;
 }
 
@@ -281,6 +288,8 @@ int cuModuleGetFunction(void **out, void *module, const char *name)
         return NOT_FOUND;
     snprintf(f->name, sizeof f->name, "%s", name);
     f->module = m;
+    f->next = m->functions;
+    m->functions = f;
     *out = f;
     return CU_SUCCESS;
 }
