@@ -22,7 +22,7 @@
  *
  * Thread: one at a time for a program; no other state.
  * Memory: a program owns its arrays. A reader may look at them directly; only the functions here change
- * them. Nothing recurses.
+ * them. Only program_flatten and program_write recurse, into loops and calls.
  */
 #ifndef WARM_KERNELS_PROGRAM_PROGRAM_H
 #define WARM_KERNELS_PROGRAM_PROGRAM_H
