@@ -21,27 +21,6 @@
 
 #define PROBE_AGAIN_MS 5000u /* after one that told nothing */
 
-bool s3_take_object(struct job *j)
-{
-    struct transfer *t = &j->transfer;
-    struct tier_request *r = j->request;
-    if (j->answer.outcome == TIER_ABSENT)
-        return true;
-    if (j->answer.outcome == TIER_OK && t->result_fd >= 0) {
-        r->result_fd = t->result_fd;
-        r->result_length = t->result_length;
-        job_end(j, TIER_OK, "");
-        return false;
-    }
-    if (t->result_fd >= 0)
-        close(t->result_fd);
-    if (j->answer.outcome == TIER_OK)
-        job_end(j, TIER_FAILED, "200 without an object");
-    else
-        job_fail(j);
-    return false;
-}
-
 static void on_got(struct job *j)
 {
     if (s3_take_object(j))
@@ -80,7 +59,7 @@ static void begin_with_lease(struct job *j)
         s3_change_lease(j);
 }
 
-void job_begin(struct job *j)
+static void job_begin(struct job *j)
 {
     struct tier_request *r = j->request;
     bool conditional = r->only_if_absent && j->backend->conditions != CONDITIONS_IGNORED;
@@ -216,6 +195,7 @@ struct tier_backend *tier_s3_new(uv_loop_t *loop, const struct tier_settings *se
     snprintf(b->credentials, sizeof b->credentials, "%s",
              settings->credentials ? settings->credentials : "");
     b->base.functions = &s3_functions;
+    b->begin = job_begin;
     b->loop = loop;
     b->pool = transfer_pool_new(loop, &t);
     credentials_wipe(&c);

@@ -29,6 +29,7 @@ struct s3_backend {
     char origin[300], host[280]; /* https://HOST[:PORT], and HOST[:PORT] as it is signed */
     char bucket[64];             /* in the path, or "" */
     char prefix[512], region[64], credentials[PATH_MAX], profile[64];
+    void (*begin)(struct job *job); /* s3.c: begins a job, from its first step */
     struct job *jobs;
     unsigned n_timers;
     int64_t clock_s; /* the server's clock minus ours, if it refused ours */
@@ -101,10 +102,6 @@ void s3_send_delete(struct job *job, const char *name, void (*then)(struct job *
 /* Writes so many random bytes in hex, at most 16. */
 void s3_random_hex(char *out, size_t n_bytes);
 
-/* ---- s3.c ---- */
-
-/* Begins a job, from its first step. */
-void job_begin(struct job *job);
 /* Takes an object's bytes and ends the job, unless the object is absent. True if it is absent. */
 bool s3_take_object(struct job *job);
 

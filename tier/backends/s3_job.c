@@ -111,6 +111,27 @@ void job_wait(struct job *j)
     uv_timer_start(&j->timer, on_job_timer, j->ends_ms > now ? j->ends_ms - now : 0, 0);
 }
 
+bool s3_take_object(struct job *j)
+{
+    struct transfer *t = &j->transfer;
+    struct tier_request *r = j->request;
+    if (j->answer.outcome == TIER_ABSENT)
+        return true;
+    if (j->answer.outcome == TIER_OK && t->result_fd >= 0) {
+        r->result_fd = t->result_fd;
+        r->result_length = t->result_length;
+        job_end(j, TIER_OK, "");
+        return false;
+    }
+    if (t->result_fd >= 0)
+        close(t->result_fd);
+    if (j->answer.outcome == TIER_OK)
+        job_end(j, TIER_FAILED, "200 without an object");
+    else
+        job_fail(j);
+    return false;
+}
+
 void s3_wake_jobs(struct s3_backend *b)
 {
     struct job *j;
@@ -126,7 +147,7 @@ void s3_wake_jobs(struct s3_backend *b)
         if (j) {
             j->is_due = false;
             uv_timer_stop(&j->timer);
-            job_begin(j);
+            b->begin(j);
         }
     } while (j);
 }

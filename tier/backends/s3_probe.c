@@ -131,5 +131,5 @@ void s3_start_probe(struct s3_backend *b)
                                      .done = on_own_probe,
                                      .user = b};
     snprintf(b->probe.name, sizeof b->probe.name, "probe-%s", word);
-    job_begin(job_new(b, &b->probe));
+    b->begin(job_new(b, &b->probe));
 }
