@@ -22,6 +22,8 @@ bundle = warm.graph.compile(lowered, arch="sm_90", vjp=True, arguments=list(rang
 text = warm.graph.compile(lowered.as_text(), arch="sm_90", vjp=True, arguments=list(range(2 * DEPTH)))
 assert text.data == bundle.data and text.hits == text.kernels
 open(sys.argv[1] if len(sys.argv) > 1 else "x.bundle", "wb").write(bundle.data)
+step = warm.graph.compile(lowered, arch="sm_90", vjp=True, arguments=list(range(2 * DEPTH)), optimizer="adam,lr=0.03")
+assert (step.arguments, step.results) == (5, 5)  # parameters, count, two moments, x; the loss in place of x
 try:
     warm.graph.compile(jax.jit(jnp.sort).lower(f32(8)), arch="sm_90")
     refused = None

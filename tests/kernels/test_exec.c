@@ -17,6 +17,7 @@
 #include "kernels/vjp/vjp.h"
 #include "tests/kernels/for_cpu.h"
 #include "tests/kernels/stand_in.h"
+#include "tests/support/support.h"
 
 #define IMAGE_LEN 72u
 
@@ -274,6 +275,55 @@ Test(exec, large_products_go_by_tiles)
     }
     graph_exec_free(x);
     driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
+/* Runs `warm exec` in a folder, with the stand-in if there is one there; expects status and words. */
+static void command_is(const char *folder, const char *environment, const char *arguments,
+                       int status, const char *words)
+{
+    char *out, *program = bin_path("warm");
+    int is = run_command(&out, "cd %s && FAKECUDA_KERNELS=%s/graphs.so %s %s exec %s 2>&1", folder,
+                         folder, environment, program, arguments);
+    cr_expect_eq(is, status, "%s: %d: %s", arguments, is, out);
+    cr_expect(strstr(out, words), "%s: %s", arguments, out);
+    free(out);
+    free(program);
+}
+
+Test(exec, the_command_runs_a_bundle_or_says_why_not)
+{
+    static const char *const HERE = "LD_LIBRARY_PATH=.";
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f);
+    struct writer bytes;
+    char path[128];
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    for_cpu_compile(&cpu);
+    stand_in_build(cpu.folder);
+    writer_init(&bytes, 0);
+    graph_bundle_write(&m.b, &bytes);
+    snprintf(path, sizeof path, "%s/add.bundle", cpu.folder);
+    file_write(path, (const char *)bytes.data, bytes.len);
+    command_is(cpu.folder, HERE, "add.bundle =1 =2.5", 0, "result 0  300xf32  3.5 3.5 ");
+    command_is(cpu.folder, HERE, "add.bundle =1 =2 -o out --repeat 3", 0, "then 3 runs of ");
+    command_is(cpu.folder, HERE, "add.bundle out/0.npy =1", 0, "300xf32  4 4 ");
+    command_is(cpu.folder, HERE, "--json add.bundle =1 =1", 0, "\"arch\":\"sm_90\"");
+    command_is(cpu.folder, HERE, "add.bundle =1", 2, "argument 1 is 300xf32. Give a file, or =0");
+    command_is(cpu.folder, HERE, "add.bundle =1 =1 =1", 2, "3 inputs, and it takes 2");
+    command_is(cpu.folder, HERE, "add.bundle =1 =x", 2, "=x: not a number");
+    command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
+    command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");
+    command_is(cpu.folder, HERE, "graphs.cpp", 2, "not a compiled graph");
+    command_is(cpu.folder, HERE, "add.bundle --repeat 0", 2, "not a number from 1");
+    command_is(cpu.folder, "", "add.bundle =1 =1", 1, "no GPU to run it on: libcuda.so.1");
+    command_is(cpu.folder, "FAKECUDA_CC=80 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
+               "it is compiled for sm_90, and the GPU (Stand-in 80) is sm_80");
+    command_is(cpu.folder, "FAKECUDA_MEMORY=999 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
+               "CUDA_ERROR_OUT_OF_MEMORY");
+    writer_close(&bytes);
     made_free(&m);
     for_cpu_close(&cpu);
 }
