@@ -45,9 +45,9 @@ Test(record, recording_has_the_keys_in_order_and_replay_brings_them_in)
            "$W record -o job -- sh -c '$W get c -o /dev/null; $W get a -o /dev/null; "
            "$W get c -o /dev/null; $W get none -o /dev/null; exit 3'",
            "warm: recorded 2 entries in job");
-    expect(&k, 0, "head -n 1 job", "warm record 1\n");
+    expect(&k, 0, "head -n 1 job", "warm record 2\n");
     expect(&k, 0, "tail -n +2 job | cut -d' ' -f2- | tr '\\n' '|'",
-           "triton 11 7 label of c|triton 11 7 label of a|");
+           "triton 11 7 n:63 label of c|triton 11 7 n:61 label of a|");
     expect(&k, 0, "$W replay job", "2 recorded: 2 were here, 0 brought in (0 B), 0 missing");
     expect(&k, 0, "$W export all.warm", "exported 4 entries");
     start_anew(&k);
@@ -148,4 +148,46 @@ Test(record, files_that_are_no_recording_are_refused)
            "echo none > no.warm; $W replay job --from no.warm",
            "1 missing");
     warmd_down(&k);
+}
+
+/* Two daemons with one folder as their tier: what the first made, the second takes before the job. */
+Test(record, replay_takes_from_the_tier_what_the_recording_names)
+{
+    struct warmd first = warmd_new(), second = warmd_new();
+    char *tier, *key = path_join(first.dir, "tier.key"), *job = path_join(first.dir, "job"),
+                *command;
+    cr_assert_gt(asprintf(&tier, "file://%s/tier", first.dir), 0);
+    expect(&first, 0, "$W tier keygen test tier.key && mkdir tier", "tier_key");
+    char *options[] = {"--tier", tier, "--tier-key", key, "--tier-min-cost", "0", NULL};
+    warmd_start(&first, options);
+    expect(
+        &first, 0,
+        "echo bytes >v; $W record -o job -- sh -c '$W put graph-1 v --cost-ms 500; $W get graph-1 "
+        "-o out'",
+        "recorded 1 entries");
+    expect(&first, 0,
+           "for i in $(seq 600); do n=$(find tier -type f | wc -l); [ $n -gt 0 ] && break; "
+           "sleep .1; done; echo $n objects",
+           " objects");
+    warmd_start(&second, options);
+    cr_assert_gt(asprintf(&command, "$W replay %s --max-bytes 1", job), 0);
+    expect(&second, 1, command, "0 brought in (0 B), 1 missing; ended by --max-bytes");
+    free(command);
+    cr_assert_gt(asprintf(&command, "$W replay %s", job), 0);
+    expect(&second, 0, command, "1 brought in (6 B), 0 missing");
+    free(command);
+    cr_assert_gt(
+        asprintf(
+            &command,
+            "for i in $(seq 600); do $W replay %s | grep '1 were here' && break; sleep .1; done",
+            job),
+        0);
+    expect(&second, 0, command, "1 were here");
+    expect(&second, 0, "$W get graph-1 -o -", "bytes");
+    free(command);
+    free(tier);
+    free(key);
+    free(job);
+    warmd_down(&first);
+    warmd_down(&second);
 }

@@ -17,15 +17,16 @@ static void add(struct writer *w, const char *name, const char *label)
     recording_add(w, &row);
 }
 
-static int read_text(const char *text, struct key **keys, size_t *n, struct err *e)
+static int read_text(const char *text, struct recorded **keys, size_t *n, struct err *e)
 {
-    return recording_keys(text, strlen(text), keys, n, e);
+    return recording_read(text, strlen(text), keys, n, e);
 }
 
 Test(recording, keys_come_back_in_their_order)
 {
     struct writer w;
-    struct key *keys, one = key_of_bytes("one", 3), two = key_of_bytes("two", 3);
+    struct recorded *keys;
+    struct key one = key_of_bytes("one", 3), two = key_of_bytes("two", 3);
     struct err e = {0};
     size_t n;
     writer_init(&w, 0);
@@ -34,9 +35,14 @@ Test(recording, keys_come_back_in_their_order)
     add(&w, "one", "");
     add(&w, "two", "k.cu");
     cr_assert(!w.failed);
-    cr_assert_eq(recording_keys(w.data, w.len, &keys, &n, &e), 0, "%s", e.text);
+    cr_assert_eq(recording_read(w.data, w.len, &keys, &n, &e), 0, "%s", e.text);
     cr_assert_eq(n, 3);
-    cr_expect(key_equal(&keys[0], &two) && key_equal(&keys[1], &one) && key_equal(&keys[2], &two));
+    cr_expect(key_equal(&keys[0].key, &two) && key_equal(&keys[1].key, &one) &&
+              key_equal(&keys[2].key, &two));
+    cr_expect(keys[1].how == 'n' && keys[1].hex.len == 6 &&
+                  memcmp(keys[1].hex.data, "6f6e65", 6) == 0,
+              "how to ask for it: its name");
+    cr_expect_eq(keys[1].bytes, 4195);
     free(keys);
     writer_close(&w);
 }
@@ -44,12 +50,12 @@ Test(recording, keys_come_back_in_their_order)
 Test(recording, a_label_with_a_line_break_is_one_line)
 {
     struct writer w;
-    struct key *keys;
+    struct recorded *keys;
     size_t n;
     writer_init(&w, 0);
     recording_begin(&w);
     add(&w, "one", "a\nb\033c");
-    cr_assert_eq(recording_keys(w.data, w.len, &keys, &n, NULL), 0);
+    cr_assert_eq(recording_read(w.data, w.len, &keys, &n, NULL), 0);
     cr_expect_eq(n, 1);
     cr_expect_not_null(memmem(w.data, w.len, " a?b?c\n", 7));
     free(keys);
@@ -58,14 +64,14 @@ Test(recording, a_label_with_a_line_break_is_one_line)
 
 Test(recording, a_line_without_a_key_is_named)
 {
-    struct key *keys;
+    struct recorded *keys;
     struct err e = {0};
     size_t n;
     cr_expect_eq(
         read_text("warm record 1\n44a1d0e79c18a9560cd344f1095e8acc\nno key\n", &keys, &n, &e),
         WARM_EMALFORMED);
     cr_expect_not_null(strstr(e.text, "line 3"), "%s", e.text);
-    cr_expect_eq(read_text("warm record 2\n", &keys, &n, &e), WARM_EMALFORMED);
+    cr_expect_eq(read_text("warm record 3\n", &keys, &n, &e), WARM_EMALFORMED);
     cr_expect_eq(read_text("", &keys, &n, &e), WARM_EMALFORMED);
     cr_expect_eq(read_text("warm record 1\n44a1d0e79c18a9560cd344f1095e8ac", &keys, &n, &e),
                  WARM_EMALFORMED, "a digit is missing");

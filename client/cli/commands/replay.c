@@ -9,6 +9,7 @@
  */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,12 +25,14 @@
 #define MAX_ENTRIES 10000u
 #define MAX_BYTES (2ull << 30)
 #define MAX_MS 300000u
+#define TIER_MS 30000u /* for one entry */
 
 enum { OPTION_FROM = 0x200, OPTION_ENTRIES, OPTION_BYTES, OPTION_TIME };
 
 /* A recorded entry. */
 struct wanted {
     struct key key;
+    struct recorded recorded;
     size_t order;
     bool here;
     struct archive_entry entry; /* in an archive, if its value's data is not NULL */
@@ -38,7 +41,7 @@ struct wanted {
 struct replay {
     struct remote remote;
     const char *archive[ARCHIVES_MAX];
-    struct cli_input input[ARCHIVES_MAX];
+    struct cli_input recording, input[ARCHIVES_MAX];
     int n_archives, n_open;
     uint64_t max_entries, max_bytes, max_ms;
     struct wanted *wanted;
@@ -63,7 +66,7 @@ static int by_order(const void *a, const void *b)
 static int read_recording(struct replay *p, const char *path)
 {
     struct cli_input in;
-    struct key *keys;
+    struct recorded *list;
     size_t n, kept = 0;
     struct err e = {0};
     int error = cli_input_open(&in, path);
@@ -71,17 +74,17 @@ static int read_recording(struct replay *p, const char *path)
         cli_say("%s: %s", path, strerror(error));
         return CLI_USAGE;
     }
-    int code = recording_keys(in.data, in.len, &keys, &n, &e);
-    cli_input_close(&in);
+    int code = recording_read(in.data, in.len, &list, &n, &e);
     if (!code && !(p->wanted = calloc(n ? n : 1, sizeof *p->wanted)))
-        free(keys), code = err_set(&e, WARM_ENOMEM, "no memory");
+        free(list), code = err_set(&e, WARM_ENOMEM, "no memory");
+    p->recording = in; /* its bytes are borrowed until the end */
     if (code) {
         cli_say("%s: %s", path, e.text);
         return CLI_USAGE;
     }
     for (size_t i = 0; i < n; i++)
-        p->wanted[i] = (struct wanted){.key = keys[i], .order = i};
-    free(keys);
+        p->wanted[i] = (struct wanted){.key = list[i].key, .recorded = list[i], .order = i};
+    free(list);
     if (n)
         qsort(p->wanted, n, sizeof *p->wanted, by_key);
     for (size_t i = 0; i < n; i++)
@@ -154,22 +157,73 @@ static const char *limit_at(const struct replay *p, const struct wanted *w, uint
     assert(!w->here && p->n_brought <= p->max_entries && p->bytes <= p->max_bytes);
     if (p->n_brought == p->max_entries)
         return "--max-entries";
-    if (p->bytes + w->entry.value.len > p->max_bytes)
+    if (p->bytes + (w->entry.value.data ? w->entry.value.len : w->recorded.bytes) > p->max_bytes)
         return "--max-bytes";
     return conn_now_ms() - began_ms >= p->max_ms ? "--max-time" : NULL;
 }
 
-/* Stores the entries that were found, in the order of the job. */
+/* ---- the tier ---- */
+
+/* Reads hex digits. False if there are others, or too many. */
+static bool read_hex(struct view hex, uint8_t *out, size_t cap, size_t *out_len)
+{
+    const char *digits = hex.data;
+    if (hex.len % 2 || hex.len / 2 > cap)
+        return false;
+    for (size_t i = 0; i < hex.len; i += 2)
+        if (sscanf(digits + i, "%2hhx", &out[i / 2]) != 1)
+            return false;
+    *out_len = hex.len / 2;
+    return true;
+}
+
+/* Asks for an entry: the daemon takes it from its tier. False if it is not there, or nobody can ask. */
+static bool ask_tier(struct replay *p, const struct wanted *w)
+{
+    struct wire_get get = {.space = WIRE_SPACE_NAME};
+    uint8_t bytes[WIRE_NAME_MAX];
+    struct answer answer;
+    size_t len;
+    if (!w->recorded.how || !read_hex(w->recorded.hex, bytes, sizeof bytes, &len))
+        return false;
+    get.key = (struct view){bytes, len};
+    if (w->recorded.how == 'p') {
+        if (len != sizeof get.proof.bytes)
+            return false;
+        get.space = WIRE_SPACE_KEY;
+        get.has_proof = true;
+        memcpy(get.proof.bytes, bytes, len);
+        get.key = (struct view){w->key.bytes, sizeof w->key.bytes};
+    }
+    uint64_t tag = request_begin(p->remote.w), ends = conn_now_ms() + TIER_MS;
+    wire_put_get(&p->remote.w->request, tag, &get);
+    int code = request_ask(p->remote.w, tag, NULL, 0, ends, &answer);
+    while (!code && answer.frame.type == WIRE_WAIT)
+        code = request_next(p->remote.w, tag, -1, ends, &answer);
+    if (code)
+        return false;
+    conn_fds_close(answer.fds);
+    return answer.frame.type == WIRE_HIT;
+}
+
+/* Stores the entries that were found, in the order of the job; of others it asks the tier. */
 static int bring_in(struct replay *p, uint64_t began_ms)
 {
     qsort(p->wanted, p->n, sizeof *p->wanted, by_order);
     for (size_t i = 0; i < p->n; i++) {
         const struct wanted *w = &p->wanted[i];
-        if (w->here || !w->entry.value.data)
+        if (w->here || (!w->entry.value.data && !w->recorded.how))
             continue;
         if ((p->limit = limit_at(p, w, began_ms)))
             break;
         progress_show("entries", i, p->n);
+        if (!w->entry.value.data) {
+            if (ask_tier(p, w)) {
+                p->n_brought++;
+                p->bytes += w->recorded.bytes;
+            }
+            continue;
+        }
         int code = store_entry(p->remote.w, &w->entry, WARM_KEEP_EXISTING);
         if (code && store_entry_failed_alone(code)) {
             char key[WARM_KEY_TEXT];
@@ -235,6 +289,7 @@ static int replay(struct replay *p, const char *path)
     }
     for (int i = 0; i < p->n_open; i++)
         cli_input_close(&p->input[i]);
+    cli_input_close(&p->recording);
     free(p->wanted);
     remote_close(&p->remote);
     return status;
@@ -266,6 +321,7 @@ static int replay_run(const struct command *self, int argc, char **argv)
         else
             remote_option(&p.remote, c);
     }
+    conn_administer(); /* asking is no use of the entries */
     if (argc - optind != 1)
         return cli_usage(self, "name one FILE of `warm record`");
     return replay(&p, argv[optind]);
@@ -278,7 +334,8 @@ const struct command cmd_replay = {
     .synopsis = "FILE [--from ARCHIVE]... [limits] [--json]",
     .help =
         "Says how many entries of a recording of `warm record` are here, and stores the others\n"
-        "from archives of `warm export`, in the order in which the job used them.\n\n"
+        "from archives of `warm export`, else from the daemon's tier, in the order in which the\n"
+        "job used them.\n\n"
         "      --from ARCHIVE    an archive with some of them; may be given more than once\n"
         "      --max-entries N   store at most N; default: 10000\n"
         "      --max-bytes SIZE  store at most that many bytes; default: 2G\n"
