@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transfer.c - runs HTTP requests with libcurl on a libuv loop. s3.c, web.c and remote_credentials.c call it.
+ * transfer.c - runs HTTP requests with libcurl on a libuv loop. s3.c, web.c and aws_identity.c call it.
  *
  * 1. transfer_start makes an exchange: an easy handle of libcurl, and a timer for what libcurl's own limits miss.
  * 2. libcurl says which sockets it waits for (on_socket) and when it wants to be called (on_timeout).
