@@ -328,6 +328,13 @@ bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
 	tests/bench/bench_graph.sh $(B)
 
+#: make bench-engines measure warm-tier beside curl on a real S3
+.PHONY: bench-engines
+bench-engines: setup-clients
+	@./setup.sh curl
+	$(MAKE) B=$(B) all $(B)/bench/engines
+	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/bench_engines.py $(B)
+
 #: make bench-tier    a local hit with the tier on, off and dead; a hit from Redis
 .PHONY: bench-tier
 bench-tier: setup-test

@@ -33,6 +33,7 @@
 #define LARGE_BYTES (64u << 10)
 #define REDIRECTS_MAX 16u
 #define TRYAGAIN_MS 50u
+#define TICK_MS 10u
 #define JOB_MS "600000"
 #define ARGS_MAX 12
 
@@ -64,8 +65,9 @@ struct redis_backend {
     struct tier_url url;
     char credentials[PATH_MAX];
     struct op *ops;
-    unsigned n_ops; /* that are not freed */
-    bool may_not_eval, closing, nodes_closed;
+    unsigned n_ops;  /* that are not freed */
+    uv_timer_t tick; /* one for all: a timer for each op would cost a turn of the loop to close */
+    bool may_not_eval, closing, nodes_closed, tick_closed;
     void (*closed)(void *user);
     void *closed_user;
 };
@@ -74,13 +76,13 @@ struct op {
     struct op *next;
     struct redis_backend *backend;
     struct tier_request *request; /* NULL: ended */
-    uv_timer_t timer;             /* ends the request: late, cancelled, or never sent */
+    uint64_t ends_ms;             /* late, cancelled, or never sent */
     enum tier_outcome given_up;
     char why[TIER_SAID_MAX];
     struct redis_command command;
-    bool is_sent, timer_closed; /* both hold the op's memory */
-    bool asking;                /* ASKING goes before each command */
-    struct redis_link *again;   /* at the command's end, the request is sent here */
+    bool is_sent;             /* the link has the command, which holds the op's memory */
+    bool asking;              /* ASKING goes before each command */
+    struct redis_link *again; /* at the command's end, the request is sent here */
     unsigned n_redirects;
     enum stage stage;
     bool may_eval; /* PROBE */
@@ -92,7 +94,7 @@ struct op {
 
 static void backend_settle(struct redis_backend *b)
 {
-    if (!b->closing || b->n_ops || !b->nodes_closed)
+    if (!b->closing || b->n_ops || !b->nodes_closed || !b->tick_closed)
         return;
     void (*closed)(void *user) = b->closed;
     void *user = b->closed_user;
@@ -104,20 +106,14 @@ static void backend_settle(struct redis_backend *b)
 static void op_settle(struct op *o)
 {
     struct redis_backend *b = o->backend;
-    if (o->is_sent || !o->timer_closed)
+    if (o->is_sent || o->request)
         return;
     free(o);
     b->n_ops--;
     backend_settle(b);
 }
 
-static void on_timer_closed(uv_handle_t *timer)
-{
-    struct op *o = timer->data;
-    o->timer_closed = true;
-    op_settle(o);
-}
-
+/* Ends an op's request. The op is gone then, unless the link still has its command. */
 static void op_end(struct op *o, enum tier_outcome outcome, const char *said)
 {
     struct tier_request *r = o->request;
@@ -129,18 +125,30 @@ static void op_end(struct op *o, enum tier_outcome outcome, const char *said)
     *at = o->next;
     o->request = NULL;
     o->command.unwanted = true;
-    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
     r->backend_data = NULL;
     r->outcome = outcome;
     if (outcome != TIER_OK)
         snprintf(r->said, sizeof r->said, "%s", said);
+    bool is_sent = o->is_sent; /* then the command's end frees it, perhaps within `done` */
     r->done(r);
+    if (!is_sent)
+        op_settle(o);
 }
 
-static void on_op_timer(uv_timer_t *timer)
+/* Ends all that is due, one after the other: an answer may lead to the next request, or to the backend's end. */
+static void on_tick(uv_timer_t *tick)
 {
-    struct op *o = timer->data;
-    op_end(o, o->given_up, o->why);
+    struct redis_backend *b = tick->data;
+    uint64_t now = uv_now(b->loop);
+    struct op *o;
+    do {
+        for (o = b->ops; o && o->ends_ms > now; o = o->next)
+            ;
+        if (o)
+            op_end(o, o->given_up, o->why);
+    } while (o);
+    if (!b->ops)
+        uv_timer_stop(&b->tick);
 }
 
 /* Ends a request in the loop's next turn. */
@@ -148,7 +156,8 @@ static void op_give_up(struct op *o, enum tier_outcome outcome, const char *why)
 {
     o->given_up = outcome;
     snprintf(o->why, sizeof o->why, "%s", why);
-    uv_timer_start(&o->timer, on_op_timer, 0, 0);
+    o->ends_ms = 0;
+    uv_timer_start(&o->backend->tick, on_tick, 0, TICK_MS);
 }
 
 /* ---- commands ---- */
@@ -547,13 +556,13 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
     o->next = b->ops;
     b->ops = o;
     b->n_ops++;
-    uv_timer_init(b->loop, &o->timer);
-    o->timer.data = o;
     o->stage = leases && b->may_not_eval ? PLAIN_LOOK : BY_EVAL;
     uv_update_time(b->loop);
     o->given_up = TIER_FAILED;
     snprintf(o->why, sizeof o->why, "timed out after %llu ms", (unsigned long long)r->timeout_ms);
-    uv_timer_start(&o->timer, on_op_timer, r->timeout_ms, 0);
+    o->ends_ms = uv_now(b->loop) + r->timeout_ms;
+    if (!uv_is_active((uv_handle_t *)&b->tick))
+        uv_timer_start(&b->tick, on_tick, TICK_MS, TICK_MS);
     if (puts && (r->length > REDIS_VALUE_MAX || r->length == 0))
         op_give_up(o, TIER_CANNOT, "an object in Redis has 1 byte to 16 MiB");
     else if (o->stage == PLAIN_LOOK && *r->job)
@@ -576,6 +585,13 @@ static void on_nodes_closed(void *user)
     backend_settle(b);
 }
 
+static void on_tick_closed(uv_handle_t *tick)
+{
+    struct redis_backend *b = tick->data;
+    b->tick_closed = true;
+    backend_settle(b);
+}
+
 static void redis_close(struct tier_backend *backend, void (*closed)(void *user), void *user)
 {
     struct redis_backend *b = (struct redis_backend *)backend;
@@ -584,6 +600,7 @@ static void redis_close(struct tier_backend *backend, void (*closed)(void *user)
     b->closed_user = user;
     while (b->ops)
         op_end(b->ops, TIER_FAILED, "closed");
+    uv_close((uv_handle_t *)&b->tick, on_tick_closed);
     redis_nodes_close(b->nodes, on_nodes_closed, b);
 }
 
@@ -642,6 +659,8 @@ struct tier_backend *tier_redis_new(uv_loop_t *loop, const struct tier_settings 
                                         .min_rate = settings->min_rate};
     b->base.functions = &redis_functions;
     b->loop = loop;
+    uv_timer_init(loop, &b->tick);
+    b->tick.data = b;
     b->nodes = redis_nodes_new(&links, u, is_cluster);
     return &b->base;
 }
