@@ -35,8 +35,8 @@ print(json.dumps(dict(kernels=bundle.kernels, hits=bundle.hits, launches=bundle.
 
 
 class Graphs(kit.TestCase):
-    def run_depth(self, daemon, depth, **environment):
-        return kit.result(daemon.run(PROGRAM.replace("DEPTH", str(depth)), **environment))
+    def run_depth(self, daemon, depth):
+        return kit.result(daemon.run(PROGRAM.replace("DEPTH", str(depth)), WARM_TIMEOUT_MS=5000))
 
     def test_layers_share_kernels_and_what_is_unknown_is_refused_by_name(self):
         with kit.Daemon("--nvrtc", os.path.join(kit.TOOLCHAIN, "13.5.37/lib")) as daemon:
