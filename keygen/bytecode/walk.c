@@ -329,9 +329,9 @@ static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
     }
     if (n > out->cap && !grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
         return;
-    for (uint32_t *at = out->at, *end = at + n; at < end; at++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t number = bytecode_varint(r);
-        *at = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+        out->at[i] = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
     }
     out->n = (uint32_t)n;
 }
