@@ -72,7 +72,7 @@ Test(listing, a_daemons_rows_come_each_once_and_a_caller_can_stop)
     int n_seen = 0, code;
     cr_assert_eq(remote_open(&r), 0);
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "n%d", i);
         cr_assert_eq(warm_put(r.w, name, strlen(name), "value", (size_t)i, NULL), 0);
     }
