@@ -362,11 +362,14 @@ class TritonsOwnKey(kit.TestCase):
     # What Triton hashes, by what the file system says of it: of the same size, and of the same time.
     IDENTITY = """if True:
         import os, sys
-        from warm import triton
+        from warm import _identity, triton
         root, seen = sys.argv[1], set()
 
+        def identity():
+            return _identity.of_files(triton._files(root))
+
         def is_new():
-            seen.update(triton._identity(root)[0] for _ in range(2))
+            seen.update(identity()[0] for _ in range(2))
             return len(seen)
 
         n = is_new()
@@ -383,8 +386,8 @@ class TritonsOwnKey(kit.TestCase):
                 assert is_new() == n, (name, how)
         open(os.path.join(root, "language/new.py"), "w").close()
         assert is_new() == n + 1
-        for triton._SETTLED_NS, is_settled in ((10**18, False), (-(10**18), True)):
-            assert triton._identity(root)[1] == is_settled
+        for _identity._SETTLED_NS, is_settled in ((10**18, False), (-(10**18), True)):
+            assert identity()[1] == is_settled
         print("fine")
     """
 
