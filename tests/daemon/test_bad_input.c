@@ -119,7 +119,8 @@ Test(bad_input, a_full_disk_is_served_from_and_compiled_on_and_told)
         warmd_free(&k);
         cr_skip_test("needs a CUDA toolchain and the right to mount a tmpfs");
     }
-    char *options[] = {"--nvrtc", lib, "--jobs", "1", NULL},
+    /* by default the store would leave room on the disk */
+    char *options[] = {"--nvrtc", lib, "--jobs", "1", "--max-size", "1G", "--min-free", "0", NULL},
          *ballast = path_join(k.store, "ballast");
     warmd_start(&k, options);
     struct warm *w = warmd_libwarm(&k);
