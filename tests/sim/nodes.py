@@ -21,7 +21,7 @@ import math
 import random
 
 LEASE, HEDGE, POLL_MIN, POLL_MAX = 10.0, 5.0, 0.05, 1.0
-RACE_BELOW, RACE_AFTER = 0.2, 0.3
+RACE_BELOW, RACE_AFTER = 0.1, 0.3
 RTT, RATE = 0.001, 120e3
 
 
