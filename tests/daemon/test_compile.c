@@ -321,21 +321,23 @@ static double loop_ms(const struct warmd *k)
     return (double)ns / 1e6;
 }
 
-Test(compile, a_large_result_is_not_hashed_on_the_loop)
+/* Compiles a source with a result of 64 MiB. Returns the loop's processor time until it came, in ms. */
+static double loop_ms_of_a_large_result(const struct warmd *k, int fd, unsigned n)
 {
-    NEEDS_TOOLCHAIN(nvrtc);
     enum { LEN = 64 << 20 };
     static struct warmd_frame f;
+    char source[160];
     struct wire_hit hit;
-    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
-    struct ask a = ask_of("__device__ unsigned long long big[8 << 20] = {1};\n"
-                          "extern \"C\" __global__ void f(int i) { big[i] *= 2; }\n");
-    int fd = warmd_native(&k);
-    ask_compile(fd, 1, &a, WIRE_COMPILE_NO_STORE, WIRE_NEED);
-    int channel = send_source(fd, 1, &a);
-    double before = loop_ms(&k);
-    await_end(fd, 1, "", &f);
-    double took = loop_ms(&k) - before;
+    snprintf(source, sizeof source,
+             "__device__ unsigned long long big[8 << 20] = {1};\n"
+             "extern \"C\" __global__ void f(int i) { big[i] *= %u; }\n",
+             n + 2);
+    struct ask a = ask_of(source);
+    ask_compile(fd, n, &a, WIRE_COMPILE_NO_STORE, WIRE_NEED);
+    int channel = send_source(fd, n, &a);
+    double before = loop_ms(k);
+    await_end(fd, n, "", &f);
+    double took = loop_ms(k) - before;
     cr_assert_eq(f.frame.type, WIRE_HIT, "got %s", wire_type_name(f.frame.type));
     cr_assert_eq(wire_get_hit(&f.frame, &hit, NULL), 0);
     cr_assert_gt(hit.len, LEN);
@@ -343,11 +345,25 @@ Test(compile, a_large_result_is_not_hashed_on_the_loop)
     cr_assert_neq(bytes, MAP_FAILED);
     struct key check = key_of_bytes(bytes, hit.len);
     cr_expect(key_equal(&check, &hit.check));
-    cr_log_info("a result of %lu MiB: %.1f ms of the loop", (unsigned long)(hit.len >> 20), took);
-    cr_assert_lt(took, 14, "the loop hashed it"); /* which takes twice that */
     munmap(bytes, hit.len);
     close(f.fd);
     close(channel);
+    return took;
+}
+
+/* A busy machine adds to the time of the loop's other work, so the best of some tries counts. */
+Test(compile, a_large_result_is_not_hashed_on_the_loop)
+{
+    NEEDS_TOOLCHAIN(nvrtc);
+    struct warmd k = warmd_with_nvrtc(nvrtc, NULL, NULL);
+    int fd = warmd_native(&k);
+    double least = loop_ms_of_a_large_result(&k, fd, 1);
+    for (unsigned n = 2; n <= 4 && least >= 14; n++) {
+        double took = loop_ms_of_a_large_result(&k, fd, n);
+        least = took < least ? took : least;
+    }
+    cr_log_info("a result of 64 MiB: %.1f ms of the loop", least);
+    cr_assert_lt(least, 14, "the loop hashed it"); /* which takes twice that */
     close(fd);
     warmd_down(&k);
 }
