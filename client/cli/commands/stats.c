@@ -310,7 +310,7 @@ static int stats(struct remote *r)
     return status;
 }
 
-/* Reads one option of this command. False after printing what is wrong. */
+/* Reads one option of this command. False after printing the error. */
 static bool take_option(const struct command *self, int c, struct choice *out)
 {
     uint64_t span_ms, uid;

@@ -5,7 +5,7 @@
  *     form of the miss ─┐
  *     forms of earlier ─┴▶ the one with most lines in common ─▶ first difference: old → new
  *
- * Forms are texts that clients keep beside what they had to make: PROTOCOL.md, kind 10.
+ * Forms are texts that clients put beside the entries that they made: PROTOCOL.md, kind 10.
  *
  * Thread: main. Memory: as each function says.
  */
