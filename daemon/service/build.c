@@ -10,8 +10,9 @@
  *   3. a worker compiles, and says whether the result may be shared;
  *   4. the result goes to all waiters, then to the store: under the shared key with an alias from
  *      the exact one, else under the exact one; then to the followers.
- * At 2 the tier is asked, too. At 2 a result may be there. If it has a manifest, the leader describes its files at those paths; if
- * they agree, the build goes on at 4 without a compile.
+ * At 2 the tier is asked, too. A result may be there. If it has a manifest, the leader describes its files
+ * at those paths; if they agree, the build goes on at 4 without a compile.
+ * Read from the end: build_start, build_verify, build_look, build_compile, on_compiled, build_deliver.
  * Failures:
  *   - the leader leaves while its answer is needed: the next waiter leads (builds_tick sees it);
  *   - the leader does not answer for ASK_MS: the build compiles;
@@ -137,14 +138,29 @@ static void build_fail(struct build *b, const struct err *e)
     build_end(b);
 }
 
-/* ---- what is already there, or on its way ---- */
+/* ---- results ---- */
 
 static struct build *build_of(struct making *m)
 {
     return (struct build *)(void *)((char *)m - offsetof(struct build, making));
 }
 
-static void build_cancel(struct build *b);
+/* Ends a build whose result nobody waits for, soon; not one that others follow. */
+static void build_cancel(struct build *b)
+{
+    b->cancelled = !b->followers;
+    if (b->running && b->cancelled)
+        pool_cancel(b->service->config.pool, b->running);
+}
+
+/* Tells the leader that its result comes from the tier. */
+static void on_overtaken(struct making *m)
+{
+    struct build *b = build_of(m);
+    if (b->leader)
+        b->leader->outcome = WIRE_WAS_HIT;
+    build_cancel(b);
+}
 
 /* Copies a result for a client that knows its headers by other names. NULL: no memory. */
 static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
@@ -277,140 +293,6 @@ static void build_take_candidate(struct build *b, struct artifact *a)
     }
     artifact_unref(copy);
     manifest_unref(m);
-}
-
-static void on_prepared(struct call *call)
-{
-    if (call->build && call->build->state == BUILD_LOOKING)
-        build_look(call->build);
-}
-
-/* Asks the leader for its files at the paths of a manifest, which is taken. False if there is no
- * leader, or it has answered that. */
-static bool build_ask_manifest(struct build *b, struct manifest *m)
-{
-    bool can = b->leader && !key_equal(&b->asked, &m->digest) && b->n_asked < CHECKS_MAX;
-    m = manifest_for(m, b->paths.bases);
-    can &= m != NULL;
-    if (can) {
-        b->asked = m->digest;
-        b->n_asked++;
-        build_ask(b, m, NULL);
-    }
-    manifest_unref(m);
-    return can;
-}
-
-/* Asks the tier for the shared key; false if it is not asked. */
-static bool build_ask_tier(struct build *b)
-{
-    struct tier_question q = {&b->shared_id, &b->shared_proof, {"", 0}, false};
-    if (!b->leader || !tier_ask(b->leader, &q, on_prepared))
-        return false;
-    b->state = BUILD_LOOKING;
-    return true;
-}
-
-/* Looks under the shared key. True if the build has its result, or waits. */
-static bool look_for_shared(struct build *b)
-{
-    struct find f;
-    switch (find_made(b->service, &b->shared_id, &b->shared_proof, b->leader, on_prepared, &f)) {
-    case FOUND_NONE: return f.code == WARM_ENOT_FOUND && build_ask_tier(b);
-    case FOUND_MANIFEST: return build_ask_manifest(b, f.manifest);
-    case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
-    case FOUND_SOON: b->state = BUILD_LOOKING; return true;
-    case FOUND_RESULT: break;
-    }
-    if (f.value)
-        return build_take_stored(b, f.value, NULL);
-    if (build_is_refused(b, &f.pending->key, &f.pending->check))
-        return false;
-    artifact_ref(f.pending);
-    build_take(b, f.pending, WIRE_WAS_HIT);
-    artifact_unref(f.pending);
-    return true;
-}
-
-/* True if a build waits for no other user any more. */
-static bool build_is_hedged(const struct build *b)
-{
-    return service_clock_ms(b->service) >= b->hedge_at_ms;
-}
-
-/* Follows another build that compiles for the same shared key. False if there is none. */
-static bool build_follow(struct build *b)
-{
-    bool own_only = build_is_hedged(b);
-    for (struct build *u = b->service->builds; u; u = u->next)
-        if (u->state == BUILD_COMPILING && u->shares && u->keep &&
-            (u->maker == b->maker || !own_only) &&
-            key_equal(&u->shared_id.key, &b->shared_id.key) &&
-            proof_equal(&u->shared_proof, &b->shared_proof)) {
-            b->state = BUILD_FOLLOWING;
-            b->follows = u;
-            b->next_follower = u->followers;
-            u->followers = b;
-            return true;
-        }
-    return false;
-}
-
-/* Takes the result that the leader has the files for, by the manifest of the shared key. */
-static bool take_alternative(struct build *b, const struct store_id *id, const struct proof *proof,
-                             struct manifest *one)
-{
-    struct find f;
-    if (!one || find_made(b->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
-        return false;
-    if (f.value)
-        return build_take_stored(b, f.value, manifest_ref(one));
-    struct artifact *copy = NULL;
-    if (!build_is_refused(b, &f.pending->key, &f.pending->check))
-        copy = artifact_for(f.pending, one);
-    if (!copy)
-        return false;
-    build_take(b, copy, WIRE_WAS_HIT);
-    artifact_unref(copy);
-    return true;
-}
-
-/* Takes a result that was offered, since the leader has its files: its own compile is not
- * needed. */
-static void build_accept(struct build *b, struct artifact *a)
-{
-    b->leader->outcome = WIRE_WAS_COALESCED;
-    flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(b->service));
-    build_cancel(b);
-}
-
-void build_checked(struct call *call, const struct manifest_alternative *a)
-{
-    struct build *b = call->build;
-    assert(b && b->leader == call);
-    struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
-    struct manifest *one = a ? manifest_of_one(call->checking, a, b->paths.bases) : NULL;
-    struct store_id id = {.owner = STORE_MADE_HERE};
-    struct proof proof = {{0}};
-    if (a) {
-        id.key = a->result;
-        proof = a->proof;
-    }
-    call_uncheck(call);
-    b->asked_ms = 0;
-    if (b->state == BUILD_COMPILING) {
-        if (candidate && a)
-            build_accept(b, candidate);
-    } else if (candidate && a) {
-        build_take(b, candidate, WIRE_WAS_COALESCED);
-    } else if (candidate) {
-        b->alone = true;
-        build_look(b);
-    } else if (!a || !take_alternative(b, &id, &proof, one)) {
-        build_look(b);
-    }
-    manifest_unref(one);
-    artifact_unref(candidate);
 }
 
 /* ---- compiling ---- */
@@ -589,6 +471,142 @@ static void build_compile(struct build *b)
     b->channel_fd = -1;
 }
 
+/* ---- looking ---- */
+
+static void on_prepared(struct call *call)
+{
+    if (call->build && call->build->state == BUILD_LOOKING)
+        build_look(call->build);
+}
+
+/* Asks the leader for its files at the paths of a manifest, which is taken. False if there is no
+ * leader, or it has answered that. */
+static bool build_ask_manifest(struct build *b, struct manifest *m)
+{
+    bool can = b->leader && !key_equal(&b->asked, &m->digest) && b->n_asked < CHECKS_MAX;
+    m = manifest_for(m, b->paths.bases);
+    can &= m != NULL;
+    if (can) {
+        b->asked = m->digest;
+        b->n_asked++;
+        build_ask(b, m, NULL);
+    }
+    manifest_unref(m);
+    return can;
+}
+
+/* Asks the tier for the shared key; false if it is not asked. */
+static bool build_ask_tier(struct build *b)
+{
+    struct tier_question q = {&b->shared_id, &b->shared_proof, {"", 0}, false};
+    if (!b->leader || !tier_ask(b->leader, &q, on_prepared))
+        return false;
+    b->state = BUILD_LOOKING;
+    return true;
+}
+
+/* Looks under the shared key. True if the build has its result, or waits. */
+static bool look_for_shared(struct build *b)
+{
+    struct find f;
+    switch (find_made(b->service, &b->shared_id, &b->shared_proof, b->leader, on_prepared, &f)) {
+    case FOUND_NONE: return f.code == WARM_ENOT_FOUND && build_ask_tier(b);
+    case FOUND_MANIFEST: return build_ask_manifest(b, f.manifest);
+    case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
+    case FOUND_SOON: b->state = BUILD_LOOKING; return true;
+    case FOUND_RESULT: break;
+    }
+    if (f.value)
+        return build_take_stored(b, f.value, NULL);
+    if (build_is_refused(b, &f.pending->key, &f.pending->check))
+        return false;
+    artifact_ref(f.pending);
+    build_take(b, f.pending, WIRE_WAS_HIT);
+    artifact_unref(f.pending);
+    return true;
+}
+
+/* True if a build waits for no other user any more. */
+static bool build_is_hedged(const struct build *b)
+{
+    return service_clock_ms(b->service) >= b->hedge_at_ms;
+}
+
+/* Follows another build that compiles for the same shared key. False if there is none. */
+static bool build_follow(struct build *b)
+{
+    bool own_only = build_is_hedged(b);
+    for (struct build *u = b->service->builds; u; u = u->next)
+        if (u->state == BUILD_COMPILING && u->shares && u->keep &&
+            (u->maker == b->maker || !own_only) &&
+            key_equal(&u->shared_id.key, &b->shared_id.key) &&
+            proof_equal(&u->shared_proof, &b->shared_proof)) {
+            b->state = BUILD_FOLLOWING;
+            b->follows = u;
+            b->next_follower = u->followers;
+            u->followers = b;
+            return true;
+        }
+    return false;
+}
+
+/* Takes the result that the leader has the files for, by the manifest of the shared key. */
+static bool take_alternative(struct build *b, const struct store_id *id, const struct proof *proof,
+                             struct manifest *one)
+{
+    struct find f;
+    if (!one || find_made(b->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
+        return false;
+    if (f.value)
+        return build_take_stored(b, f.value, manifest_ref(one));
+    struct artifact *copy = NULL;
+    if (!build_is_refused(b, &f.pending->key, &f.pending->check))
+        copy = artifact_for(f.pending, one);
+    if (!copy)
+        return false;
+    build_take(b, copy, WIRE_WAS_HIT);
+    artifact_unref(copy);
+    return true;
+}
+
+/* Takes a result that was offered, since the leader has its files: its own compile is not
+ * needed. */
+static void build_accept(struct build *b, struct artifact *a)
+{
+    b->leader->outcome = WIRE_WAS_COALESCED;
+    flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(b->service));
+    build_cancel(b);
+}
+
+void build_checked(struct call *call, const struct manifest_alternative *a)
+{
+    struct build *b = call->build;
+    assert(b && b->leader == call);
+    struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
+    struct manifest *one = a ? manifest_of_one(call->checking, a, b->paths.bases) : NULL;
+    struct store_id id = {.owner = STORE_MADE_HERE};
+    struct proof proof = {{0}};
+    if (a) {
+        id.key = a->result;
+        proof = a->proof;
+    }
+    call_uncheck(call);
+    b->asked_ms = 0;
+    if (b->state == BUILD_COMPILING) {
+        if (candidate && a)
+            build_accept(b, candidate);
+    } else if (candidate && a) {
+        build_take(b, candidate, WIRE_WAS_COALESCED);
+    } else if (candidate) {
+        b->alone = true;
+        build_look(b);
+    } else if (!a || !take_alternative(b, &id, &proof, one)) {
+        build_look(b);
+    }
+    manifest_unref(one);
+    artifact_unref(candidate);
+}
+
 /* Goes on after the verification, and after whatever the build waited for. */
 static void build_look(struct build *b)
 {
@@ -605,6 +623,8 @@ static void build_look(struct build *b)
         return;
     build_compile(b);
 }
+
+/* ---- the clock ---- */
 
 static bool is_in_pool(const struct build *b)
 {
@@ -758,6 +778,7 @@ static struct build *build_new(struct call *call, int job_fd, uint64_t len, int 
         return NULL;
     *b = (struct build){.service = s,
                         .flight = call->ask.flight,
+                        .making = {.on_overtaken = on_overtaken},
                         .hedge_at_ms = call->ask.hedge_at_ms,
                         .leader = call,
                         .job_fd = job_fd,
@@ -798,24 +819,10 @@ int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, str
     return 0;
 }
 
-static void build_cancel(struct build *b)
-{
-    b->cancelled = !b->followers;
-    if (b->running && b->cancelled)
-        pool_cancel(b->service->config.pool, b->running);
-}
-
 void builds_cancel(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
         build_cancel(build_of(m));
-}
-
-void builds_overtaken(struct flight *f)
-{
-    for (struct making *m = flight_makings(f); m; m = m->next)
-        if (build_of(m)->leader)
-            build_of(m)->leader->outcome = WIRE_WAS_HIT;
 }
 
 void builds_keep(struct flight *f)

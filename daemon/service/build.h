@@ -91,8 +91,6 @@ int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, str
  * agrees with its files; NULL if none does. */
 void build_checked(struct call *call, const struct manifest_alternative *a);
 
-/* Notes that all leaders in the flight get a result that nobody here made. */
-void builds_overtaken(struct flight *f);
 /* Marks the builds of this flight: their results must be stored. */
 void builds_keep(struct flight *f);
 /* Ends the builds of this flight that nothing else waits for. */

@@ -20,7 +20,6 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
-#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 
 #define TICK_MS 50u /* how exact leases and waits are */
@@ -35,17 +34,20 @@ struct preparing {
 
 /* ---- answers ---- */
 
+static void forget(struct call ***pointer)
+{
+    if (*pointer)
+        **pointer = NULL;
+    *pointer = NULL;
+}
+
 /* Restores (2). */
 static void call_end(struct call *call, bool cancelled)
 {
     call->answered = true;
-    if (call->preparing)
-        call->preparing->call = NULL;
-    call->preparing = NULL;
-    if (call->putting)
-        *call->putting = NULL;
-    call->putting = NULL;
-    tier_leave(call);
+    forget(&call->preparing);
+    forget(&call->tier_wait);
+    forget(&call->putting);
     if (call->ops && call->ops->drop)
         call->ops->drop(call, cancelled);
     flight_leave(&call->ask, service_clock_ms(call->service));
@@ -195,6 +197,6 @@ bool call_prepare(struct call *call, const struct store_id *id, void (*again)(st
     }
     s->n_preparing++;
     call->prepared = true;
-    call->preparing = p;
+    call->preparing = &p->call;
     return true;
 }

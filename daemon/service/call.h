@@ -29,9 +29,7 @@ struct build;
 struct call;
 struct call_compile;
 struct manifest;
-struct preparing;
 struct service;
-struct tier_wait;
 
 #define CALL_TIER_ASKS 4u /* of one call */
 
@@ -92,20 +90,21 @@ struct call {
     struct ask ask;
     struct store_id id;
     struct proof proof;
-    bool answered;               /* the last answer was given, or the call was dropped */
-    bool waits;                  /* WAIT was answered */
-    bool is_unlisted;            /* its miss counts in the daemon's totals alone */
-    bool prepared;               /* a value was verified for it; once is enough */
-    struct preparing *preparing; /* the value that is being verified for it */
-    struct tier_wait *tier_wait; /* it waits for the tier (tier.h); NULL: it does not */
-    struct key tier_asked;       /* last */
+    bool answered;    /* the last answer was given, or the call was dropped */
+    bool waits;       /* WAIT was answered */
+    bool is_unlisted; /* its miss counts in the daemon's totals alone */
+    bool prepared;    /* a value was verified for it; once is enough */
+    /* Pointers to this call, which its end sets to NULL; each is NULL if there is none: */
+    struct call **preparing; /* of the value that is being verified for it, */
+    struct call **tier_wait; /* of its wait for the tier, */
+    struct call **putting;   /* and of a put under its lease: the value is being copied */
+    struct key tier_asked;   /* last */
     unsigned n_tier_asks;
     uint64_t tier_ends_ms;      /* its budget for all of them ends; 0: it has asked nothing yet */
     bool tier_knows;            /* its answer was a certain one */
     char tier_said[96];         /* why the tier brought nothing; empty: it was not asked */
     struct artifact *from_tier; /* what came; borrowed while the call goes on */
     bool joins;                 /* a GET that joins its flight if the tier has nothing */
-    struct call **putting;      /* a put's pointer to this call: its value is being copied */
 
     /* a compile's: */
     struct call_compile *compile;

@@ -15,6 +15,15 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 
+const struct pending_put *find_put(const struct service *s, const struct store_id *id,
+                                   const struct proof *proof)
+{
+    const struct pending_put *p = s->puts;
+    while (p && !(store_id_equal(&p->id, id) && (!proof || proof_equal(&p->proof, proof))))
+        p = p->next;
+    return p;
+}
+
 /* Reads the bytes of a manifest entry: a manifest, or an alias. */
 static enum found read_lead(const void *bytes, size_t len, struct find *out)
 {
@@ -38,7 +47,7 @@ static enum found read_lead_file(int fd, uint64_t len, struct find *out)
 static enum found find_pending(const struct service *s, const struct store_id *id,
                                const struct proof *proof, struct find *out)
 {
-    const struct pending_put *p = put_find(s, id, proof);
+    const struct pending_put *p = find_put(s, id, proof);
     struct artifact *a = p ? p->artifact : NULL;
     if (!a)
         return FOUND_NONE;
@@ -80,7 +89,7 @@ bool find_maker(struct service *s, const struct store_id *id, const struct proof
                 uint32_t *out_maker, struct key *out_check)
 {
     struct store_row row;
-    const struct pending_put *p = put_find(s, id, proof);
+    const struct pending_put *p = find_put(s, id, proof);
     if (p) {
         *out_maker = p->maker;
         *out_check = p->artifact->check;

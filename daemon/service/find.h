@@ -16,6 +16,7 @@
 
 #include "daemon/service/call.h"
 #include "daemon/service/manifest.h"
+#include "daemon/service/put.h"
 
 enum found {
     FOUND_NONE,   /* `code` says why */
@@ -34,6 +35,10 @@ struct find {
     struct alias alias;
     struct store_value stored;
 };
+
+/* Finds the newest put on its way to the store under an id with this proof (NULL: any). */
+const struct pending_put *find_put(const struct service *s, const struct store_id *id,
+                                   const struct proof *proof);
 
 /* Looks for the entry of an id with this proof. If a large value has to be verified first, `call` waits
  * for it and goes on with `again`; with `call` NULL such a value is FOUND_NONE. */

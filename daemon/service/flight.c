@@ -349,7 +349,11 @@ void flight_make(struct ask *ask, struct making *m)
     f->n_holders--;
     ask->state = ASK_MAKING;
     ask->making = m;
-    *m = (struct making){.flight = f, .ask = ask, .uid = ask->uid, .next = f->makings};
+    *m = (struct making){.on_overtaken = m->on_overtaken,
+                         .flight = f,
+                         .ask = ask,
+                         .uid = ask->uid,
+                         .next = f->makings};
     f->makings = m;
 }
 
@@ -410,6 +414,13 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
     f->telling--;
     f->pins--;
     flight_promote(f, now_ms);
+}
+
+void flight_overtake(struct flight *f, struct artifact *result, uint64_t now_ms)
+{
+    for (struct making *m = f->makings; m; m = m->next)
+        m->on_overtaken(m);
+    flight_finish(f, result, NULL, FLIGHT_TO_ALL, false, now_ms);
 }
 
 void flight_stored(struct flight *f, uint64_t now_ms)

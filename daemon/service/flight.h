@@ -88,8 +88,10 @@ struct ask {
     uint64_t token; /* of its lease: hard to guess, never 0, never the same twice */
 };
 
-/* One build of the daemon's compiler (4). Embedded in struct build, zeroed. */
+/* One build of the daemon's compiler (4). Embedded in struct build, zeroed but for on_overtaken. */
 struct making {
+    /* Tells the build that its asker gets a result from elsewhere now. It may end later, not here. */
+    void (*on_overtaken)(struct making *m);
     struct flight *flight; /* NULL: it is in none */
     struct ask *ask;       /* the asker that brought it; NULL when that has left */
     uint32_t uid;
@@ -148,6 +150,8 @@ enum flight_reach {
  * `storing` the flight keeps a reference for askers that come before flight_stored. */
 void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
                    enum flight_reach reach, bool storing, uint64_t now_ms);
+/* Hands out a result from elsewhere to all, and tells the builds that it has overtaken them. */
+void flight_overtake(struct flight *f, struct artifact *result, uint64_t now_ms);
 /* Ends one `storing`: the result is in the store, or cannot be stored. */
 void flight_stored(struct flight *f, uint64_t now_ms);
 #define FLIGHT_FAILURES_MAX 2u

@@ -144,15 +144,6 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     return 0;
 }
 
-const struct pending_put *put_find(const struct service *s, const struct store_id *id,
-                                   const struct proof *proof)
-{
-    const struct pending_put *p = s->puts;
-    while (p && !(store_id_equal(&p->id, id) && (!proof || proof_equal(&p->proof, proof))))
-        p = p->next;
-    return p;
-}
-
 void put_result(struct service *s, struct flight *flight, struct artifact *a, struct store_row *row,
                 bool keep_existing)
 {

@@ -2,7 +2,7 @@
 /*
  * put.h - values on their way through the store's queue.
  *
- * service_put (service.h), for clients, is this module's, too.
+ * service_put (service.h), for clients, is this module's, too. find_put (find.h) finds one.
  *
  * Thread: loop thread. Memory: a pending put is freed when the store has done it.
  */
@@ -31,10 +31,6 @@ struct pending_put {
                     const struct err *e);
     void *arg;
 };
-
-/* Finds the newest put on its way to the store under an id with this proof (NULL: any). */
-const struct pending_put *put_find(const struct service *s, const struct store_id *id,
-                                   const struct proof *proof);
 
 /* Queues an artifact under the row's id; `flight` (may be NULL) is told when it is committed. An
  * artifact that cannot be queued is counted and logged. `row` has the fields that the artifact

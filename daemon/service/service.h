@@ -10,8 +10,10 @@
  *     compile_request.c                the asker's side of a COMPILE ──▶ audit.c, negative.c
  *     build.c                          one source on its way through the compiler ──▶ build_store.c
  *     lookup.c, damaged.c              what a GET may have; values that clients refuse
- *     find.c                           one look-up of what was made here
+ *     tier_fetch.c                     what other machines made
  *     put.c, work.c                    values on their way to the store
+ *     tier_send.c                      what is sent to other machines (tier_internal.h: files of the tier)
+ *     find.c                           one look-up of what was made here
  *     call.c                           one request: answered once, counted, in a flight
  *     bookkeeping.c                    counters and history
  *     flight.c artifact.c manifest.c   tables and values without a service

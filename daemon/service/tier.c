@@ -1,181 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier.c - decides whether there is a tier, which keys count, and when it is left alone.
+ * tier.c - decides whether there is a tier, and composes it: reads its settings and keys, starts its helper and
+ * its timers, finds out if it works again, ends it.
  *
- * service.c makes it. tier_fetch.c asks it, tier_send.c writes to it.
+ * service.c makes it; nothing else of the tier calls this file.
  *
  * Thread: loop thread.
  */
 #include "daemon/service/tier.h"
 
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/process/log.h"
-#include "daemon/service/bookkeeping.h"
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 #include "tier/url.h"
 
-#define PUSH_MS 500u   /* in which marks are committed */
-#define LATER_MS 1000u /* to a backend that does not say */
+#define PUSH_MS 500u /* in which marks are committed */
 
-/* ---- what travels ---- */
-
-/* Writes the space of a user's or a group's entries, which the same name on another machine shares. False
- * if that is not shared. */
-static bool shared_space(const struct tier *t, uint32_t owner, struct view *space)
-{
-    static char text[128]; /* until the next call */
-    const char *share = t->service->config.config->tier_share;
-    if (strcmp(share, "group") == 0 && owner == PEER_TRUST_SPACE) {
-        snprintf(text, sizeof text, "group %.100s", t->service->config.config->trust_group);
-    } else if (strcmp(share, "user") == 0 && owner < PEER_TRUST_SPACE) {
-        const struct passwd *user = getpwuid(owner);
-        if (!user)
-            return false;
-        snprintf(text, sizeof text, "user %u %.100s", (unsigned)owner, user->pw_name);
-    } else {
-        return false;
-    }
-    *space = view_of_text(text);
-    return true;
-}
-
-/* Keeps other users' manifests and aliases here: they have the paths of those users' files. */
-bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space)
-{
-    uint32_t owner = row->id.owner;
-    if (owner != STORE_MADE_HERE && bookkeeping_is_note(WIRE_SPACE_NAME, row->name))
-        return false;
-    if (owner == STORE_MADE_HERE) {
-        *space = view_of_text("made");
-        return row->maker == geteuid() || row->kind != STORE_MANIFEST;
-    }
-    *space = view_of_text("user");
-    return owner == geteuid() || shared_space(t, owner, space);
-}
-
-bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space)
-{
-    *space = view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
-    return owner == STORE_MADE_HERE || owner == geteuid() ||
-           (owner == call->peer->space && shared_space(t, owner, space));
-}
-
-uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a)
-{
-    const struct config *c = t ? t->service->config.config : NULL;
-    struct view space;
-    if (a->from_tier)
-        return STORE_TIER_CAME;
-    if (!t)
-        return 0;
-    tier_cost_note(t, row, a);
-    if (!t->has_key || t->closing || a->len > c->tier_max_value || a->len == 0 ||
-        (a->cost_ms && a->cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space))
-        return 0;
-    if (tier_queue_length(t) >= c->tier_queue) {
-        stats_add(&t->service->stats, STATS_tier_dropped, a->kind, 1);
-        return 0;
-    }
-    t->n_marked++;
-    return STORE_TIER_WAITS;
-}
-
-bool tier_is_too_old(const struct tier *t, const struct store_row *row)
-{
-    return row->created_ms + t->service->config.config->tier_queue_age_ms < clock_wall_ms();
-}
-
-/* ---- keys ---- */
-
-uint32_t tier_signer(const struct trusted_key *key)
-{
-    const uint8_t *b = key->public;
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
-bool tier_is_revoked(const struct tier *t, uint32_t signer)
-{
-    for (size_t i = 0; i < t->n_revoked; i++)
-        if (t->revoked[i] == signer)
-            return true;
-    return false;
-}
-
-void tier_signer_name(const struct tier *t, uint32_t signer, char out[KEY_NAME_MAX])
-{
-    for (size_t i = 0; t && i < t->trusted.n; i++)
-        if (tier_signer(&t->trusted.key[i]) == signer) {
-            snprintf(out, KEY_NAME_MAX, "%s", t->trusted.key[i].name);
-            return;
-        }
-    snprintf(out, KEY_NAME_MAX, "key %02x%02x%02x%02x", signer & 0xff, signer >> 8 & 0xff,
-             signer >> 16 & 0xff, signer >> 24);
-}
-
-/* ---- breakers ---- */
-
-bool tier_is_off(const struct tier *t, const struct tier_breaker *b)
-{
-    return b->n_failures >= FAILURES_MAX || service_clock_ms(t->service) < b->off_until_ms;
-}
-
-void tier_log_once(struct tier *t, char last[200], const char *what, const char *why)
-{
-    (void)t;
-    if (strcmp(last, why) != 0)
-        log_warning("the tier: %s: %s", what, why);
-    snprintf(last, 200, "%s", why);
-}
-
-static bool is_success(uint32_t outcome)
-{
-    return outcome == TIER_OK || outcome == TIER_ABSENT || outcome == TIER_EXISTS ||
-           outcome == TIER_TOO_LARGE || outcome == TIER_LEASE || outcome == TIER_WAIT;
-}
-
-/* Leaves a direction alone for a while; it is tried again by on_probe, or by an upload. */
-static void breaker_open(struct tier *t, struct tier_breaker *b, uint64_t ms)
-{
-    b->off_until_ms = service_clock_ms(t->service) + ms;
-    if (b == &t->reads)
-        loop_timer_start(t->probe_timer, ms, 0);
-}
-
-bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a)
-{
-    if (is_success(a->outcome)) {
-        if (*b->said)
-            log_info("the tier: %s work again", b->what);
-        b->n_failures = 0;
-        b->off_until_ms = 0;
-        *b->said = '\0';
-        return true;
-    }
-    if (t->closing) /* warmd ends the helper itself */
-        return false;
-    bool is_late = strncmp(a->said, "timed out", 9) == 0;
-    stats_add(&t->service->stats, is_late ? STATS_tier_timeouts : STATS_tier_errors, STORE_OTHER,
-              1);
-    if (strcmp(b->said, a->said) != 0)
-        log_warning("the tier: %s fail: %s", b->what, a->said);
-    memcpy(b->said, a->said, sizeof b->said);
-    if (a->outcome == TIER_LATER) { /* it works, and has too much to do */
-        breaker_open(t, b, a->wait_ms ? a->wait_ms : LATER_MS);
-        return false;
-    }
-    if (a->outcome == TIER_DENIED || a->outcome == TIER_MISSET)
-        b->n_failures = FAILURES_MAX;
-    if (++b->n_failures >= FAILURES_MAX)
-        breaker_open(t, b, t->service->config.config->tier_breaker_ms);
-    return false;
-}
+/* ---- the helper ---- */
 
 static void on_probed(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
@@ -200,7 +47,7 @@ static void on_probe(void *arg)
     snprintf(t->probe.ask.name, sizeof t->probe.ask.name, "00/e-%064d", 0); /* nobody's */
     t->probes = tier_link_send(t->link, &t->probe);
     if (!t->probes)
-        breaker_open(t, &t->reads, LATER_MS);
+        tier_leave_alone(t, &t->reads, LATER_MS);
 }
 
 static void on_ready(void *arg)
@@ -264,13 +111,31 @@ static int read_keys(struct tier *t, const struct config *c, struct err *e)
     return code;
 }
 
+static void on_tick(void *arg)
+{
+    struct tier *t = arg;
+    tier_fetches_tick(t);
+    tier_leases_tick(t);
+    if (!t->fetches && !t->leases)
+        loop_timer_stop(t->tick);
+}
+
+static void on_scan(void *arg)
+{
+    tier_queue_read(arg);
+    tier_send_next(arg);
+}
+
+static void on_unmark(void *arg) { tier_queue_flush(arg); }
+static void on_send(void *arg) { tier_send_next(arg); }
+
 static bool make_timers(struct tier *t)
 {
     uv_loop_t *loop = t->service->config.loop;
-    t->tick = loop_timer_new(loop, tier_on_tick, t);
-    t->scan_timer = loop_timer_new(loop, tier_on_scan, t);
-    t->unmark_timer = loop_timer_new(loop, tier_on_unmark, t);
-    t->send_timer = loop_timer_new(loop, tier_on_send, t);
+    t->tick = loop_timer_new(loop, on_tick, t);
+    t->scan_timer = loop_timer_new(loop, on_scan, t);
+    t->unmark_timer = loop_timer_new(loop, on_unmark, t);
+    t->send_timer = loop_timer_new(loop, on_send, t);
     t->probe_timer = loop_timer_new(loop, on_probe, t);
     return t->tick && t->scan_timer && t->unmark_timer && t->send_timer && t->probe_timer;
 }
@@ -360,6 +225,15 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
              t->trusted.n, t->trusted.n == 1 ? "key" : "keys");
     *out = t;
     return 0;
+}
+
+void tier_stop(struct tier *t)
+{
+    if (!t)
+        return;
+    t->closing = true;
+    tier_fetches_stop(t);
+    tier_leases_close(t);
 }
 
 void tier_close(struct tier *t)

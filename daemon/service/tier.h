@@ -43,8 +43,6 @@ struct tier_question {
  * runs later unless the call has ended. call->from_tier is then the value, which is on its way to the store,
  * or NULL, and call->tier_said says why. A call asks once for an id. */
 bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call));
-/* Takes the call out of its wait. */
-void tier_leave(struct call *call);
 
 /* Returns the marks of an entry that is about to be put, and notes what making it took. */
 uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a);

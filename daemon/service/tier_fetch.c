@@ -37,14 +37,12 @@
 
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
-#include "daemon/service/build.h"
 #include "daemon/service/manifest.h"
 #include "daemon/service/put.h"
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 
 #define FETCHES_MAX (TIER_ASKS_MAX - UPLOADS_MAX - 8u) /* some are left for uploads and leases */
-#define TICK_MS 20u
 #define ASK_BUDGET_MS 2000u
 #define BUDGET_MIN_MS 50u
 #define POLL_MIN_MS 50u
@@ -184,11 +182,7 @@ static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
     if (!flight || a->kind == STORE_MANIFEST)
         return;
     stats_add(&s->stats, STATS_tier_overtook, a->kind, 1);
-    builds_overtaken(flight);
-    flight_finish(flight, a, NULL, FLIGHT_TO_ALL, false, service_clock_ms(s));
-    flight = flight_find(s->flights, &f->flight.id, &f->flight.proof);
-    if (flight)
-        builds_cancel(flight);
+    flight_overtake(flight, a, service_clock_ms(s));
 }
 
 static bool ask_for_entry(struct tier_fetch *f);
@@ -515,22 +509,6 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
 
 /* ---- the clock ---- */
 
-static void on_tick(struct tier *t)
-{
-    tier_fetches_tick(t);
-    tier_leases_tick(t);
-    if (!t->fetches && !t->leases)
-        loop_timer_stop(t->tick);
-}
-
-void tier_on_tick(void *arg) { on_tick(arg); }
-
-void tier_tick_start(struct tier *t)
-{
-    if (!loop_timer_runs(t->tick))
-        loop_timer_start(t->tick, TICK_MS, TICK_MS);
-}
-
 /* Sends the askers on whose wait has ended. */
 static void end_waits(struct tier_fetch *f, uint64_t now)
 {
@@ -693,7 +671,7 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
         call->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, call);
     *w = (struct tier_wait){f->waits, call, again, call->tier_ends_ms};
     f->waits = w;
-    call->tier_wait = w;
+    call->tier_wait = &w->call;
     call->tier_asked = q->id->key;
     call->n_tier_asks++;
     if (f->waits_for_node)
@@ -701,18 +679,8 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     return true;
 }
 
-void tier_leave(struct call *call)
+void tier_fetches_stop(struct tier *t)
 {
-    if (call->tier_wait)
-        call->tier_wait->call = NULL;
-    call->tier_wait = NULL;
-}
-
-void tier_stop(struct tier *t)
-{
-    if (!t)
-        return;
-    t->closing = true;
     for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
         next = f->next;
         if (f->is_sent || f->is_verified_now) /* its end comes */
@@ -720,5 +688,4 @@ void tier_stop(struct tier *t)
         else
             fetch_end(f, NULL, "the daemon is stopping");
     }
-    tier_leases_close(t);
 }

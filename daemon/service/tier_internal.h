@@ -2,13 +2,16 @@
 /*
  * tier_internal.h - what the files tier*.c share.
  *
- *     tier.c         what there is, which keys count, breakers
- *     tier_fetch.c   asks, waits for other nodes, verifies what comes
- *     tier_lease.c   leases on keys that this daemon makes for all nodes
- *     tier_queue.c   what is sent next
- *     tier_send.c    sends it
- *     tier_cost.c    how long it takes to make something
+ * The files, from the top; a file calls those below it:
+ *
+ *     tier.c         composes: settings, keys, helper, timers
  *     tier_report.c  STATS, metrics
+ *     tier_fetch.c   asks, waits for other nodes, verifies what comes ──▶ put.c ──▶ tier_send.c, tier_queue.c
+ *     tier_send.c    sends what was put
+ *     tier_lease.c   leases on keys that this daemon makes for all nodes
+ *     tier_queue.c   what is sent, and next
+ *     tier_cost.c    how long it takes to make something
+ *     tier_rules.c   what travels, which keys count, breakers
  *
  * Thread: loop thread. Memory: tier_close frees it.
  */
@@ -20,11 +23,12 @@
 #include "daemon/tier/link.h"
 #include "tier/entry.h"
 
+#define TICK_MS 20u     /* of fetches and leases */
+#define LATER_MS 1000u  /* to a backend that does not say */
 #define ASK_MS 1800u    /* for the entry; the link adds its grace */
 #define SEND_MS 30000u  /* for an upload, */
 #define RATE_MIN 1048u  /* bytes a millisecond: a large value may take longer */
 #define FAILURES_MAX 3u /* in a row */
-#define OFF_MS 45000u
 #define ABSENT_MS 10000u
 #define ABSENTS 1024u /* a power of two */
 #define QUEUE_MAX 4096u
@@ -127,7 +131,14 @@ struct tier {
     bool costs_changed;
 };
 
-/* ---- tier.c ---- */
+/* Starts the clock of fetches and leases. */
+static inline void tier_tick_start(struct tier *t)
+{
+    if (!loop_timer_runs(t->tick))
+        loop_timer_start(t->tick, TICK_MS, TICK_MS);
+}
+
+/* ---- tier_rules.c ---- */
 
 /* True if an entry may leave the machine; *space is then its space there. */
 bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space);
@@ -137,6 +148,8 @@ bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, s
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a);
 /* True if a direction is left alone now. */
 bool tier_is_off(const struct tier *t, const struct tier_breaker *b);
+/* Leaves a direction alone for a while: a probe or an upload then tries it again. */
+void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms);
 /* Logs `what`: `why`, unless it was the last that `last` has. */
 void tier_log_once(struct tier *t, char last[200], const char *what, const char *why);
 /* True if the key is one of tier_revoked. */
@@ -148,10 +161,16 @@ uint32_t tier_signer(const struct trusted_key *key);
 
 /* ---- tier_queue.c ---- */
 
-/* Reads all rows for entries that wait, in slices. */
+/* Adds an entry that is on disk now. `is_leased`: other nodes hear by it that all is there. */
+void tier_queue_add(struct tier *t, const struct store_id *id, const struct artifact *a,
+                    bool is_leased);
+/* Reads all rows for entries that wait, in slices: scan_timer runs. */
 void tier_queue_scan(struct tier *t);
-/* Takes the entry that is to be sent next. False if there is none, or it has to wait. */
-bool tier_queue_take(struct tier *t, struct tier_item *out);
+/* Reads the next slice. */
+void tier_queue_read(struct tier *t);
+/* Takes the entry that is to be sent next; false if there is none. *out_early is set if one has to wait for
+ * others, which must be there first. */
+bool tier_queue_take(struct tier *t, struct tier_item *out, bool *out_early);
 /* Puts an item back. */
 void tier_queue_return(struct tier *t, const struct tier_item *item);
 /* Takes the mark off an entry, soon. */
@@ -166,10 +185,6 @@ void tier_queue_flush(struct tier *t);
 uint64_t tier_queue_length(const struct tier *t);
 /* Returns for how long the oldest item has waited. */
 uint64_t tier_queue_oldest_ms(const struct tier *t);
-/* Reads the next slice. */
-void tier_on_scan(void *arg);
-/* Takes off the marks that have waited. */
-void tier_on_unmark(void *arg);
 
 /* ---- tier_send.c ---- */
 
@@ -177,8 +192,6 @@ void tier_on_unmark(void *arg);
 void tier_send_next(struct tier *t);
 /* Does so later: after a pause, or when the breaker and tier_bandwidth allow it. */
 void tier_send_soon(struct tier *t);
-/* Sends after a pause. */
-void tier_on_send(void *arg);
 
 /* ---- tier_lease.c ---- */
 
@@ -205,10 +218,8 @@ void tier_leases_close(struct tier *t);
 
 /* Polls, races and ends waits. */
 void tier_fetches_tick(struct tier *t);
-/* Starts the clock of fetches and leases. */
-void tier_tick_start(struct tier *t);
-/* Runs the clock. */
-void tier_on_tick(void *arg);
+/* Ends all waits. */
+void tier_fetches_stop(struct tier *t);
 /* Returns how many run. */
 size_t tier_fetches_count(const struct tier *t);
 

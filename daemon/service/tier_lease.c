@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "daemon/process/list.h"
-#include "daemon/service/put.h"
+#include "daemon/service/find.h"
 #include "daemon/service/tier_internal.h"
 
 #define LEASE_OP_MS 2000u
@@ -127,7 +127,7 @@ static bool lease_is_used(const struct tier_lease *l, uint64_t now)
     struct service *s = l->tier->service;
     if (l->offered_ms)
         return tier_queue_has(l->tier, &l->id) && now - l->offered_ms < SEND_LIMIT_MS;
-    return flight_find(s->flights, &l->id, NULL) || put_find(s, &l->id, NULL);
+    return flight_find(s->flights, &l->id, NULL) || find_put(s, &l->id, NULL);
 }
 
 void tier_leases_tick(struct tier *t)

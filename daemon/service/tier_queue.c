@@ -64,14 +64,13 @@ static void add_item(struct tier *t, const struct tier_item *item)
         t->items[least] = *item;
 }
 
-void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a)
+void tier_queue_add(struct tier *t, const struct store_id *id, const struct artifact *a,
+                    bool is_leased)
 {
-    if (!t || t->closing)
-        return;
     struct tier_item item = {.id = *id,
                              .value = value_of(a->cost_ms, 0, a->len),
                              .is_urgent = t->leases != NULL,
-                             .is_leased = tier_lease_offered(t, id),
+                             .is_leased = is_leased,
                              .since_ms = clock_wall_ms(),
                              .offered_ns = clock_mono_ns()};
     for (size_t i = 0; i < t->n_unmark; i++) /* a new value under the id of one just sent */
@@ -79,7 +78,6 @@ void tier_offer(struct tier *t, const struct store_id *id, const struct artifact
             t->unmark[i--] = t->unmark[--t->n_unmark];
     if (!is_known(t, id))
         add_item(t, &item);
-    tier_send_next(t);
 }
 
 /* True if an entry under a lease must wait: other nodes take it as a sign that all it leads to is there. */
@@ -95,12 +93,12 @@ static bool is_early(const struct tier *t, const struct tier_item *item)
     return early;
 }
 
-bool tier_queue_take(struct tier *t, struct tier_item *out)
+bool tier_queue_take(struct tier *t, struct tier_item *out, bool *out_early)
 {
     size_t best = t->n_items;
     for (size_t i = 0; i < t->n_items; i++) {
         if (t->items[i].is_leased && is_early(t, &t->items[i]))
-            tier_send_soon(t);
+            *out_early = true;
         else if (best == t->n_items || is_before(&t->items[i], &t->items[best]))
             best = i;
     }
@@ -170,7 +168,25 @@ void tier_queue_done(struct tier *t, const struct store_id *id)
         loop_timer_start(t->unmark_timer, UNMARK_MS, 0);
 }
 
-void tier_on_unmark(void *arg) { tier_queue_flush(arg); }
+uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a)
+{
+    const struct config *c = t ? t->service->config.config : NULL;
+    struct view space;
+    if (a->from_tier)
+        return STORE_TIER_CAME;
+    if (!t)
+        return 0;
+    tier_cost_note(t, row, a);
+    if (!t->has_key || t->closing || a->len > c->tier_max_value || a->len == 0 ||
+        (a->cost_ms && a->cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space))
+        return 0;
+    if (tier_queue_length(t) >= c->tier_queue) {
+        stats_add(&t->service->stats, STATS_tier_dropped, a->kind, 1);
+        return 0;
+    }
+    t->n_marked++;
+    return STORE_TIER_WAITS;
+}
 
 /* ---- the scan ---- */
 
@@ -207,9 +223,8 @@ static void remove_revoked(struct tier *t)
     t->n_remove = 0;
 }
 
-void tier_on_scan(void *arg)
+void tier_queue_read(struct tier *t)
 {
-    struct tier *t = arg;
     struct store *store = t->service->config.store;
     int more = t->closing ? 0 : store_scan(store, &t->cursor, SCAN_ROWS, on_row, t, NULL);
     store_turn_end(store);
@@ -222,7 +237,6 @@ void tier_on_scan(void *arg)
         t->n_marked = t->n_scanned;
         t->scans = false;
     }
-    tier_send_next(t);
 }
 
 void tier_queue_scan(struct tier *t)

@@ -273,7 +273,8 @@ void tier_send_next(struct tier *t)
 {
     struct tier_upload *u;
     struct tier_item item;
-    while (may_send(t) && (u = free_upload(t)) && tier_queue_take(t, &item)) {
+    bool early = false;
+    while (may_send(t) && (u = free_upload(t)) && tier_queue_take(t, &item, &early)) {
         u->item = item;
         u->runs = true;
         u->is_prepared = false;
@@ -285,8 +286,18 @@ void tier_send_next(struct tier *t)
             return;
         }
     }
+    if (early)
+        tier_send_soon(t);
     if (t->is_partial && t->n_items < QUEUE_MAX / 2 && !t->closing)
         tier_queue_scan(t);
+}
+
+void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a)
+{
+    if (!t || t->closing)
+        return;
+    tier_queue_add(t, id, a, tier_lease_offered(t, id));
+    tier_send_next(t);
 }
 
 bool tier_has_sent_all(const struct tier *t)
@@ -295,5 +306,3 @@ bool tier_has_sent_all(const struct tier *t)
         return true;
     return !t->n_items && !t->n_uploads;
 }
-
-void tier_on_send(void *arg) { tier_send_next(arg); }
