@@ -550,6 +550,23 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
     return add_existing(r, path, &st, e);
 }
 
+/* Gives a header's input its stamp if it has none, because the file might still have changed when
+ * the header was made. Names depend on stamps (inputs.h). A file with other content keeps none. */
+static void stamp_again(const struct reading *r, const char *path, struct input *i)
+{
+    struct stat st;
+    struct proof digest;
+    bool may_change;
+    if (i->stamp.inode || i->stamp.device || stat(path, &st) < 0)
+        return;
+    struct stamp stamp = stamp_of(&st);
+    if (file_digest(r->w, path, &stamp, &digest, &may_change) ||
+        memcmp(&digest, &i->digest, sizeof digest) != 0)
+        return;
+    i->stamp = stamp;
+    i->may_change = may_change;
+}
+
 /* Adds the inputs of precompiled headers, with the digests of that time: other files now are
  * another input. */
 static int add_headers_inputs(struct reading *r, struct err *e)
@@ -567,8 +584,9 @@ static int add_headers_inputs(struct reading *r, struct err *e)
                 return no_room(e);
             i->type = from->type;
             i->stamp = from->stamp;
-            i->may_change = from->may_change;
             i->digest = from->digest;
+            if (from->kind == INPUT_FILE)
+                stamp_again(r, from->path, i);
             if (from->kind == INPUT_PROGRAM)
                 add_text(r, i, from->program);
         }

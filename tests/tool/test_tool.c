@@ -668,8 +668,11 @@ Test(tool, precompiled_headers_are_made_when_something_needs_them)
     char *out;
     if (!lab_up(&lab))
         return;
-    write_header(&lab, "h.h", "#include \"deep.h\"\nstatic inline int two(void) { return 2; }\n");
+    write_header(&lab, "h.h",
+                 "#include \"deep.h\"\n#include \"twin.h\"\n"
+                 "static inline int two(void) { return 2; }\n");
     write_header(&lab, "deep.h", "#define DEEP 40\n");
+    write_header(&lab, "twin.h", "#define DEEP 40\n"); /* files of one content count */
     write_text(&lab, "a.cpp", "int main() { return two() + DEEP; }\n");
     write_text(&lab, "b.cpp", "int main() { return two() + DEEP + 1; }\n");
     const char *header = GXX "-x c++-header $PWD/" PCH "/h.h -o $PWD/" PCH "/h.h.gch";
