@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_root_names.c - which texts keep a result for its own folder: those that may compute with the name of a
+ * file, or that spell the folder. Others must not: each refusal costs a hit.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/tool/trace_log.h"
+#include "tests/support/support.h"
+
+#define TEXTS_MAX 8
+
+static char *dir, *root, *paths[TEXTS_MAX], *argv[8];
+static struct input list[TEXTS_MAX];
+static struct inputs in;
+static struct tool_job job;
+
+/* Begins a run of GCC without texts, in which one folder is a root. */
+static void begin(void)
+{
+    argv[0] = (char[]){"gcc"};
+    in = (struct inputs){.list = list};
+    job = (struct tool_job){.family = "cc",
+                            .program = "/usr/bin/gcc",
+                            .argv = argv,
+                            .argc = 1,
+                            .expands_macros = true,
+                            .roots = {root},
+                            .n_roots = 1};
+}
+
+static void forget(void)
+{
+    for (size_t i = 0; i < in.n; i++)
+        free(paths[i]);
+    in.n = 0;
+}
+
+static void up(void)
+{
+    dir = temp_dir_new();
+    root = path_join(dir, "root");
+    cr_assert_eq(mkdir(root, 0700), 0);
+    begin();
+}
+
+static void down(void)
+{
+    forget();
+    free(root);
+    temp_dir_free(dir);
+}
+TestSuite(root_names, .init = up, .fini = down);
+
+/* Makes the folders above a path. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+    for (const char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+        mkdir(folder, 0700);
+    }
+}
+
+/* Adds a text that the compiler read: in the root, or outside of it. */
+static void add(bool in_root, const char *name, const char *text)
+{
+    char *path = path_join(in_root ? root : dir, name);
+    make_folders(path);
+    if (text)
+        file_write(path, text, strlen(text));
+    cr_assert_lt(in.n, TEXTS_MAX);
+    list[in.n] = (struct input){
+        .kind = INPUT_FILE, .root = in_root, .path = in_root ? path + strlen(root) : path};
+    paths[in.n++] = path;
+}
+
+static bool is_refused(void)
+{
+    struct err e = {.text = ""};
+    int code = root_names_check(&job, &in, &e);
+    cr_assert(code == 0 || code == WARM_EREFUSED, "%d", code);
+    return code != 0;
+}
+
+/* ---- texts ---- */
+
+Test(root_names, a_source_that_may_compute_with_its_name_is_refused)
+{
+    static const struct {
+        const char *source, *header; /* in the root, and outside of it */
+        bool refused;
+    } rows[] = {
+        {"int x;\n", "int y;\n", false},
+        {"int n = sizeof __FILE__;\n", NULL, true},
+        {"// not __FILE__\nint x;\n", NULL, false},
+        {"int n = sizeof HERE;\n", "#define HERE __FILE__\n", true},
+        {"int n = sizeof THERE;\n", "#define HERE __FILE__\n#define THERE HERE\n", true},
+        {"int x;\n", "#define HERE __FILE__\n", false},    /* nobody uses it */
+        {"int x;\n", "int n = sizeof __FILE__;\n", false}, /* the header's own place stays */
+        {"int x;\n", "int n = sizeof __BASE_FILE__;\n", true},
+        {"int x;\n", "void f(const char * = __builtin_FILE());\n", true},
+        {"int x;\n", "void f(std::source_location = {});\n", true},
+        {"int n = sizeof J(__FI, LE__);\n", "#define J(a, b) a##b\n", true},
+        {"FILE *f;\n", "#define J(a, b) a##b\n", false}, /* such pieces have no '_' */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        add(true, "m.cc", rows[i].source);
+        if (rows[i].header)
+            add(false, "h.h", rows[i].header);
+        cr_expect_eq(is_refused(), rows[i].refused, "%s%s", rows[i].source,
+                     rows[i].header ? rows[i].header : "");
+        forget();
+    }
+}
+
+Test(root_names, macros_of_the_command_line_count)
+{
+    static const struct {
+        const char *args[2], *source;
+        bool refused;
+    } rows[] = {
+        {{"-DHERE=__FILE__"}, "int n = sizeof HERE;\n", true},
+        {{"-D", "HERE=__FILE__"}, "int n = sizeof HERE;\n", true},
+        {{"-Wp,-DHERE=__FILE__"}, "int n = sizeof HERE;\n", true},
+        {{"-DHERE=__FILE__"}, "int x;\n", false},
+        {{"-DBASE=__BASE_FILE__"}, "int x;\n", true},
+        {{"-DN=1", "-D"}, "int n = N;\n", false}, /* the compiler will complain of -D */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        add(true, "m.cc", rows[i].source);
+        job.argc = 1;
+        for (size_t k = 0; k < 2 && rows[i].args[k]; k++)
+            argv[job.argc++] = (char *)(uintptr_t)rows[i].args[k];
+        cr_expect_eq(is_refused(), rows[i].refused, "%s", rows[i].args[0]);
+        forget();
+    }
+}
+
+Test(root_names, a_system_header_may_ask_for_names)
+{
+    add(true, "m.cc", "int x;\n");
+    add(false, "lib/gcc/h.h", "#define J(a) a##__FI\nint n = sizeof __BASE_FILE__;\n");
+    cr_expect(!is_refused());
+    add(false, "mine/h.h", "int n = sizeof __BASE_FILE__;\n");
+    cr_expect(is_refused());
+}
+
+Test(root_names, clang_names_types_by_their_file)
+{
+    add(true, "m.cc", "int x;\n");
+    add(false, "lib/clang/h.h", "const char *f() { return __PRETTY_FUNCTION__; }\n");
+    cr_expect(!is_refused(), "GCC does not");
+    job.program = "/bin/sh"; /* any compiler but GCC */
+    cr_expect(is_refused(), "even in a system's header");
+    job.family = "ptxas";
+    cr_expect(!is_refused());
+}
+
+Test(root_names, only_headers_of_the_toolkit_that_ran_may_spell_pieces)
+{
+    add(true, "m.cu", "int x;\n");
+    add(false, "cuda/include/h.h", "#define J(a) __FI##a\n");
+    cr_expect(is_refused(), "no toolkit is known");
+    add(false, "cuda/bin/nvcc.profile", "TOP = $(_HERE_)/..\n");
+    cr_expect(!is_refused());
+    add(false, "cudb/include/h.h", "#define J(a) __FI##a\n");
+    cr_expect(is_refused(), "the folder of another toolkit");
+}
+
+/* ---- the folder ---- */
+
+Test(root_names, a_text_that_spells_the_folder_is_refused_whoever_expands_it)
+{
+    char text[PATH_MAX + 32];
+    snprintf(text, sizeof text, "#include \"%s/a.h\"\n", root);
+    add(true, "m.cc", text);
+    cr_expect(is_refused());
+    job.maps_roots = true;
+    cr_expect(is_refused());
+    job.maps_roots = false, job.preprocesses = true;
+    cr_expect(is_refused());
+    job.expands_macros = false;
+    cr_expect(is_refused());
+    job.reads_marks = true;
+    cr_expect(!is_refused(), "line markers name it");
+}
+
+Test(root_names, who_computes_with_no_text_may_see_names)
+{
+    add(true, "m.cc", "int n = sizeof __FILE__;\n");
+    cr_assert(is_refused());
+    job.maps_roots = true;
+    cr_expect(!is_refused(), "the compiler replaces them");
+    job.maps_roots = false, job.preprocesses = true;
+    cr_expect(!is_refused(), "a preprocessor writes them as they are,");
+    forget();
+    free(root);
+    root = path_join(dir, "a\"b");
+    job.roots[0] = root;
+    add(true, "m.cc", "int n = sizeof __FILE__;\n");
+    cr_expect(is_refused(), "unless it has to escape them");
+}
+
+Test(root_names, the_spelling_of_a_source_counts_without_a_root)
+{
+    job.n_roots = 0;
+    add(false, "m.cc", "int n = sizeof __FILE__;\n");
+    cr_expect(!is_refused(), "it has one spelling");
+    job.spelled[job.n_spelled++] = "m.cc";
+    cr_expect(is_refused());
+}
+
+/* ---- what is no text ---- */
+
+Test(root_names, a_text_that_cannot_be_read_is_refused)
+{
+    add(true, "m.cc", "int x;\n");
+    add(true, "gone.h", NULL);
+    cr_expect(is_refused());
+    add(true, "long.h", "int y;\n");
+    cr_expect_eq(truncate(paths[2], (off_t)1 << 30), 0);
+    cr_expect(is_refused());
+}
+
+Test(root_names, a_binary_is_no_text)
+{
+    add(true, "m.cc", "int x;\n");
+    add(true, "cc1plus", "\177ELF\2\1\1__FILE__ __BASE_FILE__");
+    list[1].kind = INPUT_FILE;
+    cr_expect(!is_refused());
+    add(true, "cc1plus.h", " \177ELF\2\1\1__BASE_FILE__");
+    cr_expect(is_refused());
+}
