@@ -865,6 +865,17 @@ static bool must_wait(const struct draft *a, const struct draft *b)
            (was_read && was_read->elsewhere);
 }
 
+/* True if a small draft, behind `before` products in a row of its group, begins no new launch: in the function
+ * itself one begins with a product, in the derivative with what follows one, but for a result with the elements
+ * of a product in another order. So a launch is a layer's in both directions, whatever its neighbours are. */
+static bool is_of_layer(const struct gen *g, const struct draft *d, uint32_t before)
+{
+    bool moves = !g->values[d->value].read && d->work == d->n;
+    if (g->out->n_forward == PROGRAM_NONE)
+        return before + d->is_product < 2;
+    return before == 0 || (before == 1 && moves);
+}
+
 /* True if a draft may join the group. */
 static bool joins(const struct gen *g, struct draft *d)
 {
@@ -882,7 +893,7 @@ static bool joins(const struct gen *g, struct draft *d)
     if (g->group.n == GROUP_MAX || n_args > GROUP_ARGS_MAX ||
         (d->is_product && g->group.n >= GROUP_MAX / 2))
         return false;
-    return small ? d->products < 2 : parallel;
+    return small ? is_of_layer(g, d, before) : parallel;
 }
 
 static uint32_t place_in(const uint32_t *list, uint32_t n, uint32_t value)

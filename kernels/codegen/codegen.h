@@ -10,8 +10,9 @@
  * order.
  *
  * One launch computes several tensors in a row
- *   - if each is small: in a single block, with a barrier where threads wait for each other. A second product
- *     behind another one begins a new launch, so that equal layers have equal launches; or
+ *   - if each is small: in a single block, with a barrier where threads wait for each other. A product behind
+ *     another one begins a new launch; in a derivative, all that follows one does. So equal layers have equal
+ *     launches; or
  *   - if they have the same number of elements, and a thread needs only its own element of the others.
  *
  * Terms

@@ -121,6 +121,13 @@ static uint32_t transposed(struct vjp *v, uint32_t x, const int64_t *perm)
     return in_place == rank ? x : vjp_add(v, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
 }
 
+/* Returns x in the shape of `like`, which has as many elements; x itself if it has that shape. */
+static uint32_t shaped(struct vjp *v, uint32_t x, uint32_t like)
+{
+    uint32_t type = v->p->values.at[like];
+    return v->code || v->p->values.at[x] == type ? x : vjp_add(v, OP_RESHAPE, &x, 1, NULL, 0, type);
+}
+
 /* Returns x, a tensor with some dimensions of `like` in order, repeated along the others. */
 static uint32_t spread(struct vjp *v, uint32_t x, uint32_t like, const int64_t *dims, uint32_t n)
 {
@@ -285,7 +292,7 @@ static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint3
             perm[kept++] = rank;
     }
     g = transposed(v, g, perm);
-    vjp_pass(v, x, vjp_add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
+    vjp_pass(v, x, shaped(v, g, x));
 }
 
 /* Follows slice_p: the elements back in their places, 0 in the others. */
@@ -473,39 +480,60 @@ static struct sides sides_of(const int64_t *ints, uint32_t which, uint32_t rank)
     return s;
 }
 
+/* Returns the product of g, of a product's result, and the other operand over the other's free dimensions:
+ * g first, or last. */
+static uint32_t product_with(struct vjp *v, const struct sides *its, uint32_t b, uint32_t skipped,
+                             uint32_t g, uint32_t other, bool first)
+{
+    int64_t dot[INTS_MAX] = {b, its->n_free}, *of_g = dot + 2 + (first ? 0 : b),
+            *of_other = dot + 2 + (first ? b : 0);
+    for (uint32_t i = 0; i < b; i++) {
+        of_g[i] = i;
+        of_other[i] = its->batch[i];
+    }
+    of_g = dot + 2 + 2 * b + (first ? 0 : its->n_free);
+    of_other = dot + 2 + 2 * b + (first ? its->n_free : 0);
+    for (uint32_t i = 0; i < its->n_free; i++) {
+        of_g[i] = b + skipped + i;
+        of_other[i] = its->free[i];
+    }
+    return vjp_add(v, OP_DOT, (uint32_t[]){first ? g : other, first ? other : g}, 2, dot,
+                   2 + 2 * (b + its->n_free), PROGRAM_NONE);
+}
+
 /* Follows dot_general_p: the product of g and the other operand over the other's free dimensions. Its result has
- * the batch dimensions, this operand's free ones, and the contracted ones in the other's order. */
+ * the batch dimensions, this operand's free ones, and the contracted ones in the other's order. With the other
+ * operand first, the contracted ones come before the free ones: chosen if no transpose follows then. */
 static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, uint32_t x,
                           uint32_t other, uint32_t g)
 {
     uint32_t rank = type_of(v, x).rank, b = (uint32_t)ints[0], c = (uint32_t)ints[1];
     struct sides mine = sides_of(ints, which, rank),
                  its = sides_of(ints, !which, type_of(v, other).rank);
-    int64_t dot[INTS_MAX] = {b, its.n_free}, *at = dot + 2, place[PROGRAM_RANK_MAX],
-            perm[PROGRAM_RANK_MAX];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < b; i++)
-        *at++ = i;
-    for (uint32_t i = 0; i < b; i++)
-        *at++ = its.batch[i];
-    for (uint32_t i = 0; i < its.n_free; i++) /* g's dimensions: batch, lhs free, rhs free */
-        *at++ = b + i + (which ? 0 : mine.n_free);
-    for (uint32_t i = 0; i < its.n_free; i++)
-        *at++ = its.free[i];
-    uint32_t out =
-        vjp_add(v, OP_DOT, (uint32_t[]){g, other}, 2, dot, (uint32_t)(at - dot), PROGRAM_NONE);
-
-    for (uint32_t i = 0; i < b; i++)
-        place[n++] = mine.batch[i];
-    for (uint32_t i = 0; i < mine.n_free; i++)
-        place[n++] = mine.free[i];
+    uint32_t skipped = which ? 0 : mine.n_free; /* of g's dimensions: batch, lhs free, rhs free */
+    int64_t contracted[PROGRAM_RANK_MAX], perm[2][PROGRAM_RANK_MAX];
+    uint32_t n = 0, first = 0;
     for (int64_t d = 0; d < PROGRAM_RANK_MAX; d++)
         for (uint32_t i = 0; i < c; i++)
             if (its.contracted[i] == d)
-                place[n++] = mine.contracted[i];
-    for (uint32_t i = 0; i < n; i++)
-        perm[place[i]] = i;
-    return v->code ? 0 : transposed(v, out, perm);
+                contracted[n++] = mine.contracted[i];
+    for (uint32_t order = 0; order < 2; order++) {
+        n = 0;
+        for (uint32_t i = 0; i < b; i++)
+            perm[order][mine.batch[i]] = n++;
+        for (uint32_t i = 0; order == 1 && i < c; i++)
+            perm[order][contracted[i]] = n++;
+        for (uint32_t i = 0; i < mine.n_free; i++)
+            perm[order][mine.free[i]] = n++;
+        for (uint32_t i = 0; order == 0 && i < c; i++)
+            perm[order][contracted[i]] = n++;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        first |= perm[0][d] != d;
+    for (uint32_t d = 0; d < rank; d++)
+        first &= perm[1][d] == d;
+    uint32_t out = product_with(v, &its, b, skipped, g, other, !first);
+    return v->code ? 0 : transposed(v, out, perm[first]);
 }
 
 void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
@@ -527,9 +555,7 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
     case OP_CLAMP: clamp_rule(v, operands, g); break;
     case OP_CONVERT: vjp_pass(v, x, g); break; /* of f32 to f32; others are not active */
     case OP_BROADCAST: broadcast_rule(v, x, ints, g); break;
-    case OP_RESHAPE:
-        vjp_pass(v, x, vjp_add(v, OP_RESHAPE, &g, 1, NULL, 0, v->p->values.at[x]));
-        break;
+    case OP_RESHAPE: vjp_pass(v, x, shaped(v, g, x)); break;
     case OP_TRANSPOSE:
         for (uint32_t i = 0; i < op->n_ints; i++)
             inverse[ints[i]] = i;

@@ -124,47 +124,79 @@ Test(codegen, both_nvrtcs_compile_the_code)
 
 /* ---- sharing and refusals ---- */
 
-/* Returns a chain of n equal layers, each with weights of its own. free() it. */
-static char *layers(int n)
+#define X "tensor<8x16xf32>"
+#define W "tensor<16x16xf32>"
+#define B "tensor<16xf32>"
+
+/* Returns one linear, and then n layers: linear, relu, sigmoid, linear, relu. Each has weights of its own.
+ * With a head, a product and a sum follow. free() it. */
+static char *layers(int n, bool head)
 {
-    char *text = malloc((size_t)n * 512 + 512), *at = text;
-    at += sprintf(at, "func.func public @main(%%x0: tensor<8x16xf32>");
-    for (int i = 0; i < n; i++)
-        at += sprintf(at, ", %%w%d: tensor<16x16xf32>", i);
-    at += sprintf(at, ") -> tensor<8x16xf32> {\n");
-    for (int i = 0; i < n; i++)
+    char *text = malloc((size_t)n * 2048 + 4096), *at = text;
+    at += sprintf(at, "func.func public @main(");
+    for (int i = 0; i <= 2 * n; i++)
+        at += sprintf(at, "%%w%d: " W ", %%b%d: " B ", ", i, i);
+    at += sprintf(at,
+                  "%%h: tensor<16x1xf32>, %%y0: " X ") -> %s {\n"
+                  "%%zero = stablehlo.constant dense<0.0> : " X "\n",
+                  head ? "tensor<f32>" : X);
+    for (int i = 0; i <= 2 * n; i++) {
         at += sprintf(at,
-                      "%%d%d = stablehlo.dot_general %%x%d, %%w%d, contracting_dims = [1] x [0] : "
-                      "(tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>\n"
-                      "%%x%d = stablehlo.tanh %%d%d : tensor<8x16xf32>\n",
-                      i, i, i, i + 1, i);
-    sprintf(at, "return %%x%d : tensor<8x16xf32>\n}\n", n);
+                      "%%d%d = stablehlo.dot_general %%y%d, %%w%d, contracting_dims = [1] x [0] : "
+                      "(" X ", " W ") -> " X "\n"
+                      "%%e%d = stablehlo.broadcast_in_dim %%b%d, dims = [1] : (" B ") -> " X "\n"
+                      "%%%c%d = stablehlo.add %%d%d, %%e%d : " X "\n",
+                      i, i, i, i, i, i ? 'a' : 'y', i ? i : 1, i, i);
+        if (i)
+            at += sprintf(at, "%%%c%d = stablehlo.maximum %%a%d, %%zero : " X "\n",
+                          i % 2 ? 'r' : 'y', i % 2 ? i : i + 1, i);
+        if (i % 2)
+            at += sprintf(at, "%%y%d = stablehlo.logistic %%r%d : " X "\n", i + 1, i);
+    }
+    if (head)
+        sprintf(at,
+                "%%p = stablehlo.dot_general %%y%d, %%h, contracting_dims = [1] x [0] : (" X
+                ", tensor<16x1xf32>) -> tensor<8x1xf32>\n"
+                "%%s = stablehlo.constant dense<0.0> : tensor<f32>\n"
+                "%%loss = stablehlo.reduce(%%p init: %%s) applies stablehlo.add across dimensions "
+                "= [0, 1] : (tensor<8x1xf32>, tensor<f32>) -> tensor<f32>\n"
+                "return %%loss : tensor<f32>\n}\n",
+                2 * n + 1);
+    else
+        sprintf(at, "return %%y%d : " X "\n}\n", 2 * n + 1);
     return text;
 }
 
-Test(codegen, equal_layers_share_kernels)
+/* Returns the code of a chain of n layers with the gradients of all parameters. */
+static struct codegen code_of_layers(int n, bool head)
 {
-    static const int DEPTHS[] = {3, 64};
-    uint32_t n_kernels[2], n_launches[2], all[65];
-    for (uint32_t i = 0; i < 65; i++)
+    uint32_t all[2 * 64 * 2 + 3];
+    char *text = layers(n, head);
+    struct program *p, *d;
+    struct err e = {0};
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++)
         all[i] = i;
-    for (int i = 0; i < 2; i++) {
-        char *text = layers(DEPTHS[i]);
-        struct program *p, *d;
-        struct err e = {0};
-        cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
-        cr_assert_eq(vjp_function(p, 0, all, (uint32_t)DEPTHS[i] + 1, &d, &e), 0, "%s", e.text);
-        struct codegen c = code_of("layers", d);
-        n_kernels[i] = c.n_kernels;
-        n_launches[i] = c.launches.n;
-        codegen_free(&c);
-        program_free(d);
-        program_free(p);
-        free(text);
+    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
+    cr_assert_eq(vjp_function(p, 0, all, (uint32_t)n * 4 + 2 + head, &d, &e), 0, "%s", e.text);
+    struct codegen c = code_of("layers", d);
+    program_free(d);
+    program_free(p);
+    free(text);
+    return c;
+}
+
+/* A layer is one region for each direction and product, whatever stands before and behind it. */
+Test(codegen, a_layer_alone_has_the_kernels_of_64)
+{
+    for (int head = 0; head < 2; head++) {
+        struct codegen one = code_of_layers(1, head), all = code_of_layers(64, head);
+        cr_expect_eq(all.n_kernels, one.n_kernels, "%u kernels for 64 layers, %u for one",
+                     all.n_kernels, one.n_kernels);
+        cr_expect_eq(all.launches.n - one.launches.n, 63u * 4); /* two products, forward and back */
+        cr_expect_eq(all.source.len, one.source.len);
+        codegen_free(&one);
+        codegen_free(&all);
     }
-    cr_expect_eq(n_kernels[1], n_kernels[0], "%u kernels for 64 layers, %u for 3", n_kernels[1],
-                 n_kernels[0]);
-    cr_expect_geq(n_launches[1], 2u * 64); /* forward and back */
 }
 
 Test(codegen, calls_are_refused)
