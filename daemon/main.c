@@ -285,6 +285,9 @@ static void reload(struct daemon *d)
         struct pool_limits limits;
         tell_fixed(&d->config, &fresh);
         take_settings(&d->config, &fresh);
+        char *file = d->config.file;
+        d->config.file = fresh.file;
+        fresh.file = file;
         config_close(&fresh);
         use_log_settings(&d->config);
         set_budgets(&d->config);

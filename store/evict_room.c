@@ -76,10 +76,11 @@ static uint64_t share_of(struct store *s, uint32_t user)
     return share.disk_bytes;
 }
 
-static int no_room(int rc, const char *whose, struct err *e)
+/* Says that everything is pinned: FULL is of the whole store, TOO_BIG of one user's share. */
+static int no_room(int rc, int code, const char *whose, struct err *e)
 {
     if (rc == WARM_ENOT_FOUND)
-        return err_set(e, WARM_EFULL, "%s is full and nothing may be evicted", whose);
+        return err_set(e, code, "%s is full and nothing may be evicted", whose);
     return index_error(rc, e);
 }
 
@@ -88,19 +89,19 @@ int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64
 {
     uint64_t quota = s->quota_bytes, need = index_bytes + blob_bytes, cap = s->max_bytes, over;
     if (need > cap || (quota && user_bytes > quota))
-        return err_set(e, WARM_EFULL, "a value of %" PRIu64 " bytes is larger than the %s", need,
+        return err_set(e, WARM_ETOO_BIG, "a value of %" PRIu64 " bytes is larger than the %s", need,
                        need > cap ? "store" : "user's share of the store");
     while (s->index.env && (over = excess(s, 1000, index_bytes, blob_bytes)) > 0) {
         struct some some = {EVICT_ANY, goal_without(s, over), STEP_MAX};
         int rc = transact(s, apply_some, &some);
         if (rc != 0)
-            return no_room(rc, "the store", e);
+            return no_room(rc, WARM_EFULL, "the store", e);
     }
     while (quota && s->index.env && share_of(s, user) + user_bytes > quota) {
         struct some some = {user, quota - user_bytes, STEP_MAX};
         int rc = transact(s, apply_some, &some);
         if (rc != 0)
-            return no_room(rc, "the user's share of the store", e);
+            return no_room(rc, WARM_ETOO_BIG, "the user's share of the store", e);
     }
     return 0;
 }

@@ -27,7 +27,13 @@ void json_open(struct json *j, char bracket)
     json_separate(j);
     fputc(bracket, j->out);
     j->comma = false;
+    if (j->depth == 0)
+        j->is_array = bracket == '[';
     j->depth++;
+    if (bracket == '{' && j->depth == 1 + (unsigned)j->is_array) {
+        json_key(j, "schema");
+        json_u64(j, JSON_SCHEMA);
+    }
 }
 
 void json_close(struct json *j, char bracket)
@@ -132,4 +138,12 @@ void json_null(struct json *j)
 {
     json_separate(j);
     fputs("null", j->out);
+}
+
+void json_print(FILE *out, struct view object)
+{
+    const char *text = object.data, *rest = text + 1;
+    assert(object.len >= 2 && *text == '{');
+    fprintf(out, "{\"schema\": %u%s%.*s\n", JSON_SCHEMA, *rest == '}' ? "" : ", ",
+            (int)object.len - 1, rest);
 }

@@ -7,7 +7,7 @@
  *             json_key(&j, "file"); json_text(&j, name);
  *             json_key(&j, "bytes"); json_u64(&j, n);
  *         json_close(&j, '}');
- *     json_close(&j, ']');                       [{"file":"a","bytes":3}] and a newline
+ *     json_close(&j, ']');            [{"schema":1,"file":"a","bytes":3}] and a newline
  *
  * Strings are any bytes. One U+FFFD replaces each maximal part of an ill-formed UTF-8 sequence
  * (Unicode 15, section 3.9), so the output always parses.
@@ -22,14 +22,24 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "keygen/bytes.h"
+
 struct json {
     FILE *out;      /* borrowed */
     unsigned depth; /* open brackets */
+    bool is_array;  /* the outermost bracket is '[' */
     bool comma;     /* the next value or key follows another in the same bracket */
 };
 
-/* Begins a document on a stream, which it borrows. */
+/* The version of what the commands print: grows when a member goes away or gets another meaning. A
+ * new member does not change it. */
+#define JSON_SCHEMA 1u
+
+/* Begins a document on a stream, which it borrows. Its outermost object, and each object of an
+ * outermost array, begins with "schema": JSON_SCHEMA. */
 void json_init(struct json *j, FILE *out);
+/* Prints an object that another program wrote, with "schema" in front, and a newline. */
+void json_print(FILE *out, struct view object);
 /* Writes '{' or '['. */
 void json_open(struct json *j, char bracket);
 /* Writes '}' or ']'; the outermost one ends the line. */

@@ -11,18 +11,27 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 32
+#define DRAW_MS 50 /* between two pictures */
 
 static bool shown;
 
 void progress_show(const char *what, uint64_t done, uint64_t total)
 {
     assert(what);
+    static struct timespec last;
+    struct timespec now;
     if (!shown && !isatty(STDERR_FILENO))
         return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (shown && done < total &&
+        (now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000 < DRAW_MS)
+        return;
     shown = true;
+    last = now;
     double part = total ? (double)(done < total ? done : total) / (double)total : 0;
     int filled = (int)(part * BAR_WIDTH);
     fprintf(stderr, "\r%s [", what);

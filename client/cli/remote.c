@@ -67,8 +67,7 @@ int remote_open(struct remote *r)
         cli_say("no daemon answers at %s (`warm run true` starts one; `warm doctor` says more)",
                 options.socket);
     else if (code == WARM_EDENIED)
-        cli_say("the daemon at %s runs as another user than you or root: it is not used",
-                options.socket);
+        cli_say("the daemon at %s: " REMOTE_NOT_YOURS, options.socket);
     else
         cli_say("%s at %s", err_text(code), options.socket);
     return code == WARM_EDENIED ? CLI_NO_DAEMON : remote_exit_status(code);

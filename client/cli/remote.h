@@ -38,6 +38,11 @@ bool remote_option(struct remote *r, int c);
 bool remote_options(struct remote *r, const struct command *self, int argc, char **argv,
                     int *out_status);
 
+/* Why a daemon of a third user is not used, and what helps, also if a user namespace hides its uid. */
+#define REMOTE_NOT_YOURS                                                                           \
+    "it runs as another user than you or root: it is not used; a socket for others, or for a "     \
+    "container, belongs at " WARM_SYSTEM_SOCKET
+
 /* Connects. 0, or an exit status after printing the reason. */
 int remote_open(struct remote *r);
 /* Closes the connection, if there is one. */

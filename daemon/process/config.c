@@ -252,6 +252,7 @@ void config_close(struct config *c)
         if (entry->type == CONFIG_LIST_OF_TEXT)
             config_clear_list(*(char ***)config_at(c, entry->at), config_at(c, entry->count_at));
     }
+    free(c->file);
     *c = (struct config){0};
 }
 
@@ -282,6 +283,8 @@ static int config_read_line(struct config *c, char *line, struct err *e)
 
 int config_read_file(struct config *c, const char *path, struct err *e)
 {
+    free(c->file);
+    c->file = strdup(path);
     FILE *f = fopen(path, "re");
     if (!f)
         return err_sys(e, WARM_EIO, errno, "cannot read %s", path);

@@ -139,6 +139,7 @@ struct config {
     char *trust_group;
     char *log_level, *log_format;
     char *worker;
+    char *file; /* the file that was read; NULL: none */
 };
 
 /* Fills *out from the defaults. NOMEM. */

@@ -104,6 +104,12 @@ struct redis_command {
 REDIS_COMMAND_LIST(X)
 #undef X
 
+/* ---- keys.c ---- */
+
+/* Counts the names of the asker's space, a slice of the store a turn. False if the command goes on in the
+ * next turn. */
+bool redis_count_names(struct redis *r, uint64_t *out);
+
 /* ---- answer.c: each sends one answer ---- */
 
 /* Returns the writer for an answer; then call redis_commit. */

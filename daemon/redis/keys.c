@@ -82,13 +82,20 @@ void redis_do_keys(struct redis_command *c)
     writer_close(&walk->names);
 }
 
+bool redis_count_names(struct redis *r, uint64_t *out)
+{
+    if (!walk_slice(r, (struct view){NULL, 0}, false))
+        return false;
+    writer_close(&r->walk.names);
+    *out = r->walk.n_names;
+    return true;
+}
+
 void redis_do_dbsize(struct redis_command *c)
 {
-    struct redis *r = c->redis;
-    if (!walk_slice(r, (struct view){NULL, 0}, false))
-        return;
-    writer_close(&r->walk.names);
-    redis_send_number(r, (int64_t)r->walk.n_names);
+    uint64_t n;
+    if (redis_count_names(c->redis, &n))
+        redis_send_number(c->redis, (int64_t)n);
 }
 
 /* The last cursors that were given out. Redis cursors are numbers, the store's are not. The table

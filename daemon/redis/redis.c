@@ -31,6 +31,7 @@
 #include "daemon/net/connection.h"
 #include "daemon/net/protocols.h"
 #include "daemon/redis/internal.h"
+#include "daemon/users/budget.h"
 
 /* ---- the connection and the server ---- */
 
@@ -151,6 +152,9 @@ void redis_do_info(struct redis_command *c)
     const struct stats *stats = service_stats(r->service);
     struct store_stats store;
     struct writer text;
+    uint64_t n_names;
+    if (!redis_count_names(r, &n_names))
+        return;
     store_stats(service_store(r->service), &store);
     writer_init(&text, 0);
     writer_format(&text,
@@ -159,19 +163,21 @@ void redis_do_info(struct redis_command *c)
                   WARM_VERSION, (long)getpid(),
                   (unsigned long long)((service_now_ms(r->service) - stats->started_ms) / 1000));
     writer_format(&text,
+                  "# Clients\r\nconnected_clients:%llu\r\n\r\n"
                   "# Memory\r\nused_memory:%llu\r\nmaxmemory:%llu\r\n\r\n"
                   "# Persistence\r\nloading:0\r\n\r\n"
                   "# "
                   "Stats\r\ntotal_commands_processed:%llu\r\nkeyspace_hits:%llu\r\nkeyspace_misses:"
                   "%llu\r\nevicted_keys:%llu\r\n"
                   "\r\n# Replication\r\nrole:master\r\n\r\n# Keyspace\r\ndb0:keys=%llu\r\n",
+                  (unsigned long long)budget_used_by_all(BUDGET_connections),
                   (unsigned long long)store.n_bytes, (unsigned long long)store.max_bytes,
                   (unsigned long long)(stats_total(stats, STATS_hits) +
                                        stats_total(stats, STATS_misses) +
                                        stats_total(stats, STATS_puts)),
                   (unsigned long long)stats_total(stats, STATS_hits),
                   (unsigned long long)stats_total(stats, STATS_misses),
-                  (unsigned long long)store.n_evictions, (unsigned long long)store.n_entries);
+                  (unsigned long long)store.n_evictions, (unsigned long long)n_names);
     resp_put_bulk(redis_begin(r), text.data, text.len);
     redis_commit(r);
     writer_close(&text);

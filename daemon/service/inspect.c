@@ -6,6 +6,8 @@
  *
  * Thread: loop thread.
  */
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -219,15 +221,30 @@ static void write_workers(struct service *s, struct writer *out)
                               : "false");
 }
 
+/* Writes where the daemon's lines go: "journal", a path, or what the kernel calls it. */
+static void write_log_place(struct writer *out)
+{
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/fd/2", path, sizeof path - 1);
+    path[len > 0 ? len : 0] = '\0';
+    write_field(out, "log", getenv("JOURNAL_STREAM") ? "journal" : path);
+}
+
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
 {
     writer_u8(out, '{');
     write_field(out, "version", WARM_VERSION);
     writer_format(out,
                   ", \"protocol\": %u, \"key_format\": %u, \"pid\": %ld, \"uid\": %u, "
-                  "\"in_flight\": %u, \"settings\": ",
+                  "\"in_flight\": %u, \"uptime_s\": %llu, \"dropped\": %llu, ",
                   WIRE_VERSION, WARM_KEY_FORMAT, (long)getpid(), (unsigned)geteuid(),
-                  flights_count(s->flights));
+                  flights_count(s->flights),
+                  (unsigned long long)((service_now_ms(s) - s->stats.started_ms) / 1000),
+                  (unsigned long long)stats_total(&s->stats, STATS_dropped));
+    write_field(out, "config_file", s->config.config->file ? s->config.config->file : "");
+    writer_bytes(out, ", ", 2);
+    write_log_place(out);
+    writer_format(out, ", \"settings\": ");
     config_write_json(s->config.config, out);
     write_toolchains(s, out);
     write_refused(s, peer, out);

@@ -207,7 +207,8 @@ static int take_result(struct run *run, uint32_t i)
 static void print_times(const struct run *run)
 {
     if (run->as_json)
-        printf("{\"bundle\":\"%s\",\"device\":\"%s\",\"arch\":\"%s\",\"load_ms\":%.3f,\"first_ms\":"
+        printf("{\"schema\":1,\"bundle\":\"%s\",\"device\":\"%s\",\"arch\":\"%s\",\"load_ms\":%.3f,"
+               "\"first_ms\":"
                "%.3f,\"repeat\":%ld,\"each_ms\":%.6f}\n",
                run->path, driver_name(run->d), driver_arch(run->d), run->load_ms, run->first_ms,
                run->repeat, run->each_ms);

@@ -284,17 +284,53 @@ Test(command, stats_verify_and_doctor_speak_json)
     expect(&k, 0, "verify --json", "\"corrupt\":0");
     char *out;
     warm(&k, &out, "doctor --json");
-    cr_assert(strstr(out, "{\"check\":\"daemon\",\"health\":\"ok\"") && out[0] == '[', "%s", out);
+    cr_assert(strstr(out, "\"check\":\"daemon\",\"health\":\"ok\"") && out[0] == '[', "%s", out);
     if (geteuid() == 0) /* others may use the socket: there is a second one */
-        cr_assert(strstr(out, "{\"check\":\"admin\",\"health\":\"ok\""), "%s", out);
+        cr_assert(strstr(out, "\"check\":\"admin\",\"health\":\"ok\""), "%s", out);
     free(out);
     if (geteuid() == 0) {
         char *admin = path_join(k.dir, "admin.sock");
         cr_assert_eq(chmod(admin, 0660), 0);
         warm(&k, &out, "doctor --json");
-        cr_assert(strstr(out, "{\"check\":\"admin\",\"health\":\"fail\""), "%s", out);
+        cr_assert(strstr(out, "\"check\":\"admin\",\"health\":\"fail\""), "%s", out);
         free(out);
         free(admin);
+    }
+    warmd_down(&k);
+}
+
+Test(command, every_object_of_json_begins_with_the_version_of_its_schema)
+{
+    static const char *const commands[] = {"ls",
+                                           "show alpha",
+                                           "stats",
+                                           "daemon status",
+                                           "verify",
+                                           "doctor",
+                                           "ping",
+                                           "config show",
+                                           "toolchain list",
+                                           "hash v",
+                                           "put gamma v",
+                                           "get alpha -o x",
+                                           "export x.a",
+                                           "import x.a",
+                                           "evict --idle 9d",
+                                           "rm gamma",
+                                           "pin alpha",
+                                           "top --count 1 --delay 1s",
+                                           "clear --yes"};
+    struct warmd k = warmd_up(NULL);
+    char arguments[64];
+    write_in(&k, "v", "some value");
+    expect(&k, 0, "put alpha v", "");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char *out, *json;
+        snprintf(arguments, sizeof arguments, "%s --json", commands[i]);
+        warm(&k, &out, arguments);
+        json = out + strspn(out, "[");
+        cr_expect(strncmp(json, "{\"schema\":", 10) == 0, "warm %s: %s", arguments, out);
+        free(out);
     }
     warmd_down(&k);
 }

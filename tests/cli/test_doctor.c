@@ -46,6 +46,26 @@ Test(doctor, fix_takes_the_place_of_a_daemon_that_was_killed)
     warmd_free(&k);
 }
 
+Test(doctor, names_the_files_of_the_daemon_and_counts_what_was_not_kept)
+{
+    struct warmd k = warmd_new();
+    char *settings = path_join(k.dir, "w.conf"), *large = path_join(k.dir, "large"), text[256];
+    static uint8_t value[3 << 20];
+    file_write(settings, "max_size = 2M\n", 14);
+    file_write(large, value, sizeof value);
+    char *options[] = {"--config", settings, NULL};
+    warmd_start(&k, options);
+    expect(&k, 2, "put large large", "is larger than the store");
+    snprintf(text, sizeof text, "store %s, log /", k.store);
+    expect(&k, 0, "doctor", text);
+    snprintf(text, sizeof text, "settings %s\n", settings);
+    expect(&k, 0, "doctor", text);
+    expect(&k, 0, "doctor", "warn  store       1 value was not kept since the start");
+    warmd_down(&k);
+    free(settings);
+    free(large);
+}
+
 /* The script asks the command for what may stand at a place. */
 Test(completion, completes_keys_values_and_files)
 {

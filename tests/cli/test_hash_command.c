@@ -171,7 +171,7 @@ Test(hash_command, json_is_an_array_of_objects_whatever_the_names)
     file_write(path, module, sizeof module - 1);
     struct outcome o = RUN(dir, NULL, "hash", "--json", "q\"\\\xff\n.hlo");
     cr_expect_eq(o.status, 0, "%s", o.err);
-    cr_expect_eq(strncmp(o.out, "[{\"key\":\"", 9), 0, "%s", o.out);
+    cr_expect_eq(strncmp(o.out, "[{\"schema\":1,\"key\":\"", 20), 0, "%s", o.out);
     cr_expect_not_null(strstr(o.out, "\",\"file\":\"q\\\"\\\\\\ufffd\\n.hlo\",\"kind\":\"hlo\","
                                      "\"exact\":false,\"sha256\":\""),
                        "%s", o.out);
@@ -191,8 +191,9 @@ Test(hash_command, regions_are_of_stablehlo)
     struct outcome o = RUN(dir, NULL, "hash", "--regions", "--json", "m.mlir"),
                    hlo = RUN(dir, NULL, "hash", "--regions", "a.hlo");
     cr_expect_eq(o.status, 0, "%s", o.err);
-    cr_expect_eq(strncmp(o.out, "[{\"key\":\"", 9), 0, "%s", o.out);
-    cr_expect_str_eq(o.out + 9 + 32, "\",\"count\":1,\"ops\":1}]\n");
+    static const char begin[] = "[{\"schema\":1,\"key\":\"";
+    cr_expect_eq(strncmp(o.out, begin, sizeof begin - 1), 0, "%s", o.out);
+    cr_expect_str_eq(o.out + sizeof begin - 1 + 32, "\",\"count\":1,\"ops\":1}]\n");
     cr_expect_eq(hlo.status, 2);
     cr_expect_str_eq(hlo.out, "");
     cr_expect_str_eq(hlo.err, "warm: a.hlo:0:0: regions are of StableHLO: hlo has none\n");

@@ -219,7 +219,7 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
     static const struct {
         const char *format, *bad, *n, *name;
     } cases[] = {
-        {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entries", "jax:stock:jit_step-ab12"},
+        {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entry", "jax:stock:jit_step-ab12"},
         {"triton", "LOST/__grp__m.json: files of this group are missing", "imported 2 entries",
          "triton:KEY:k.json"},
         {"inductor", "cut short or damaged", "imported 4 entries", "pt2:fx-graph-v1::fabcdef:c1"},

@@ -47,7 +47,7 @@ Test(json_writer, commas_and_colons_are_added)
     json_null(&j);
     json_close(&j, '}');
     fclose(out);
-    cr_expect_str_eq(text, "{\"a\":[18446744073709551615,null,true],\"b\":null}\n");
+    cr_expect_str_eq(text, "{\"schema\":1,\"a\":[18446744073709551615,null,true],\"b\":null}\n");
     free(text);
 }
 

@@ -58,7 +58,8 @@ Test(record, recording_has_the_keys_in_order_and_replay_brings_them_in)
     expect(&k, 1, "$W replay job --from all.warm --max-bytes 5", "ended by --max-bytes");
     expect(&k, 1, "$W replay job --from all.warm --max-time 0s", "ended by --max-time");
     expect(&k, 0, "$W replay job --from all.warm --json",
-           "{\"recorded\":2,\"here\":1,\"brought\":1,\"bytes\":11,\"missing\":0,\"limit\":null}");
+           "{\"schema\":1,\"recorded\":2,\"here\":1,\"brought\":1,\"bytes\":11,\"missing\":0,"
+           "\"limit\":null}");
     warmd_down(&k);
 }
 
@@ -118,7 +119,7 @@ Test(record, session_with_forgotten_requests_says_so)
     warm_close(w);
     expect(&k, 0, "$W export s.warm --session long",
            "the daemon no longer knows 4096 requests of this session: entries may be missing");
-    expect(&k, 0, "$W export s.warm --session long", "exported 1 entries");
+    expect(&k, 0, "$W export s.warm --session long", "exported 1 entry");
     warmd_down(&k);
 }
 

@@ -58,7 +58,7 @@ Test(toolchain, list_tells_why_a_library_is_not_used)
     expect(&k, 1, "list", "not used: ");
     expect(&k, 1, "list", "libnvrtc.so.13");
     expect(&k, 1, "list", "pip install nvidia-cuda-nvrtc");
-    expect(&k, 0, "list --json", "{\"toolchains\": [], \"refused\": [{\"path\": ");
+    expect(&k, 0, "list --json", "{\"schema\": 1, \"toolchains\": [], \"refused\": [{\"path\": ");
     expect(&k, 2, "find libnvrtc.so", "it takes list, find or add PATH");
     free(path);
     warmd_down(&k);

@@ -54,7 +54,7 @@ class Folders(kit.TestCase):
                                   env=daemon.environment(), capture_output=True, text=True)
             self.assertEqual(said.returncode, 1)
             self.assertIn(damaged, said.stderr)
-            self.assertIn("imported 1 entries", said.stdout)
+            self.assertIn("imported 1 entry", said.stdout)
             daemon.warm("export", "--as", "cupy", "--to", back)
             warm = self.run_in(daemon, back)
             self.assertEqual(warm["compiled"], 1)

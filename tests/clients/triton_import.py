@@ -48,7 +48,7 @@ class Folders(kit.TestCase):
             said = subprocess.run([kit.program("warm"), "import", "--from", "triton", old],
                                   env=daemon.environment(), capture_output=True, text=True)
             self.assertEqual(said.returncode, 1)
-            self.assertIn("imported 1 entries", said.stdout)
+            self.assertIn("imported 1 entry", said.stdout)
             self.assertIn(os.path.dirname(lost), said.stderr)
             warm = self.compile_in(daemon, new, warm=True)
             self.assertEqual((warm["hits"], warm["misses"]), (1, 1))

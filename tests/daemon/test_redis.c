@@ -248,6 +248,25 @@ Test(redis, redis_cli_works)
     warmd_down(&k);
 }
 
+Test(redis, info_counts_the_names_that_dbsize_counts_and_the_connections)
+{
+    if (!have("redis-cli --version", "redis-cli"))
+        return;
+    struct warmd k = warmd_up(NULL);
+    char *out;
+    cr_assert_eq(
+        run_command(&out,
+                    "redis-cli -s %s mset a 1 b 2 c 3; redis-cli -s %s dbsize; redis-cli "
+                    "-s %s info | tr -d '\\r' | grep -e ^db0 -e ^conn; timeout 2 redis-cli -s "
+                    "%s --stat 2>&1",
+                    k.socket, k.socket, k.socket, k.socket),
+        124, "%s", out);
+    cr_assert_not_null(strstr(out, "OK\n3\nconnected_clients:1\ndb0:keys=3\n"), "%s", out);
+    cr_assert_null(strstr(out, "-9223372036854775808"), "%s", out);
+    free(out);
+    warmd_down(&k);
+}
+
 Test(redis, redis_benchmark_works)
 {
     if (!have("redis-benchmark --version", "redis-benchmark"))

@@ -242,7 +242,8 @@ Test(store_evict, quota_takes_from_its_owner_alone)
     cr_assert(left > 120 && left * 20000 <= 4 * KIT_MIB, "made here for one user: %zu", left);
     cr_assert_eq(count_there(HERE, 0, 100), 100, "and for another one");
     cr_assert_eq(count_there(1001, 0, 100), 100);
-    cr_assert_eq(kit_put(&k, 1000, 5000, 5u << 20), WARM_EFULL, "more than the quota");
+    cr_assert_eq(kit_put(&k, 1000, 5000, 5u << 20), WARM_ETOO_BIG, "more than the quota");
+    cr_assert(!kit_stats(&k).read_only, "what is too large for one says nothing about the disk");
 }
 
 /* Whatever one user puts, and says that it cost, another's few entries stay. */
@@ -312,7 +313,8 @@ Test(store_evict, value_larger_than_the_store_is_refused)
 {
     kit_begin(&k, 4 * KIT_MIB);
     cr_assert_eq(kit_put(&k, HERE, 1, 1000), 0);
-    cr_assert_eq(kit_put(&k, HERE, 2, 5u << 20), WARM_EFULL);
+    cr_assert_eq(kit_put(&k, HERE, 2, 5u << 20), WARM_ETOO_BIG);
+    cr_assert(!kit_stats(&k).read_only);
     cr_assert_eq(kit_get(&k, HERE, 1), 0, "and takes nothing with it");
     kit_until_files(&k, "tmp", 0);
     cr_assert_eq(kit_files(&k, "blobs"), 0);

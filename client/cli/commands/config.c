@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/settings.h"
 
@@ -108,7 +109,7 @@ static int show(struct remote *r, const char *only)
     if (!status && !json_reader_find(text.text, "settings", &settings))
         status = CLI_FINDING;
     else if (!status && r->as_json)
-        printf("%.*s\n", (int)settings.len, (const char *)settings.data);
+        json_print(stdout, settings);
     else if (!status)
         status = print_settings(settings, only);
     remote_close(r);

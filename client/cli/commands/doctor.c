@@ -212,8 +212,7 @@ static bool check_daemon(struct doctor *d, const char *path)
         d->remote.w = NULL;
         d->fixes[FIX_START] = code == WARM_ENO_DAEMON;
         finding(d, HEALTH_FAIL, "daemon", "%s",
-                code == WARM_EDENIED ? "it runs as another user than you or root: it is not used"
-                                     : err_text(code));
+                code == WARM_EDENIED ? REMOTE_NOT_YOURS : err_text(code));
         return false;
     }
     code = request_connect(d->remote.w);
@@ -258,6 +257,10 @@ static void check_store(struct doctor *d, struct view info)
     if (info_is(info, "store.rebuilt", "true"))
         finding(d, HEALTH_WARN, "store",
                 "the index was damaged and has been rebuilt; check the disk, run `warm verify`");
+    double dropped = info_number(info, "dropped");
+    if (dropped > 0)
+        finding(d, HEALTH_WARN, "store", "%.0f %s not kept since the start: see its log", dropped,
+                dropped == 1 ? "value was" : "values were");
     d->fixes[FIX_VERIFY] = info_number(info, "store.corrupt") > 0;
     if (info_number(info, "store.corrupt") > 0)
         finding(d, HEALTH_WARN, "store", "%.0f damaged values found; check the disk and memory",
@@ -392,14 +395,26 @@ static void check_tier(struct doctor *d, struct view info)
             "tier", "%s: %s", url, words);
 }
 
+/* Copies a text of the daemon's INFO, or "". */
+static void copy_text(struct view info, const char *path, char *out, size_t cap)
+{
+    struct view value;
+    *out = '\0';
+    if (json_reader_find(info, path, &value))
+        json_reader_text(value, out, cap);
+}
+
 /* Prints the process id, and the places of the process's files. */
 static void check_process(struct doctor *d, struct view info)
 {
-    struct view field;
-    char store[512] = "?";
-    if (json_reader_find(info, "settings.store.value", &field))
-        json_reader_text(field, store, sizeof store);
-    finding(d, HEALTH_OK, "process", "pid %.0f, store %s", info_number(info, "pid"), store);
+    char store[512], settings[512], log[512], age[UNITS_TEXT];
+    copy_text(info, "settings.store.value", store, sizeof store);
+    copy_text(info, "config_file", settings, sizeof settings);
+    copy_text(info, "log", log, sizeof log);
+    units_age_text((uint64_t)info_number(info, "uptime_s") * 1000, age);
+    finding(d, HEALTH_OK, "process", "pid %.0f, up %s, store %s, log %s, settings %s",
+            info_number(info, "pid"), age, store, *log ? log : "nowhere",
+            *settings ? settings : "of no file");
 }
 
 /* Says how much of the user's last run was not kept. */

@@ -23,6 +23,7 @@
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/listing.h"
+#include "client/cli/progress.h"
 #include "client/cli/report/report.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
@@ -38,6 +39,7 @@ struct export_run {
     const char *session; /* --session; NULL: entries of any */
     uint64_t since_ms;   /* Unix time; 0: of any age */
     uint64_t n_entries, n_bytes, n_bad;
+    uint64_t n_left; /* evicted since they were listed, damaged, or another user's */
     struct err err;
 };
 
@@ -98,7 +100,7 @@ static int export_row(struct export_run *run, const struct wire_row *row)
                                   .label = row->label};
     int code = get_row(run, row, &entry, &value);
     if (code == WARM_ENOT_FOUND || code == WARM_ECORRUPT)
-        return 0; /* evicted since it was listed, or another user's */
+        return run->n_left++, 0;
     if (code)
         return code;
     entry.value = (struct view){value.data, value.len};
@@ -120,7 +122,8 @@ static int export_rows(struct export_run *run)
     int code = 0;
     for (size_t i = 0; !code && i < run->rows.n; i++)
         if (listing_row(&run->rows, i, &row))
-            code = export_row(run, &row);
+            code = export_row(run, &row), progress_show("exporting", i + 1, run->rows.n);
+    progress_end();
     return code;
 }
 
@@ -220,7 +223,12 @@ static void print_result(const struct export_run *run)
     FILE *out = run->archive && strcmp(run->archive, "-") == 0 ? stderr : stdout;
     units_size_text(run->n_bytes, size);
     if (!run->remote.as_json) {
-        fprintf(out, "exported %llu entries, %s\n", (unsigned long long)run->n_entries, size);
+        fprintf(out, "exported %llu %s, %s", (unsigned long long)run->n_entries,
+                run->n_entries == 1 ? "entry" : "entries", size);
+        if (run->n_left)
+            fprintf(out, "; %llu left out: of other users, %sor gone meanwhile",
+                    (unsigned long long)run->n_left, run->archive ? "" : "of the daemon itself, ");
+        fputc('\n', out);
         return;
     }
     json_init(&j, out);
@@ -228,6 +236,7 @@ static void print_result(const struct export_run *run)
     json_key(&j, "entries"), json_u64(&j, run->n_entries);
     json_key(&j, "bytes"), json_u64(&j, run->n_bytes);
     json_key(&j, "bad"), json_u64(&j, run->n_bad);
+    json_key(&j, "left_out"), json_u64(&j, run->n_left);
     json_close(&j, '}');
 }
 

@@ -14,6 +14,7 @@
 #include "client/cli/import/foreign_cache.h"
 #include "client/cli/import/store_entry.h"
 #include "client/cli/json_writer.h"
+#include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 
@@ -32,6 +33,7 @@ static void on_bad(void *arg, const char *path, const char *why)
     struct import_run *run = arg;
     run->n_bad++;
     if (!run->remote.as_json) {
+        progress_end();
         cli_say("%s: %s", path, why);
         return;
     }
@@ -85,12 +87,13 @@ static int read_archive(struct import_run *run, const char *path)
     for (; !code && !put; n++) {
         code = archive_next(&r, n, &entry, &e);
         if (!code)
-            put = on_entry(run, &entry);
+            put = on_entry(run, &entry), progress_show("importing", in.len - r.len, in.len);
         if (code == WARM_ECORRUPT) {
             on_bad(run, text_of(entry.name, name), "damaged");
             code = 0;
         }
     }
+    progress_end();
     if (!put && code != WARM_ENOT_FOUND)
         on_bad(run, path, e.text);
     cli_input_close(&in);
@@ -128,7 +131,8 @@ static int import_all(struct import_run *run, int n, char **paths)
     } else if (!code) {
         char size[UNITS_TEXT];
         units_size_text(run->n_bytes, size);
-        printf("imported %llu entries, %s\n", (unsigned long long)run->n_entries, size);
+        printf("imported %llu %s, %s\n", (unsigned long long)run->n_entries,
+               run->n_entries == 1 ? "entry" : "entries", size);
     }
     if (code)
         status = remote_fail(&run->remote, code);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/report/report.h"
 
@@ -37,7 +38,7 @@ static void write_session(const struct report *r, FILE *out)
 {
     struct view misses = {"[]", 2};
     json_reader_find((struct view){r->misses.data, r->misses.len}, "misses", &misses);
-    fputs("{\"session\": ", out);
+    fprintf(out, "{\"schema\": %u, \"session\": ", JSON_SCHEMA);
     write_view(out, r->session);
     fputs(", \"events\": ", out);
     write_view(out, (struct view){r->pages.data, r->pages.len});

@@ -299,8 +299,7 @@ static int stats(struct remote *r)
         zero.len = 0;
     int status = remote_text(r, WIRE_STATS, &answer, &text);
     if (!status && r->as_json) {
-        fwrite(text.text.data, 1, text.text.len, stdout);
-        putchar('\n');
+        json_print(stdout, text.text);
     } else if (!status) {
         print_stats(text.text, (struct view){zero.data, zero.len});
         print_kinds(text.text);

@@ -86,7 +86,7 @@ int tier_status(struct remote *r)
         cli_say("the daemon has no tier: set tier in warmd.conf");
         status = CLI_FINDING;
     } else if (!status && r->as_json) {
-        printf("%.*s\n", (int)tier.len, (const char *)tier.data);
+        json_print(stdout, tier);
     } else if (!status) {
         print_status(text.text, tier);
     }

@@ -47,11 +47,11 @@ static void print_advice(void)
 static int print_json(struct view info)
 {
     static const char *const names[] = {"toolchains", "refused"};
+    printf("{\"schema\": %u", JSON_SCHEMA);
     for (size_t i = 0; i < 2; i++) {
         struct view value = {"[]", 2};
         json_reader_find(info, names[i], &value);
-        printf("%s\"%s\": %.*s", i ? ", " : "{", names[i], (int)value.len,
-               (const char *)value.data);
+        printf(", \"%s\": %.*s", names[i], (int)value.len, (const char *)value.data);
     }
     puts("}");
     return CLI_OK;

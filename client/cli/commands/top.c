@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cli/json_writer.h"
 #include "client/cli/top/top.h"
 
 #define DELAY_MS 1000u
@@ -78,7 +79,7 @@ static int run_plain(struct top *t, uint64_t delay_ms, uint64_t count)
         if (!t->remote.as_json)
             print_line(t);
         else
-            printf("%.*s\n", (int)t->stats.len, (const char *)t->stats.data);
+            json_print(stdout, (struct view){t->stats.data, t->stats.len});
     }
     return CLI_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "client/cli/import/nearest_form.h"
 #include "client/cli/json_reader.h"
+#include "client/cli/json_writer.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
@@ -175,8 +176,7 @@ static int why(struct remote *r, const struct wire_history *ask)
     } else if (!status && wire_get_text(&answer.frame, &text, &r->w->err)) {
         status = remote_fail(r, request_unexpected(r->w, &answer));
     } else if (!status && r->as_json) {
-        fwrite(text.text.data, 1, text.text.len, stdout);
-        putchar('\n');
+        json_print(stdout, text.text);
     } else if (!status) {
         struct writer copy; /* the next question uses the connection's buffer */
         writer_init(&copy, 0);
