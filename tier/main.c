@@ -11,6 +11,7 @@
  *
  * Thread: one, and the pool for packing.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ static bool has_object(const struct tier_request *r)
 /* Answers a request that has ended, and frees it. */
 static void finish(struct carry *c)
 {
+    assert(c->is_started && n_carried);
     struct tier_request *r = &c->request;
     struct tier_answer a = {.id = c->id,
                             .outcome = r->outcome,
@@ -121,6 +123,7 @@ static void on_done(struct tier_request *r)
 
 static void start(struct carry *c)
 {
+    assert(!c->is_started);
     struct tier_request *r = &c->request;
     c->is_started = true;
     if (c->is_cancelled) {

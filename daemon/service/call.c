@@ -36,6 +36,7 @@ struct preparing {
 
 static void forget(struct call ***pointer)
 {
+    assert(!*pointer || **pointer); /* it points to this call until it forgets it itself */
     if (*pointer)
         **pointer = NULL;
     *pointer = NULL;

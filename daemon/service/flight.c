@@ -418,6 +418,7 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
 
 void flight_overtake(struct flight *f, struct artifact *result, uint64_t now_ms)
 {
+    assert(result && !f->result);
     for (struct making *m = f->makings; m; m = m->next)
         m->on_overtaken(m);
     flight_finish(f, result, NULL, FLIGHT_TO_ALL, false, now_ms);

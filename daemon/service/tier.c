@@ -9,6 +9,7 @@
  */
 #include "daemon/service/tier.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 static void on_probed(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier *t = errand->user;
+    assert(t->probes);
     t->probes = false;
     if (fd >= 0)
         close(fd);
@@ -81,6 +83,7 @@ void tier_save(struct tier *t)
 {
     if (!t)
         return;
+    assert(t->n_unmark <= UNMARK_MAX);
     tier_queue_flush(t);
     tier_costs_save(t);
 }
@@ -192,6 +195,7 @@ static int read_mode(struct tier *t, const struct config *c, struct err *e)
 
 int tier_new(struct tier **out, struct service *s, struct spawner *spawner, struct err *e)
 {
+    assert(s && s->config.config && spawner);
     const struct config *c = s->config.config;
     *out = NULL;
     if (!*c->tier)
@@ -243,6 +247,7 @@ void tier_close(struct tier *t)
     tier_stop(t);
     tier_save(t);
     tier_link_close(t->link);
+    assert(!t->fetches && !t->leases); /* the link ended what was asked, and no thread verifies */
     free_timers(t);
     for (size_t i = 0; i < UPLOADS_MAX; i++) {
         writer_close(&t->uploads[i].entry);

@@ -7,6 +7,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "daemon/service/compile_request.h"

@@ -27,6 +27,7 @@
  *
  * Thread: loop thread, but for verify.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -123,6 +124,7 @@ static void wake_one(struct tier_wait *w, struct artifact *a)
 {
     struct call *call = w->call;
     void (*again)(struct call *) = w->again;
+    assert(!call || (call->tier_wait == &w->call && !call->answered));
     free(w);
     if (!call)
         return;
@@ -149,6 +151,7 @@ static void wake(struct tier_fetch *f, struct artifact *a, const char *said)
 
 static void fetch_end(struct tier_fetch *f, struct artifact *a, const char *said)
 {
+    assert(!f->is_sent && !f->is_verified_now); /* nobody else has it */
     LIST_REMOVE(f->tier->fetches, f);
     wake(f, a, said);
     artifact_unref(f->artifact);
@@ -213,6 +216,7 @@ static void fetch_arrived(struct tier_fetch *f)
     struct service *s = f->tier->service;
     const struct tier_entry *entry = &f->entry;
     struct artifact *a = f->artifact;
+    assert(a && a->len == entry->len && entry_is(entry, f->space, &f->id.key, &f->proof));
     bool is_made = f->id.owner == STORE_MADE_HERE;
     a->kind = entry->kind;
     a->cost_ms = entry->cost_ms;
@@ -260,6 +264,7 @@ static void verified(struct service_work *work)
 {
     struct tier_fetch *f =
         (struct tier_fetch *)(void *)((char *)work - offsetof(struct tier_fetch, work));
+    assert(f->is_verified_now && !f->is_cancelled);
     f->is_verified_now = false;
     if (f->is_sound)
         fetch_arrived(f);
@@ -293,6 +298,7 @@ static void fetch_failed(struct tier_fetch *f, const struct tier_answer *a, bool
 static void on_value(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_fetch *f = errand->user;
+    assert(f->is_sent);
     struct err e = {0};
     f->is_sent = false;
     bool is_there = a->outcome == TIER_OK && fd >= 0;
@@ -318,6 +324,7 @@ static void on_value(struct tier_errand *errand, const struct tier_answer *a, in
 /* Asks for the value; false if that is impossible. */
 static bool ask_for_value(struct tier_fetch *f)
 {
+    assert(!f->is_sent && !f->artifact && !f->entry.is_inline);
     char hex[65];
     bytes_to_hex(f->entry.content.bytes, sizeof f->entry.content.bytes, hex);
     f->errand =
@@ -398,6 +405,7 @@ static uint64_t hedge_ms(const struct tier_fetch *f)
 
 static void tell_to_wait(struct call *call)
 {
+    assert(!call->answered);
     if (!call->waits)
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
 }
@@ -405,6 +413,7 @@ static void tell_to_wait(struct call *call)
 /* Begins phase (0'), or another round of it. */
 static void wait_for_node(struct tier_fetch *f)
 {
+    assert(f->poll_ms >= POLL_MIN_MS && !f->is_sent);
     uint64_t now = service_clock_ms(f->tier->service);
     if (!f->waits_for_node) {
         stats_add(&f->tier->service->stats, STATS_tier_waits, STORE_OTHER, 1);
@@ -422,6 +431,7 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
 /* Asks for the entry; false if the helper takes no more. */
 static bool ask_for_entry(struct tier_fetch *f)
 {
+    assert(!f->is_sent && !f->is_verified_now && !f->is_cancelled);
     struct tier *t = f->tier;
     bool asks = f->leases && !t->has_no_leases && (f->waits || !f->waits_for_node);
     bool hedges = asks && f->waits_for_node && f->slot < SLOTS_MAX &&
@@ -446,6 +456,7 @@ static bool ask_for_entry(struct tier_fetch *f)
 /* Takes a lease: an asker makes the key. A fetch with a slot beside it goes on behind. */
 static void take_lease(struct tier_fetch *f)
 {
+    assert(f->waits && f->errand.ask.operation == TIER_ASK);
     struct tier *t = f->tier;
     tier_lease_add(t, &f->id, &f->errand.ask);
     f->knows = true;
@@ -477,6 +488,7 @@ static bool ask_without_leases(struct tier_fetch *f, const struct tier_answer *a
 static void on_entry(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_fetch *f = errand->user;
+    assert(f->is_sent);
     struct tier *t = f->tier;
     f->is_sent = false;
     if (f->is_cancelled || t->closing) {
@@ -647,6 +659,7 @@ static bool is_no_use(const struct tier *t, struct call *call, const struct tier
 
 bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call))
 {
+    assert(!call->answered && q->id && q->proof && again);
     struct tier *t = call->service->tier;
     struct view space;
     size_t n;

@@ -15,6 +15,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -45,6 +46,7 @@ static uint64_t lease_ms(const struct tier *t) { return t->service->config.confi
 
 void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask)
 {
+    assert(ask->operation == TIER_ASK && *ask->name);
     struct tier_lease *l = tier_lease_find(t, id) ? NULL : calloc(1, sizeof *l);
     if (!l)
         return;
@@ -69,6 +71,7 @@ bool tier_lease_offered(struct tier *t, const struct store_id *id)
 
 static void lease_free(struct tier_lease *l)
 {
+    assert(l->is_over && !l->is_busy);
     LIST_REMOVE(l->tier->leases, l);
     free(l);
 }
@@ -76,6 +79,7 @@ static void lease_free(struct tier_lease *l)
 static void on_answer(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_lease *l = errand->user;
+    assert(l->is_busy);
     l->is_busy = false;
     l->is_lost |= a->outcome == TIER_ABSENT;
     if (fd >= 0)
@@ -86,6 +90,7 @@ static void on_answer(struct tier_errand *errand, const struct tier_answer *a, i
 
 static bool lease_send(struct tier_lease *l, enum tier_operation operation)
 {
+    assert(!l->is_busy); /* it has one request */
     l->errand = (struct tier_errand){.fd = -1,
                                      .done = on_answer,
                                      .user = l,
@@ -102,6 +107,7 @@ static bool lease_send(struct tier_lease *l, enum tier_operation operation)
 /* Forgets a lease; `give`: gives it back first. */
 static void lease_over(struct tier_lease *l, bool give)
 {
+    assert(!l->is_over);
     l->is_over = true;
     if (!l->is_busy && !(give && !l->is_lost && lease_send(l, TIER_RELEASE)))
         lease_free(l);

@@ -15,6 +15,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "daemon/process/log.h"
@@ -51,6 +52,7 @@ static bool is_known(const struct tier *t, const struct store_id *id)
 /* Adds an item; a full queue leaves its least valuable one to the next scan. */
 static void add_item(struct tier *t, const struct tier_item *item)
 {
+    assert(t->n_items <= QUEUE_MAX);
     size_t least = 0;
     if (t->n_items < QUEUE_MAX) {
         t->items[t->n_items++] = *item;
@@ -104,6 +106,7 @@ bool tier_queue_take(struct tier *t, struct tier_item *out, bool *out_early)
     }
     if (best == t->n_items)
         return false;
+    assert(best < t->n_items);
     *out = t->items[best];
     t->items[best] = t->items[--t->n_items];
     return true;
@@ -151,6 +154,7 @@ uint64_t tier_queue_oldest_ms(const struct tier *t)
 
 void tier_queue_flush(struct tier *t)
 {
+    assert(t->n_unmark <= UNMARK_MAX);
     loop_timer_stop(t->unmark_timer);
     if (t->n_unmark)
         store_mark(t->service->config.store, t->unmark, t->n_unmark, STORE_TIER_WAITS, 0, NULL,
@@ -160,6 +164,7 @@ void tier_queue_flush(struct tier *t)
 
 void tier_queue_done(struct tier *t, const struct store_id *id)
 {
+    assert(t->n_unmark < UNMARK_MAX); /* the last place makes it flush */
     t->n_marked -= t->n_marked > 0;
     t->unmark[t->n_unmark++] = *id;
     if (t->n_unmark == UNMARK_MAX)
@@ -225,6 +230,7 @@ static void remove_revoked(struct tier *t)
 
 void tier_queue_read(struct tier *t)
 {
+    assert(t->scans || t->closing);
     struct store *store = t->service->config.store;
     int more = t->closing ? 0 : store_scan(store, &t->cursor, SCAN_ROWS, on_row, t, NULL);
     store_turn_end(store);

@@ -7,6 +7,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,7 @@ bool tier_travels(const struct tier *t, const struct store_row *row, struct view
 
 bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space)
 {
+    assert(call->peer);
     *space = view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
     return owner == STORE_MADE_HERE || owner == geteuid() ||
            (owner == call->peer->space && shared_space(t, owner, space));
@@ -115,6 +117,7 @@ static bool is_success(uint32_t outcome)
 
 void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms)
 {
+    assert(ms && (b == &t->reads || b == &t->writes));
     b->off_until_ms = service_clock_ms(t->service) + ms;
     if (b == &t->reads)
         loop_timer_start(t->probe_timer, ms, 0);
@@ -122,6 +125,7 @@ void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms)
 
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a)
 {
+    assert(b == &t->reads || b == &t->writes);
     if (is_success(a->outcome)) {
         if (*b->said)
             log_info("the tier: %s work again", b->what);

@@ -15,6 +15,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,12 +24,15 @@
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 
+_Static_assert(ENTRY_INLINE_MAX <= STORE_INLINE_MAX, "the bytes of an inline entry are at hand");
+
 #define PAUSE_MS 20u /* before the next try, if nothing says longer */
 
 /* ---- the end of an upload ---- */
 
 static void upload_close(struct tier_upload *u)
 {
+    assert(u->runs && u->tier->n_uploads);
     if (u->entry_fd >= 0)
         close(u->entry_fd);
     u->entry_fd = -1;
@@ -62,6 +66,7 @@ static void upload_drop(struct tier_upload *u)
 /* True if the answer is a success; else the upload has ended. */
 static bool upload_goes_on(struct tier_upload *u, const struct tier_answer *a)
 {
+    assert(u->runs);
     if (a->outcome == TIER_CANNOT || a->outcome == TIER_TOO_LARGE) {
         tier_log_once(u->tier, u->tier->kept, "an entry stays here", a->said);
         upload_drop(u);
@@ -95,6 +100,7 @@ static void on_entry_sent(struct tier_errand *errand, const struct tier_answer *
 
 static bool send_entry(struct tier_upload *u)
 {
+    assert(u->runs && u->entry_fd >= 0 && u->entry.len && !u->entry.failed);
     struct proof sum = proof_of_bytes(u->entry.data, u->entry.len);
     const struct tier_lease *lease = tier_lease_find(u->tier, &u->item.id);
     u->errand.ask.operation = TIER_PUT;
@@ -126,6 +132,7 @@ static void on_value_sent(struct tier_errand *errand, const struct tier_answer *
 static bool send_value(struct tier_upload *u, const struct store_value *v,
                        const struct proof *content)
 {
+    assert((v->data != NULL) != (v->fd >= 0));
     char hex[65];
     int fd = v->fd;
     if (v->data && memfd_from_bytes(v->data, (size_t)v->row.len, &fd, NULL) != 0)
@@ -187,6 +194,7 @@ static bool upload_start(struct tier_upload *u);
 static void on_verified(void *arg, int status)
 {
     struct tier_upload *u = arg;
+    assert(u->runs && !u->is_prepared);
     (void)status; /* store_look repeats the verdict */
     u->is_prepared = true;
     if (u->tier->closing)
@@ -209,6 +217,7 @@ static void take_bandwidth(struct tier *t, uint64_t n)
 /* Sends the item of an upload. False if that must wait. */
 static bool upload_start(struct tier_upload *u)
 {
+    assert(u->runs && u->entry_fd < 0);
     struct tier *t = u->tier;
     struct store *store = t->service->config.store;
     struct store_value v;
@@ -247,6 +256,7 @@ static struct tier_upload *free_upload(struct tier *t)
 
 void tier_send_soon(struct tier *t)
 {
+    assert(t->has_key || t->closing);
     uint64_t now = service_clock_ms(t->service), at = now + PAUSE_MS;
     if (at < t->writes.off_until_ms)
         at = t->writes.off_until_ms;

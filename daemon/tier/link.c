@@ -8,6 +8,7 @@
  */
 #include "daemon/tier/link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ struct tier_link {
 static void end_errand(struct tier_link *l, struct tier_errand *r, const struct tier_answer *a,
                        int fd)
 {
+    assert(l->errands && r->done);
     LIST_REMOVE(l->errands, r);
     if (!l->errands)
         loop_timer_stop(l->tick);
@@ -60,6 +62,7 @@ static void fail_errands(struct tier_link *l, const char *why)
 
 static void link_free(struct tier_link *l)
 {
+    assert(!l->errands && l->fd < 0); /* each request ends, and the helper's socket is closed */
     free(l->program);
     free(l->url);
     free(l->credentials);
@@ -70,6 +73,7 @@ static void link_free(struct tier_link *l)
 static void on_poll_closed(uv_handle_t *poll)
 {
     struct tier_link *l = poll->data;
+    assert(l->polls && l->fd >= 0 && !l->errands);
     close(l->fd);
     l->fd = -1;
     l->polls = false;
@@ -106,6 +110,7 @@ static void take_hello(struct tier_link *l, const struct tier_answer *a)
 
 static void take_answer(struct tier_link *l, struct tier_answer *a, int fd)
 {
+    assert(!l->closing);
     struct tier_errand *r = l->errands;
     a->said[sizeof a->said - 1] = '\0';
     while (r && r->ask.id != a->id)
@@ -159,6 +164,7 @@ static void on_tick(void *arg)
 
 static int start_helper(struct tier_link *l, struct err *e)
 {
+    assert(!l->polls && l->fd < 0 && !l->closing); /* one helper at a time */
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket to warm-tier");
@@ -192,6 +198,8 @@ static void on_restart(void *arg)
 
 int tier_link_new(struct tier_link **out, const struct tier_link_config *config, struct err *e)
 {
+    assert(config->loop && config->spawner && config->on_ready);
+    assert(config->program && config->url && config->credentials && config->ca);
     struct tier_link *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
@@ -231,6 +239,7 @@ bool tier_link_is_ready(const struct tier_link *l) { return l->ready; }
 
 void tier_link_cancel(struct tier_link *l, const struct tier_errand *r)
 {
+    assert(r->ask.id); /* it was sent */
     struct tier_ask cancel = {.id = r->ask.id, .operation = TIER_CANCEL};
     if (l->ready)
         packet_send(l->fd, &cancel, sizeof cancel, NULL,
@@ -239,6 +248,9 @@ void tier_link_cancel(struct tier_link *l, const struct tier_errand *r)
 
 bool tier_link_send(struct tier_link *l, struct tier_errand *r)
 {
+    bool has_object = r->ask.operation == TIER_PUT || r->ask.operation == TIER_FINISH;
+    assert(r->done && has_object == (r->fd >= 0));
+    assert(memchr(r->ask.name, '\0', sizeof r->ask.name));
     if (!l->ready)
         return false;
     r->ask.id = ++l->last_id;

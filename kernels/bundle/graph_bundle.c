@@ -12,6 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "keygen/expect.h"
+
 #define CHECKED_FROM 32u /* the checksum is of all bytes from here */
 #define CUBIN_MAX ((size_t)1 << 30)
 #define THREADS_MAX                                                                                \
@@ -236,6 +238,8 @@ void graph_bundle_close(struct graph_bundle *b)
 int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
                      int (*launch)(void *context, const struct graph_launch *l), void *context)
 {
+    if (!WARM_EXPECT(first <= end && end <= b->launches.n))
+        return WARM_EINVALID;
     struct {
         uint32_t loop;
         uint64_t round;
@@ -251,6 +255,8 @@ int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
         } else if (l && i == l->end) {
             depth--;
         } else if (next < b->loops.n && b->loops.at[next].first == i) {
+            if (!WARM_EXPECT(depth < GRAPH_LOOPS_OPEN_MAX))
+                return WARM_EINVALID; /* reading and codegen see to it */
             open[depth].loop = next;
             open[depth].round = 0;
             i = b->loops.at[next].trips ? i : b->loops.at[next].end;

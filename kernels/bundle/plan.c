@@ -9,6 +9,8 @@
  */
 #include <stdlib.h>
 
+#include "keygen/expect.h"
+
 #include "kernels/bundle/graph_bundle.h"
 
 #define STEPS 8u
@@ -51,6 +53,7 @@ static uint32_t class_of(uint64_t *bytes)
 
 static void add_buffer(struct plan *plan, uint32_t value, enum graph_place place, uint64_t at)
 {
+    plan->failed |= !WARM_EXPECT(!plan->buffers[value]); /* a value has one buffer */
     struct graph_buffer b = {.place = place, .at = at, .type = *program_tensor(plan->p, value)};
     PUSH(plan->out, plan->out->buffers, b);
     plan->buffers[value] = plan->out->buffers.n;
@@ -101,8 +104,12 @@ static void find_last(struct plan *plan, const struct codegen *code)
         const struct launch *l = &code->launches.at[i];
         while (depth && code->loops.at[open[depth - 1]].end == i)
             depth--;
-        for (; next < code->loops.n && code->loops.at[next].first == i; next++)
-            open[depth++] = next; /* codegen nests no deeper: PROGRAM_DEPTH_MAX */
+        for (; next < code->loops.n && code->loops.at[next].first == i; next++) {
+            plan->failed |= !WARM_EXPECT(depth < GRAPH_LOOPS_OPEN_MAX); /* PROGRAM_DEPTH_MAX */
+            if (plan->failed)
+                return;
+            open[depth++] = next;
+        }
         for (uint32_t k = 0; k < l->n_args; k++) {
             uint32_t value = code->args.at[l->args + k], last = i;
             if (plan->first[value] == NEVER)
@@ -122,6 +129,8 @@ static void plan_launches(struct plan *plan, const struct codegen *code)
     for (uint32_t i = 0; i < code->launches.n && !plan->failed && !out->failed; i++) {
         const struct launch *l = &code->launches.at[i];
         const uint32_t *args = code->args.at + l->args;
+        plan->failed |=
+            !WARM_EXPECT(l->n_writes && l->n_writes <= l->n_args && l->kernel < code->n_kernels);
         if (out->arena > GRAPH_BUNDLE_ARENA_MAX)
             return;
         PUSH(out, out->launches,
@@ -173,6 +182,8 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
 int graph_bundle_plan(const struct program *p, uint32_t function, const struct codegen *code,
                       struct graph_bundle *out, struct err *e)
 {
+    if (!WARM_EXPECT(function < p->functions.n))
+        return err_set(e, WARM_EINVALID, "no function has the number %u", function);
     const struct block *b = &p->blocks.at[p->functions.at[function].block];
     size_t n = (size_t)p->values.n + 1;
     struct plan plan = {.p = p,

@@ -17,6 +17,7 @@
 
 #include "kernels/codegen/tiled.h"
 #include "kernels/vjp/vjp.h"
+#include "keygen/expect.h"
 
 #define FUSED_DEPTH_MAX 24
 #define FUSED_OPS_MAX 48         /* operations in a kernel */
@@ -268,6 +269,7 @@ static void choose_value(struct gen *g, const struct operation *op)
 /* Gives what a loop carries one place: that of its result. */
 static void choose_places(struct gen *g, const struct operation *op, uint32_t block)
 {
+    g->failed |= !WARM_EXPECT(op->op == OP_WHILE && op->n_results == op->n_operands);
     const struct program *p = g->p;
     const struct block *body = program_loop_block(p, op, 1);
     for (uint32_t k = 0; k < op->n_operands; k++) {
@@ -337,6 +339,7 @@ static uint32_t let(struct gen *g, const char *type)
 /* Ends a declaration. If an equal one is in scope, takes it back and returns the name of that one. */
 static uint32_t settled(struct gen *g, uint32_t name)
 {
+    g->failed |= !WARM_EXPECT(name + 1 == g->names && g->let.name == name); /* the last one */
     struct let new = g->let;
     if (g->body.failed)
         return name;
@@ -357,6 +360,7 @@ static uint32_t settled(struct gen *g, uint32_t name)
 /* Writes an index or 0. */
 static void say_index(struct gen *g, uint32_t name)
 {
+    g->failed |= !WARM_EXPECT(name == ZERO || name < g->names);
     if (name == ZERO)
         SAY(g, "0LL");
     else

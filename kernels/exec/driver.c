@@ -7,6 +7,7 @@
  */
 #include "kernels/exec/driver.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdio.h>
@@ -145,6 +146,7 @@ static int is_whole_elf(const void *bytes, size_t len)
 
 int driver_load(struct driver *d, const void *cubin, size_t len, void **out_module, struct err *e)
 {
+    assert(cubin && out_module);
     void *module = NULL;
     if (!is_whole_elf(cubin, len))
         return err_set(e, WARM_EMALFORMED, "not a whole cubin");
@@ -164,6 +166,7 @@ void driver_unload(struct driver *d, void *module)
 
 int driver_function(struct driver *d, void *module, const char *name, void **out, struct err *e)
 {
+    assert(module && name);
     return checked(d, d->cuModuleGetFunction(out, module, name), WARM_ENOT_FOUND, name, e);
 }
 
@@ -171,6 +174,7 @@ int driver_function(struct driver *d, void *module, const char *name, void **out
 
 int driver_alloc(struct driver *d, size_t bytes, uint64_t *out, struct err *e)
 {
+    assert(bytes); /* CUDA has no empty memory */
     uint64_t address = 0;
     int result = d->cuMemAlloc(&address, bytes);
     int rc = checked(d, result, result == CUDA_ERROR_OUT_OF_MEMORY ? WARM_ENOMEM : WARM_EIO,
@@ -188,12 +192,14 @@ void driver_free(struct driver *d, uint64_t address)
 
 int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e)
 {
+    assert(to && from);
     int rc = CHECKED(d, WARM_EIO, e, cuMemcpyHtoDAsync, to, from, bytes, d->stream);
     return rc ? rc : driver_wait(d, e);
 }
 
 int driver_read(struct driver *d, void *to, uint64_t from, size_t bytes, struct err *e)
 {
+    assert(to && from);
     int rc = CHECKED(d, WARM_EIO, e, cuMemcpyDtoHAsync, to, from, bytes, d->stream);
     return rc ? rc : driver_wait(d, e);
 }
@@ -208,6 +214,7 @@ int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, stru
 int driver_launch(struct driver *d, void *function, struct driver_dims grid,
                   struct driver_dims block, void **args, struct err *e)
 {
+    assert(function && grid.x && grid.y && block.x && block.y);
     return CHECKED(d, WARM_EIO, e, cuLaunchKernel, function, grid.x, grid.y, 1, block.x, block.y, 1,
                    0, d->stream, args, NULL);
 }
@@ -235,6 +242,7 @@ int driver_capture_end(struct driver *d, void **out, struct err *e)
 
 int driver_replay(struct driver *d, void *recording, struct err *e)
 {
+    assert(recording);
     return CHECKED(d, WARM_EIO, e, cuGraphLaunch, recording, d->stream);
 }
 

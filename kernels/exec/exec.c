@@ -10,6 +10,7 @@
  */
 #include "kernels/exec/exec.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,20 +119,27 @@ void graph_exec_free(struct graph_exec *x)
     free(x);
 }
 
-uint64_t graph_exec_argument(const struct graph_exec *x, uint32_t i) { return x->addresses[i]; }
+uint64_t graph_exec_argument(const struct graph_exec *x, uint32_t i)
+{
+    assert(i < x->b->n_arguments);
+    return x->addresses[i];
+}
 
 uint64_t graph_exec_result(const struct graph_exec *x, uint32_t i)
 {
+    assert(i < x->b->results.n);
     return x->addresses[x->b->results.at[i]];
 }
 
 void graph_exec_bind(struct graph_exec *x, uint32_t i, uint64_t address)
 {
+    assert(i < x->b->n_arguments && address);
     x->addresses[i] = address;
 }
 
 int graph_exec_write(struct graph_exec *x, uint32_t i, const void *data, struct err *e)
 {
+    assert(i < x->b->n_arguments && data);
     uint64_t bytes = graph_tensor_bytes(&x->b->buffers.at[i].type);
     return bytes ? driver_write(x->d, x->addresses[i], data, bytes, e) : 0;
 }
@@ -146,6 +154,7 @@ static int launch_one(void *context, const struct graph_launch *l)
 {
     struct launching *to = context;
     struct graph_exec *x = to->x;
+    assert(l->kernel < x->b->kernels.n && l->args + l->n_args <= x->b->operands.n);
     for (uint32_t k = 0; k < l->n_args; k++)
         x->args[k] = &x->addresses[x->b->operands.at[l->args + k]];
     return driver_launch(x->d, x->functions[l->kernel], (struct driver_dims){l->blocks, 1},
@@ -159,6 +168,7 @@ int graph_exec_launch(struct graph_exec *x, struct err *e)
 
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e)
 {
+    assert(i < x->b->results.n && data);
     uint32_t buffer = x->b->results.at[i];
     uint64_t bytes = graph_tensor_bytes(&x->b->buffers.at[buffer].type);
     return bytes ? driver_read(x->d, data, x->addresses[buffer], bytes, e) : driver_wait(x->d, e);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/expect.h"
+
 #include "kernels/program/program.h"
 
 #define KNOWN_DEPTH_MAX 16 /* operations on known numbers */
@@ -260,6 +262,8 @@ static bool is_live(const struct copy *c, uint32_t value) { return !c->live || c
 
 static int copy_op(struct copy *c, const struct operation *op)
 {
+    if (!WARM_EXPECT(op->op != OP_WHILE && op->op != OP_CALL && op->n_results == 1))
+        return fail(c, op, WARM_EINVALID, "it has not one result");
     uint32_t type;
     struct tensor t = *program_tensor(c->from, op->results);
     int rc = program_type(c->to, &t, &type, c->e);
@@ -278,6 +282,8 @@ static int copy_call(struct copy *c, const struct operation *op)
 {
     const struct program *p = c->from;
     const struct block *callee = &p->blocks.at[p->functions.at[p->ints.at[op->ints]].block];
+    if (!WARM_EXPECT(callee->n_args == op->n_operands && callee->n_results == op->n_results))
+        return fail(c, op, WARM_EINVALID, "it does not fit the function");
     if (c->calls == PROGRAM_CALLS_MAX)
         return fail(c, op, WARM_ETOO_BIG, "calls inside of calls");
     for (uint32_t k = 0; k < callee->n_args; k++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/program/check.h"
+#include "keygen/expect.h"
 
 static const char *const NAMES[] = {
 #define X(name, text, operands, elements) text,
@@ -18,7 +19,31 @@ static const char *const NAMES[] = {
 #undef X
 };
 
-const char *program_op_name(enum op op) { return NAMES[op]; }
+const char *program_op_name(enum op op)
+{
+    return WARM_EXPECT((unsigned)op < OP_N) ? NAMES[op] : "no operation";
+}
+
+/* Returns the error of a broken promise of the compiler's own. */
+static int broken(struct err *e)
+{
+    return err_set(e, WARM_EINVALID, "a fault of the graph compiler: please report it");
+}
+
+/* True for an array that an added value may move. */
+static bool is_own(const void *own, size_t bytes, const void *array)
+{
+    return (uintptr_t)array - (uintptr_t)own < bytes;
+}
+
+/* True if all of these are values of the program. */
+static bool are_values(const struct program *p, const uint32_t *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] >= p->values.n)
+            return false;
+    return true;
+}
 
 struct program *program_new(void) { return calloc(1, sizeof(struct program)); }
 
@@ -88,6 +113,8 @@ static void types_widen(struct program *p)
 
 int program_type(struct program *p, struct tensor *type, uint32_t *out, struct err *e)
 {
+    if (!WARM_EXPECT(type->rank <= PROGRAM_RANK_MAX))
+        return broken(e);
     type->n = 1;
     for (uint32_t i = 0; i < type->rank; i++)
         if (type->dims[i] < 0 || __builtin_mul_overflow(type->n, type->dims[i], &type->n) ||
@@ -116,6 +143,8 @@ int program_type(struct program *p, struct tensor *type, uint32_t *out, struct e
 int program_func_begin(struct program *p, const char *name, const uint32_t *types, uint32_t n_types,
                        uint32_t *out_args, struct err *e)
 {
+    if (!WARM_EXPECT(name && (types || !n_types)))
+        return broken(e);
     char *copy = strdup(name);
     if (copy)
         PUSH(p, p->names, copy);
@@ -134,6 +163,8 @@ int program_func_begin(struct program *p, const char *name, const uint32_t *type
 
 int program_func_end(struct program *p, const uint32_t *values, uint32_t n, struct err *e)
 {
+    if (!WARM_EXPECT(p->functions.n && are_values(p, values, n)))
+        return broken(e);
     struct function *f = &p->functions.at[p->functions.n - 1];
     struct block *b = &p->blocks.at[f->block];
     b->end = p->ops.n;
@@ -149,6 +180,12 @@ int program_func_end(struct program *p, const uint32_t *values, uint32_t n, stru
 
 int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e)
 {
+    if (!WARM_EXPECT(
+            (unsigned)op->op < OP_N && op->op != OP_WHILE && op->op != OP_CALL &&
+            are_values(p, op->operands, op->n_operands) &&
+            !is_own(p->operands.at, p->operands.n * sizeof *p->operands.at, op->operands) &&
+            !is_own(p->ints.at, p->ints.n * sizeof *p->ints.at, op->ints)))
+        return broken(e);
     struct tensor result;
     struct err why = {0};
     uint32_t type = 0;
@@ -187,6 +224,8 @@ int program_add(struct program *p, const struct new_op *op, uint32_t *out, struc
 int program_call(struct program *p, uint32_t function, const uint32_t *operands, uint32_t n,
                  uint32_t *out_results, struct err *e)
 {
+    if (!WARM_EXPECT(function < p->functions.n && are_values(p, operands, n)))
+        return broken(e);
     struct function f = p->functions.at[function];
     struct block b = p->blocks.at[f.block];
     struct operation op = {.op = OP_CALL,
@@ -242,6 +281,8 @@ static void end_block(struct program *p, uint32_t loop, int which, const uint32_
 int program_while_begin(struct program *p, uint32_t line, const uint32_t *operands, uint32_t n,
                         uint32_t *out_loop, struct err *e)
 {
+    if (!WARM_EXPECT(are_values(p, operands, n)))
+        return broken(e);
     struct operation op = {.op = OP_WHILE,
                            .line = line,
                            .operands = p->operands.n,
@@ -261,6 +302,9 @@ int program_while_begin(struct program *p, uint32_t line, const uint32_t *operan
 
 int program_while_body(struct program *p, uint32_t loop, uint32_t condition, struct err *e)
 {
+    if (!WARM_EXPECT(loop < p->ops.n && p->ops.at[loop].op == OP_WHILE &&
+                     are_values(p, &condition, 1)))
+        return broken(e);
     end_block(p, loop, 0, &condition, 1);
     p->ints.at[p->ops.at[loop].ints + 1] = p->blocks.n;
     if (!p->failed)
@@ -271,6 +315,8 @@ int program_while_body(struct program *p, uint32_t loop, uint32_t condition, str
 int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, uint32_t n,
                       uint32_t *out_results, struct err *e)
 {
+    if (!WARM_EXPECT(loop < p->ops.n && p->ops.at[loop].op == OP_WHILE && are_values(p, values, n)))
+        return broken(e);
     struct operation *op = &p->ops.at[loop];
     bool fits = n == op->n_operands;
     for (uint32_t i = 0; fits && i < n; i++)
@@ -290,6 +336,8 @@ int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, 
 
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e)
 {
+    if (!WARM_EXPECT(type < p->types.n && (value == 0 || p->types.at[type].elem == ELEM_F32)))
+        return broken(e);
     int64_t ints[] = {p->data.n, 1};
     uint8_t bytes[sizeof value];
     memcpy(bytes, &value, sizeof value);

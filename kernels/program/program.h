@@ -200,7 +200,7 @@ struct new_op {
 };
 /* Checks an operation and adds it to the open block. Sets *out to its result. Errors: INVALID, NOMEM. */
 int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e);
-/* Adds a constant all of whose elements are `value`, an f32. */
+/* Adds a constant all of whose elements are `value`, an f32; 0 may be of any type. */
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e);
 
 /* Adds a call of a function. Gives the first of its results. The array is not the program's own. Errors:

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "kernels/vjp/rules.h"
+#include "keygen/expect.h"
 
 struct back {
     struct vjp v;
@@ -162,6 +163,10 @@ static uint32_t row(struct back *k, uint32_t stack, uint32_t value)
 static void copy_op(struct back *k, uint32_t i)
 {
     const struct operation *op = &k->from->ops.at[i];
+    if (!WARM_EXPECT(op->op != OP_WHILE && op->op != OP_CALL && op->n_results == 1)) {
+        fail(k, op, WARM_EINVALID, "it has not one result");
+        return;
+    }
     const struct tensor *t = program_tensor(k->from, op->results);
     uint32_t *operands = malloc(((size_t)op->n_operands + 1) * sizeof *operands);
     if (!operands) {
@@ -324,6 +329,8 @@ static void copy_block(struct back *k, const struct block *b, bool keeps)
 static uint32_t cotangent_of(struct vjp *v, uint32_t value)
 {
     if (v->code)
+        return 0;
+    if (!WARM_EXPECT(value < v->n_tables))
         return 0;
     return v->cotangents[value] == PROGRAM_NONE ? vjp_splat(v, value, 0) : v->cotangents[value];
 }

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "keygen/expect.h"
+
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
     char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, n);
@@ -87,6 +89,8 @@ void bytecode_put_symbol(struct bytecode *b, struct view name)
 /* Returns a reader over an entry, which ends at the next entry's beginning. */
 struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e)
 {
+    if (!WARM_EXPECT(e->at <= e[1].at)) /* the table is in the file's order */
+        return reader_over(b->start, 0);
     return reader_over(b->start + e->at, e[1].at - e->at);
 }
 

@@ -188,7 +188,8 @@ static uint32_t op_of(struct walk *w, uint32_t name, bool in_function)
             return 0;
         struct view text = text_from(b, 0);
         const char *quote = memchr((const char *)text.data + 1, '"', text.len - 1);
-        if (quote + 1 != (const char *)text.data + text.len || memchr(text.data, '\\', text.len))
+        if (!WARM_EXPECT(quote) || quote + 1 != (const char *)text.data + text.len ||
+            memchr(text.data, '\\', text.len))
             bytecode_unknown(b, "an operation's name that would need escapes");
         op->number = mlir_reader_op(w->m, text) + 1;
     }
@@ -225,6 +226,10 @@ static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
 {
     struct bytecode *b = w->b;
     bool early = o->attrs && !o->properties && b->version < BYTECODE_PROPERTIES;
+    if (!WARM_EXPECT(o->name < b->n_opnames && o->properties <= b->n_properties)) {
+        bytecode_unknown(b, "a name that is not there");
+        return (struct mlir_parts){0};
+    }
     texts_begin(b);
     if (o->properties || early) {
         bytecode_put(b, "{");

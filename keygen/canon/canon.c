@@ -111,7 +111,10 @@ static const struct kind *kind_find(const struct canon_input *input)
 static int form_exact(const struct kind *kind, const struct canon_input *input, struct form *out)
 {
     char domain[32] = DOMAIN_EXACT;
-    strcat(domain, canon_kind_name(kind->kind));
+    const char *name = canon_kind_name(kind->kind);
+    if (!WARM_EXPECT(strlen(name) < sizeof domain - strlen(domain)))
+        return WARM_EINVALID;
+    strcat(domain, name);
     form_begin(out, domain);
     put_bytes(input, out);
     return 0;

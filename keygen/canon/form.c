@@ -7,6 +7,8 @@
  */
 #include "keygen/canon/form.h"
 
+#include "keygen/expect.h"
+
 #define TAG_END 1u /* after the text, so that the text is known to be complete */
 
 static void form_pass(struct form *out, const void *data, size_t len)
@@ -21,6 +23,8 @@ static void form_pass(struct form *out, const void *data, size_t len)
 
 static void form_flush(struct form *out)
 {
+    if (!WARM_EXPECT(out->used <= sizeof out->buffer)) /* form_room and form_put keep it */
+        out->used = 0;
     form_pass(out, out->buffer, out->used);
     out->used = 0;
 }
@@ -33,6 +37,8 @@ void form_text_apart(struct form *out)
 
 void form_begin(struct form *out, const char *domain)
 {
+    (void)WARM_EXPECT(domain && *domain &&
+                      (!out->text || out->text_start <= out->text->len || out->text->failed));
     if (out->text && !out->text->failed)
         out->text->len = out->text_start;
     if (out->hashed)

@@ -17,6 +17,7 @@
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/options.h"
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 
 static const char magic[4] = {'W', 'J', 'O', 'B'};
 
@@ -225,6 +226,9 @@ static void add_job(struct key_builder *b, const struct job *job, const struct o
 int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
             struct proof *out_proof, struct err *e)
 {
+    if (!WARM_EXPECT(job && out_hardware && out_graph && out_proof &&
+                     (job->source.data || !job->source.len)))
+        return err_set(e, WARM_EINVALID, "no job");
     bool cuda = job->language == JOB_CUDA;
     struct options options;
     int code = options_parse(cuda ? OPTIONS_NVRTC : OPTIONS_PTXAS, 0, job->options, job->n_options,
@@ -291,6 +295,8 @@ static int shared_key(const struct job *job, const struct options *options, stru
 int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
                    struct proof *out_proof, struct err *e)
 {
+    if (!WARM_EXPECT(job && out_graph && out_proof))
+        return err_set(e, WARM_EINVALID, "no job");
     struct options options;
     if (job->language != JOB_CUDA)
         return err_set(e, WARM_EUNSUPPORTED, "only CUDA C++ has a shared key");

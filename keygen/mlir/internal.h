@@ -39,10 +39,14 @@
 #include <string.h>
 
 #include "keygen/canon/names.h"
+#include "keygen/expect.h"
 #include "keygen/graph/graph.h"
 #include "keygen/mlir/ops.h"
 #include "keygen/mlir/predictor.h"
 #include "keygen/vector.h"
+
+/* True if the promise is kept. If it is false, the reading stops as without memory. */
+#define MLIR_EXPECT(m, promise) (WARM_EXPECT(promise) || !((m)->failed = true))
 
 struct slice {
     const char *at, *end;

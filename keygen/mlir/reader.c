@@ -56,6 +56,8 @@ struct graph *mlir_reader_graph(const struct mlir *m) { return m->g; }
 
 uint32_t mlir_reader_op(struct mlir *m, struct view name)
 {
+    if (m->failed || !MLIR_EXPECT(m, name.len >= 2)) /* in its quotes */
+        return 0;
     struct slice text = text_enter(m, name);
     uint32_t op = mlir_info_of(m, (struct slice){text.at + 1, text.end - 1});
     return m->failed ? 0 : op;
@@ -68,6 +70,8 @@ uint32_t mlir_reader_name(const struct mlir *m, uint32_t op)
 
 uint32_t mlir_reader_type(struct mlir *m, struct view text)
 {
+    if (m->failed || !MLIR_EXPECT(m, text.len > 0))
+        return 0;
     text_enter(m, text);
     struct slice type = slice_type(&m->s);
     slice_skip(&m->s);
@@ -78,6 +82,8 @@ uint32_t mlir_reader_type(struct mlir *m, struct view text)
 
 uint32_t mlir_reader_dict(struct mlir *m, uint32_t op, const struct mlir_parts *parts)
 {
+    if (m->failed || !MLIR_EXPECT(m, op < m->op_infos.n))
+        return 0;
     uint32_t dict = 0;
     struct view successors = parts->successors;
     graph_dict_begin(m->g);

@@ -132,6 +132,8 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 /* Begins a region of cond or do at its '{'. */
 bool mlir_while_region(struct mlir *m)
 {
+    if (!MLIR_EXPECT(m, m->scopes.n > 0))
+        return false;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
     if (!mlir_expect(m, '{', "expected '{'"))
         return false;
@@ -148,6 +150,8 @@ bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
 {
     uint32_t ret = mlir_info_of(m, (struct slice){"stablehlo.return", &"stablehlo.return"[16]});
     if (m->failed)
+        return false;
+    if (!MLIR_EXPECT(m, inner < m->op_infos.n))
         return false;
     graph_region_begin(m->g);
     graph_block_begin(m->g, 0);
@@ -187,7 +191,11 @@ static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice n
 /* Ends an operation whose scope is the innermost. */
 bool mlir_scope_finish(struct mlir *m)
 {
+    if (!MLIR_EXPECT(m, m->scopes.n > 0))
+        return false;
     struct scope s = m->scopes.at[--m->scopes.n];
+    if (!MLIR_EXPECT(m, s.operands <= m->operands.n && s.args <= m->arg_slots.n))
+        return false;
     m->operands.n = s.operands;
     m->arg_slots.n = s.args;
     return mlir_op_finish(m, &m->op_infos.at[s.info], s.types, s.results);

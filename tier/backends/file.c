@@ -13,6 +13,7 @@
  *
  * Thread: loop thread; job_run and what it calls: a pool thread.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -248,6 +249,7 @@ static void backend_settle(struct file_backend *b)
 static void job_answer(struct job *j, const struct tier_request *from)
 {
     struct tier_request *r = j->request;
+    assert(r && r->backend_data == j); /* it ends once */
     j->request = NULL;
     r->backend_data = NULL;
     r->outcome = from->outcome;
@@ -270,6 +272,7 @@ static void on_timer_closed(uv_handle_t *timer)
 {
     struct job *j = timer->data;
     struct file_backend *b = j->backend;
+    assert(!j->request && b->n_jobs);
     free(j);
     b->n_jobs--;
     backend_settle(b);
@@ -317,6 +320,8 @@ static void job_queue(struct job *j)
 static void file_start(struct tier_backend *backend, struct tier_request *request)
 {
     struct file_backend *b = (struct file_backend *)backend;
+    assert(!b->closing && request->done && *request->name);
+    assert((request->operation == TIER_PUT) <= (request->fd >= 0));
     struct job *j = calloc(1, sizeof *j);
     if (!j)
         abort(); /* warmd starts the helper again */
@@ -361,6 +366,7 @@ static const struct tier_backend_functions file_functions = {"file", file_start,
 struct tier_backend *tier_file_new(uv_loop_t *loop, const struct tier_settings *settings, char *why,
                                    size_t why_size)
 {
+    assert(strncmp(settings->url, "file://", 7) == 0);
     const char *path = strstr(settings->url, "://") + 3;
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')

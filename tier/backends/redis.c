@@ -18,6 +18,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static void op_settle(struct op *o)
     struct redis_backend *b = o->backend;
     if (o->is_sent || o->request)
         return;
+    assert(b->n_ops);
     free(o);
     b->n_ops--;
     backend_settle(b);
@@ -291,6 +293,7 @@ static void op_send(struct op *o, struct redis_link *link)
 {
     struct tier_request *r = o->request;
     struct redis_backend *b = o->backend;
+    assert(r && !o->is_sent && !o->command.bytes); /* one command of an op at a time */
     bool puts = r->operation == TIER_PUT || r->operation == TIER_FINISH;
     bool needs_value = puts && o->stage != PLAIN_ACT;
     char *value = needs_value ? malloc(r->length) : NULL, suffix[80];
@@ -340,6 +343,7 @@ static void op_send(struct op *o, struct redis_link *link)
 static void end_with_bytes(struct op *o, const struct resp_item *v)
 {
     struct tier_request *r = o->request;
+    assert(r->result_fd < 0);
     if (v->len > r->limit) {
         op_end(o, TIER_TOO_LARGE, "larger than expected");
         return;
@@ -521,6 +525,7 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
 {
     struct op *o = op_of(command);
     struct redis_link *again = o->again;
+    assert(o->is_sent);
     o->is_sent = false;
     o->again = NULL;
     if (outcome != TIER_OK)
@@ -542,6 +547,7 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
 static void redis_start(struct tier_backend *backend, struct tier_request *r)
 {
     struct redis_backend *b = (struct redis_backend *)backend;
+    assert(!b->closing && r->done && *r->name);
     struct op *o = calloc(1, sizeof *o);
     if (!o)
         abort(); /* warmd starts the helper again */

@@ -16,6 +16,7 @@
  */
 #include "tier/backends/redis_link.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -104,6 +105,7 @@ enum tier_outcome redis_error(const struct resp_item *e, char said[TIER_SAID_MAX
 
 static void link_free(struct redis_link *l)
 {
+    assert(!l->first && !l->doomed && !l->connection && !l->addresses);
     void (*closed)(void *user) = l->closed;
     void *user = l->closed_user;
     free(l);
@@ -120,6 +122,7 @@ static void on_connection_closed(uv_handle_t *handle)
 {
     struct connection *c = handle->data;
     struct redis_link *l = c->link;
+    assert(c->dropped && l->n_connections);
     tls_free(c->tls);
     free(c->in);
     free(c);
@@ -219,6 +222,7 @@ static void command_write(struct redis_link *l, struct redis_command *command)
 {
     struct connection *c = l->connection;
     char *bytes = command->bytes;
+    assert(l->ready && c && bytes); /* each is written once */
     command->bytes = NULL;
     if (!c->tls) {
         write_raw(c, bytes, command->len);
@@ -256,6 +260,7 @@ static void link_greet(struct redis_link *l);
 /* Takes the reply to AUTH or SELECT. False if the connection is of no use. */
 static bool take_own(struct redis_link *l, const struct resp_reply *reply)
 {
+    assert(l->own.n_seen < l->own.n_replies);
     char said[TIER_SAID_MAX];
     if (reply->item.type == RESP_ERROR) {
         enum tier_outcome outcome = redis_error(&reply->item, said);
@@ -270,6 +275,7 @@ static bool take_own(struct redis_link *l, const struct resp_reply *reply)
 static void link_pop(struct redis_link *l)
 {
     struct redis_command *c = l->first;
+    assert(c && c->n_seen == c->n_replies && l->pending_bytes >= c->len);
     l->first = c->next;
     if (!l->first)
         l->last = &l->first;
@@ -458,6 +464,7 @@ static void drop_unwanted(struct redis_link *l)
 /* Sends what waited for the connection. */
 static void link_greet(struct redis_link *l)
 {
+    assert(l->connection && !l->ready);
     char why[TIER_SAID_MAX];
     if (!make_own(l, why, sizeof why)) {
         link_drop(l, TIER_DENIED, why);
@@ -502,6 +509,7 @@ static void connect_next(struct redis_link *l, int status)
 {
     char said[TIER_SAID_MAX];
     connection_drop(l);
+    assert(!l->ready);
     while (l->next_address) {
         struct addrinfo *address = l->next_address;
         struct connection *c = calloc(1, sizeof *c);
@@ -542,6 +550,7 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int status, struct addrinfo *
 
 static void link_open(struct redis_link *l)
 {
+    assert(!l->connection && !l->resolving && !l->closing);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     char port[8];
     if (l->addresses)
@@ -592,6 +601,8 @@ static void on_tick(uv_timer_t *tick)
 
 void redis_link_send(struct redis_link *l, struct redis_command *c)
 {
+    assert(c->bytes && c->len && c->n_replies && c->on_end && !l->closing);
+    assert(c->is_nested ? c->n_replies == 1 && c->on_nested : c->on_reply != NULL);
     uint64_t now = uv_now(l->settings.loop);
     c->next = NULL;
     c->n_seen = 0;
@@ -652,6 +663,7 @@ static void on_tick_closed(uv_handle_t *tick)
 
 void redis_link_close(struct redis_link *l, void (*closed)(void *user), void *user)
 {
+    assert(!l->closing && closed);
     l->closing = true;
     l->closed = closed;
     l->closed_user = user;

@@ -9,6 +9,7 @@
  */
 #include "tier/backends/redis_nodes.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,7 @@ static void skip_whole(struct cursor *c)
 /* Reads [host, port, id, …]. Returns the server, or NULL. An empty host is the one that was asked. */
 static struct node *take_node(struct redis_nodes *n, struct cursor *c)
 {
+    assert(n->asked < n->n_nodes);
     char host[256];
     struct resp_item list = next_item(c), name = next_item(c), port = next_item(c);
     if (list.type != RESP_ARRAY || list.number < 2 || port.type != RESP_NUMBER ||
@@ -165,6 +167,7 @@ static void on_map_end(struct redis_command *command, enum tier_outcome outcome,
 {
     struct redis_nodes *n =
         (struct redis_nodes *)((char *)command - offsetof(struct redis_nodes, ask));
+    assert(n->asking);
     (void)why;
     n->asking = false;
     if (n->closing)
@@ -211,6 +214,7 @@ void redis_nodes_doubt(struct redis_nodes *n)
 
 struct redis_link *redis_nodes_find(struct redis_nodes *n, unsigned slot, bool is_large)
 {
+    assert(slot < SLOTS && n->n_nodes);
     if (!n->is_cluster)
         return link_of(n, &n->node[0], is_large);
     if (!n->asked_ms)
@@ -257,6 +261,7 @@ struct redis_link *redis_nodes_follow(struct redis_nodes *n, const struct resp_i
 struct redis_nodes *redis_nodes_new(const struct redis_link_settings *settings,
                                     const struct tier_url *url, bool is_cluster)
 {
+    assert(url->n_hosts > 0);
     struct redis_nodes *n = calloc(1, sizeof *n);
     if (!n)
         abort(); /* warmd starts the helper again */
@@ -284,6 +289,7 @@ static void nodes_settle(struct redis_nodes *n)
 static void on_link_closed(void *user)
 {
     struct redis_nodes *n = user;
+    assert(n->n_links);
     n->n_links--;
     nodes_settle(n);
 }

@@ -10,6 +10,7 @@
  *
  * Thread: loop thread.
  */
+#include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static void on_timer_closed(uv_handle_t *timer)
 {
     struct job *j = timer->data;
     struct s3_backend *b = j->backend;
+    assert(b->n_timers);
     explicit_bzero(j, sizeof *j);
     free(j);
     b->n_timers--;
@@ -48,6 +50,7 @@ static void on_timer_closed(uv_handle_t *timer)
 
 struct job *job_new(struct s3_backend *b, struct tier_request *r)
 {
+    assert(!b->closing && r->done && *r->name);
     struct job *j = calloc(1, sizeof *j);
     if (!j)
         abort(); /* warmd starts the helper again */
@@ -68,6 +71,7 @@ struct job *job_new(struct s3_backend *b, struct tier_request *r)
 void job_end(struct job *j, enum tier_outcome outcome, const char *said)
 {
     struct tier_request *r = j->request;
+    assert(r->backend_data == j); /* it ends once */
     struct job **at = &j->backend->jobs;
     while (*at != j)
         at = &(*at)->next;
@@ -115,6 +119,7 @@ bool s3_take_object(struct job *j)
 {
     struct transfer *t = &j->transfer;
     struct tier_request *r = j->request;
+    assert(r->result_fd < 0);
     if (j->answer.outcome == TIER_ABSENT)
         return true;
     if (j->answer.outcome == TIER_OK && t->result_fd >= 0) {
@@ -156,6 +161,7 @@ void s3_wake_jobs(struct s3_backend *b)
 
 void s3_random_hex(char *out, size_t n_bytes)
 {
+    assert(n_bytes <= sizeof(uint8_t[16]));
     uint8_t bytes[16];
     if (getrandom(bytes, n_bytes, 0) != (ssize_t)n_bytes)
         abort();
@@ -273,6 +279,7 @@ static void read_answer(struct job *j)
 static void on_transfer(struct transfer *t)
 {
     struct job *j = t->user;
+    assert(j->then);
     if (t->outcome != TIER_OK) {
         job_end(j, t->outcome, t->said);
         return;

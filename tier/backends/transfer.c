@@ -17,6 +17,7 @@
  */
 #include "tier/backends/transfer.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,7 @@ static void pool_settle(struct transfer_pool *p)
 {
     if (!p->closing || p->n_handles)
         return;
+    assert(!p->exchanges);
     void (*closed)(void *user) = p->closed;
     void *user = p->user;
     pool_free(p);
@@ -105,6 +107,7 @@ static void on_exchange_closed(uv_handle_t *timer)
 static void exchange_end(struct exchange *x, enum tier_outcome outcome, const char *said)
 {
     struct transfer *t = x->transfer;
+    assert(t && t->exchange == x); /* it ends once */
     struct exchange **at = &x->pool->exchanges;
     while (*at != x)
         at = &(*at)->next;
@@ -238,6 +241,7 @@ static void on_watch_closed(uv_handle_t *handle)
 
 static void watch_end(struct watch *w)
 {
+    assert(!uv_is_closing((uv_handle_t *)&w->poll));
     struct watch **at = &w->pool->watches;
     while (*at != w)
         at = &(*at)->next;
@@ -334,6 +338,7 @@ static size_t on_read(char *to, size_t size, size_t n, void *user)
 {
     struct exchange *x = user;
     struct transfer *t = x->transfer;
+    assert(x->sent <= t->length);
     size_t want = size * n;
     exchange_moves(x);
     if (want > t->length - x->sent)
@@ -361,6 +366,7 @@ static int on_seek(void *user, curl_off_t offset, int origin)
 
 static size_t keep_text(struct transfer *t, const char *data, size_t len)
 {
+    assert(t->text_length <= TRANSFER_TEXT_MAX);
     size_t left = TRANSFER_TEXT_MAX - t->text_length;
     size_t kept = len < left ? len : left;
     memcpy(t->text + t->text_length, data, kept);
@@ -371,6 +377,7 @@ static size_t keep_text(struct transfer *t, const char *data, size_t len)
 static size_t keep_object(struct exchange *x, const char *data, size_t len)
 {
     struct transfer *t = x->transfer;
+    assert(t->result_length <= t->limit);
     if (t->result_length + len > t->limit) {
         x->too_large = true;
         return 0;
@@ -531,6 +538,8 @@ static void set_options(struct exchange *x)
 
 void transfer_start(struct transfer_pool *p, struct transfer *t)
 {
+    assert(!p->closing && t->done && t->n_headers <= TRANSFER_HEADERS_MAX);
+    assert(t->method != TRANSFER_PUT || t->fd >= 0 || t->body || !t->length);
     struct exchange *x = calloc(1, sizeof *x);
     if (!x || !(x->easy = curl_easy_init()))
         abort(); /* warmd starts the helper again */
@@ -606,6 +615,7 @@ static void on_pool_timer_closed(uv_handle_t *timer)
 
 void transfer_pool_close(struct transfer_pool *p, void (*closed)(void *user), void *user)
 {
+    assert(!p->closing && closed);
     while (p->exchanges)
         exchange_end(p->exchanges, TIER_FAILED, "closed");
     p->closing = true;

@@ -9,6 +9,7 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static const struct own_option *find_own(const char *arg, const char **out_value
 /* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. */
 static int set_arch(struct compile_run *run, const char *arch)
 {
+    assert(run->options && arch); /* it has room for each argument, and one more */
     bool first = run->arch_option[0] == '\0';
     int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
     if (n < 0 || (size_t)n >= sizeof run->arch_option)
@@ -188,6 +190,7 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
 /* Adds an option for NVRTC, and the next argument if that is its value. */
 static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
 {
+    assert(run->options && *i > 0 && *i < argc);
     static const char *const arch_names[] = {"-arch", "--gpu-architecture"};
     const char *arg = argv[*i], *equals = strchr(arg, '=');
     bool takes_next = options_takes_next(OPTIONS_NVRTC, (struct view){arg, strlen(arg)});

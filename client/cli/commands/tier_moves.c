@@ -9,6 +9,7 @@
  */
 #include "client/cli/commands/tier_moves.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,7 @@ static void print_status(struct view stats, struct view tier)
 
 int tier_status(struct remote *r)
 {
+    assert(r);
     struct answer answer;
     struct wire_text text;
     struct view tier;
@@ -133,6 +135,7 @@ static int list_rows(struct remote *r, struct push *p, int *out_status)
 
 static int send_keys(struct remote *r, struct writer *keys, uint32_t n, struct wire_report *sum)
 {
+    assert(n <= PUSH_KEYS);
     struct wire_report report = {0};
     if (!n)
         return CLI_OK;
@@ -175,6 +178,7 @@ static int push_rows(struct remote *r, struct push *p, struct wire_report *sum)
 
 int tier_push(struct remote *r, const struct tier_moves *m)
 {
+    assert(r && m);
     struct push p = {.moves = m};
     struct wire_report sum = {0};
     int code = 0, status = remote_open(r);

@@ -85,6 +85,8 @@ void jit_options_read(unsigned n, const int *options, void **values, struct jit_
 /* Adds the options. A value is an unsigned int, stored as a pointer. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o)
 {
+    if (!WARM_EXPECT(o->plain && o->n_code <= sizeof o->code / sizeof *o->code))
+        return;
     for (unsigned i = 0; i < o->n_code; i++) {
         key_add_u64(b, TAG_OPTION, (uint64_t)o->code[i]);
         key_add_u64(b, TAG_OPTION, (uint32_t)(uintptr_t)o->code_values[i]);
@@ -105,9 +107,12 @@ struct identity {
 static bool identity_find(const struct driver *d, struct warm *w, struct identity *out)
 {
     char path[sizeof d->path + 64];
-    int folder = (int)(strrchr(d->path, '/') - d->path);
-    snprintf(path, sizeof path, "%.*s/libnvidia-ptxjitcompiler.so.1", folder, d->path);
+    const char *slash = strrchr(d->path, '/');
     out->compiler[0] = 0;
+    if (!WARM_EXPECT(slash)) /* preload_library_of gives absolute paths */
+        return false;
+    snprintf(path, sizeof path, "%.*s/libnvidia-ptxjitcompiler.so.1", (int)(slash - d->path),
+             d->path);
     return d->driver_version(&out->version) == CU_SUCCESS &&
            warm_file_identity(w, d->path, out->library) == 0 &&
            (access(path, F_OK) != 0 || warm_file_identity(w, path, out->compiler) == 0);
@@ -169,6 +174,8 @@ static bool describe_all(const struct driver *d, char *out, size_t cap)
 bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
                        struct key_builder *b, char *out_hardware, size_t cap)
 {
+    if (!WARM_EXPECT(d && w && cap >= sizeof "sm_"))
+        return false;
     char target[320];
     int device;
     if (getenv("CUDA_FORCE_PTX_JIT") || getenv("CUDA_DISABLE_PTX_JIT") ||
@@ -247,6 +254,8 @@ static bool stands_alone(struct view ptx)
 
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
 {
+    if (!WARM_EXPECT(ptx.data))
+        return false;
     struct canon_input in = {.data = ptx.data,
                              .len = ptx.len,
                              .kind = exact ? CANON_RAW : CANON_PTX,
@@ -345,7 +354,7 @@ static int load_and_keep(struct jit_load *r)
     uint64_t start_ms = conn_now_ms();
     void *cubin = link_ptx(r, &len);
     uint32_t cost_ms = (uint32_t)(conn_now_ms() - start_ms);
-    int code = cubin ? try_load(r->load, cubin) : CU_INVALID_IMAGE;
+    int code = cubin && WARM_EXPECT(len) ? try_load(r->load, cubin) : CU_INVALID_IMAGE;
     if (code == CU_SUCCESS)
         leased_entry_put(&r->entry, cubin, len,
                          (struct warm_put_options){.kind = "cubin",
@@ -381,6 +390,7 @@ static bool make_key(struct jit_load *r, struct warm *w, struct proof *out)
     jit_options_add(&b, &r->options);
     if (!driver_add_target(r->driver, w, r->load->any_device, &b, r->hardware,
                            sizeof r->hardware) ||
+        !WARM_EXPECT(strncmp(r->hardware, "sm_", 3) == 0) ||
         strtoul(r->hardware + strlen("sm_"), NULL, 10) < r->least_cc ||
         !driver_add_ptx(&b, r->ptx, wants_debug(&r->options)))
         return false;

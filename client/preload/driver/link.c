@@ -184,7 +184,8 @@ static bool note(struct link *l, struct warm *w, struct link_input in)
 {
     struct key_builder so_far;
     struct key unused;
-    if (l->n == MOST_INPUTS || in.len > KEPT_MAX - l->held) {
+    bool is_open = WARM_EXPECT(l->ours && l->key && !l->cubin && l->held <= KEPT_MAX);
+    if (!is_open || l->n == MOST_INPUTS || in.len > KEPT_MAX - l->held) {
         input_free(&in);
         return false;
     }
@@ -288,7 +289,7 @@ static bool take_kept(struct link *l, struct view kept, void **cubin, size_t *le
 {
     struct reader r = reader_over(kept.data, kept.len);
     struct view info = reader_blob(&r, l->info_cap), error = reader_blob(&r, l->error_cap);
-    if (r.failed || r.len == 0 || !(l->cubin = malloc(r.len)))
+    if (r.failed || r.len == 0 || !WARM_EXPECT(!l->cubin) || !(l->cubin = malloc(r.len)))
         return false;
     memcpy(l->cubin, r.data, r.len);
     log_give(info, l->options.info.buffer, l->options.info.size, l->info_cap);

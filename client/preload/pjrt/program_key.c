@@ -13,6 +13,7 @@
 #include "client/preload/pjrt/compile_options.h"
 #include "keygen/canon/canon.h"
 #include "keygen/domains.h"
+#include "keygen/expect.h"
 
 /* Fields of the key. Numbers are never reused under one domain. */
 enum tag {
@@ -264,6 +265,8 @@ static bool mentions(const struct pjrt_program *program, const char *text)
 static int add_program(struct key_builder *b, const struct pjrt_program *program,
                        const struct pjrt_target *targets, bool shared)
 {
+    if (!WARM_EXPECT(program->code))
+        return WARM_EINVALID;
     struct canon_input in = {.data = program->code,
                              .len = program->code_len,
                              .kind = kind_of(program),
@@ -291,6 +294,8 @@ int pjrt_key_make(const struct pjrt_api *api, const struct pjrt_identity *identi
                   const struct pjrt_target *targets, const struct pjrt_compile_args *args,
                   struct pjrt_key *out)
 {
+    if (!WARM_EXPECT(api && identity && args && args->client && args->program && out))
+        return WARM_EINVALID;
     struct key_builder b;
     struct key unused;
     key_begin(&b, DOMAIN_PJRT);
