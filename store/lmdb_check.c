@@ -39,7 +39,14 @@
 #define NO_PAGE UINT64_MAX
 #define META_MAGIC 0xBEEFC0DEu
 
-enum page_flag { BRANCH = 0x01, LEAF = 0x02, OVERFLOW = 0x04, LEAF2 = 0x20, SUBPAGE = 0x40 };
+enum page_flag {
+    BRANCH = 0x01,
+    LEAF = 0x02,
+    OVERFLOW = 0x04,
+    DIRTY = 0x10, /* in memory; LMDB clears it in pages that it writes, but not in sub-pages */
+    LEAF2 = 0x20,
+    SUBPAGE = 0x40
+};
 enum node_flag { BIG = 0x01, SUBTABLE = 0x02, DUPLICATES = 0x04 };
 
 struct table {
@@ -163,7 +170,7 @@ static bool check_bounds(struct walk *w, const uint8_t *p, uint64_t size)
 /* Duplicates that lie inside a node: keys of one size, one behind the other. */
 static bool check_subpage(struct walk *w, const uint8_t *p, uint64_t len, uint64_t *out_entries)
 {
-    if (len < PAGE_HEAD || number(p + 10, 2) != (LEAF | LEAF2 | SUBPAGE))
+    if (len < PAGE_HEAD || (number(p + 10, 2) & ~(uint64_t)DIRTY) != (LEAF | LEAF2 | SUBPAGE))
         return fail(w, "a sub-page is none");
     uint64_t n = (number(p + 12, 2) - PAGE_HEAD) / 2, key = number(p + 8, 2);
     if (!check_bounds(w, p, len))
