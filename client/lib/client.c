@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "client/lib/deadlines.h"
+#include "client/lib/debug.h"
 #include "client/lib/digests.h"
 #include "client/lib/environment.h"
 #include "client/lib/request.h"
@@ -217,9 +218,21 @@ static int get_once(struct warm *w, const struct wire_get *get, struct warm_valu
     return code ? code : take_get_answer(w, tag, deadline_ms, &answer, out);
 }
 
+/* Returns the word for the end of a get. */
+static const char *outcome_of(const struct warm *w, int code)
+{
+    switch (code) {
+    case 0: return "hit";
+    case WARM_LEASE: return "miss, with its lease";
+    case WARM_ENOT_FOUND: return "miss";
+    default: return w->err.text;
+    }
+}
+
 int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
              struct warm_value *out)
 {
+    unsigned long long began_us = debug_now_us();
     struct key address;
     struct wire_get get = {.want_lease = flags & WARM_WANT_LEASE,
                            .deadline_ms = daemon_deadline(w->request_timeout_ms)};
@@ -237,6 +250,7 @@ int warm_get(struct warm *w, const char *key, size_t key_len, unsigned flags,
     code = get_once(w, &get, out);
     if (code == WARM_ECORRUPT)
         code = get_once(w, &get, out);
+    debug_request("get", key, key_len, outcome_of(w, code), code ? 0 : out->len, began_us);
     return code == WARM_ECORRUPT ? WARM_ENOT_FOUND : code;
 }
 
@@ -300,6 +314,7 @@ static int take_many(struct warm *w, uint64_t tag, size_t n, int code, struct an
 int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsigned flags,
                   struct warm_value *out, int *out_codes)
 {
+    unsigned long long began_us = debug_now_us();
     struct writer list;
     struct answer answer = {.fds = {-1, -1}};
     uint64_t deadline_ms = conn_now_ms() + w->request_timeout_ms;
@@ -329,6 +344,10 @@ int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsig
     for (size_t i = 0; !code && i < n; i++)
         if (out_codes[i] == WARM_ECORRUPT)
             out_codes[i] = warm_get(w, names[i].text, names[i].len, flags, &out[i]);
+    for (size_t i = 0; i < n; i++)
+        debug_request("get many", names[i].text, names[i].len,
+                      outcome_of(w, code ? code : out_codes[i]),
+                      code || out_codes[i] ? 0 : out[i].len, began_us);
     return code;
 }
 
@@ -385,6 +404,7 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
              const struct warm_put_options *options)
 {
     static const struct warm_put_options defaults;
+    unsigned long long began_us = debug_now_us();
     struct wire_put put;
     struct key address;
     if (w->read_only)
@@ -392,7 +412,10 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
     int code = fill_put(w, &put, data, len, options ? options : &defaults);
     if (!code)
         code = make_key(w, key, key_len, 0, &address, &put.space, &put.key);
-    return code ? code : send_put(w, &put, data);
+    if (!code)
+        code = send_put(w, &put, data);
+    debug_request("put", key, key_len, code ? w->err.text : "stored", len, began_us);
+    return code;
 }
 
 int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "client/lib/deadlines.h"
+#include "client/lib/debug.h"
 #include "client/lib/digests.h"
 #include "client/lib/headers.h"
 #include "client/lib/identity.h"
@@ -434,9 +435,20 @@ void request_tell_uncached(struct warm *w, const struct warm_job *job)
                                         view_of_text(w->err.text)});
 }
 
+/* Writes how a compile ended, with the daemon's word for it. */
+static void debug_compile(const struct warm *w, const struct warm_job *job, int code,
+                          const struct warm_result *r, unsigned long long began_us)
+{
+    struct view label = label_of(job->name);
+    static const char *const words[] = {"hit", "compiled", "compiled for another"};
+    debug_request("compile", label.data, label.len, code ? w->err.text : words[r->value.outcome],
+                  code ? 0 : r->value.len, began_us);
+}
+
 static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,
                         struct warm_result *out)
 {
+    unsigned long long began_us = debug_now_us();
     struct remote_compile c;
     int code = compile_open(&c, w, job, compiler);
     if (code == WARM_EREFUSED)
@@ -459,6 +471,8 @@ static int compile_with(struct warm *w, const struct warm_job *job, const char *
                 headers_refused(c.headers));
     else if (!code)
         w->err = (struct err){0};
+    if (began_us)
+        debug_compile(w, job, code, out, began_us);
     compile_close(&c);
     return code;
 }

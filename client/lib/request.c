@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/lib/deadlines.h"
+#include "client/lib/debug.h"
 #include "keygen/expect.h"
 
 #define PAUSE_START_MS 100u
@@ -127,6 +128,8 @@ static int note_hang(struct warm *w, unsigned waited_ms)
 /* Closes the connection after a failure and begins a pause. Returns `code`. */
 static int drop(struct warm *w, int code)
 {
+    debug_say(code == WARM_ENO_DAEMON ? DEBUG_INFO : DEBUG_WARNING, "%s: %s", w->socket,
+              *w->err.text ? w->err.text : err_text(code));
     conn_close(&w->conn);
     note_lost(w, code);
     w->connected = false;
@@ -145,6 +148,8 @@ int request_open(struct warm *w)
     w->connected = code == 0;
     if (code == WARM_ETIMEOUT)
         note_hang(w, w->connect_timeout_ms);
+    if (!code)
+        debug_say(DEBUG_ALL, "connected to %s", w->socket);
     return code ? drop(w, code) : 0;
 }
 
@@ -180,6 +185,8 @@ void request_note(struct warm *w, const struct wire_note *note)
 {
     struct err before = w->err;
     uint64_t tag = request_begin(w);
+    debug_say(DEBUG_INFO, "%s: %.*s: %.*s", wire_reason_name(note->reason), (int)note->label.len,
+              (const char *)note->label.data, (int)note->text.len, (const char *)note->text.data);
     wire_put_note(&w->request, tag, note);
     if (ensure_connected(w) == 0)
         request_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);

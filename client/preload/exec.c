@@ -28,6 +28,7 @@
 
 #include "client/exec/compilers.h"
 #include "client/exec/functions.h"
+#include "client/lib/debug.h"
 #include "client/preload/preload.h"
 #include "keygen/expect.h"
 
@@ -47,6 +48,7 @@ __attribute__((constructor)) static void find_real(void)
     real_execvpe = (execve_fn *)preload_real_dlsym(RTLD_NEXT, "execvpe");
     real_spawn = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawn");
     real_spawnp = (spawn_fn *)preload_real_dlsym(RTLD_NEXT, "posix_spawnp");
+    debug_say(DEBUG_ALL, "loaded into %s", program_invocation_name);
 }
 
 /* Looks them up now if our constructor has not run yet: those of other libraries may start

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "client/exec/compilers.h"
+#include "client/lib/debug.h"
 #include "client/tool/tool.h"
 
 extern char **environ;
@@ -28,13 +29,14 @@ extern char **environ;
 void tool_debug(const char *format, ...)
 {
     const char *path = getenv("WARM_TOOL_DEBUG");
-    if (!path || path[0] != '/')
-        return;
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    debug_say(DEBUG_INFO, "tool: %s", text);
+    if (!path || path[0] != '/')
+        return;
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return;

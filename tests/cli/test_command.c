@@ -299,6 +299,31 @@ Test(command, stats_verify_and_doctor_speak_json)
     warmd_down(&k);
 }
 
+Test(command, warm_log_tells_of_each_request)
+{
+    struct warmd k = warmd_up(NULL);
+    char text[256], *out, *log;
+    size_t len;
+    write_in(&k, "v", "some value");
+    setenv("WARM_LOG", "debug", 1);
+    expect(&k, 0, "put alpha v", " debug warm[");
+    expect(&k, 0, "get alpha -o out", "get alpha: hit, 10 bytes, ");
+    expect(&k, 1, "get 'beta\n' -o out", "get beta\\x0a: miss, 0 bytes, ");
+    snprintf(text, sizeof text, "info:%s/log", k.dir);
+    setenv("WARM_LOG", text, 1);
+    warm(&k, &out, "run true");
+    cr_expect_str_eq(out, "");
+    free(out);
+    log = read_in(&k, "log", &len);
+    cr_expect(memmem(log, len, " info warm[", 11) && memmem(log, len, "a daemon answers", 16), "%s",
+              log);
+    free(log);
+    setenv("WARM_LOG", "loud", 1);
+    expect(&k, 0, "doctor", "WARM_LOG is \"loud\": it is error, ");
+    unsetenv("WARM_LOG");
+    warmd_down(&k);
+}
+
 Test(command, every_object_of_json_begins_with_the_version_of_its_schema)
 {
     static const char *const commands[] = {"ls",

@@ -24,6 +24,7 @@
 #include "client/cli/run/probe.h"
 #include "client/cli/run/run.h"
 #include "client/cli/units.h"
+#include "client/lib/debug.h"
 #include "client/wire/version.h"
 
 #define REFUSED_SHOWN 5u /* libraries */
@@ -86,11 +87,12 @@ extern char **environ;
 static bool is_setting(const char *name, size_t len)
 {
     static const char *const known[] = {
-        "WARM_DISABLE",    "WARM_EXE",        "WARM_JOBS",       "WARM_LIBRARY",
-        "WARM_MAX_SIZE",   "WARM_MLIR",       "WARM_NVRTC",      "WARM_PROJECT",
-        "WARM_READONLY",   "WARM_RECACHE",    "WARM_REGIONAL",   "WARM_SESSION",
-        "WARM_SOCKET",     "WARM_STORE",      "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE",
-        "WARM_TOOL_DEBUG", "WARM_TOOL_EXACT", "WARM_TRACE",      "WARM_TRACE_CWD",
+        "WARM_DISABLE",     "WARM_EXE",        "WARM_JOBS",       "WARM_LIBRARY",
+        "WARM_LOG",         "WARM_MAX_SIZE",   "WARM_MLIR",       "WARM_NVRTC",
+        "WARM_PROJECT",     "WARM_READONLY",   "WARM_RECACHE",    "WARM_REGIONAL",
+        "WARM_SESSION",     "WARM_SOCKET",     "WARM_STORE",      "WARM_TIMEOUT_MS",
+        "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG", "WARM_TOOL_EXACT", "WARM_TRACE",
+        "WARM_TRACE_CWD",
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)
@@ -136,6 +138,14 @@ static void check_environment(struct doctor *d)
         finding(d, HEALTH_WARN, "environment",
                 "WARM_TIMEOUT_MS is \"%s\", which is no number of milliseconds: it is ignored",
                 timeout);
+    }
+    const char *log = getenv("WARM_LOG"), *path;
+    enum debug_level level;
+    if (log && *log && !debug_setting(log, &level, &path)) {
+        any = true;
+        finding(d, HEALTH_WARN, "environment",
+                "WARM_LOG is \"%s\": it is error, warning, info or debug, and may have :/FILE",
+                log);
     }
     if (!any)
         finding(d, HEALTH_OK, "environment", "nothing switches the cache off");

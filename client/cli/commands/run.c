@@ -17,6 +17,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
+#include "client/lib/debug.h"
 #include "client/lib/environment.h"
 #include "client/lib/warm.h"
 
@@ -39,6 +40,8 @@ static bool prepare(struct run_places *p, const struct options *o)
         cli_say("no daemon answers at %s", p->socket);
     else if (daemon == RUN_DAEMON_NONE)
         daemon = run_daemon_start(p);
+    debug_say(DEBUG_INFO, "run: session %s, socket %s, %s", p->session, p->socket,
+              daemon == RUN_DAEMON_ANSWERS ? "a daemon answers" : "no daemon");
     return daemon == RUN_DAEMON_ANSWERS && run_env_set(p);
 }
 
