@@ -10,7 +10,7 @@
 #define WARM_KEYGEN_DOMAINS_H
 
 /* forms and jobs */
-#define DOMAIN_MLIR "mlir/14"
+#define DOMAIN_MLIR "mlir/15"
 #define DOMAIN_REGION "region/2 "
 #define DOMAIN_PTX "ptx/2"
 #define DOMAIN_CUDA "cuda/1"

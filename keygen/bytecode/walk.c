@@ -436,8 +436,9 @@ static uint32_t func_begin(struct walk *w, const struct numbers *args, bool is_d
 {
     const struct frame *f = top(w);
     struct encoded o = {.name = f->name, .attrs = f->attrs, .properties = f->properties};
+    uint32_t op = op_of(w, f->name, false);
     struct mlir_parts parts = parts_of(w, &o);
-    return stopped(w) ? 0 : mlir_reader_func(w->m, &parts, args->at, args->n, is_declaration);
+    return stopped(w) ? 0 : mlir_reader_func(w->m, op, &parts, args->at, args->n, is_declaration);
 }
 
 /* Enters the next region of the frame on top: its blocks, and room for its values. */
@@ -556,7 +557,7 @@ static void regions_begin(struct walk *w, const struct encoded *o, enum frame_ki
     if (kind == FRAME_MODULE) {
         struct mlir_parts parts = parts_of(w, o);
         if (!stopped(w))
-            mlir_reader_module(w->m, &parts);
+            mlir_reader_module(w->m, op, &parts);
     } else if (kind == FRAME_OP) {
         graph_op_begin(w->g, mlir_reader_name(w->m, op));
         for (uint32_t i = 0; i < o->operands->n; i++)

@@ -49,7 +49,7 @@ struct graph;
 #define GRAPH_NONE UINT32_MAX /* no value */
 
 /* Returns a new graph that writes to `out` the output that `out` asks for: the text, or regions.
- * `domain` is the kind and version of the form, "mlir/14", in static memory. NULL without memory. */
+ * `domain` is the kind and version of the form, DOMAIN_MLIR, in static memory. NULL without memory. */
 struct graph *graph_new(const char *domain, struct form *out);
 /* Frees a graph and all its texts. NULL is fine. */
 void graph_free(struct graph *g);

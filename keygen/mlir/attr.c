@@ -394,10 +394,10 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     }
     if (slice_is(key, "call_target_name") && form_is_process_bound(value.at, slice_len(value)))
         return mlir_fail(m, value.at, WARM_EREFUSED, FORM_PROCESS_BOUND);
-    const char *op = info ? info->name : "";
+    const char *op = info ? info->name : NULL;
     size_t op_len = info ? info->name_len : 0;
     if (mlir_attr_is_dropped(op, op_len, key.at, slice_len(key), NULL, 0) && is_string(value))
-        return true; /* unread, so that its string does not count as the name of a symbol */
+        return true; /* its string must not make the name of a function count */
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {
@@ -451,7 +451,7 @@ uint32_t mlir_dict(struct mlir *m, struct slice braces, const struct opinfo *inf
     if (!mlir_dict_entries(m, (struct slice){braces.at + 1, braces.end - 1}, info))
         return 0;
     uint32_t dict = graph_dict_end(m->g);
-    if (dict) /* an empty one had at most a result's name, which differs each time */
+    if (dict) /* of the empty ones, most had a result's name, which comes only once */
         cache_add(m, &m->dicts, tag, braces, hash, dict);
     return dict;
 }

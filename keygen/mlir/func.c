@@ -39,7 +39,7 @@ static void func_props_read(struct slice braces, struct func_props *out)
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
         struct slice *prop = func_prop(out, key);
         odd |= key.at == key.end;
-        out->others |= !prop;
+        out->has_others |= !prop;
         if (prop && !prop->at && !odd && slice_take(&s, '=')) {
             *prop = (struct slice){s.at, entry.end};
             slice_trim(prop);
@@ -157,7 +157,7 @@ bool mlir_op_func(struct mlir *m, const struct opinfo *info)
         slice_skip(&m->s);
         if (!mlir_take_braces(m, &attrs))
             return false;
-        graph_func_dict(m->g, mlir_dict(m, attrs, NULL));
+        graph_func_dict(m->g, mlir_dict(m, attrs, info));
     }
     if (slice_take(&m->s, '{'))
         return true;
@@ -255,19 +255,20 @@ bool mlir_func_generic_open(struct mlir *m, struct scope *s)
     return mlir_func_types(m, &props, s->in_block ? first : GRAPH_NONE);
 }
 
-bool mlir_rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out)
+bool mlir_other_attrs(struct mlir *m, const struct opinfo *info, struct slice props,
+                      struct slice attrs, uint32_t *out)
 {
     struct slice s = {props.at ? props.at + 1 : NULL, props.at ? props.end - 1 : NULL};
     struct func_props unused;
     graph_dict_begin(m->g);
     while (slice_skip(&s), s.at < s.end) {
         struct slice entry = {s.at, slice_find(s, ',')}, key = slice_word(&s);
-        if (!func_prop(&unused, key) && !mlir_dict_entries(m, entry, NULL))
+        if (!func_prop(&unused, key) && !mlir_dict_entries(m, entry, info))
             return false;
         s.at = entry.end;
         slice_take(&s, ',');
     }
-    if (!mlir_dict_part(m, attrs, NULL))
+    if (!mlir_dict_part(m, attrs, info))
         return false;
     *out = graph_dict_end(m->g);
     return mlir_ok(m);
@@ -281,7 +282,7 @@ bool mlir_named_tail(struct mlir *m)
     uint32_t dict;
     if (!mlir_expect(m, ')', "expected ')'") ||
         (mlir_peek(m, '{') && !mlir_take_braces(m, &attrs)) ||
-        !mlir_rest_dict(m, s.props, attrs, &dict))
+        !mlir_other_attrs(m, &m->op_infos.at[s.info], s.props, attrs, &dict))
         return false;
     if (s.kind == SCOPE_FUNC_GENERIC) {
         graph_func_dict(m->g, dict);
@@ -311,7 +312,7 @@ bool mlir_op_module(struct mlir *m, const struct opinfo *info)
         slice_skip(&m->s);
         if (!mlir_take_braces(m, &attrs))
             return false;
-        graph_module_dict(m->g, mlir_dict(m, attrs, NULL));
+        graph_module_dict(m->g, mlir_dict(m, attrs, info));
     }
     return mlir_scope_push(m, SCOPE_MODULE, info, m->lhs.n) && mlir_expect(m, '{', "expected '{'");
 }

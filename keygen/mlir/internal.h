@@ -332,7 +332,8 @@ uint32_t mlir_symbol(struct mlir *m, struct slice *s);
 uint32_t mlir_type(struct mlir *m, struct slice text);
 /* Skips white space, takes the type at the cursor and returns its number. */
 uint32_t mlir_type_take(struct mlir *m);
-/* Adds the entries of a dictionary, given without its braces, to the open one. */
+/* Adds the entries of a dictionary, given without its braces, to the open one. Here and below, `info` is
+ * that of its operation; NULL: an argument or a result of a function has it. */
 bool mlir_dict_entries(struct mlir *m, struct slice entries, const struct opinfo *info);
 /* Adds the entries of "{...}", or none if it is {NULL, NULL}. */
 static inline bool mlir_dict_part(struct mlir *m, struct slice braces, const struct opinfo *info)
@@ -450,7 +451,7 @@ bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint3
 /* Returns the number in `op_infos` of an operation's name, which may be short: "call". */
 uint32_t mlir_info_of(struct mlir *m, struct slice word);
 /* Returns the dictionary of an operation's clauses, cached; or MLIR_NOT_UNDERSTOOD. `lead`: the text in
- * front of the operands, LT of a comparison. */
+ * front of the operands: LT of a comparison, or more clauses. */
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead);
 /* Ends the open operation, whose result types are on the stack from `types` on. Binds its names. */
@@ -509,7 +510,7 @@ bool mlir_op_module(struct mlir *m, const struct opinfo *info);
 /* The properties of a function in the generic form; at NULL: it has none of that name. */
 struct func_props {
     struct slice name, type, args, results, visibility;
-    bool others; /* it has other entries: see mlir_rest_dict */
+    bool has_others; /* entries of other names, for mlir_other_attrs */
 };
 /* Reads the properties "{...}" and begins the function. */
 bool mlir_func_begin(struct mlir *m, struct slice braces, struct func_props *out);
@@ -519,7 +520,8 @@ uint32_t mlir_func_arg(struct mlir *m, uint32_t type, struct func_props *props);
  * declaration. */
 bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first);
 /* Makes the dictionary of the other attributes of a function or module in the generic form. */
-bool mlir_rest_dict(struct mlir *m, struct slice props, struct slice attrs, uint32_t *out);
+bool mlir_other_attrs(struct mlir *m, const struct opinfo *info, struct slice props,
+                      struct slice attrs, uint32_t *out);
 /* Begins a function in the generic form, with its first block, behind the '{'. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s);
 /* Ends a function or module in the generic form, behind its '}'. */

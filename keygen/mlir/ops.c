@@ -36,39 +36,49 @@ static const char known_names[] =
     " all_reduce custom_call func.call optimization_barrier reduce_scatter "
     "sdy.manual_computation sdy.sharding_constraint ";
 
-/* The attributes that the form drops, and the only place that names them. Those with a value are
- * defaults: an absent attribute has this value. NULL: any operation, or any value. */
+/* The attributes that the form drops, each in its own places alone. `ops`: on these operations, a list
+ * as above; NULL: on an argument or a result of a function. `value`: the default, which an absent
+ * attribute means; NULL: whatever its value. jax.result_info also stands in
+ * client/python/warm/jax/_enzyme.py. */
 static const struct dropped_attr {
-    const char *op, *key, *value;
+    const char *ops, *key, *value;
 } dropped_table[] = {
     {NULL, "jax.result_info", NULL},
-    {"stablehlo.custom_call", "has_side_effect", "false"},
-    {"stablehlo.custom_call", "backend_config", "\"\""},
-    {"stablehlo.custom_call", "api_version", "1 : i32"},
-    {"stablehlo.custom_call", "called_computations", "[]"},
-    {"stablehlo.custom_call", "output_operand_aliases", "[]"},
-    {"stablehlo.sort", "is_stable", "false"},
-    {"stablehlo.sort", "dimension", "-1 : i64"},
-    {"stablehlo.gather", "indices_are_sorted", "false"},
-    {"stablehlo.dynamic_gather", "indices_are_sorted", "false"},
-    {"stablehlo.scatter", "indices_are_sorted", "false"},
-    {"stablehlo.scatter", "unique_indices", "false"},
-    {"stablehlo.cholesky", "lower", "false"},
     {NULL, "mhlo.layout_mode", "\"default\""},
-    {NULL, "result_accuracy",
+    {" custom_call ", "has_side_effect", "false"},
+    {" custom_call ", "backend_config", "\"\""},
+    {" custom_call ", "api_version", "1 : i32"},
+    {" custom_call ", "called_computations", "[]"},
+    {" custom_call ", "output_operand_aliases", "[]"},
+    {" sort ", "is_stable", "false"},
+    {" sort ", "dimension", "-1 : i64"},
+    {" dynamic_gather gather scatter ", "indices_are_sorted", "false"},
+    {" scatter ", "unique_indices", "false"},
+    {" cholesky ", "lower", "false"},
+    {" cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
+     "tanh ",
+     "result_accuracy",
      "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"},
 };
 
-/* Searches a name between two blanks of a sorted list. */
-static bool is_one_of(const char *names, size_t names_len, const char *name, size_t len)
+/* True if an operation, given by its full name, is in such a list. */
+static bool is_one_of(const char *names, const char *name, size_t len)
 {
-    const char *from = names, *to = names + names_len - 1; /* blanks around what is left */
+    static const char dialect[] = "stablehlo.";
+    const size_t skip = sizeof dialect - 1;
+    if (len > skip && memcmp(name, dialect, skip) == 0) {
+        name += skip;
+        len -= skip;
+    } else if (!memchr(name, '.', len)) {
+        return false;
+    }
+    const char *from = names, *to = names + strlen(names) - 1; /* blanks around what is left */
     while (from < to) {
         const char *at = from + (to - from) / 2;
         size_t i = 0;
         while (*at != ' ')
             at--;
-        while (i < len && at[1 + i] == name[i])
+        while (i < len && name[i] != ' ' && at[1 + i] == name[i])
             i++;
         if (i == len && at[1 + i] == ' ')
             return true;
@@ -82,17 +92,9 @@ static bool is_one_of(const char *names, size_t names_len, const char *name, siz
 
 enum mlir_op mlir_op_of(const char *name, size_t len)
 {
-    static const char dialect[] = "stablehlo.";
-    const size_t skip = sizeof dialect - 1;
-    if (len > skip && memcmp(name, dialect, skip) == 0) {
-        name += skip;
-        len -= skip;
-    } else if (!memchr(name, '.', len)) {
-        return MLIR_OP_UNKNOWN;
-    }
-    return is_one_of(pure_names, sizeof pure_names - 1, name, len)     ? MLIR_OP_PURE
-           : is_one_of(known_names, sizeof known_names - 1, name, len) ? MLIR_OP_KNOWN
-                                                                       : MLIR_OP_UNKNOWN;
+    return is_one_of(pure_names, name, len)    ? MLIR_OP_PURE
+           : is_one_of(known_names, name, len) ? MLIR_OP_KNOWN
+                                               : MLIR_OP_UNKNOWN;
 }
 
 static bool text_is(const char *want, const char *text, size_t len)
@@ -105,7 +107,7 @@ bool mlir_attr_is_dropped(const char *op, size_t op_len, const char *key, size_t
 {
     for (size_t i = 0; i < sizeof dropped_table / sizeof *dropped_table; i++) {
         const struct dropped_attr *d = &dropped_table[i];
-        if (text_is(d->key, key, key_len) && (!d->op || text_is(d->op, op, op_len)) &&
+        if (text_is(d->key, key, key_len) && (d->ops ? op && is_one_of(d->ops, op, op_len) : !op) &&
             (!d->value || text_is(d->value, value, value_len)))
             return true;
     }

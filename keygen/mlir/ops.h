@@ -21,9 +21,8 @@ enum mlir_op {
 /* Looks up an operation by its full name, "stablehlo.add". */
 enum mlir_op mlir_op_of(const char *name, size_t len);
 
-/* True if the form drops attribute `key` with canonical text `value` on operation `op`: a default
- * such as has_side_effect = false, which printers may leave out, or jax.result_info, whatever its
- * value. With the value NULL: true if it is dropped whatever its value. */
+/* True if the form drops attribute `key` with the canonical text `value` of operation `op`. `op` NULL:
+ * of an argument or a result of a function. `value` NULL: true if the value does not matter. */
 bool mlir_attr_is_dropped(const char *op, size_t op_len, const char *key, size_t key_len,
                           const char *value, size_t value_len);
 

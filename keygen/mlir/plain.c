@@ -48,7 +48,6 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     return i == GRAPH_NONE ? info_new(m, word, hash) : i;
 }
 
-/* Ends the operation and binds its names. Its result types are on the stack from `types` on. */
 bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs)
 {
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
@@ -64,7 +63,6 @@ bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, u
     return !m->failed;
 }
 
-/* Keeps an operation of unknown syntax as its tokens, to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     struct slice text = {m->s.at, slice_find(m->s, '\n')};
@@ -86,8 +84,6 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* Makes the dictionary of the clauses between operands and ':'; cached. `lead`, the text before
- * them, is the direction of a comparison, such as LT, or more clauses. */
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead)
 {

@@ -99,15 +99,16 @@ uint32_t mlir_reader_dict(struct mlir *m, uint32_t op, const struct mlir_parts *
     return dict;
 }
 
-void mlir_reader_module(struct mlir *m, const struct mlir_parts *parts)
+void mlir_reader_module(struct mlir *m, uint32_t op, const struct mlir_parts *parts)
 {
     uint32_t dict;
-    if (mlir_rest_dict(m, part_of(parts->properties), part_of(parts->attributes), &dict))
+    if (mlir_other_attrs(m, &m->op_infos.at[op], part_of(parts->properties),
+                         part_of(parts->attributes), &dict))
         graph_module_dict(m->g, dict);
 }
 
-uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const uint32_t *types,
-                          uint32_t n_args, bool is_declaration)
+uint32_t mlir_reader_func(struct mlir *m, uint32_t op, const struct mlir_parts *parts,
+                          const uint32_t *types, uint32_t n_args, bool is_declaration)
 {
     struct func_props props;
     uint32_t dict, first = graph_n_values(m->g);
@@ -117,10 +118,10 @@ uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const 
         return first;
     for (uint32_t i = 0; i < n_args; i++)
         mlir_func_arg(m, types[i], &props);
-    if (!props.others) /* the usual case: the braces need no second look */
+    if (!props.has_others) /* the usual case: the braces need no second look */
         braces = part_of((struct view){0});
     if (mlir_func_types(m, &props, is_declaration ? GRAPH_NONE : first) &&
-        mlir_rest_dict(m, braces, part_of(parts->attributes), &dict))
+        mlir_other_attrs(m, &m->op_infos.at[op], braces, part_of(parts->attributes), &dict))
         graph_func_dict(m->g, dict);
     return first;
 }

@@ -46,10 +46,10 @@ uint32_t mlir_reader_type(struct mlir *m, struct view text);
 /* Returns the dictionary of an operation. */
 uint32_t mlir_reader_dict(struct mlir *m, uint32_t op, const struct mlir_parts *parts);
 /* Sets the module's dictionary. */
-void mlir_reader_module(struct mlir *m, const struct mlir_parts *parts);
+void mlir_reader_module(struct mlir *m, uint32_t op, const struct mlir_parts *parts);
 /* Begins a function whose first block has arguments of these types; if it is a declaration, it has
  * none. Returns the value of the first. */
-uint32_t mlir_reader_func(struct mlir *m, const struct mlir_parts *parts, const uint32_t *types,
-                          uint32_t n_args, bool is_declaration);
+uint32_t mlir_reader_func(struct mlir *m, uint32_t op, const struct mlir_parts *parts,
+                          const uint32_t *types, uint32_t n_args, bool is_declaration);
 
 #endif

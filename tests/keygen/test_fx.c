@@ -51,7 +51,7 @@ Test(fx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "facf2a7cc46cb28e3cec2a688e0671c4");
+    cr_assert_str_eq(text, "facf2a7cc46cb28e3cec2a688e0671c4"); /* fx/8 */
 }
 
 Test(fx, names_comments_and_white_space_do_not_count)

@@ -114,7 +114,7 @@ Test(hlo, key_is_golden)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(base);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "e7831cfe1324ff48bc7366783e81064b");
+    cr_assert_str_eq(text, "e7831cfe1324ff48bc7366783e81064b"); /* hlo/14 */
 }
 
 Test(hlo, names_numbers_and_places_do_not_count)

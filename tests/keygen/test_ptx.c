@@ -52,7 +52,7 @@ Test(ptx, golden_key)
     char text[WARM_KEY_TEXT];
     struct key key = key_of(BASE);
     key_to_text(&key, text);
-    cr_assert_str_eq(text, "b0ba56416a2b2bd3a92972d66c5d96d0");
+    cr_assert_str_eq(text, "b0ba56416a2b2bd3a92972d66c5d96d0"); /* ptx/2 */
 }
 
 Test(ptx, comments_and_white_space_do_not_count)
