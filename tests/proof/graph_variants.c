@@ -210,6 +210,47 @@ static bool is_renamed(const struct renaming *n, const char *at, size_t len, cha
     return before == '@' && n->module.len == len && memcmp(n->module.at, at, len) == 0;
 }
 
+/* ---- attributes that do not count on arguments and results of functions: KEYS.md 2.1 ---- */
+
+static const struct {
+    const char *name, *value; /* NULL: any string */
+} dropped[] = {{"jax.result_info", NULL}, {"mhlo.layout_mode", "\"default\""}};
+
+static void emit_dropped(struct random *r, struct writer *w, size_t which)
+{
+    if (dropped[which].value)
+        writer_format(w, "%s = %s", dropped[which].name, dropped[which].value);
+    else
+        writer_format(w, "%s = \"note %u\"", dropped[which].name, random_below(r, 9999));
+}
+
+/* Emits one at `at` in the head of a function, if an argument or result there may have one: behind '{', or
+ * before ',' and ')' where there is no dictionary. `depth`: the open brackets. */
+static void emit_attribute(struct random *r, struct writer *w, struct line l, const char *at,
+                           int depth)
+{
+    size_t which = random_below(r, sizeof dropped / sizeof *dropped);
+    const char *close = memchr(at, '}', (size_t)(l.at + l.len - at));
+    if (drawn_in(r, 2) || at == l.at || at[-1] == '(' || at[-1] == '}')
+        return;
+    if (depth == 2 && at[-1] == '{' && close &&
+        !has((struct line){at, (size_t)(close - at)}, dropped[which].name)) {
+        emit_dropped(r, w, which);
+        emit(w, ", ");
+    } else if (depth == 1 && (*at == ',' || *at == ')')) {
+        emit(w, " {");
+        emit_dropped(r, w, which);
+        emit(w, "}");
+    }
+}
+
+/* The open brackets behind this byte, if `depth` are open before it. */
+static int depth_behind(const char *at, const char *begin, int depth)
+{
+    bool arrow = *at == '>' && at > begin && at[-1] == '-';
+    return depth + (strchr("([{<", *at) != NULL) - (!arrow && strchr(")]}>", *at) != NULL);
+}
+
 /* ---- variants ---- */
 
 static void emit_blank(struct random *r, struct writer *w, enum graph_language language)
@@ -222,9 +263,15 @@ static void emit_blank(struct random *r, struct writer *w, enum graph_language l
 static void emit_line(struct random *r, struct writer *w, const struct renaming *n, struct line l)
 {
     const char *end = l.at + l.len;
+    bool head = n->language == GRAPH_MLIR && has(l, "func.func ");
+    int depth = 0;
     for (const char *at = l.at; at < end;) {
         size_t len = *at == '"' ? string_len(at, end) : word_len(at, end);
         char before = at > l.at ? at[-1] : ' ';
+        head = head && !(len == 10 && memcmp(at, "attributes", len) == 0);
+        if (head)
+            emit_attribute(r, w, l, at, depth);
+        depth = depth_behind(at, l.at, depth);
         if (*at != '"' && is_renamed(n, at, len, before)) {
             if (n->percent && before != '%')
                 emit(w, "%");
@@ -412,6 +459,23 @@ static struct text other_place(enum graph_language language, struct text base,
     return out;
 }
 
+/* An attribute that does not count elsewhere, in the dictionary before the types. */
+static struct text other_attribute(struct random *r, struct text base, const struct operation *o)
+{
+    struct writer w;
+    const char *colon = memmem(o->operands.at, o->operands.len, " : ", 3);
+    if (!colon || has(o->operands, "{") || has(o->operands, "dense"))
+        return nothing();
+    writer_init(&w, 0);
+    emit(&w, " {");
+    emit_dropped(r, &w, random_below(r, sizeof dropped / sizeof *dropped));
+    emit(&w, "}");
+    struct text attribute = emitted(&w),
+                out = with_other(base, colon, 0, attribute.data, attribute.len);
+    free(attribute.data);
+    return out;
+}
+
 /* The line twice, the first time of another result; or not at all. */
 static struct text other_count(struct random *r, enum graph_language language, struct text base,
                                const struct lines *l, size_t i, const struct operation *o)
@@ -437,13 +501,13 @@ static struct text other_count(struct random *r, enum graph_language language, s
 struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
                             const char **out_what)
 {
-    static const char *const kinds[] = {"operation", "digit",      "type",  "operands",
-                                        "layout",    "comparison", "place", "count"};
+    static const char *const kinds[] = {"operation",  "digit", "type",  "operands", "layout",
+                                        "comparison", "place", "count", "attribute"};
     struct lines *l = malloc(sizeof *l);
     struct operation o;
     struct text out = nothing();
     cut_lines(base, l);
-    uint32_t kind = random_below(r, 8);
+    uint32_t kind = random_below(r, 9);
     size_t i = random_below(r, (uint32_t)l->n);
     struct line line = l->at[i];
     *out_what = kinds[kind];
@@ -457,6 +521,7 @@ struct text mutant_of_graph(struct random *r, enum graph_language language, stru
         case 5: out = other_word(base, line, "GT", drawn_in(r, 2) ? "LT" : "GE"); break;
         case 6: out = other_place(language, base, l, i); break;
         case 7: out = other_count(r, language, base, l, i, &o); break;
+        case 8: out = language == GRAPH_MLIR ? other_attribute(r, base, &o) : nothing(); break;
         }
     }
     free(l);

@@ -15,11 +15,13 @@
 
 enum graph_language { GRAPH_MLIR, GRAPH_HLO };
 
-/* Other names, locations or metadata, comments, white space. The key must stay. */
+/* Other names, locations or metadata, comments, white space; attributes of arguments and results that do
+ * not count. The key must stay. */
 struct text variant_of_graph(struct random *r, enum graph_language language, struct text base);
 
 /* One change: another operation, digit of a constant or an attribute, type, layout or comparison; two
- * operands or two neighbouring statements in the other order; a statement twice, or not at all.
+ * operands or two neighbouring statements in the other order; a statement twice, or not at all; an
+ * attribute that counts on an operation, and on an argument does not.
  * *out_what says which (static memory). data is NULL if the draw found nothing to change: try again.
  * The key must change. */
 struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,

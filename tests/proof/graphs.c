@@ -7,10 +7,11 @@
  * Each case draws a file and makes a variant of it, whose key must be the file's, or a mutant,
  * whose key must be another (or which must be refused). And of each, keys are equal to the file's if and
  * only if canonical texts are, and what is hashed stands for that text (short_text.h). What fails is printed with the seed that
- * repeats it, and the first few are kept as graphs-fail-N.txt in the working folder. Exit status 0
- * if nothing failed.
+ * repeats it, and the first few are kept beside the program, as graphs-fail-N.txt. Exit status 0 if nothing
+ * failed.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct base {
 };
 
 struct tally {
+    const char *program;
     uint64_t variants, mutants, refused, failures;
 };
 
@@ -45,11 +47,11 @@ static int key_of(const struct base *b, struct text t, struct short_text *out, s
 static void report(struct tally *t, const struct base *b, uint64_t seed, struct text text,
                    const char *what)
 {
-    char name[64];
+    char name[PATH_MAX];
     printf("FAIL %s seed %" PRIu64 ": %s\n", b->name, seed, what);
     if (t->failures++ >= FAILURES_MAX)
         return;
-    snprintf(name, sizeof name, "graphs-fail-%" PRIu64 ".txt", t->failures);
+    snprintf(name, sizeof name, "%s-fail-%" PRIu64 ".txt", t->program, t->failures);
     FILE *f = fopen(name, "wb");
     if (!f || fwrite(text.data, 1, text.len, f) != text.len)
         perror(name);
@@ -116,7 +118,7 @@ static bool load(const char *path, struct base *b)
 int main(int argc, char **argv)
 {
     static struct base bases[BASES_MAX];
-    struct tally t = {0};
+    struct tally t = {.program = argv[0]};
     uint64_t cases = 100000, seed = 1;
     size_t n = 0;
     for (int i = 1; i < argc; i++) {

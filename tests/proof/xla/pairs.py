@@ -4,8 +4,8 @@
     pairs.py --library libwarm.so [--cases N] [--seed N]
 
 Each case is a function of JAX, drawn and differentiated at random, and another spelling of its StableHLO:
-the names of all values and private functions, locations, the generic form, bytecode, or several of
-these. The keys must be equal; XLA compiles both for the CPU, and the optimized modules must be equal but
+the names of all values and private functions, locations, attributes that do not count, the generic form,
+bytecode, or several of these. The keys must be equal; XLA compiles both for the CPU, and the optimized modules must be equal but
 for metadata and names, and the results bit for bit. A key with another constant must be another one.
 Exit status 0 if all of that held."""
 
@@ -54,13 +54,23 @@ def renamed(text, salt):
     return re.sub(r"@(\w+)", lambda m: f"@f{salt}_{m[1]}" if m[1] in private else m[0], text)
 
 
+def attributed(text, salt):
+    """Other attributes that do not count, on the arguments and results of functions."""
+    def head(m):
+        named = re.sub(r'(jax\.result_info = )"[^"]*"', rf'\1"{salt}"', m[0])
+        return re.sub(r"(%arg\d+: tensor<[^>]*>)(?=[,)])", r'\1 {mhlo.layout_mode = "default"}', named)
+    return re.sub(r"func\.func .*", head, text)
+
+
 def respelled(draw, module):
     """Another spelling: what it is called, its kind and bytes, and text that XLA can be given."""
-    how = draw.choice(["names", "locations", "generic", "bytecode", "names in the generic form"])
+    how = draw.choice(["names", "locations", "attributes", "generic", "bytecode", "names in the generic form"])
     located = how == "locations" or draw.random() < 0.3
     text = module.operation.get_asm(enable_debug_info=located, print_generic_op_form="generic" in how)
     if "names" in how:
         text = renamed(text, draw.randrange(1000))
+    if how == "attributes":
+        text = attributed(text, draw.randrange(1000))
     if how == "bytecode":
         return how, b"mlirbc", mlir.module_to_bytecode(module), text
     return how, b"mlir", text.encode(), text
