@@ -156,10 +156,20 @@ void redis_do_mget(struct redis_command *c)
     r->n_taken = 0;
 }
 
+/* Answers the length of what GET returns. The value is read: its first bytes say whether it is stored in
+ * another form. */
 void redis_do_strlen(struct redis_command *c)
 {
+    struct redis *r = c->redis;
     struct store_row row;
-    redis_send_number(c->redis, redis_peek(c->redis, &c->args[1], &row) ? (int64_t)row.len : 0);
+    struct store_value v;
+    uint64_t len = 0;
+    if (!redis_values_ready(c, 1, 2))
+        return;
+    if (redis_peek(r, &c->args[1], &row) &&
+        store_look(service_store(r->service), &row.id, &v, NULL) == 0)
+        len = redis_sent_len(&v);
+    redis_send_number(r, (int64_t)len);
 }
 
 /* Answers EXISTS in slices, as MGET. */

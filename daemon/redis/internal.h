@@ -130,6 +130,8 @@ void redis_send_null(struct redis *r);
 void redis_send_bytes(struct redis *r, const void *data, size_t len);
 /* Sends a value in the form in which it was put; null if that cannot be made. */
 void redis_send_stored(struct redis *r, const struct store_value *v);
+/* Returns the length of the value that redis_send_stored sends. */
+uint64_t redis_sent_len(const struct store_value *v);
 /* Sends the value that the service found, or null. */
 void redis_send_answer(struct redis *r, const struct answer *a);
 
