@@ -702,59 +702,6 @@ Test(command, config_shows_values_and_origins)
     warmd_down(&k);
 }
 
-/* Runs `warm config ARGUMENTS` as a user, for whom conf/ is the folder of settings; root becomes 4242. */
-static int configure(const struct warmd *k, char **out, const char *arguments)
-{
-    char *program = bin_path("warm");
-    int status = run_command(out, "cd %s && XDG_CONFIG_HOME=$PWD/conf %s %s config %s 2>&1", k->dir,
-                             geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",
-                             program, arguments);
-    free(program);
-    return status;
-}
-
-static void expect_configure(const struct warmd *k, int status, const char *arguments,
-                             const char *text)
-{
-    char *out;
-    int got = configure(k, &out, arguments);
-    cr_assert_eq(got, status, "warm config %s: exit status %d: %s", arguments, got, out);
-    cr_assert_not_null(strstr(out, text), "warm config %s: %s", arguments, out);
-    free(out);
-}
-
-Test(command, config_set_changes_the_file_if_warmd_accepts_it)
-{
-    struct warmd k = warmd_new();
-    char *text, *folder = path_join(k.dir, "conf");
-    size_t len;
-    cr_assert_eq(mkdir(folder, 0755), 0);
-    cr_assert(geteuid() || (chmod(k.dir, 0755) == 0 && chown(folder, 4242, 4242) == 0));
-    int status = configure(&k, &text, "--help");
-    free(text);
-    if (status)
-        cr_skip_test("another user cannot run the built programs");
-    expect_configure(&k, 0, "path", "/conf/warm/warmd.conf (not there)\n");
-    expect_configure(&k, 0, "set max-size 1G", "SIGHUP");
-    cr_assert_eq(run_command(&text,
-                             "printf '# mine\n\nmax_size = 1G\n#jobs = 0\n' >%s/warm/warmd.conf",
-                             folder),
-                 0);
-    free(text);
-    expect_configure(&k, 0, "set max-size 2G", "max_size = 2G");
-    expect_configure(&k, 0, "set jobs 3", "jobs = 3");
-    expect_configure(&k, 2, "set jobs many", "jobs: \"many\" is not a number");
-    expect_configure(&k, 2, "set no_such 1", "there is no setting \"no_such\"");
-    text = read_in(&k, "conf/warm/warmd.conf", &len);
-    cr_expect_str_eq(text, "# mine\n\nmax_size = 2G\n#jobs = 0\njobs = 3\n");
-    free(text);
-    cr_expect_eq(run_command(&text, "ls -A %s/warm", folder), 0);
-    cr_expect_str_eq(text, "warmd.conf\n", "no other file is left: %s", text);
-    free(text);
-    free(folder);
-    warmd_free(&k);
-}
-
 Test(command, daemon_is_started_shown_restarted_and_stopped)
 {
     struct warmd k = warmd_new();

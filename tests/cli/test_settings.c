@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_settings.c - `warm config set` on a user's own file: it changes one line, if warmd accepts it, or
+ * nothing. test_toolchain.c has settings that may be given more than once.
+ */
+#include "tests/support/warmd.h"
+
+static struct warmd k;
+static char *folder; /* of settings */
+
+static void up(void)
+{
+    k = warmd_new();
+    folder = path_join(k.dir, "conf");
+    cr_assert_eq(mkdir(folder, 0755), 0);
+    cr_assert(geteuid() || (chmod(k.dir, 0755) == 0 && chown(folder, 4242, 4242) == 0));
+}
+
+static void down(void)
+{
+    free(folder);
+    warmd_free(&k);
+}
+TestSuite(settings, .init = up, .fini = down);
+
+/* Runs `warm config ARGUMENTS` as a user with this environment; root becomes 4242. */
+static int configure_in(char **out, const char *environment, const char *arguments)
+{
+    char *program = bin_path("warm");
+    int status = run_command(
+        out, "cd %s && umask 022 && unset XDG_CONFIG_HOME HOME && %s exec %s %s config %s 2>&1",
+        k.dir, environment, geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",
+        program, arguments);
+    free(program);
+    return status;
+}
+
+static void expect_in(const char *environment, int status, const char *arguments, const char *text)
+{
+    char *out;
+    int got = configure_in(&out, environment, arguments);
+    cr_expect_eq(got, status, "warm config %s: exit status %d: %s", arguments, got, out);
+    cr_expect_not_null(strstr(out, text), "warm config %s: %s", arguments, out);
+    free(out);
+}
+
+static void expect(int status, const char *arguments, const char *text)
+{
+    expect_in("XDG_CONFIG_HOME=$PWD/conf", status, arguments, text);
+}
+
+static bool others_can_run_it(void)
+{
+    char *out;
+    int status = configure_in(&out, "", "--help");
+    free(out);
+    return status == 0;
+}
+#define NEEDS_ANOTHER_USER()                                                                       \
+    if (!others_can_run_it())                                                                      \
+    cr_skip_test("another user cannot run the built programs")
+
+/* Runs a shell command in the folder of settings. */
+static void shell(const char *command)
+{
+    char *out;
+    cr_assert_eq(run_command(&out, "cd %s && { %s; } 2>&1", folder, command), 0, "%s", out);
+    free(out);
+}
+
+/* Expects this file of settings, and that no other file is left beside it. */
+static void expect_file(const char *want)
+{
+    char *path = path_join(folder, "warm/warmd.conf"), *names;
+    size_t len;
+    char *text = file_read(path, &len);
+    cr_expect_str_eq(text, want);
+    cr_assert_eq(run_command(&names, "ls -A %s/warm", folder), 0);
+    cr_expect_str_eq(names, "warmd.conf\n");
+    free(path), free(names), free(text);
+}
+
+Test(settings, the_file_is_made_with_its_folder)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "path", "/conf/warm/warmd.conf (not there)\n");
+    expect(0, "set max-size 1G", "SIGHUP");
+    expect_file("max_size = 1G\n");
+    shell("[ $(stat -c %a warm/warmd.conf) = 644 ]");
+}
+
+Test(settings, one_line_changes_and_all_others_stay)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "set max-size 1G", "");
+    shell("printf '# mine\n\n\tmax-size=1G\n#jobs = 0\nmax_size = 3G\nmax_value = 1G\n'"
+          " >warm/warmd.conf && chmod 600 warm/warmd.conf");
+    expect(0, "set max_size 2G", "max_size = 2G");
+    expect(0, "set jobs 3", "jobs = 3");
+    expect_file("# mine\n\nmax_size = 2G\n#jobs = 0\nmax_value = 1G\njobs = 3\n");
+    shell("[ $(stat -c %a warm/warmd.conf) = 600 ]");
+}
+
+Test(settings, a_last_line_without_its_end_stays_a_line)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "set jobs 1", "");
+    shell("printf 'max_size = 1G' >warm/warmd.conf");
+    expect(0, "set jobs 3", "");
+    expect_file("max_size = 1G\njobs = 3\n");
+}
+
+Test(settings, what_warmd_does_not_accept_changes_nothing)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "set jobs 1", "");
+    expect(2, "set jobs many", "jobs: \"many\" is not a number");
+    expect(2, "set no_such 1", "there is no setting \"no_such\"");
+    expect(2, "set jobs '1\nmax_size = 1G'", "one line");
+    expect(2, "set 'jobs = 2 #' 1", "one line");
+    expect(2, "set jobs", "it takes");
+    expect_file("jobs = 1\n");
+}
+
+Test(settings, a_folder_that_cannot_be_written_is_said)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "set jobs 1", "");
+    shell("chmod 555 warm");
+    expect(1, "set jobs 2", "warmd.conf: Permission denied");
+    shell("chmod 755 warm");
+    expect_file("jobs = 1\n");
+    expect_in("XDG_CONFIG_HOME=/dev/null/x", 1, "set jobs 2", "/dev/null");
+}
+
+Test(settings, the_place_follows_the_environment)
+{
+    NEEDS_ANOTHER_USER();
+    expect_in("HOME=/h", 0, "path", "/h/.config/warm/warmd.conf (not there)\n");
+    expect_in("HOME=/h XDG_CONFIG_HOME=/x", 0, "path", "/x/warm/warmd.conf (not there)\n");
+    expect_in("HOME=/h XDG_CONFIG_HOME=x", 0, "path", "/h/.config/warm/warmd.conf (not there)\n");
+    expect_in("", 1, "path", "neither XDG_CONFIG_HOME nor HOME is set");
+    expect_in("HOME=h", 1, "set jobs 1", "neither XDG_CONFIG_HOME nor HOME is set");
+}
