@@ -78,8 +78,7 @@ bool wire_session_ok(const void *id, size_t len)
     return len >= 1 && len <= WIRE_SESSION_MAX;
 }
 
-/* Finds the word that follows a mark; empty if there is none. */
-static struct view word_after(struct view client, const char *mark)
+struct view wire_word_after(struct view client, const char *mark)
 {
     const char *at = memmem(client.data, client.len, mark, strlen(mark));
     if (!at)
@@ -92,13 +91,13 @@ static struct view word_after(struct view client, const char *mark)
 
 struct view wire_session_of(struct view client)
 {
-    struct view id = word_after(client, " session=");
+    struct view id = wire_word_after(client, " session=");
     return wire_session_ok(id.data, id.len) ? id : (struct view){"", 0};
 }
 
 struct view wire_project_of(struct view client)
 {
-    struct view name = word_after(client, " project=");
+    struct view name = wire_word_after(client, " project=");
     bool is_ok = name.len <= WIRE_PROJECT_MAX && wire_session_ok(name.data, name.len);
     return is_ok ? name : (struct view){"", 0};
 }

@@ -121,6 +121,9 @@ struct wire_hello {
 };
 /* True for the id of a session: 1 to WIRE_SESSION_MAX letters, digits, '.', '_' and '-'. */
 bool wire_session_ok(const void *id, size_t len);
+/* Returns the word after a mark like " job=" in a HELLO's client text, up to the next blank; empty if there is
+ * none. */
+struct view wire_word_after(struct view client, const char *mark);
 /* Returns the id after " session=" in a HELLO's client text; empty if there is none. */
 struct view wire_session_of(struct view client);
 #define WIRE_PROJECT_MAX 31u

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/wire/wire.h"
 #include "daemon/process/list.h"
 #include "daemon/users/budget.h"
 
@@ -46,21 +47,9 @@ static struct rank_group *jobs;
 
 /* ---- jobs ---- */
 
-/* Returns the word after a mark in a client's introduction. */
-static struct view word_after(struct view client, const char *mark)
-{
-    const char *at = memmem(client.data, client.len, mark, strlen(mark));
-    if (!at)
-        return (struct view){"", 0};
-    at += strlen(mark);
-    size_t left = client.len - (size_t)(at - (const char *)client.data);
-    const char *end = memchr(at, ' ', left);
-    return (struct view){at, end ? (size_t)(end - at) : left};
-}
-
 struct rank_group *rank_agreement_join(uint32_t uid, struct view client)
 {
-    struct view name = word_after(client, " job="), nodes = word_after(client, " nodes=");
+    struct view name = wire_word_after(client, " job="), nodes = wire_word_after(client, " nodes=");
     if (name.len == 0 || name.len > RANK_NAME_MAX)
         return NULL;
     struct rank_group *job = jobs;
