@@ -34,6 +34,7 @@
 #define QUEUE_MAX 4096u
 #define UPLOADS_MAX 16u
 #define UNMARK_MAX 64u
+#define SCAN_ROWS 256u /* of a slice */
 #define COSTS 64u
 
 /* One direction: reads or writes. */
@@ -57,6 +58,7 @@ struct tier_item {
 struct tier_upload {
     struct tier *tier;
     bool runs, is_prepared; /* it was verified */
+    bool is_outdated;       /* a newer value came meanwhile */
     struct tier_item item;
     enum store_kind kind;
     uint64_t n_bytes;
@@ -115,7 +117,8 @@ struct tier {
     size_t n_items;
     uint64_t n_marked; /* entries that wait, roughly */
     bool is_partial;   /* more wait than there are items */
-    struct store_id unmark[UNMARK_MAX], remove[UNMARK_MAX];
+    struct store_id unmark[UNMARK_MAX];
+    struct store_id remove[SCAN_ROWS]; /* of a slice of the scan */
     size_t n_unmark, n_remove;
     struct store_cursor cursor;
     bool scans;

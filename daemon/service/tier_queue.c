@@ -23,7 +23,6 @@
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 
-#define SCAN_ROWS 256u
 #define SCAN_MS 10u      /* between two slices */
 #define UNMARK_MS 1000u  /* a mark is taken off by then */
 #define COST_UNKNOWN 200 /* ms: manifests, and values whose client did not say */
@@ -78,6 +77,9 @@ void tier_queue_add(struct tier *t, const struct store_id *id, const struct arti
     for (size_t i = 0; i < t->n_unmark; i++) /* a new value under the id of one just sent */
         if (store_id_equal(&t->unmark[i], id))
             t->unmark[i--] = t->unmark[--t->n_unmark];
+    for (size_t i = 0; i < UPLOADS_MAX; i++) /* or of one that is being sent: it is sent, too */
+        t->uploads[i].is_outdated |=
+            t->uploads[i].runs && store_id_equal(&t->uploads[i].item.id, id);
     if (!is_known(t, id))
         add_item(t, &item);
 }
@@ -198,8 +200,8 @@ uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct ar
 static void on_row(void *arg, const struct store_row *row)
 {
     struct tier *t = arg;
-    if (row->tier & STORE_TIER_CAME && tier_is_revoked(t, row->signer) &&
-        t->n_remove < UNMARK_MAX) {
+    if (row->tier & STORE_TIER_CAME && tier_is_revoked(t, row->signer)) {
+        assert(t->n_remove < SCAN_ROWS);
         t->remove[t->n_remove++] = row->id;
         return;
     }

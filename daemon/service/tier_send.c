@@ -48,12 +48,21 @@ static void upload_later(struct tier_upload *u)
     tier_send_soon(u->tier);
 }
 
+/* Takes the mark off an entry, unless a newer value of it came: that one waits now. */
+static void upload_done(struct tier_upload *u)
+{
+    if (u->is_outdated)
+        tier_queue_return(u->tier, &u->item);
+    else
+        tier_queue_done(u->tier, &u->item.id);
+}
+
 /* Ends the upload of an entry that waits no longer. */
 static void upload_over(struct tier_upload *u)
 {
     upload_close(u);
     tier_lease_end(u->tier, &u->item.id);
-    tier_queue_done(u->tier, &u->item.id);
+    upload_done(u);
 }
 
 /* Ends the upload of an entry that is not sent. */
@@ -92,7 +101,7 @@ static void on_entry_sent(struct tier_errand *errand, const struct tier_answer *
     stats_add(&t->service->stats, STATS_tier_sent_bytes, u->kind, u->n_bytes);
     upload_close(u);
     tier_lease_sent(t, &u->item.id);
-    tier_queue_done(t, &u->item.id);
+    upload_done(u);
     tier_send_next(t);
 }
 
@@ -287,7 +296,7 @@ void tier_send_next(struct tier *t)
     while (may_send(t) && (u = free_upload(t)) && tier_queue_take(t, &item, &early)) {
         u->item = item;
         u->runs = true;
-        u->is_prepared = false;
+        u->is_prepared = u->is_outdated = false;
         u->entry_fd = -1;
         u->errand.ask = (struct tier_ask){0};
         t->n_uploads++;

@@ -287,6 +287,38 @@ Test(tier, entries_of_a_revoked_key_do_not_count_and_do_not_stay)
     free(other);
 }
 
+/* More of them than a slice of the scan once took. */
+Test(tier, all_entries_of_a_revoked_key_leave_however_many_there_are)
+{
+    enum { MANY = 150 };
+    struct signing_key key;
+    char text[KEY_TEXT_MAX], name[24], *other = path_join(tier_folder, "other");
+    tier_make_key("node-2", other);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "graph-%d", i);
+        put_one(&first, name, "the bytes");
+    }
+    await_objects(MANY);
+    warmd_down(&first);
+    cr_assert_eq(signing_read_file(tier_key_file, &key, NULL), 0);
+    struct trusted_key public = signing_public(&key);
+    signing_write_public(&public, text);
+
+    char *trusts[] = {"--tier-trusted", text, NULL}, *revokes[] = {"--tier-revoked", text, NULL};
+    struct warmd second = tier_up(NULL, other, trusts);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "graph-%d", i);
+        expect_value(&second, name, "the bytes");
+    }
+    cr_assert_eq(kill(second.pid, SIGTERM), 0);
+    waitpid(second.pid, NULL, 0);
+    tier_up_again(&second, NULL, other, revokes);
+    await_stats(&second, "\"entries\": 0,");
+    warmd_down(&second);
+    free(other);
+}
+
 Test(tier, a_tier_that_is_only_read_gets_nothing)
 {
     char *mode[] = {"--tier-mode", "read-only", NULL};

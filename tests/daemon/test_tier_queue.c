@@ -143,3 +143,23 @@ Test(tier_queue, the_most_valuable_goes_first_within_the_bandwidth)
     warmd_free(&k);
     warmd_down(&second);
 }
+
+/* The helper is stopped while it sends the old value. */
+Test(tier_queue, a_value_that_changes_while_it_is_sent_is_sent_again)
+{
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    put_one(&k, "graph-0", "to see that the helper runs");
+    await_objects(1);
+    pid_t helper = helper_of(&k);
+    cr_assert_eq(kill(helper, SIGSTOP), 0);
+    put_one(&k, "graph-1", "old bytes");
+    await_stats(&k, "\"sending\": 1,");
+    put_one(&k, "graph-1", "new bytes");
+    cr_assert_eq(kill(helper, SIGCONT), 0);
+    await_stats(&k, "\"queue\": 0,");
+    await_stats(&k, "\"tier_sent\": 3,");
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    expect_value(&second, "graph-1", "new bytes");
+    warmd_down(&second);
+    warmd_down(&k);
+}
