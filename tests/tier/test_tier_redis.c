@@ -10,6 +10,7 @@
 #include "tests/support/backend.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/support.h"
+#include "tier/backends/redis_link.h"
 #include "tier/resp_reply.h"
 
 struct server {
@@ -165,4 +166,43 @@ Test(tier_redis, replies_in_pieces_and_rubbish)
     cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 100), (long)sizeof nested - 1);
     cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 5), -1, "too many items");
     cr_assert_eq(resp_whole("*999999999\r\n", 12, 8, 100), -1);
+}
+
+static void on_reply(struct redis_command *command, const struct resp_reply *reply)
+{
+    (void)command;
+    (void)reply;
+    cr_assert_fail("nobody can answer");
+}
+
+static enum tier_outcome ended_with = TIER_OK;
+static void on_end(struct redis_command *command, enum tier_outcome outcome, const char *why)
+{
+    (void)command;
+    cr_assert(*why);
+    ended_with = outcome;
+}
+
+static void on_closed(void *user) { *(bool *)user = true; }
+
+/* As a cluster's server may name it: getaddrinfo is not even asked for such a host. */
+Test(tier_redis, a_host_that_is_no_name_ends_its_commands)
+{
+    uv_loop_t loop;
+    bool closed = false;
+    struct redis_command command = {.on_reply = on_reply, .on_end = on_end};
+    struct redis_arg word = redis_text("PING");
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    struct redis_link_settings settings = {
+        .loop = &loop, .credentials = "", .user = "", .database = ""};
+    struct redis_link *link = redis_link_new(&settings, "\xff\xfe", 6379);
+    redis_command_add(&command, &word, 1);
+    redis_link_send(link, &command);
+    for (uint64_t end = uv_hrtime() + 5000000000u; ended_with == TIER_OK && uv_hrtime() < end;)
+        uv_run(&loop, UV_RUN_ONCE);
+    cr_assert_eq(ended_with, TIER_FAILED);
+    redis_link_close(link, on_closed, &closed);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert(closed);
+    cr_assert_eq(uv_loop_close(&loop), 0);
 }

@@ -589,7 +589,9 @@ static void on_tick(uv_timer_t *tick)
     if (unsent < l->unsent)
         l->heard_ms = now; /* a long upload moves */
     l->unsent = unsent;
-    if (!l->ready && l->connection && now - l->began_ms > CONNECT_MS)
+    if (l->first && !l->connection && !l->resolving)
+        link_drop(l, TIER_FAILED, "cannot look for the host: it is no name");
+    else if (!l->ready && l->connection && now - l->began_ms > CONNECT_MS)
         connect_next(l, UV_ETIMEDOUT);
     else if (l->ready && l->first && now - l->heard_ms > SILENCE_MS)
         link_drop(l, TIER_FAILED, "the server is silent");
