@@ -118,7 +118,7 @@ static int check_owner(int fd, const char *path, struct err *e)
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t len = sizeof peer;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-        return err_sys(e, WARM_EIO, errno, "cannot tell whose the daemon is");
+        return err_sys(e, WARM_EIO, errno, "cannot tell which user's daemon this is");
     if (peer.uid == 0 || peer.uid == geteuid() || strncmp(path, "/run/warm/", 10) == 0)
         return 0;
     return err_set(e, WARM_EDENIED,

@@ -26,32 +26,35 @@
       "/run/warm/warmd.sock")                                                                      \
     X(TEXT, admin, "",                                                                             \
       "path of the administrator's socket; empty: admin.sock beside a socket that others may "     \
-      "use; none: nobody is one there")                                                            \
+      "use; none: no such socket")                                                                 \
     X(TEXT, store, "",                                                                             \
       "folder of the store; empty: $XDG_CACHE_HOME/warm, root: /var/cache/warm, else /var/tmp")    \
     X(SIZE, max_size, "10G",                                                                       \
-      "the store is kept below this by eviction; if this is not set, and below a twentieth of "    \
-      "its file system")                                                                           \
+      "eviction keeps the store below this; if it is not set, also below a twentieth of the file " \
+      "system")                                                                                    \
     X(SIZE, min_free, "1G",                                                                        \
-      "the store shrinks while its file system has less than this left; if this is not set, at "   \
-      "most a twentieth of the file system")                                                       \
+      "the store shrinks while its file system has less free space than this; if it is not set, "  \
+      "at most a twentieth of the file system")                                                    \
     X(SHARE, quota, "50%",                                                                         \
-      "cap for what one user has in the store, a size or a part of max_size; 0: none, as for a "   \
-      "daemon that serves one user alone")                                                         \
-    X(SIZE, max_value, "1G", "a client's values are no larger than this")                          \
+      "the part of the store that one user may fill: a size, or a percentage of max_size; 0: no "  \
+      "limit, which is the default of a daemon that serves its own user alone")                    \
+    X(SIZE, max_value, "1G", "larger values of clients are not stored")                            \
     X(COUNT, jobs, "0",                                                                            \
       "compiler processes at once, and one more for a user who has none; 0: a quarter of the "     \
       "CPUs, 1 to 8")                                                                              \
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
-    X(TIME, worker_idle, "10m", "a loaded compiler that has nothing to do is ended after this")    \
+    X(TIME, worker_idle, "10m", "a loaded compiler that is idle for this long is ended")           \
     X(COUNT, verify_hits, "1000",                                                                  \
-      "one of so many hits is compiled once more when idle, and compared; 0: none")                \
-    X(TIME, lease_timeout, "2m", "after this another may make what a client has under lease")      \
+      "one of so many hits is compiled once more while the daemon is idle, and compared; 0: none") \
+    X(TIME, lease_timeout, "2m",                                                                   \
+      "another client may make a key that was under lease for this long")                          \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
-    X(COUNT, max_connections, "4096", "further ones wait, or take the place of idle ones")         \
-    X(COUNT, max_connections_per_user, "1024", "further ones of one user are closed")              \
+    X(COUNT, max_connections, "4096",                                                              \
+      "connections at once; further ones wait, or replace idle ones")                              \
+    X(COUNT, max_connections_per_user, "1024",                                                     \
+      "connections of one user at once; further ones are closed")                                  \
     X(LIST, nvrtc, "",                                                                             \
       "a libnvrtc.so or the folder that has one; may be given more than once; "                    \
       "the first is the default")                                                                  \
@@ -59,32 +62,34 @@
       "a folder below which other users' clients may name a libnvrtc.so; may be given more than "  \
       "once; none: /usr and /opt; the folders of nvrtc always count")                              \
     X(TEXT, tier, "",                                                                              \
-      "URL of a store beyond this machine, file:///FOLDER or redis://HOST[:PORT], for "            \
-      "what the daemon's own user makes")                                                          \
+      "URL of a store beyond this machine: file:///FOLDER, redis://HOST[:PORT], "                  \
+      "s3://BUCKET[/PREFIX] or https://HOST[/PATH]")                                               \
     X(TEXT, tier_key, "",                                                                          \
-      "file of the secret key that signs what is sent to the tier; empty: none is")                \
+      "file of the secret key that signs entries for the tier; empty: none are sent")              \
     X(LIST, tier_trusted, "",                                                                      \
       "NAME:BASE64 of a public key whose entries in the tier count, beside that of tier_key; may " \
       "be given more than once")                                                                   \
     X(TEXT, tier_mode, "read-write", "read-write, read-only or write-only")                        \
     X(TEXT, tier_share, "made",                                                                    \
-      "what of other users than the daemon's own travels: made (what the daemon compiled), group " \
-      "(the puts of trust_group, too), user (each user's puts; users must be the same on all "     \
+      "entries of other users that go to the tier: made (those that the daemon compiled), group "  \
+      "(also the puts of trust_group), user (also each user's puts; users must be the same on "    \
+      "all "                                                                                       \
       "machines)")                                                                                 \
     X(LIST, tier_revoked, "",                                                                      \
-      "NAME:BASE64 of a public key whose entries do not count any more, nor stay here; may be "    \
-      "given more than once")                                                                      \
+      "NAME:BASE64 of a public key that is no longer trusted; its entries here are removed, too; " \
+      "may be given more than once")                                                               \
     X(TIME, tier_expire, "30d", "a tier in Redis forgets an object after this; 0: never")          \
-    X(TIME, tier_lease, "10s", "a node that makes a key and dies delays other nodes by this")      \
-    X(TIME, tier_hedge, "5s", "another node makes a key that is late by this")                     \
+    X(TIME, tier_lease, "10s",                                                                     \
+      "if a node dies while it makes a key, other nodes wait for this long")                       \
+    X(TIME, tier_hedge, "5s", "if a key is late by this, another node makes it, too")              \
     X(TIME, tier_breaker, "45s", "after three failures in a row the tier is left alone for this")  \
     X(COUNT, tier_queue, "100000", "entries that wait to be sent; further ones are not sent")      \
     X(TIME, tier_queue_age, "1d", "an entry that waits for longer is not sent")                    \
     X(COUNT, tier_uploads, "4", "entries that are sent at once, 1 to 16")                          \
     X(SIZE, tier_bandwidth, "0", "bytes a second that are sent to the tier; 0: no limit")          \
-    X(TIME, tier_min_cost, "20ms", "what took less time to make is not sent to the tier")          \
+    X(TIME, tier_min_cost, "20ms", "entries that took less time to make are not sent to the tier") \
     X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
-    X(TEXT, tier_credentials, "", "file of the tier's user name and password; empty: none")        \
+    X(TEXT, tier_credentials, "", "file of the tier's user, password or keys; empty: none")        \
     X(TEXT, tier_ca, "", "file of certificates that the tier's must lead to; empty: the system's") \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
@@ -108,8 +113,8 @@ enum config_origin {
 };
 
 struct config {
-    enum config_origin
-        reading; /* the origin that config_set notes: CONFIG_OPTION, unless a file is being read */
+    /* the origin that config_set notes: CONFIG_OPTION, unless a file is being read */
+    enum config_origin reading;
     enum config_origin origin[CONFIG_KEYS]; /* of each value */
     char *socket, *admin;
     char *store;
@@ -152,10 +157,11 @@ int config_read_environment(struct config *c, struct err *e);
 /* Sets one key from text; `name` may have - for _. A list's first value from a new origin replaces
  * its values. INVALID says what is wrong. */
 int config_set(struct config *c, const char *name, const char *value, struct err *e);
+/* True if there is such a key; `name` may have - for _. */
+bool config_has(const char *name);
 /* Fills in the values that depend on the machine and the user: socket, store, jobs and worker. If
  * no libnvrtc is named, looks for them (in the folders of a CUDA toolkit, in the loader's own
  * path). */
-bool config_has(const char *name); /* true if there is such a key; `name` may have - for _ */
 int config_resolve(struct config *c, struct err *e);
 /* Frees the texts. */
 void config_close(struct config *c);

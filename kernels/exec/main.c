@@ -139,8 +139,8 @@ static int check_inputs(const struct run *run)
     uint32_t n = run->b.n_arguments;
     char type[128];
     if (run->n_inputs > n)
-        return say(USAGE, "%s: %" PRIu32 " inputs, and it takes %" PRIu32, run->path, run->n_inputs,
-                   n);
+        return say(USAGE, "%s: it takes %" PRIu32 " inputs, not %" PRIu32, run->path, n,
+                   run->n_inputs);
     if (run->n_inputs == n)
         return DONE;
     npy_type_text(&run->b.buffers.at[run->n_inputs].type, type, sizeof type);

@@ -312,7 +312,7 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "add.bundle out/0.npy =1", 0, "300xf32  4 4 ");
     command_is(cpu.folder, HERE, "--json add.bundle =1 =1", 0, "\"arch\":\"sm_90\"");
     command_is(cpu.folder, HERE, "add.bundle =1", 2, "argument 1 is 300xf32. Give a file, or =0");
-    command_is(cpu.folder, HERE, "add.bundle =1 =1 =1", 2, "3 inputs, and it takes 2");
+    command_is(cpu.folder, HERE, "add.bundle =1 =1 =1", 2, "it takes 2 inputs, not 3");
     command_is(cpu.folder, HERE, "add.bundle =1 =x", 2, "=x: not a number");
     command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
     command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");

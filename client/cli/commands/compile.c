@@ -354,7 +354,7 @@ static void print_kind(const char *file, const struct cli_input *in)
 {
     enum canon_kind kind = canon_detect(file, in->data, in->len);
     if (kind != CANON_CUDA && kind != CANON_RAW)
-        cli_say("%s is no CUDA C++ but of the kind %s: `warm compile` takes CUDA C++, PTX and "
+        cli_say("%s is of the kind %s: `warm compile` takes CUDA C++, PTX and "
                 "StableHLO",
                 file, canon_kind_name(kind));
 }

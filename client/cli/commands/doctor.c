@@ -347,7 +347,7 @@ static void check_sandbox(struct doctor *d, struct view info)
         return;
     double version = info_number(info, "workers.landlock");
     if (json_reader_is(landlock, "null"))
-        finding(d, HEALTH_OK, "sandbox", "not known before a compiler has run");
+        finding(d, HEALTH_OK, "sandbox", "unknown until a compiler has run");
     else if (version > 0 && seccomp)
         finding(d, HEALTH_OK, "sandbox", "Landlock %.0f and a system-call filter", version);
     else if (seccomp)
@@ -422,9 +422,9 @@ static void check_process(struct doctor *d, struct view info)
     copy_text(info, "config_file", settings, sizeof settings);
     copy_text(info, "log", log, sizeof log);
     units_age_text((uint64_t)info_number(info, "uptime_s") * 1000, age);
-    finding(d, HEALTH_OK, "process", "pid %.0f, up %s, store %s, log %s, settings %s",
+    finding(d, HEALTH_OK, "process", "pid %.0f, up %s, store %s, log %s, %s%s",
             info_number(info, "pid"), age, store, *log ? log : "nowhere",
-            *settings ? settings : "of no file");
+            *settings ? "settings " : "no settings file", settings);
 }
 
 /* Says how much of the user's last run was not kept. */
@@ -592,9 +592,9 @@ const struct command cmd_doctor = {
     .synopsis = "[--fix] [--json]",
     .help = "Prints one line for each check, with a remedy if the check fails.\n\n"
             "Exit status 1 if something failed, 3 if no daemon answers.\n\n"
-            "      --fix             then start a daemon if none answers, restart one of yours of\n"
-            "                        another version, verify a store with damaged values; and\n"
-            "                        check again\n" REMOTE_HELP
+            "      --fix             repair, then check again: start a daemon if none answers,\n"
+            "                        restart your own if its version differs, verify a store\n"
+            "                        that has damaged values\n" REMOTE_HELP
             "\n--json is an array of objects: check, health (ok, warn, fail), text.\n\n"
             "Example:\n"
             "  $ warm doctor\n"

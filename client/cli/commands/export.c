@@ -382,7 +382,7 @@ static int export_run(const struct command *self, int argc, char **argv)
         if (c == 'o')
             run.to = optarg;
         else if (c == 's' && strlen(run.session = optarg) > WIRE_SESSION_MAX)
-            return cli_usage(self, "a session has at most %u bytes", WIRE_SESSION_MAX);
+            return cli_usage(self, "--session: an ID has at most %u bytes", WIRE_SESSION_MAX);
         else if (c == 'p')
             run.project = optarg;
         else if (c == 't' && !units_parse_span(optarg, &span_ms))

@@ -224,9 +224,8 @@ static int ls_run(const struct command *self, int argc, char **argv)
             return CLI_USAGE;
         run.all |= c == 'a';
         if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
-            return cli_usage(
-                self, "entries are not sorted by %s but by size, used, created, hits or cost",
-                optarg);
+            return cli_usage(self, "--sort %s: it is one of size, used, created, hits and cost",
+                             optarg);
         else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
             return cli_usage(self, "--limit %s is not a number", optarg);
         else if (!taken)
@@ -247,9 +246,9 @@ const struct command cmd_ls = {
     .synopsis = "[filters] [--sort FIELD] [--limit N] [--all] [--json]",
     .help =
         "Lists your entries that match all filters; the administrator lists those of all users.\n"
-        "An empty list is no failure. On a terminal, lists the newest first, with one line for\n"
-        "entries that belong together (+2: two more), short keys, which show, get, rm and pin\n"
-        "take, and a total.\n\n"
+        "An empty list is no failure. On a terminal, lists the newest first, with a total and\n"
+        "one line for entries that belong together (+2: two more). Its keys are short; show,\n"
+        "get, rm and pin take them.\n\n"
         "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
         "  -n, --limit N         at most N entries\n"
         "  -a, --all             on a terminal, too, a line with the whole key for each "

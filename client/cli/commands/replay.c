@@ -339,7 +339,7 @@ const struct command cmd_replay = {
         "      --from ARCHIVE    an archive with some of them; may be given more than once\n"
         "      --max-entries N   store at most N; default: 10000\n"
         "      --max-bytes SIZE  store at most that many bytes; default: 2G\n"
-        "      --max-time SPAN   begin no further one after that; default: 5m\n" REMOTE_HELP
+        "      --max-time SPAN   begin no further entry after that; default: 5m\n" REMOTE_HELP
         "\n--json has recorded, here, brought, bytes, missing and limit (the option that ended\n"
         "it, or null).\n"
         "Exit status: 1 if some are missing, or damaged in an archive.\n\n"

@@ -129,7 +129,7 @@ static int report_run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "it takes no arguments");
     if (strlen(o.session) > WIRE_SESSION_MAX ||
         (o.compare && (!*o.compare || strlen(o.compare) > WIRE_SESSION_MAX)))
-        return cli_usage(self, "a session has 1 to %u bytes", WIRE_SESSION_MAX);
+        return cli_usage(self, "the ID of a session has 1 to %u bytes", WIRE_SESSION_MAX);
     if (r.as_json)
         o.format = JSON;
     if (o.format == HTML && !o.output && isatty(STDOUT_FILENO))
@@ -153,7 +153,7 @@ const struct command cmd_report = {
         "and\n"
         "                        chrome://tracing open\n"
         "  -o, --output FILE     write to FILE; default: standard output\n" REMOTE_HELP
-        "\nThe daemon keeps the requests of sessions in memory: 8192, of all sessions.\n"
+        "\nThe daemon keeps the last 8192 requests of all sessions in memory.\n"
         "Exit status: 1 if the session is not known.\n\n"
         "Example:\n"
         "  $ warm run --report python train.py\n"

@@ -21,7 +21,7 @@ struct tier_moves {
 
 /* Prints the state of the tier. Returns an exit status. */
 int tier_status(struct remote *r);
-/* Has the daemon send the entries that match to its tier, the dearest first. Returns an exit status. */
+/* Has the daemon send the entries that match to its tier, the costliest first. Returns an exit status. */
 int tier_push(struct remote *r, const struct tier_moves *m);
 /* Asks for the entries in a list of `warm ls --json`, so that the daemon brings those that are not here from
  * its tier. Returns an exit status. */
