@@ -20,6 +20,7 @@ enum task_type {
     TASK_REMOVE,  /* ids */
     TASK_PIN,     /* ids */
     TASK_MARK,    /* ids */
+    TASK_EXPIRE,  /* ids */
     TASK_EVICT,   /* filter; evict_plan.c takes it step by step */
     TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
     TASK_DAMAGED, /* writer: look again, quarantine */
@@ -55,11 +56,12 @@ struct task {
     struct blob_state before; /* appended: in `state`, if they were in `before` */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
 
-    struct {                            /* REMOVE, PIN, MARK, TOUCH: a piece of it in each change */
-        struct store_id *ids;           /* REMOVE, PIN, MARK; owned */
+    struct {                            /* those with ids, TOUCH: a piece of it in each change */
+        struct store_id *ids;           /* owned */
         size_t n_ids, next_id, mark_id; /* mark: where the present change began */
         bool pinned;
         uint32_t off, on;               /* MARK */
+        uint64_t expires_ms;            /* EXPIRE */
         size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
         struct touches *touches;        /* TOUCH; the store's */
     } many;

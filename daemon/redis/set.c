@@ -3,8 +3,8 @@
  * set.c - SET, DEL, EXPIRE and the other commands that write: decides what is stored, and when the answer
  * goes out.
  *
- * The store's work for a command is a struct redis_op: the answer comes when all its parts are done. Rows
- * never change in place; another time to live is another row.
+ * The store's work for a command is a struct redis_op: the answer comes when all its parts are done. Another
+ * time to live leaves the value, its age and its hits as they are.
  *
  * A long value of PyTorch is taken apart on a pool thread, and put after that. Meanwhile the connection is
  * held. If it ends, the value is put all the same: it came whole.
@@ -33,7 +33,7 @@
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
 #define MSET_ARGS_MAX 257u /* of an MSET with a long argument, which runs in one turn */
 
-enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE, OP_TRUE };
+enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE };
 
 /* An operation of the store: the answer comes when all its parts are done. */
 struct redis_op {
@@ -66,7 +66,7 @@ static void op_answer(const struct redis_op *op)
         redis_send_status(r, "OK");
     else if (op->answer == OP_SET_NX)
         redis_send_null(r);
-    else if (op->answer == OP_SETNX || op->answer == OP_TRUE)
+    else if (op->answer == OP_SETNX)
         redis_send_number(r, !op->existed);
     else if (op->answer == OP_COUNT)
         redis_send_number(r, (int64_t)op->count);
@@ -285,7 +285,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
         put_dropped(r, r->service, r->peer->uid, &put, op, &e);
 }
 
-/* ---- SET and its kin ---- */
+/* ---- SET, SETNX, SETEX, GETSET, MSET, DEL, FLUSHALL ---- */
 
 /* Reads a time to live from an argument in `unit_ms`, or a moment of Unix time. */
 static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute, uint64_t *out)
@@ -510,58 +510,38 @@ static void do_ttl_in(struct redis_command *c, uint64_t unit_ms)
 void redis_do_ttl(struct redis_command *c) { do_ttl_in(c, 1000); }
 void redis_do_pttl(struct redis_command *c) { do_ttl_in(c, 1); }
 
-static void on_rewritten(void *arg, int status, bool existed, const struct err *e)
+/* Lets an entry expire at `expires_ms` (0: never), and answers. */
+static void set_expiry(struct redis *r, const struct store_row *row, uint64_t expires_ms)
 {
-    struct redis_op *op = arg;
-    (void)existed, (void)e;
-    op->existed |= status != 0; /* the answer is 0: not done */
-    op_part_done(op);
-}
-
-/* Stores an entry again with another end, since rows never change in place. */
-static void set_expiry(struct redis *r, const struct resp_arg *name, uint64_t expires_ms)
-{
-    struct store_value v;
     struct err e = {0};
-    struct redis_op *op = NULL;
-    if (redis_find(r, name, &v) != 0 || !(op = op_new(r, OP_TRUE, 1))) {
+    struct redis_op *op = op_new(r, OP_COUNT, 1);
+    if (!op) {
         redis_send_number(r, 0);
         return;
     }
-    struct store_put put = {.row = v.row,
-                            .data = v.data,
-                            .fd = v.data ? -1 : fcntl(v.fd, F_DUPFD_CLOEXEC, 3),
-                            .on_done = on_rewritten,
-                            .arg = op};
-    put.row.expires_ms = expires_ms;
     connection_hold(r->connection);
-    if ((!v.data && put.fd < 0) || store_put(service_store(r->service), &put, &e) != 0) {
-        if (put.fd >= 0)
-            close(put.fd);
-        op->existed = true;
+    if (store_expire(service_store(r->service), &row->id, 1, expires_ms, on_report, op, &e) != 0)
         op_part_done(op);
-    }
 }
 
 static void do_expire_in(struct redis_command *c, uint64_t unit_ms)
 {
+    struct store_row row;
     uint64_t ttl_ms;
-    if (!redis_values_ready(c, 1, 2))
-        return;
-    if (parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
-        set_expiry(c->redis, &c->args[1], clock_wall_ms() + ttl_ms);
-    else
+    if (!parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
         redis_send_error(c->redis, "ERR value is not an integer or out of range");
+    else if (redis_peek(c->redis, &c->args[1], &row))
+        set_expiry(c->redis, &row, clock_wall_ms() + ttl_ms);
+    else
+        redis_send_number(c->redis, 0);
 }
 void redis_do_expire(struct redis_command *c) { do_expire_in(c, 1000); }
 void redis_do_pexpire(struct redis_command *c) { do_expire_in(c, 1); }
 void redis_do_persist(struct redis_command *c)
 {
     struct store_row row;
-    if (!redis_values_ready(c, 1, 2))
-        return;
     if (redis_peek(c->redis, &c->args[1], &row) && row.expires_ms)
-        set_expiry(c->redis, &c->args[1], 0);
+        set_expiry(c->redis, &row, 0);
     else
         redis_send_number(c->redis, 0);
 }

@@ -36,6 +36,8 @@ Test(redis, commands_answer_as_redis_does)
         {"TTL t\r\n", ":-1\r\n"},
         {"GET t\r\n", "$1\r\nw\r\n"},
         {"EXPIRE nope 5\r\n", ":0\r\n"},
+        {"EXPIRE t 0\r\n", "-ERR value is not an integer or out of range\r\n"},
+        {"PERSIST t\r\n", ":0\r\n"},
         {"SETEX t 7 x\r\n", "+OK\r\n"},
         {"TTL t\r\n", ":7\r\n"},
         {"PSETEX t 1 x\r\n", "+OK\r\n"},

@@ -230,6 +230,18 @@ int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned)
     return k->status;
 }
 
+int kit_expire(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t expires_ms)
+{
+    struct store_id id = kit_id(owner, n);
+    struct err e;
+    k->done = false;
+    int rc = store_expire(k->store, &id, 1, expires_ms, kit_on_report, k, &e);
+    if (rc != 0)
+        return rc;
+    kit_wait(k, &k->done);
+    return k->status;
+}
+
 int kit_evict(struct store_kit *k, const struct store_filter *f, uint64_t to_bytes, bool dry)
 {
     struct err e;
