@@ -6,6 +6,7 @@
  * Needs a toolchain where it compiles: see support/pool.h.
  */
 #include "tests/support/redis_server.h"
+#include "tests/support/store_kit.h"
 #include "tests/support/tier_kit.h"
 
 static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
@@ -426,4 +427,30 @@ Test(tier_nodes, all_ranks_of_a_job_on_two_nodes_hear_one_answer)
     redis_server_restart(&redis);
     warmd_down(&k[0]);
     warmd_down(&k[1]);
+}
+
+/* As after a collision of XXH3: the entry under a name's key has another name. */
+Test(tier_nodes, a_rank_is_not_given_the_entry_of_another_name)
+{
+    struct warmd k = warmd_new();
+    struct store_kit kit;
+    kit_begin_in(&kit, KIT_MIB, k.store);
+    kit_open(&kit);
+    struct store_put put = kit_put_of(&kit, geteuid(), 0, strlen("the bytes"));
+    put.data = "the bytes";
+    put.row.id.key = key_of_bytes("asked", 5);
+    put.row.name = view_of_text("other");
+    cr_assert_eq(kit_put_with(&kit, &put), 0);
+    put.row.id.key = key_of_bytes("own", 3);
+    put.row.name = view_of_text("own");
+    cr_assert_eq(kit_put_with(&kit, &put), 0);
+    kit_close(&kit);
+    redis_server_stop(&redis); /* so the machine decides for itself */
+    tier_up_again(&k, NULL, tier_key_file, NULL);
+    int job = rank_of(&k);
+    cr_assert_eq(rank_asks(&k, "own"), WIRE_HIT);
+    cr_assert_eq(rank_asks(&k, "asked"), WIRE_MISS);
+    close(job);
+    redis_server_restart(&redis);
+    warmd_down(&k);
 }
