@@ -82,6 +82,12 @@ assert name() == name(source='module @n { %0 = a loc("b"(#loc1)) }') == name(nam
 others = [name(names=("main", "f")), name(source="module @m { %0 = b }"), name(pipeline="cse,cse"),
           name(library="y")]
 assert len({name(), *others}) == 5
+def named(result="r", note="n"):
+    head = f'  func.func @f() -> (i32 {{jax.result_info = "{result}"}}) attributes {{jax.result_info = "{note}"}} {{'
+    return name(source=head)
+def called(note):
+    return name(source=f'  func.func @f() {{\\n    custom_call @t() {{jax.result_info = "{note}"}}\\n  }}')
+assert named() == named(result="s") != named(note="m") and called("x") != called("y")
 assert e.split_pipeline("a{x=lower-jit},b,lower-jit{y=1},c") == ("a{x=lower-jit},b",
                                                                  "lower-jit{y=1},c")
 assert e.split_pipeline('a{p="x,lower-jit"},b') == ('a{p="x,lower-jit"},b', "")

@@ -51,6 +51,8 @@ _DENIED = re.compile(
 _LOCATION_LINE = re.compile(r"^#loc\d* = loc\(.*\)\n?", re.MULTILINE)
 # `loc(#loc7)`, `loc("x")`, `loc("x"(#loc7))`. Inside of strings MLIR writes a quote as \22.
 _LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"(?:[^"\\]|\\.)*"(?:\(#loc\d*\))?)\)')
+# The names of results, in the heads of functions alone: there keys do not count them (KEYS.md 2.1).
+_FUNCTION_HEAD = re.compile(r"^ *func\.func .*?(?= attributes \{|$)", re.MULTILINE)
 _RESULT_INFO = re.compile(r'(jax\.result_info = )"(?:[^"\\]|\\.)*"')
 _MODULE_NAME = re.compile(r"^(module) @[\w$.-]+", re.MULTILINE)
 
@@ -86,11 +88,13 @@ def may_keep(*texts: str) -> bool:
 
 
 def name_of(names: Sequence[str], source: str, pipeline: str, library: str) -> str:
-    fields: List[bytes] = [b"enzyme:1", library.encode(), pipeline.encode()]
+    fields: List[bytes] = [b"enzyme:2", library.encode(), pipeline.encode()]
     fields += sorted({n.encode() for n in names})
-    text = _RESULT_INFO.sub(r'\1""', without_locations(source))
+    text = _FUNCTION_HEAD.sub(
+        lambda head: _RESULT_INFO.sub(r'\1""', head[0]), without_locations(source)
+    )
     fields.append(_MODULE_NAME.sub(r"\1", text, count=1).encode())
-    return "enzyme:1:" + _keys.digest(fields)
+    return "enzyme:2:" + _keys.digest(fields)
 
 
 def _encode(name: str, result: Tuple[str, str]) -> bytes:
