@@ -50,37 +50,37 @@ static const char PRELUDE[] =
 
 static const char *const TYPES[] = {[ELEM_F32] = "float", [ELEM_I32] = "int", [ELEM_I1] = "bool"};
 
-/* Expressions of operands a and b: on floats, on whole numbers, on truth values. */
+/* Expressions of the operands @ and #: on floats, on whole numbers, on truth values. */
 static const struct {
     const char *f, *i, *b;
 } TEXTS[OP_N] = {
-    [OP_ABS] = {"fabsf(%1$s)", "(int)(%1$s < 0 ? 0u - (unsigned)%1$s : (unsigned)%1$s)", NULL},
-    [OP_NEGATE] = {"-%1$s", "(int)(0u - (unsigned)%1$s)", NULL},
-    [OP_SIGN] = {"sign_of(%1$s)", "(%1$s > 0) - (%1$s < 0)", NULL},
-    [OP_EXP] = {"expf(%1$s)", NULL, NULL},
-    [OP_EXPM1] = {"expm1f(%1$s)", NULL, NULL},
-    [OP_LOG] = {"logf(%1$s)", NULL, NULL},
-    [OP_LOG1P] = {"log1pf(%1$s)", NULL, NULL},
-    [OP_LOGISTIC] = {"1.0f / (1.0f + expf(-%1$s))", NULL, NULL},
-    [OP_TANH] = {"tanhf(%1$s)", NULL, NULL},
-    [OP_SQRT] = {"sqrtf(%1$s)", NULL, NULL},
-    [OP_RSQRT] = {"1.0f / sqrtf(%1$s)", NULL, NULL},
-    [OP_SINE] = {"sinf(%1$s)", NULL, NULL},
-    [OP_COSINE] = {"cosf(%1$s)", NULL, NULL},
-    [OP_FLOOR] = {"floorf(%1$s)", NULL, NULL},
-    [OP_CEIL] = {"ceilf(%1$s)", NULL, NULL},
-    [OP_NOT] = {NULL, "~%1$s", "!%1$s"},
-    [OP_ADD] = {"%1$s + %2$s", "(int)((unsigned)%1$s + (unsigned)%2$s)", NULL},
-    [OP_SUBTRACT] = {"%1$s - %2$s", "(int)((unsigned)%1$s - (unsigned)%2$s)", NULL},
-    [OP_MULTIPLY] = {"%1$s * %2$s", "(int)((unsigned)%1$s * (unsigned)%2$s)", NULL},
-    [OP_DIVIDE] = {"%1$s / %2$s", "quotient(%1$s, %2$s)", NULL},
-    [OP_REMAINDER] = {"fmodf(%1$s, %2$s)", "rest(%1$s, %2$s)", NULL},
-    [OP_POWER] = {"powf(%1$s, %2$s)", NULL, NULL},
-    [OP_MAXIMUM] = {"larger(%1$s, %2$s)", "%1$s > %2$s ? %1$s : %2$s", "%1$s || %2$s"},
-    [OP_MINIMUM] = {"smaller(%1$s, %2$s)", "%1$s < %2$s ? %1$s : %2$s", "%1$s && %2$s"},
-    [OP_AND] = {NULL, "%1$s & %2$s", "%1$s && %2$s"},
-    [OP_OR] = {NULL, "%1$s | %2$s", "%1$s || %2$s"},
-    [OP_XOR] = {NULL, "%1$s ^ %2$s", "%1$s != %2$s"},
+    [OP_ABS] = {"fabsf(@)", "(int)(@ < 0 ? 0u - (unsigned)@ : (unsigned)@)", NULL},
+    [OP_NEGATE] = {"-@", "(int)(0u - (unsigned)@)", NULL},
+    [OP_SIGN] = {"sign_of(@)", "(@ > 0) - (@ < 0)", NULL},
+    [OP_EXP] = {"expf(@)", NULL, NULL},
+    [OP_EXPM1] = {"expm1f(@)", NULL, NULL},
+    [OP_LOG] = {"logf(@)", NULL, NULL},
+    [OP_LOG1P] = {"log1pf(@)", NULL, NULL},
+    [OP_LOGISTIC] = {"1.0f / (1.0f + expf(-@))", NULL, NULL},
+    [OP_TANH] = {"tanhf(@)", NULL, NULL},
+    [OP_SQRT] = {"sqrtf(@)", NULL, NULL},
+    [OP_RSQRT] = {"1.0f / sqrtf(@)", NULL, NULL},
+    [OP_SINE] = {"sinf(@)", NULL, NULL},
+    [OP_COSINE] = {"cosf(@)", NULL, NULL},
+    [OP_FLOOR] = {"floorf(@)", NULL, NULL},
+    [OP_CEIL] = {"ceilf(@)", NULL, NULL},
+    [OP_NOT] = {NULL, "~@", "!@"},
+    [OP_ADD] = {"@ + #", "(int)((unsigned)@ + (unsigned)#)", NULL},
+    [OP_SUBTRACT] = {"@ - #", "(int)((unsigned)@ - (unsigned)#)", NULL},
+    [OP_MULTIPLY] = {"@ * #", "(int)((unsigned)@ * (unsigned)#)", NULL},
+    [OP_DIVIDE] = {"@ / #", "quotient(@, #)", NULL},
+    [OP_REMAINDER] = {"fmodf(@, #)", "rest(@, #)", NULL},
+    [OP_POWER] = {"powf(@, #)", NULL, NULL},
+    [OP_MAXIMUM] = {"larger(@, #)", "@ > # ? @ : #", "@ || #"},
+    [OP_MINIMUM] = {"smaller(@, #)", "@ < # ? @ : #", "@ && #"},
+    [OP_AND] = {NULL, "@ & #", "@ && #"},
+    [OP_OR] = {NULL, "@ | #", "@ || #"},
+    [OP_XOR] = {NULL, "@ ^ #", "@ != #"},
 };
 
 struct value {
@@ -89,6 +89,9 @@ struct value {
     uint32_t block; /* that defines it */
     uint32_t uses;  /* of it by operations that count */
     uint32_t read;  /* the last operation that reads it, or that computes what reads it */
+    uint32_t carry; /* which of the values that a loop's body returns; NONE: no one */
+    uint32_t arg;   /* its number in the kernel being written, if it has one */
+    uint32_t draft; /* at the end of a trip: the draft that writes to it, + 1; 0: none */
     uint8_t depth;  /* of the fused operations below it */
     uint8_t size;   /* how many they are */
     uint16_t bytes; /* that they read for an element */
@@ -103,6 +106,11 @@ struct index {
     uint32_t at[PROGRAM_RANK_MAX]; /* names, or ZERO */
 };
 
+/* A hash table with open addressing: numbers + 1, or 0. */
+struct table {
+    uint32_t *slots, mask;
+};
+
 struct kernel {
     uint8_t *text;
     size_t len;
@@ -111,7 +119,9 @@ struct kernel {
 
 /* A declaration that an equal one can take the place of. */
 struct let {
+    uint64_t hash;
     size_t line, at, len; /* in `body`: where it begins; its expression */
+    uint32_t slot;
     const char *type;
     uint32_t name;
 };
@@ -145,7 +155,8 @@ struct gen {
     uint32_t names;          /* so far */
     struct let let;          /* the declaration being written */
     VECTOR(struct let) lets; /* in scope */
-    struct index own;        /* of the element that the kernel writes */
+    struct table let_slots;
+    struct index own; /* of the element that the kernel writes */
     const struct tensor *own_type;
     uint32_t target;            /* the value that the kernel writes in place; NONE */
     uint32_t target_at;         /* the element that it writes */
@@ -156,7 +167,7 @@ struct gen {
     uint32_t forward;           /* of the function */
     VECTOR(struct arg) args;    /* values that the kernel reads */
     VECTOR(struct kernel) kernels;
-    uint32_t *slots, mask; /* kernel + 1, or 0; open addressing by hash */
+    struct table kernel_slots;
     bool failed;
     bool too_big;  /* a grid */
     bool too_many; /* arguments */
@@ -277,6 +288,7 @@ static void choose_places(struct gen *g, const struct operation *op, uint32_t bl
                  returned = p->operands.at[body->results + k], maker = g->origins[operand];
         struct value *x = &g->values[operand];
         g->values[body->args + k].place = op->results + k;
+        g->values[returned].carry = k;
         g->values[returned].late = g->values[returned].uses == 1;
         bool made =
             maker != PROGRAM_NONE && x->block == block && operand >= p->ops.at[maker].results;
@@ -336,6 +348,31 @@ static uint32_t let(struct gen *g, const char *type)
     return g->names++;
 }
 
+/* Makes room for one more number in a table of n. True if the table is a new one, to fill again. */
+static bool table_widen(struct gen *g, struct table *t, uint32_t n)
+{
+    if (t->slots && 2 * n <= t->mask)
+        return false;
+    uint32_t mask = t->slots ? 2 * t->mask + 1 : 63,
+             *slots = calloc((size_t)mask + 1, sizeof *slots);
+    g->failed |= !slots;
+    if (!slots)
+        return false;
+    free(t->slots);
+    *t = (struct table){slots, mask};
+    return true;
+}
+
+/* Puts a number into the first free slot of its hash. Returns the slot. */
+static uint32_t table_add(struct table *t, uint64_t hash, uint32_t number)
+{
+    uint32_t at = (uint32_t)hash & t->mask;
+    while (t->slots[at])
+        at = (at + 1) & t->mask;
+    t->slots[at] = number + 1;
+    return at;
+}
+
 /* Ends a declaration. If an equal one is in scope, takes it back and returns the name of that one. */
 static uint32_t settled(struct gen *g, uint32_t name)
 {
@@ -344,17 +381,32 @@ static uint32_t settled(struct gen *g, uint32_t name)
     if (g->body.failed)
         return name;
     new.len = g->body.len - new.at;
-    for (uint32_t i = g->lets.n; i-- > 0;) {
-        const struct let *old = &g->lets.at[i];
-        if (old->type != new.type || old->len != new.len ||
+    new.hash = XXH3_64bits(g->body.data + new.at, new.len);
+    if (table_widen(g, &g->let_slots, g->lets.n))
+        for (uint32_t i = 0; i < g->lets.n; i++)
+            g->lets.at[i].slot = table_add(&g->let_slots, g->lets.at[i].hash, i);
+    if (g->failed)
+        return name;
+    const uint32_t *slots = g->let_slots.slots, mask = g->let_slots.mask;
+    for (uint32_t at = (uint32_t) new.hash &mask; slots[at]; at = (at + 1) & mask) {
+        const struct let *old = &g->lets.at[slots[at] - 1];
+        if (old->hash != new.hash || old->type != new.type || old->len != new.len ||
             memcmp(g->body.data + old->at, g->body.data + new.at, new.len) != 0)
             continue;
         g->body.len = new.line;
         g->names--;
         return old->name;
     }
+    new.slot = table_add(&g->let_slots, new.hash, g->lets.n);
     PUSH(g, g->lets, new);
     return name;
+}
+
+/* Ends the scope of all declarations but the first n. The last one in leaves its slot first. */
+static void forget_lets(struct gen *g, uint32_t n)
+{
+    while (g->lets.n > n)
+        g->let_slots.slots[g->lets.at[--g->lets.n].slot] = 0;
 }
 
 /* Writes an index or 0. */
@@ -407,11 +459,11 @@ static struct index index_of(struct gen *g, const struct tensor *t, uint32_t pla
 /* Returns the number of the kernel's argument for a stored value, whose element at `place` it reads. */
 static uint32_t arg_of(struct gen *g, uint32_t value, uint32_t place)
 {
-    uint32_t i = 0;
-    while (i < g->args.n && g->args.at[i].value != value)
-        i++;
-    if (i == g->args.n)
+    uint32_t i = g->values[value].arg;
+    if (i >= g->args.n || g->args.at[i].value != value) {
+        i = g->values[value].arg = g->args.n;
         PUSH(g, g->args, (struct arg){value, false});
+    }
     if (i < g->args.n)
         g->args.at[i].elsewhere |= place != 0;
     return i;
@@ -432,15 +484,19 @@ static uint32_t emit_operand(struct gen *g, const struct operation *op, uint32_t
     return emit(g, g->p->operands.at[op->operands + i], index);
 }
 
+/* Writes an expression of TEXTS with these operands, and ends the statement. */
 static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, uint32_t y)
 {
-    char a[16], b[16];
     const char *text = elem == ELEM_F32   ? TEXTS[op].f
                        : elem == ELEM_I32 ? TEXTS[op].i
                                           : TEXTS[op].b;
-    snprintf(a, sizeof a, "t%u", x);
-    snprintf(b, sizeof b, "t%u", y);
-    writer_format(&g->body, text ? text : "0", a, b);
+    for (const char *at = text ? text : "0"; *at;) {
+        size_t len = strcspn(at, "@#");
+        writer_bytes(&g->body, at, len);
+        at += len;
+        if (*at)
+            SAY(g, "t%u", *at++ == '@' ? x : y);
+    }
     SAY(g, ";\n");
 }
 
@@ -482,14 +538,16 @@ static uint32_t emit_constant(struct gen *g, const struct operation *op)
 {
     enum elem elem = program_tensor(g->p, op->results)->elem;
     const uint8_t *at = g->p->data.at + g->p->ints.at[op->ints];
-    uint32_t bits = *at, name = let(g, TYPES[elem]);
-    if (elem != ELEM_I1)
-        memcpy(&bits, at, sizeof bits);
+    size_t wide = elem != ELEM_I1;
+    const uint8_t big_endian[4] = {at[3 * wide], at[2 * wide], at[wide], at[0]};
+    uint32_t name = let(g, TYPES[elem]);
+    char hex[sizeof big_endian * 2 + 1];
+    bytes_to_hex(big_endian, sizeof big_endian, hex);
     SAY(g,
-        elem == ELEM_F32   ? "of_bits(0x%08xu);\n"
-        : elem == ELEM_I32 ? "(int)0x%08xu;\n"
-                           : "%u != 0;\n",
-        bits);
+        elem == ELEM_F32   ? "of_bits(0x%su);\n"
+        : elem == ELEM_I32 ? "(int)0x%su;\n"
+                           : "%s != 0;\n",
+        elem == ELEM_I1 ? &hex[7] : hex);
     return settled(g, name);
 }
 
@@ -647,7 +705,7 @@ static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
 {
     for (uint32_t i = 0; i < n; i++)
         SAY(g, "    }\n");
-    g->lets.n = lets;
+    forget_lets(g, lets);
     g->rounds = 1; /* a reduction is always stored: its loops are the only ones */
 }
 
@@ -747,47 +805,29 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
 
 /* ---- kernels ---- */
 
-/* Doubles the table of kernels. */
-static void slots_widen(struct gen *g)
-{
-    uint32_t mask = g->slots ? 2 * g->mask + 1 : 63,
-             *slots = calloc((size_t)mask + 1, sizeof *slots);
-    g->failed |= !slots;
-    if (!slots)
-        return;
-    for (uint32_t i = 0; i < g->kernels.n; i++) {
-        uint32_t at = (uint32_t)g->kernels.at[i].hash & mask;
-        while (slots[at])
-            at = (at + 1) & mask;
-        slots[at] = i + 1;
-    }
-    free(g->slots);
-    g->slots = slots;
-    g->mask = mask;
-}
-
 /* Returns the number of a kernel with this text, which is added if it is new. Takes the text. */
 static uint32_t kernel_of(struct gen *g, struct writer *text)
 {
     struct kernel k = {.hash = XXH3_64bits(text->data, text->len)};
-    if (!g->slots || 2 * g->kernels.n > g->mask)
-        slots_widen(g);
+    if (table_widen(g, &g->kernel_slots, g->kernels.n))
+        for (uint32_t i = 0; i < g->kernels.n; i++)
+            table_add(&g->kernel_slots, g->kernels.at[i].hash, i);
     if (g->failed)
         return 0;
-    uint32_t at = (uint32_t)k.hash & g->mask;
-    for (; g->slots[at]; at = (at + 1) & g->mask) {
-        const struct kernel *old = &g->kernels.at[g->slots[at] - 1];
+    const uint32_t *slots = g->kernel_slots.slots, mask = g->kernel_slots.mask;
+    for (uint32_t at = (uint32_t)k.hash & mask; slots[at]; at = (at + 1) & mask) {
+        const struct kernel *old = &g->kernels.at[slots[at] - 1];
         if (old->hash == k.hash && old->len == text->len &&
             memcmp(old->text, text->data, text->len) == 0)
-            return g->slots[at] - 1;
+            return slots[at] - 1;
     }
     writer_format(&g->out->source, "extern \"C\" __global__ void kernel_%u", g->kernels.n);
     PUSH(g->out, g->out->texts, (struct kernel_text){g->out->source.len, text->len});
     writer_bytes(&g->out->source, text->data, text->len);
     k.text = writer_take(text, &k.len);
     g->failed |= !k.text;
+    table_add(&g->kernel_slots, k.hash, g->kernels.n);
     PUSH(g, g->kernels, k);
-    g->slots[at] = g->kernels.n;
     return g->kernels.n - 1;
 }
 
@@ -824,7 +864,8 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
         g->values[value].op == PROGRAM_NONE ? NULL : &p->ops.at[g->values[value].op];
     const struct tensor *t = program_tensor(p, value), *own = slice ? operand_type(g, op, 1) : t;
     struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE, .slice = slice};
-    g->args.n = g->lets.n = 0;
+    g->args.n = 0;
+    forget_lets(g, 0);
     g->names = 1; /* t0 is the place of the element */
     g->target = target;
     g->target_at = 0;
@@ -839,6 +880,7 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     for (uint32_t i = 0; i < g->args.n; i++)
         PUSH(g, d.args, g->args.at[i]);
     g->failed |= g->body.failed;
+    g->too_many |= g->args.n >= ARGS_MAX;
     d.body = g->body;
     d.conflict = g->conflict;
     d.is_product = op && op->op == OP_DOT;
@@ -1004,7 +1046,6 @@ static void flush(struct gen *g)
                            .blocks = (uint32_t)blocks,
                            .threads = CODEGEN_BLOCK};
         g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
-        g->too_many |= n > ARGS_MAX;
         for (uint32_t i = 0; i < n; i++)
             PUSH(g->out, g->out->args, names[i]);
         PUSH(g->out, g->out->launches, l);
@@ -1021,7 +1062,7 @@ static void launch_draft(struct gen *g, struct draft *d, uint32_t to)
 {
     d->done = true;
     d->to = to;
-    if (d->n == 0 || g->failed) {
+    if (d->n == 0 || g->failed || g->too_many) {
         draft_close(d);
         return;
     }
@@ -1100,21 +1141,51 @@ static struct draft draft_carried(struct gen *g, uint32_t value, uint32_t to, ui
     return d;
 }
 
-static bool reads(const struct draft *d, uint32_t value) { return read_of(d, value) != NULL; }
+/* The drafts at the end of a trip, and those whose place no other one reads: they come first. */
+struct trip {
+    struct draft *drafts;
+    uint32_t *readers; /* by draft: how many others, which have no launch yet, read its place */
+    uint32_t *ready;
+    uint32_t n, n_ready;
+};
 
-/* Chooses a draft whose place no other one reads; if there is none, any. */
-static uint32_t next_draft(const struct draft *drafts, uint32_t n)
+/* Counts the other drafts that read a place: draft i does, or does no longer. */
+static void count_readers(struct gen *g, struct trip *t, uint32_t i, bool reads)
 {
-    uint32_t any = n;
-    for (uint32_t i = 0; i < n; i++) {
-        bool free = !drafts[i].done;
-        for (uint32_t k = 0; k < n && free; k++)
-            free = k == i || drafts[k].done || !reads(&drafts[k], drafts[i].to);
-        if (free)
-            return i;
-        any = any == n && !drafts[i].done ? i : any;
+    for (uint32_t k = 0; k < t->drafts[i].args.n; k++) {
+        uint32_t of = g->values[t->drafts[i].args.at[k].value].draft;
+        if (!of || of - 1 == i)
+            continue;
+        t->readers[of - 1] += reads ? 1u : UINT32_MAX;
+        if (!reads && t->readers[of - 1] == 0 && !t->drafts[of - 1].done)
+            t->ready[t->n_ready++] = of - 1;
     }
-    return any;
+}
+
+/* Writes the launches of the drafts, first those whose place no other one reads. If all places are read, one
+ * draft gets a place of its own. */
+static void launch_trip(struct gen *g, struct trip *t)
+{
+    uint32_t next = 0, any = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        g->values[t->drafts[i].to].draft = i + 1;
+    for (uint32_t i = 0; i < t->n; i++)
+        count_readers(g, t, i, true);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->readers[i] == 0)
+            t->ready[t->n_ready++] = i;
+    for (uint32_t left = t->n; left && !g->failed; left--) {
+        while (next == t->n_ready && t->drafts[any].done)
+            any++;
+        uint32_t i = next < t->n_ready ? t->ready[next++] : any;
+        struct draft *d = &t->drafts[i];
+        if (!d->conflict && t->readers[i] == 0)
+            g->values[d->value].place = d->to;
+        d->done = true;
+        count_readers(g, t, i, false);
+        g->values[d->to].draft = 0;
+        launch_draft(g, d, place_value(g, d->value));
+    }
 }
 
 /* Writes the launches at the end of a trip: new values to the places of the old ones. */
@@ -1122,28 +1193,25 @@ static void end_trip(struct gen *g, const struct operation *loop)
 {
     const struct program *p = g->p;
     const struct block *body = program_loop_block(p, loop, 1);
-    struct draft *drafts = calloc((size_t)loop->n_operands + 1, sizeof *drafts);
-    uint32_t n = 0, i;
-    g->failed |= !drafts;
+    size_t room = (size_t)loop->n_operands + 1;
+    struct trip t = {.drafts = calloc(room, sizeof *t.drafts),
+                     .readers = calloc(room, sizeof *t.readers),
+                     .ready = calloc(room, sizeof *t.ready)};
+    g->failed |= !t.drafts || !t.readers || !t.ready;
     for (uint32_t k = 0; k < loop->n_operands && !g->failed; k++) {
         uint32_t value = p->operands.at[body->results + k];
         if (g->values[value].late)
-            drafts[n++] =
+            t.drafts[t.n++] =
                 draft_carried(g, value, place_value(g, loop->results + k), body->args + k);
     }
-    for (uint32_t left = n; left && !g->failed; left--) {
-        i = next_draft(drafts, n);
-        bool taken = drafts[i].conflict;
-        for (uint32_t k = 0; k < n; k++)
-            taken |= k != i && !drafts[k].done && reads(&drafts[k], drafts[i].to);
-        if (!taken)
-            g->values[drafts[i].value].place = drafts[i].to;
-        launch_draft(g, &drafts[i], place_value(g, drafts[i].value));
-    }
-    for (uint32_t k = 0; k < n; k++)
-        if (!drafts[k].done)
-            draft_close(&drafts[k]);
-    free(drafts);
+    if (!g->failed)
+        launch_trip(g, &t);
+    for (uint32_t k = 0; k < t.n; k++)
+        if (!t.drafts[k].done)
+            draft_close(&t.drafts[k]);
+    free(t.drafts);
+    free(t.readers);
+    free(t.ready);
     for (uint32_t k = 0; k < loop->n_operands && !g->failed; k++) {
         uint32_t value = p->operands.at[body->results + k], to = place_value(g, loop->results + k);
         if (place_value(g, value) != to)
@@ -1158,10 +1226,9 @@ static void write_value(struct gen *g, const struct operation *op, const struct 
     const struct program *p = g->p;
     uint32_t value = op->results, i = g->values[value].op;
     const struct block *body = loop ? program_loop_block(p, loop, 1) : NULL;
-    for (uint32_t k = 0; body && k < body->n_results; k++) {
+    uint32_t k = g->values[value].carry;
+    if (body && k != PROGRAM_NONE && g->values[body->args + k].read <= i) {
         uint32_t to = place_value(g, loop->results + k);
-        if (p->operands.at[body->results + k] != value || g->values[body->args + k].read > i)
-            continue;
         struct draft d = draft_of(g, value, to, false);
         if (!d.conflict)
             g->values[value].place = to;
@@ -1234,7 +1301,8 @@ static int write_all(struct gen *g, uint32_t block, struct err *e)
 {
     const struct program *p = g->p;
     for (uint32_t i = 0; i < p->values.n; i++)
-        g->values[i] = (struct value){.op = PROGRAM_NONE, .place = i, .stored = true};
+        g->values[i] =
+            (struct value){.op = PROGRAM_NONE, .place = i, .carry = PROGRAM_NONE, .stored = true};
     for (uint32_t i = 0; i < p->ops.n; i++) {
         const struct operation *op = &p->ops.at[i];
         if (op->op != OP_CALL)
@@ -1281,7 +1349,8 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     for (uint32_t i = 0; i < g.kernels.n; i++)
         free(g.kernels.at[i].text);
     free(g.kernels.at);
-    free(g.slots);
+    free(g.kernel_slots.slots);
+    free(g.let_slots.slots);
     free(g.args.at);
     free(g.lets.at);
     free(g.group.at);

@@ -164,6 +164,14 @@ struct copy {
     uint32_t forward;  /* of the function */
 };
 
+/* Returns the first of the values that always equal this one. Shortens the way there. */
+static uint32_t first_same(uint32_t *same, uint32_t value)
+{
+    while (same[value] != value)
+        value = same[value] = same[same[value]];
+    return value;
+}
+
 /* Finds the values that loops carry without a change: `same` of an inner loop's results is known before the
  * end of the outer body. */
 static void find_same(struct copy *c)
@@ -176,9 +184,7 @@ static void find_same(struct copy *c)
         for (uint32_t k = 0; op->op == OP_WHILE && k < op->n_operands; k++) {
             const struct block *cond = program_loop_block(p, op, 0),
                                *body = program_loop_block(p, op, 1);
-            uint32_t returned = p->operands.at[body->results + k];
-            while (c->same[returned] != returned && returned != body->args + k)
-                returned = c->same[returned];
+            uint32_t returned = first_same(c->same, p->operands.at[body->results + k]);
             if (returned == body->args + k)
                 c->same[returned] = c->same[cond->args + k] = c->same[op->results + k] =
                     p->operands.at[op->operands + k];
@@ -188,9 +194,7 @@ static void find_same(struct copy *c)
 
 static uint32_t resolved(const struct copy *c, uint32_t value)
 {
-    while (c->same && c->same[value] != value)
-        value = c->same[value];
-    return value;
+    return c->same ? first_same(c->same, value) : value;
 }
 
 struct work {

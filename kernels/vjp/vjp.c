@@ -46,47 +46,73 @@ static bool is_flat(enum op op)
     return op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_COMPARE;
 }
 
-static bool mark(struct back *k, const struct block *b);
+struct edge {
+    uint32_t to, next; /* edge + 1, or 0 */
+};
 
-/* Marks the values of a loop: what a trip makes active is active in the next one. */
-static bool mark_loop(struct back *k, const struct operation *op)
+/* What depends on what: for each value of the function, a list of values. */
+struct flow {
+    uint32_t *first; /* by value: edge + 1, or 0 */
+    VECTOR(struct edge) edges;
+    VECTOR(uint32_t) todo; /* active values whose edges were not followed yet */
+    bool failed;
+};
+
+static void add_edge(struct flow *flow, uint32_t from, uint32_t to)
 {
-    const struct program *p = k->from;
-    const struct block *body = program_loop_block(p, op, 1);
-    bool changed = false, again = true;
-    while (again) {
-        again = false;
-        for (uint32_t i = 0; i < op->n_operands; i++) {
-            bool active = k->active[p->operands.at[op->operands + i]] ||
-                          k->active[p->operands.at[body->results + i]];
-            if (!active || k->active[body->args + i])
-                continue;
-            k->active[body->args + i] = k->active[op->results + i] = again = changed = true;
-        }
-        changed |= mark(k, body);
-    }
-    return changed;
+    PUSH(flow, flow->edges, (struct edge){to, flow->first[from]});
+    flow->first[from] = flow->edges.n;
 }
 
-/* Marks the active values of a block. True if that changed one. */
-static bool mark(struct back *k, const struct block *b)
+/* Adds the edges of a block, and of the bodies of its loops. */
+static void add_edges(struct flow *flow, const struct program *p, const struct block *b)
 {
-    const struct program *p = k->from;
-    bool changed = false;
     for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
-        bool active = false;
-        if (op->op == OP_WHILE) {
-            changed |= mark_loop(k, op);
+        const uint32_t *operands = p->operands.at + op->operands;
+        bool passes = !is_flat(op->op) && program_tensor(p, op->results)->elem == ELEM_F32;
+        for (uint32_t k = 0; op->op != OP_WHILE && passes && k < op->n_operands; k++)
+            add_edge(flow, operands[k], op->results);
+        if (op->op != OP_WHILE)
             continue;
+        const struct block *body = program_loop_block(p, op, 1);
+        for (uint32_t k = 0; k < op->n_operands; k++) { /* a trip passes on to the next one */
+            add_edge(flow, operands[k], body->args + k);
+            add_edge(flow, p->operands.at[body->results + k], body->args + k);
+            add_edge(flow, body->args + k, op->results + k);
         }
-        for (uint32_t j = 0; j < op->n_operands; j++)
-            active |= k->active[p->operands.at[op->operands + j]];
-        active &= !is_flat(op->op) && program_tensor(p, op->results)->elem == ELEM_F32;
-        changed |= active && !k->active[op->results];
-        k->active[op->results] |= active;
+        add_edges(flow, p, body);
     }
-    return changed;
+}
+
+static void activate(struct back *k, struct flow *flow, uint32_t value)
+{
+    if (!k->active[value])
+        PUSH(flow, flow->todo, value);
+    k->active[value] = true;
+}
+
+/* Marks the values that depend on n arguments, in time that is linear in the operations. */
+static void find_active(struct back *k, const struct block *b, const uint32_t *arguments,
+                        uint32_t n)
+{
+    struct flow flow = {.first = calloc((size_t)k->from->values.n + 1, sizeof *flow.first)};
+    flow.failed = !flow.first;
+    if (!flow.failed)
+        add_edges(&flow, k->from, b);
+    for (uint32_t i = 0; i < n; i++)
+        activate(k, &flow, b->args + arguments[i]);
+    while (flow.todo.n && !flow.failed)
+        for (uint32_t at = flow.first[flow.todo.at[--flow.todo.n]]; at;) {
+            const struct edge *edge = &flow.edges.at[at - 1];
+            at = edge->next;
+            activate(k, &flow, edge->to);
+        }
+    if (flow.failed)
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
+    free(flow.first);
+    free(flow.edges.at);
+    free(flow.todo.at);
 }
 
 /* ---- the function itself ---- */
@@ -504,9 +530,7 @@ static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
         v->code = err_set(v->e, WARM_ENOMEM, "a function");
         return;
     }
-    for (uint32_t i = 0; i < n; i++)
-        k->active[b->args + arguments[i]] = true;
-    mark(k, b);
+    find_active(k, b, arguments, n);
     begin(k, f, b, &args);
     copy_block(k, b, true);
     if (!v->code)

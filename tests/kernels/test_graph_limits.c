@@ -161,10 +161,70 @@ static double chain_s(int n)
     return seconds() - began;
 }
 
+/* Returns the CPU time to plan a loop that carries n values with its gradient. Each new value is of two old
+ * ones, in a ring: no order of them keeps all old values to the end of a trip, and a gradient passes all. */
+static double loop_s(int n)
+{
+    char *text = malloc((size_t)n * 256 + 1024), *at = text;
+    at += sprintf(at, "func.func public @main(%%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+                      "%%zero = stablehlo.constant dense<0> : tensor<i32>\n"
+                      "%%b = stablehlo.constant dense<9> : tensor<i32>\n"
+                      "%%s = stablehlo.constant dense<1> : tensor<i32>\n");
+    at += sprintf(at, "%%w:%d = stablehlo.while(%%i = %%zero", n + 1);
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, ", %%h%d = %%x", i);
+    at += sprintf(at, ") : tensor<i32>");
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, ", tensor<4xf32>");
+    at += sprintf(at, "\ncond {\n%%c = stablehlo.compare LT, %%i, %%b, SIGNED : (tensor<i32>, "
+                      "tensor<i32>) -> tensor<i1>\nstablehlo.return %%c : tensor<i1>\n} do {\n"
+                      "%%j = stablehlo.add %%i, %%s : tensor<i32>\n");
+    for (int i = 0; i < n; i++)
+        at +=
+            sprintf(at, "%%t%d = stablehlo.add %%h%d, %%h%d : tensor<4xf32>\n", i, i, (i + 1) % n);
+    at += sprintf(at, "stablehlo.return %%j");
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, ", %%t%d", i);
+    at += sprintf(at, " : tensor<i32>");
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, ", tensor<4xf32>");
+    sprintf(at, "\n}\nreturn %%w#1 : tensor<4xf32>\n}\n");
+    double began = seconds();
+    compiles(text, 0, 0, "");
+    free(text);
+    return seconds() - began;
+}
+
+/* Returns the CPU time to join n tensors, or to refuse that. */
+static double join_s(int n, int code)
+{
+    char *text = malloc((size_t)n * 64 + 1024), *at = text;
+    at += sprintf(at, "func.func public @main(%%x0: tensor<1xf32>");
+    for (int i = 1; i < n; i++)
+        at += sprintf(at, ", %%x%d: tensor<1xf32>", i);
+    at += sprintf(at, ") -> tensor<%dxf32> {\n%%c = stablehlo.concatenate %%x0", n);
+    for (int i = 1; i < n; i++)
+        at += sprintf(at, ", %%x%d", i);
+    at += sprintf(at, ", dim = 0 : (tensor<1xf32>");
+    for (int i = 1; i < n; i++)
+        at += sprintf(at, ", tensor<1xf32>");
+    sprintf(at, ") -> tensor<%dxf32>\nreturn %%c : tensor<%dxf32>\n}\n", n, n);
+    double began = seconds();
+    compiles(text, code, code, "an operation of more than 4000 tensors");
+    free(text);
+    return seconds() - began;
+}
+
 /* Ten times the operations take some ten times as long: 25 times, for a busy machine. */
 Test(graph_limits, planning_is_linear)
 {
     double small = chain_s(10000), large = chain_s(100000);
     cr_expect_lt(large, 25 * small + 0.2, "%.3f s for 10^4 operations, %.3f s for 10^5", small,
+                 large);
+    small = loop_s(2000), large = loop_s(20000);
+    cr_expect_lt(large, 25 * small + 0.2, "%.3f s for 2000 carried values, %.3f s for 20 000",
+                 small, large);
+    small = join_s(3900, 0), large = join_s(39000, WARM_ETOO_BIG);
+    cr_expect_lt(large, 25 * small + 0.2, "%.3f s for 3900 operands, %.3f s for 39 000", small,
                  large);
 }

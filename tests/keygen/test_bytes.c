@@ -4,6 +4,7 @@
  * request beyond the bounds fails all that follow.
  */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,43 @@ Test(bytes, a_formatted_text_has_no_nul)
     writer_u8(&w, '!');
     cr_assert_eq(w.len, 5u);
     cr_assert_eq(memcmp(w.data, "a-12!", 5), 0);
+    writer_close(&w);
+}
+
+/* Expects the text of printf, behind what was there. */
+#define FORMATS_AS_PRINTF(...)                                                                     \
+    do {                                                                                           \
+        char want[256] = "<";                                                                      \
+        struct writer w;                                                                           \
+        snprintf(want + 1, sizeof want - 1, __VA_ARGS__);                                          \
+        writer_init(&w, 0);                                                                        \
+        writer_u8(&w, '<');                                                                        \
+        writer_format(&w, __VA_ARGS__);                                                            \
+        cr_expect(!w.failed && w.len == strlen(want) && memcmp(w.data, want, w.len) == 0,          \
+                  "%.*s, not %s", (int)w.len, (char *)w.data, want);                               \
+        writer_close(&w);                                                                          \
+    } while (0)
+
+Test(bytes, formats_are_those_of_printf)
+{
+    FORMATS_AS_PRINTF("%s", "");
+    FORMATS_AS_PRINTF("text alone");
+    FORMATS_AS_PRINTF("%s%s, %d%% %u", "a", "bc", 12, 34u);
+    FORMATS_AS_PRINTF("%d %d %u %u", INT32_MIN, INT32_MAX, 0u, UINT32_MAX);
+    FORMATS_AS_PRINTF("%ld %ld %ld", LONG_MIN, LONG_MAX, -1L);
+    FORMATS_AS_PRINTF("%s %d %5.2f %s", "before", -1, 2.5, "behind");
+    FORMATS_AS_PRINTF("%d %08x %zu %lu %lld %c", 1, 0xABCu, (size_t)7, ULONG_MAX, 5LL, 'c');
+    FORMATS_AS_PRINTF("%2$d %1$d", 1, 2);
+}
+
+Test(bytes, a_format_beyond_the_limit_writes_nothing)
+{
+    struct writer w;
+    writer_init(&w, 4);
+    writer_format(&w, "%s", "ab");
+    writer_format(&w, "%s-%d", "c", 12);
+    cr_expect(w.failed && !w.no_memory);
+    cr_expect_eq(w.len, (size_t)2);
     writer_close(&w);
 }
 
