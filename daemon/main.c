@@ -28,6 +28,7 @@
 #include "client/wire/version.h"
 #include "daemon/compiler/pool.h"
 #include "daemon/compiler/spawner.h"
+#include "daemon/http/port.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/protocols.h"
 #include "daemon/net/server.h"
@@ -64,6 +65,7 @@ struct daemon {
     struct pool *pool;
     struct service *service;
     struct server *server;
+    struct port *port; /* of the metrics; NULL: none */
     struct listener_socket socket, admin;
     gid_t trust_group;
     bool listens, has_admin;
@@ -160,6 +162,8 @@ static int read_settings(struct config *out, int argc, char **argv, struct err *
         code = read_options(out, argc, argv, &file, e);
     if (code == 0)
         code = config_resolve(out, e);
+    if (code == 0 && *out->metrics_listen)
+        code = port_address(out->metrics_listen, &(struct sockaddr_storage){0}, e);
     if (code)
         config_close(out);
     return code;
@@ -257,10 +261,13 @@ static void tell_fixed(const struct config *c, const struct config *fresh)
 {
     const struct {
         const char *name, *old, *now;
-    } fixed[] = {
-        {"socket", c->socket, fresh->socket}, {"store", c->store, fresh->store},
-        {"worker", c->worker, fresh->worker}, {"admin", c->admin, fresh->admin},
-        {"tier", c->tier, fresh->tier},       {"trust_group", c->trust_group, fresh->trust_group}};
+    } fixed[] = {{"socket", c->socket, fresh->socket},
+                 {"store", c->store, fresh->store},
+                 {"worker", c->worker, fresh->worker},
+                 {"admin", c->admin, fresh->admin},
+                 {"tier", c->tier, fresh->tier},
+                 {"trust_group", c->trust_group, fresh->trust_group},
+                 {"metrics_listen", c->metrics_listen, fresh->metrics_listen}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (strcmp(fixed[i].old, fixed[i].now) != 0)
             log_warning("setting %s: \"%s\" counts after a restart; it is \"%s\" until then",
@@ -363,6 +370,7 @@ static void on_handle_closed(uv_handle_t *handle) { (void)handle; }
  * that. */
 static void close_rest(struct daemon *d)
 {
+    port_close(d->port);
     service_close(d->service);
     store_close(d->store);
     d->store = NULL;
@@ -528,6 +536,15 @@ static void open_admin_socket(struct daemon *d)
         log_warning("nobody can list or evict what other users have: %s", e.text);
 }
 
+/* Opens the port of the metrics, if one is set. Without it the daemon serves all the same. */
+static void open_port(struct daemon *d)
+{
+    struct err e = {0};
+    if (*d->config.metrics_listen &&
+        port_open(&d->port, &d->loop, d->service, d->config.metrics_listen, &e) != 0)
+        log_warning("there are no metrics on a port: %s", e.text);
+}
+
 static int start_serving(struct daemon *d, struct err *e)
 {
     int code = listener_open(&d->socket, d->config.socket, e);
@@ -554,7 +571,10 @@ static int start_serving(struct daemon *d, struct err *e)
                                    .is_shared = listener_is_shared(&d->socket),
                                    .trust_group = d->trust_group,
                                    .protocols = protocols};
-    return server_start(&d->server, &server, e);
+    code = server_start(&d->server, &server, e);
+    if (code == 0)
+        open_port(d);
+    return code;
 }
 
 static int start(struct daemon *d, struct err *e)
@@ -614,6 +634,7 @@ static int run(struct daemon *d)
     use_log_settings(&d->config);
     set_budgets(&d->config);
     set_signals();
+    log_open_journal(LOG_JOURNAL);
     raise_descriptor_limit(&d->config);
     int code = start(d, &e);
     if (code) {

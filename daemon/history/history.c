@@ -256,6 +256,12 @@ void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, s
         settle(m, reason, text);
 }
 
+bool history_is_settled(struct history *h, uint64_t miss)
+{
+    const struct miss *m = history_miss_at(h, miss);
+    return m && m->settled;
+}
+
 static struct view cut(struct view v)
 {
     return (struct view){v.data, v.len < RECIPE_TEXT_MAX ? v.len : RECIPE_TEXT_MAX};

@@ -167,6 +167,8 @@ void history_tell(struct history *h, uint64_t miss, enum store_kind kind, struct
                   struct view hardware, struct view compiler);
 /* Sets a reason that is certain; `text` says more. A number of an old miss is fine, and so is 0. */
 void history_settle(struct history *h, uint64_t miss, enum wire_reason reason, struct view text);
+/* True if the reason of a miss is certain. */
+bool history_is_settled(struct history *h, uint64_t miss);
 /* Adds one part of the miss's key that differs, e.g. a header. */
 void history_change(struct history *h, uint64_t miss, const struct recipe_change *change);
 /* Keeps digests of the lines of a header that a compile read, for when it changes. */

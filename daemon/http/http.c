@@ -3,12 +3,14 @@
  * http.c - the one thing that the daemon says over HTTP: GET /metrics, for Prometheus, curl and health
  * probes. net/connection.c hands a connection here if it begins with "GET /" or "HEAD /".
  *
- *     request (at most HEAD_MAX bytes, up to an empty line) ──▶ one answer ──▶ the connection ends
+ *     request (at most HTTP_HEAD_MAX bytes, up to an empty line) ──▶ one answer ──▶ the connection ends
  *
  * Anything else than GET or HEAD of /metrics gets its status and one line. A request has no body.
  *
  * Thread: loop thread.
  */
+#include "daemon/http/http.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,6 @@
 #include "daemon/net/connection.h"
 #include "daemon/net/protocols.h"
 
-#define HEAD_MAX 8192u
 #define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 struct http {
@@ -29,38 +30,57 @@ static bool begins(const uint8_t *data, size_t len, const char *text)
 }
 
 /* Writes the head and, unless it was asked by HEAD, the body. */
-static void answer(struct http *h, const char *status, const char *type, const struct writer *body,
-                   bool head_only)
+static void put_answer(struct writer *out, const char *status, const char *type,
+                       const struct writer *body, bool head_only)
 {
-    struct writer *out = connection_begin(h->connection);
     writer_format(out,
                   "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                   "Connection: close\r\n\r\n",
                   status, type, body->len);
     if (!head_only)
         writer_bytes(out, body->data, body->len);
-    connection_commit(h->connection, NULL, 0);
 }
 
-static void answer_line(struct http *h, const char *status, const char *line)
+static void put_line(struct writer *out, const char *status, const char *line)
 {
     struct writer body;
     writer_init(&body, 0);
     writer_format(&body, "%s\n", line);
-    answer(h, status, "text/plain; charset=utf-8", &body, false);
+    put_answer(out, status, "text/plain; charset=utf-8", &body, false);
     writer_close(&body);
 }
 
-static void answer_metrics(struct http *h, bool head_only)
+static void put_metrics(struct service *service, const struct peer *peer, struct writer *out,
+                        bool head_only)
 {
     struct writer body;
     writer_init(&body, 0);
-    service_write_metrics(connection_service(h->connection), connection_peer(h->connection), &body);
+    service_write_metrics(service, peer, &body);
     if (body.failed)
-        answer_line(h, "503 Service Unavailable", "out of memory");
+        put_line(out, "503 Service Unavailable", "out of memory");
     else
-        answer(h, "200 OK", METRICS_TYPE, &body, head_only);
+        put_answer(out, "200 OK", METRICS_TYPE, &body, head_only);
     writer_close(&body);
+}
+
+bool http_is_whole(const uint8_t *data, size_t len)
+{
+    return memmem(data, len < HTTP_HEAD_MAX ? len : HTTP_HEAD_MAX, "\r\n\r\n", 4);
+}
+
+void http_answer(struct service *service, const struct peer *peer, const uint8_t *data, size_t len,
+                 struct writer *out)
+{
+    bool head_only = begins(data, len, "HEAD ");
+    size_t at = head_only ? 5 : begins(data, len, "GET ") ? 4 : 0;
+    if (!http_is_whole(data, len))
+        put_line(out, "431 Request Header Fields Too Large", "the request is too long");
+    else if (!at)
+        put_line(out, "405 Method Not Allowed", "this daemon answers GET and HEAD");
+    else if (begins(data + at, len - at, "/metrics ") || begins(data + at, len - at, "/metrics?"))
+        put_metrics(service, peer, out, head_only);
+    else
+        put_line(out, "404 Not Found", "this daemon has /metrics");
 }
 
 /* True if the bytes begin an HTTP request. RESP has inline commands, and GET is one of them: a
@@ -80,20 +100,12 @@ static long http_on_bytes(void *state, const uint8_t *data, size_t len)
 {
     struct http *h = state;
     assert(h->connection);
-    const uint8_t *end = memmem(data, len < HEAD_MAX ? len : HEAD_MAX, "\r\n\r\n", 4);
-    if (!end && len < HEAD_MAX)
+    if (len < HTTP_HEAD_MAX && !http_is_whole(data, len))
         return 0;
     connection_greeted(h->connection);
-    bool head_only = begins(data, len, "HEAD ");
-    const uint8_t *path = data + (head_only ? 5 : 4);
-    assert(http_fits(data, len) == PROTOCOL_FITS && path < data + len); /* its first message */
-    size_t left = len - (size_t)(path - data);
-    if (!end)
-        answer_line(h, "431 Request Header Fields Too Large", "the request is too long");
-    else if (begins(path, left, "/metrics ") || begins(path, left, "/metrics?"))
-        answer_metrics(h, head_only);
-    else
-        answer_line(h, "404 Not Found", "this daemon has /metrics");
+    http_answer(connection_service(h->connection), connection_peer(h->connection), data, len,
+                connection_begin(h->connection));
+    connection_commit(h->connection, NULL, 0);
     return -1;
 }
 

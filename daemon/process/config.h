@@ -92,6 +92,8 @@
     X(TEXT, tier_credentials, "", "file of the tier's user, password or keys; empty: none")        \
     X(TEXT, tier_ca, "", "file of certificates that the tier's must lead to; empty: the system's") \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
+    X(TEXT, metrics_listen, "",                                                                    \
+      "a loopback port for GET /metrics: PORT, 127.0.0.1:PORT or [::1]:PORT; empty: none")         \
     X(TEXT, log_level, "info", "error, warning, info or debug")                                    \
     X(TEXT, log_format, "text", "how lines of the log are written: text, logfmt or json")          \
     X(TEXT, worker, "", "path of warm-nvrtc; empty: beside warmd")
@@ -142,6 +144,7 @@ struct config {
     uint64_t tier_max_value; /* bytes */
     char *tier_credentials, *tier_ca;
     char *trust_group;
+    char *metrics_listen;
     char *log_level, *log_format;
     char *worker;
     char *file; /* the file that was read; NULL: none */

@@ -6,7 +6,9 @@
  *     logfmt   time=2026-03-01T09:30:00.123+01:00 level=info msg="uid 1000 …" uid=1000 pid=42
  *     json     {"time": "2026-…", "level": "info", "msg": "uid 1000 …", "uid": 1000, "pid": 42}
  *
- * If stderr is the journal ($JOURNAL_STREAM), the syslog level ("<6>") replaces the time. What a
+ * If stderr is the journal ($JOURNAL_STREAM), a line goes to the journal's own socket, as text with the
+ * fields PRIORITY, SYSLOG_IDENTIFIER, and of a request WARM_UID and WARM_PID; another format goes to
+ * stderr, with the syslog level ("<6>") in place of the time. What a
  * client chose may be part of a line: every byte that is no printable ASCII character is written as
  * \xNN, and in quotes a quote follows a backslash. So nobody can add a line or a field, or move the
  * terminal's cursor. A user who causes many lines loses them, so that others' can be found.
@@ -37,6 +39,11 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 bool log_format_from_name(const char *name, enum log_format *out);
 /* Sets the format of the lines. */
 void log_set_format(enum log_format format);
+
+#define LOG_JOURNAL "/run/systemd/journal/socket"
+/* Sends lines of the format text to the journal's socket at `path` from now on, if stderr is the
+ * journal. */
+void log_open_journal(const char *path);
 
 /* Writes a line. What a client chose may be in it. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -20,6 +20,7 @@
 
 #include "daemon/compiler/pool.h"
 #include "daemon/history/recipe.h"
+#include "daemon/process/log.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
@@ -145,11 +146,21 @@ static void note_hit(struct service *s, const struct peer *peer, const struct st
                                   .label = row->label.len ? row->label : row->name});
 }
 
+/* Writes what a peer got, at debug. */
+static void log_answer(const struct peer *peer, const char *what, enum store_kind kind,
+                       struct view label)
+{
+    log_debug("uid %u (pid %ld) %s: %s %.*s", (unsigned)peer->uid, (long)peer->pid, what,
+              store_kind_name(kind), (int)(label.len < 200 ? label.len : 200),
+              (const char *)label.data);
+}
+
 static void count_stored(struct service *s, const struct peer *peer, const struct store_row *row,
                          const struct store_id *id, uint64_t began_us)
 {
     count(s, peer, STATS_hits, row->kind, 1);
     count(s, peer, STATS_saved_ms, row->kind, row->cost_ms);
+    log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
     if (!peer->session)
         return;
     history_hit(s->history, peer->session, id);
@@ -167,6 +178,7 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
         stats_add(&s->stats, STATS_hits, row->kind, 1);
         stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
         if (!is_note) {
+            log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
             use(s, peer, USAGE_hits, 1);
             use(s, peer, USAGE_saved_ms, row->cost_ms);
         }
@@ -232,6 +244,7 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
         return;
     }
     count(s, call->peer, STATS_misses, kind, 1);
+    log_answer(call->peer, is_lease ? "miss, leased" : "miss", kind, call->name);
     bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
                                  &(struct history_ask){.id = call->id,
@@ -262,6 +275,7 @@ static void answered_miss(struct call *call)
 {
     if (call->compile) {
         count(call->service, call->peer, STATS_misses, STORE_CUBIN, 1);
+        log_answer(call->peer, "miss", STORE_CUBIN, view_of_text(call->compile->label));
         note_event(call, HISTORY_MISSED, NULL, bookkeeping_compile_miss(call));
     } else {
         bookkeeping_get_miss(call, false);
@@ -274,6 +288,12 @@ static void answered_artifact(struct call *call, const struct artifact *a,
                               enum wire_outcome outcome)
 {
     struct service *s = call->service;
+    log_answer(call->peer,
+               a->failed                       ? "refused by the compiler"
+               : outcome == WIRE_WAS_MISS      ? "compiled"
+               : outcome == WIRE_WAS_COALESCED ? "got another's compile"
+                                               : "hit",
+               a->kind, call->compile ? view_of_text(call->compile->label) : call->name);
     if (outcome == WIRE_WAS_MISS)
         count(s, call->peer, STATS_misses, a->kind, 1);
     else if (outcome == WIRE_WAS_COALESCED)
@@ -303,6 +323,7 @@ static void answered_error(struct call *call, const struct err *e)
         return;
     }
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
+    log_answer(call->peer, "error", call->ops->kind, view_of_text(e->text));
     note_event(call, HISTORY_FAILED, NULL, 0);
     if (!call->compile && e->code == WARM_ETIMEOUT)
         history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
@@ -358,6 +379,7 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     static struct recipe recipe; /* too large for the stack */
     struct writer w;
     stats_add(&s->stats, STATS_puts, put->kind, 1);
+    log_answer(peer, "put", put->kind, put->label.len ? put->label : put->name);
     if (put->cost_ms)
         stats_add_time(&s->stats.compile_times, put->kind, put->cost_ms * 1000000ull);
     if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name))
@@ -422,6 +444,9 @@ uint64_t bookkeeping_compile_miss(struct call *call)
     if (c->flags & WIRE_COMPILE_RECACHE)
         history_settle(s->history, miss, WIRE_REASON_DISABLED,
                        view_of_text("compiled anew: WARM_RECACHE, or --recache"));
+    else if (c->flags & WIRE_COMPILE_ONLY_IF_CACHED && !history_is_settled(s->history, miss))
+        history_settle(s->history, miss, WIRE_REASON_COLD,
+                       view_of_text("not here; --only-if-cached sends no source to compare"));
     for (unsigned i = 0; i < c->n_changed; i++)
         history_change(s->history, miss,
                        &(struct recipe_change){view_of_text(c->changed[i].part),

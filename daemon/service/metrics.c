@@ -200,7 +200,7 @@ static void write_user_space(struct service *s, uint32_t uid, struct writer *out
 static void write_users(struct service *s, const struct peer *peer, struct writer *out)
 {
     uint32_t uids[USERS_SHOWN] = {peer->uid};
-    size_t n = 1;
+    size_t n = peer->uid != PEER_NO_USER;
     write_family(out, "warm_user_disk_bytes", "gauge", "bytes", "Room that a user's entries take.");
     if (peer->is_admin)
         n = store_users(s->config.store, uids, USERS_SHOWN);

@@ -31,6 +31,8 @@ struct peer {
     bool is_admin;    /* may list and evict everything */
 };
 
+/* The uid of a peer that is no user: the readers of a TCP port. No process has it, and no entry's owner. */
+#define PEER_NO_USER 0xffffffffu
 /* Nobody is in it. */
 #define PEER_NO_GROUP ((gid_t)-1)
 /* Finds the number of the trusted group from its name or digits; PEER_NO_GROUP for "". NOT_FOUND;

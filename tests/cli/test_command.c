@@ -628,6 +628,7 @@ Test(command, what_the_compiler_says_goes_to_stderr_and_the_status_is_1)
     expect(&k, 2, "compile k.cu --arch sm_90 --time=/tmp/t", "--time");
     expect(&k, 2, "compile k.cu --arch sm_90 --nvrtc 1.0", "no NVRTC '1.0'");
     expect(&k, 1, "compile k.cu --arch sm_90 --only-if-cached", "not in the cache");
+    expect(&k, 0, "why", "cold: not here; --only-if-cached sends no source to compare");
     free(lib);
     warmd_down(&k);
 }

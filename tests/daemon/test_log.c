@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/process/log.h"
@@ -154,6 +157,51 @@ Test(log, the_journal_gets_a_level_and_no_time)
     cr_expect_not_null(strstr(text, "\n<6>level=info msg=\"uid 7 "), "%s", text);
     cr_expect_not_null(strstr(text, "\n<6>{\"level\": \"info\", "), "%s", text);
     free(text);
+}
+
+static char *journal_path;
+
+static void log_to_the_journal(void)
+{
+    char stream[64];
+    struct stat st;
+    cr_assert_eq(fstat(STDERR_FILENO, &st), 0);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
+    log_open_journal(journal_path);
+    log_asked(7, 42, "evicted %d entries", 3);
+    log_warning("a\nPRIORITY=0");
+    unlink(journal_path);
+    log_set_format(LOG_FORMAT_JSON);
+    log_warning("as JSON");
+    log_set_format(LOG_FORMAT_TEXT);
+}
+
+/* The receiver's end is a socket of the test's own; the protocol is systemd's. */
+Test(log, the_journal_gets_fields)
+{
+    char *dir = temp_dir_new(), got[512];
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    journal_path = path_join(dir, "socket");
+    strcpy(at.sun_path, journal_path);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    char *text = logged(log_to_the_journal);
+    ssize_t n = recv(fd, got, sizeof got - 1, MSG_DONTWAIT);
+    cr_assert_gt(n, 0);
+    got[n] = '\0';
+    cr_expect_str_eq(got, "MESSAGE=uid 7 (pid 42) evicted 3 entries\nPRIORITY=6\n"
+                          "SYSLOG_IDENTIFIER=warmd\nWARM_UID=7\nWARM_PID=42\n");
+    n = recv(fd, got, sizeof got - 1, MSG_DONTWAIT);
+    cr_assert_gt(n, 0);
+    got[n] = '\0';
+    cr_expect_str_eq(got, "MESSAGE=a\\x0aPRIORITY=0\nPRIORITY=4\nSYSLOG_IDENTIFIER=warmd\n");
+    cr_expect_str_eq(text, "<4>{\"level\": \"warning\", \"msg\": \"as JSON\"}\n");
+    close(fd);
+    free(text);
+    free(journal_path);
+    temp_dir_free(dir);
 }
 
 static void log_much_of_root(void)

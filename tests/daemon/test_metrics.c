@@ -3,6 +3,9 @@
  * test_metrics.c - GET /metrics on the daemon's socket: curl's request, whatever else may come, and the
  * official parser of OpenMetrics (Debian's python3-prometheus-client).
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include "tests/support/warmd.h"
 
 #define REQUEST "GET /metrics HTTP/1.1\r\nHost: warm\r\n\r\n"
@@ -164,6 +167,76 @@ Test(metrics, a_request_in_pieces_is_one)
     close(fd);
     close(redis);
     warmd_down(&k);
+}
+
+/* Returns a TCP port that is free now. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static int connect_port(unsigned port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+Test(metrics, a_loopback_port_answers_and_tells_of_no_user)
+{
+    struct warmd k = warmd_new();
+    char port[32], *out, *more;
+    snprintf(port, sizeof port, "127.0.0.1:%u", free_port());
+    char *options[] = {"--metrics-listen", port, NULL};
+    warmd_start(&k, options);
+    put_and_get(&k);
+    cr_assert_eq(run_command(&out, "curl -fsS http://%s/metrics", port), 0, "%s", out);
+    cr_expect_not_null(strstr(out, "\nwarm_hits_total{kind=\"other\"} 1\n"), "%s", out);
+    cr_expect_null(strstr(out, "uid="), "%s", out);
+    cr_expect_neq(run_command(&more, "curl -fsS http://%s/ 2>&1", port), 0);
+    cr_expect_not_null(strstr(more, "404"), "%s", more);
+    free(more);
+    free(out);
+    /* Those who say nothing make room. */
+    int fds[40];
+    unsigned number = (unsigned)atoi(strchr(port, ':') + 1);
+    for (size_t i = 0; i < 40; i++)
+        fds[i] = connect_port(number);
+    cr_assert_eq(run_command(&out, "curl -fsS http://%s/metrics", port), 0);
+    cr_expect_not_null(strstr(out, "# EOF"), "%s", out);
+    for (size_t i = 0; i < 40; i++)
+        close(fds[i]);
+    free(out);
+    warmd_down(&k);
+}
+
+Test(metrics, only_loopback_addresses_are_listened_on)
+{
+    static const char *const bad[] = {"0.0.0.0:9477", "192.168.0.1:9477",
+                                      "[::]:9477",    "localhost:1",
+                                      ":9477",        "127.0.0.1",
+                                      "99999",        "0",
+                                      "[::1]",        "1x"};
+    char *warmd = bin_path("warmd"), *dir = temp_dir_new(), *out;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_expect_eq(
+            run_command(&out, "timeout 10 %s --socket %s/s --store %s/t --metrics-listen '%s' 2>&1",
+                        warmd, dir, dir, bad[i]),
+            2, "%s: %s", bad[i], out);
+        cr_expect_not_null(strstr(out, "of this machine alone"), "%s", out);
+        free(out);
+    }
+    free(warmd);
+    temp_dir_free(dir);
 }
 
 Test(metrics, a_user_sees_no_other_users_space)
