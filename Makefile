@@ -15,10 +15,8 @@ LDFLAGS  = $(SAN) -pthread
 CRYPTO   = -l:libcrypto.a
 # Ed25519 of the entries beyond the machine: EVP of libcrypto would add 3.8 MB to a static program.
 SIGNING  = -l:libsodium.a
-# HTTP and TLS for warm-tier alone, as shared libraries. Without libcurl's header it knows no s3:// and no https://.
-HASH     := \#
-WITH_CURL := $(shell echo '$(HASH)include <curl/curl.h>' | $(CC) $(OPT) -E -x c - >/dev/null 2>&1 && echo yes)
-NETWORK  = $(if $(WITH_CURL),-lcurl) -lssl -lcrypto
+# TLS for warm-tier alone, as shared libraries. It loads libcurl when it needs it: a build wants only the header.
+NETWORK  = -ldl -lssl -lcrypto
 # What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
 PACKED   = -l:libz.a -l:libzstd.a
 # The screen of `warm top`: an archive, so that the command runs where ncurses is not installed.
@@ -82,14 +80,14 @@ $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/
 
 # The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
 LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
-    zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev
+    zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev \
+    curl/curl.h=libcurl4-openssl-dev
 $(B)/libraries:
 	@missing=; for library in $(LIBRARIES); do \
 	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) $(OPT) -E -x c - >/dev/null 2>&1 || \
 	        missing="$$missing $${library#*=}"; \
 	done; \
 	[ -z "$$missing" ] || { echo "missing packages:$$missing (\`make setup\` installs them)" >&2; exit 1; }
-	@$(if $(WITH_CURL),:,echo "note: without libcurl4-openssl-dev, warm-tier has no s3:// and no https://" >&2)
 	@mkdir -p $(@D)
 	@touch $@
 
@@ -100,9 +98,7 @@ $(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
-CURL_ALONE = $(addprefix tier/backends/,transfer.c aws_identity.c s3.c s3_job.c s3_lease.c s3_probe.c web.c)
-TIER_UNUSED = tier/main.c $(if $(WITH_CURL),tier/backends/without_curl.c,$(CURL_ALONE))
-$(TIER): $(filter-out $(patsubst %.c,$(B)/obj/%.o,$(TIER_UNUSED)),$(call obj,$(TIER_DIRS)))
+$(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
 $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@

@@ -26,7 +26,7 @@ libraries=$build/libraries
 rm -rf "$include" "$libraries" "$root"
 mkdir -p "$include" "$libraries"
 triplet=$(cc -print-multiarch)
-for header in lmdb.h xxhash.h uv.h uv openssl zlib.h zconf.h zstd.h zstd_errors.h sodium.h sodium curses.h ncurses_dll.h unctrl.h; do
+for header in lmdb.h xxhash.h uv.h uv openssl zlib.h zconf.h zstd.h zstd_errors.h sodium.h sodium curl curses.h ncurses_dll.h unctrl.h; do
     for folder in /usr/include "/usr/include/$triplet"; do
         [ ! -e "$folder/$header" ] || cp -r "$folder/$header" "$include/"
     done

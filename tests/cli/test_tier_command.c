@@ -37,6 +37,26 @@ Test(tier_command, a_folder_and_what_is_none)
     temp_dir_free(dir);
 }
 
+Test(tier_command, without_libcurl_a_line_names_it)
+{
+    char *dir = temp_dir_new(), *library = path_join(dir, "libcurl.so.4"), *out;
+    char *other = path_join(dir, "libcurl-gnutls.so.4"), *program = bin_path("warm");
+    file_write(library, "", 0);
+    file_write(other, "", 0);
+    int status =
+        run_command(&out, "LD_LIBRARY_PATH=%s %s tier probe http://127.0.0.1:1 2>&1", dir, program);
+    cr_assert_eq(status, 1);
+    cr_assert(strstr(out, "need libcurl.so.4: install libcurl4"), "%s", out);
+    free(out);
+    status = run_command(&out, "LD_LIBRARY_PATH=%s %s tier probe file://%s", dir, program, dir);
+    cr_assert_eq(status, 0, "a folder needs none");
+    free(out);
+    free(program);
+    free(library);
+    free(other);
+    temp_dir_free(dir);
+}
+
 Test(tier_command, an_s3_and_its_credentials)
 {
     static const char *const argv[] = {"python3", "tests/tier/fake_s3.py", NULL};

@@ -16,7 +16,7 @@ typedef struct tier_backend *tier_backend_make(uv_loop_t *loop,
 
 tier_backend_make tier_file_new;
 tier_backend_make tier_redis_new;
-tier_backend_make tier_s3_new; /* with libcurl; else they say so */
+tier_backend_make tier_s3_new; /* this and the next need libcurl at run time */
 tier_backend_make tier_web_new;
 
 #endif

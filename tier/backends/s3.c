@@ -197,11 +197,14 @@ struct tier_backend *tier_s3_new(uv_loop_t *loop, const struct tier_settings *se
     b->base.functions = &s3_functions;
     b->begin = job_begin;
     b->loop = loop;
-    b->pool = transfer_pool_new(loop, &t);
+    b->pool = transfer_pool_new(loop, &t, why, why_size);
     credentials_wipe(&c);
-    if (b->pool)
-        b->identity = aws_identity_new(b->pool, b->credentials, *b->profile ? b->profile : NULL,
-                                       on_identity, b);
+    if (!b->pool) {
+        free(b);
+        return NULL;
+    }
+    b->identity =
+        aws_identity_new(b->pool, b->credentials, *b->profile ? b->profile : NULL, on_identity, b);
     if (!b->identity)
         abort(); /* warmd starts the helper again */
     return &b->base;

@@ -18,13 +18,14 @@
 #include "tier/backends/transfer.h"
 
 #include <assert.h>
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "tier/backends/libcurl.h"
 
 #define CONNECTIONS 16u
 #define BUFFER_BYTES (128l << 10) /* as large as curl's own: a read is one system call */
@@ -35,6 +36,8 @@
 #define RATE_TICK_MS 200u
 
 struct exchange;
+
+static const struct libcurl *curl; /* once a pool has loaded it */
 
 /* A socket of libcurl's that libuv watches. */
 struct watch {
@@ -113,9 +116,9 @@ static void exchange_end(struct exchange *x, enum tier_outcome outcome, const ch
         at = &(*at)->next;
     *at = x->next;
     x->transfer = NULL;
-    curl_multi_remove_handle(x->pool->multi, x->easy);
-    curl_easy_cleanup(x->easy);
-    curl_slist_free_all(x->headers);
+    curl->multi_remove_handle(x->pool->multi, x->easy);
+    curl->easy_cleanup(x->easy);
+    curl->slist_free_all(x->headers);
     uv_close((uv_handle_t *)&x->timer, on_exchange_closed);
     t->exchange = NULL;
     t->outcome = outcome;
@@ -147,31 +150,31 @@ static enum tier_outcome failure_outcome(CURLcode code, const char *said)
 static bool starts_again(struct exchange *x, CURLcode code)
 {
     long connects = 1;
-    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+    curl->easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
     if (connects > 0 || x->has_head || x->is_second ||
         (code != CURLE_SEND_ERROR && code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING))
         return false;
     x->is_second = true;
     x->sent = 0;
     *x->error = '\0';
-    curl_multi_remove_handle(x->pool->multi, x->easy);
-    curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, 1l);
-    return curl_multi_add_handle(x->pool->multi, x->easy) == CURLM_OK;
+    curl->multi_remove_handle(x->pool->multi, x->easy);
+    curl->easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, 1l);
+    return curl->multi_add_handle(x->pool->multi, x->easy) == CURLM_OK;
 }
 
 static void take_ended(struct transfer_pool *p)
 {
     CURLMsg *m;
     int left;
-    while ((m = curl_multi_info_read(p->multi, &left))) {
+    while ((m = curl->multi_info_read(p->multi, &left))) {
         struct exchange *x;
         char said[TIER_SAID_MAX];
         CURLcode code = m->data.result;
         if (m->msg != CURLMSG_DONE)
             continue;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
+        curl->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
         long status = 0;
-        curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+        curl->easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
         x->transfer->status = (int)status;
         if (code != CURLE_OK && starts_again(x, code))
             continue;
@@ -182,7 +185,7 @@ static void take_ended(struct transfer_pool *p)
         } else if (x->no_memory) {
             exchange_end(x, TIER_FAILED, "no memory for the object");
         } else {
-            snprintf(said, sizeof said, "%.150s", *x->error ? x->error : curl_easy_strerror(code));
+            snprintf(said, sizeof said, "%.150s", *x->error ? x->error : curl->easy_strerror(code));
             exchange_end(x, code ? failure_outcome(code, said) : TIER_FAILED, said);
         }
     }
@@ -259,7 +262,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         flags |= CURL_CSELECT_IN;
     if (status < 0 || events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
-    curl_multi_socket_action(p->multi, w->fd, flags, &running);
+    curl->multi_socket_action(p->multi, w->fd, flags, &running);
     take_ended(p);
 }
 
@@ -270,7 +273,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *k
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (w) {
-            curl_multi_assign(p->multi, fd, NULL);
+            curl->multi_assign(p->multi, fd, NULL);
             watch_end(w);
         }
         return 0;
@@ -285,7 +288,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *k
         w->next = p->watches;
         p->watches = w;
         p->n_handles++;
-        curl_multi_assign(p->multi, fd, w);
+        curl->multi_assign(p->multi, fd, w);
     }
     uv_poll_start(&w->poll,
                   (what == CURL_POLL_IN ? 0 : UV_WRITABLE) |
@@ -299,7 +302,7 @@ static int on_close_socket(void *user, curl_socket_t fd)
     struct transfer_pool *p = user;
     for (struct watch *w = p->watches; w; w = w->next)
         if (w->fd == fd) {
-            curl_multi_assign(p->multi, fd, NULL);
+            curl->multi_assign(p->multi, fd, NULL);
             watch_end(w);
             break;
         }
@@ -310,7 +313,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct transfer_pool *p = timer->data;
     int running;
-    curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    curl->multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     take_ended(p);
 }
 
@@ -400,7 +403,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
 {
     struct exchange *x = user;
     long status = 0;
-    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl->easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     x->received += size * n;
     return status == 200 && x->transfer->wants_file ? keep_object(x, data, size * n)
                                                     : keep_text(x->transfer, data, size * n);
@@ -428,7 +431,7 @@ static void take_retry(struct transfer *t, const char *value)
         t->retry_ms = seconds < 86400 ? seconds * 1000 : 86400000;
         return;
     }
-    time_t at = curl_getdate(value, NULL), now = t->date ? t->date : time(NULL);
+    time_t at = curl->getdate(value, NULL), now = t->date ? t->date : time(NULL);
     if (at > now)
         t->retry_ms = (uint64_t)(at - now) * 1000;
 }
@@ -448,7 +451,7 @@ static void take_header(struct exchange *x, const char *name, const char *value)
         if (strcasecmp(name, kept[i].name) == 0)
             snprintf(kept[i].to, kept[i].cap, "%s", value);
     if (strcasecmp(name, "date") == 0 || strcasecmp(name, "last-modified") == 0) {
-        time_t at = curl_getdate(value, NULL);
+        time_t at = curl->getdate(value, NULL);
         *(*name == 'd' || *name == 'D' ? &t->date : &t->modified) = at > 0 ? at : 0;
     }
     if (strcasecmp(name, "retry-after") == 0)
@@ -457,7 +460,7 @@ static void take_header(struct exchange *x, const char *name, const char *value)
         t->has_length = true;
     if (strcasecmp(name, "content-length") == 0 && t->wants_file) {
         long status = 0;
-        curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+        curl->easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
         x->too_large = status == 200 && strtoull(value, NULL, 10) > t->limit;
     }
 }
@@ -492,48 +495,49 @@ static void set_options(struct exchange *x)
     struct transfer_pool *p = x->pool;
     const char *ca = p->ca ? p->ca : getenv("SSL_CERT_FILE");
     CURL *e = x->easy;
-    curl_easy_setopt(e, CURLOPT_URL, t->url);
-    curl_easy_setopt(e, CURLOPT_PRIVATE, x);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1); /* faster than 2 here */
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
-    curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, IDLE_S);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1l);
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
-    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl->easy_setopt(e, CURLOPT_URL, t->url);
+    curl->easy_setopt(e, CURLOPT_PRIVATE, x);
+    curl->easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
+    curl->easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl->easy_setopt(e, CURLOPT_HTTP_VERSION,
+                      (long)CURL_HTTP_VERSION_1_1); /* faster than 2 here */
+    curl->easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl->easy_setopt(e, CURLOPT_MAXAGE_CONN, IDLE_S);
+    curl->easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1l);
+    curl->easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    curl->easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
+    curl->easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (ca)
-        curl_easy_setopt(e, CURLOPT_CAINFO, ca);
+        curl->easy_setopt(e, CURLOPT_CAINFO, ca);
     if (p->certificate)
-        curl_easy_setopt(e, CURLOPT_SSLCERT, p->certificate);
+        curl->easy_setopt(e, CURLOPT_SSLCERT, p->certificate);
     if (p->key)
-        curl_easy_setopt(e, CURLOPT_SSLKEY, p->key);
+        curl->easy_setopt(e, CURLOPT_SSLKEY, p->key);
     if (p->proxy || t->avoids_proxy)
-        curl_easy_setopt(e, CURLOPT_PROXY, t->avoids_proxy ? "" : p->proxy);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
-    curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
-    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, p);
+        curl->easy_setopt(e, CURLOPT_PROXY, t->avoids_proxy ? "" : p->proxy);
+    curl->easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl->easy_setopt(e, CURLOPT_WRITEDATA, x);
+    curl->easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl->easy_setopt(e, CURLOPT_HEADERDATA, x);
+    curl->easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
+    curl->easy_setopt(e, CURLOPT_CLOSESOCKETDATA, p);
     if (t->method == TRANSFER_DELETE || t->method == TRANSFER_MKCOL)
-        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST,
-                         t->method == TRANSFER_DELETE ? "DELETE" : "MKCOL");
+        curl->easy_setopt(e, CURLOPT_CUSTOMREQUEST,
+                          t->method == TRANSFER_DELETE ? "DELETE" : "MKCOL");
     if (t->method == TRANSFER_PUT) {
-        curl_easy_setopt(e, CURLOPT_UPLOAD, 1l);
-        curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
-        curl_easy_setopt(e, CURLOPT_READDATA, x);
-        curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
-        curl_easy_setopt(e, CURLOPT_SEEKDATA, x);
-        curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)t->length);
+        curl->easy_setopt(e, CURLOPT_UPLOAD, 1l);
+        curl->easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+        curl->easy_setopt(e, CURLOPT_READDATA, x);
+        curl->easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
+        curl->easy_setopt(e, CURLOPT_SEEKDATA, x);
+        curl->easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)t->length);
     }
     for (size_t i = 0; i < t->n_headers; i++)
-        x->headers = curl_slist_append(x->headers, t->headers[i]);
+        x->headers = curl->slist_append(x->headers, t->headers[i]);
     if (t->method != TRANSFER_PUT || t->length <= EXPECT_ABOVE)
-        x->headers = curl_slist_append(x->headers, "Expect:");
-    x->headers = curl_slist_append(x->headers, "User-Agent: warm-tier");
-    curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers);
+        x->headers = curl->slist_append(x->headers, "Expect:");
+    x->headers = curl->slist_append(x->headers, "User-Agent: warm-tier");
+    curl->easy_setopt(e, CURLOPT_HTTPHEADER, x->headers);
 }
 
 void transfer_start(struct transfer_pool *p, struct transfer *t)
@@ -541,7 +545,7 @@ void transfer_start(struct transfer_pool *p, struct transfer *t)
     assert(!p->closing && t->done && t->n_headers <= TRANSFER_HEADERS_MAX);
     assert(t->method != TRANSFER_PUT || t->fd >= 0 || t->body || !t->length);
     struct exchange *x = calloc(1, sizeof *x);
-    if (!x || !(x->easy = curl_easy_init()))
+    if (!x || !(x->easy = curl->easy_init()))
         abort(); /* warmd starts the helper again */
     t->exchange = x;
     t->result_fd = -1;
@@ -559,7 +563,7 @@ void transfer_start(struct transfer_pool *p, struct transfer *t)
     uv_timer_start(&x->timer, on_exchange_timer,
                    t->timeout_ms < RATE_TICK_MS ? t->timeout_ms : RATE_TICK_MS, 0);
     set_options(x);
-    if (curl_multi_add_handle(p->multi, x->easy) != CURLM_OK)
+    if (curl->multi_add_handle(p->multi, x->easy) != CURLM_OK)
         transfer_cancel(t);
 }
 
@@ -576,17 +580,15 @@ void transfer_cancel(struct transfer *t)
 
 static char *copy_text(const char *text) { return text && *text ? strdup(text) : NULL; }
 
-struct transfer_pool *transfer_pool_new(uv_loop_t *loop, const struct transfer_settings *s)
+struct transfer_pool *transfer_pool_new(uv_loop_t *loop, const struct transfer_settings *s,
+                                        char *why, size_t why_size)
 {
-    static bool began;
-    struct transfer_pool *p = calloc(1, sizeof *p);
-    if (!began && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
-        abort();
-    began = true;
-    if (!p || !(p->multi = curl_multi_init())) {
-        free(p);
+    curl = libcurl_load(why, why_size);
+    if (!curl)
         return NULL;
-    }
+    struct transfer_pool *p = calloc(1, sizeof *p);
+    if (!p || !(p->multi = curl->multi_init()))
+        abort(); /* warmd starts the helper again */
     long connections = (long)(s->connections ? s->connections : CONNECTIONS);
     p->loop = loop;
     p->ca = copy_text(s->ca);
@@ -597,12 +599,12 @@ struct transfer_pool *transfer_pool_new(uv_loop_t *loop, const struct transfer_s
     uv_timer_init(loop, &p->timer);
     p->timer.data = p;
     p->n_handles = 1;
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
-    curl_multi_setopt(p->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
-    curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, connections);
+    curl->multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl->multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
+    curl->multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+    curl->multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
+    curl->multi_setopt(p->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
+    curl->multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, connections);
     return p;
 }
 
@@ -621,6 +623,6 @@ void transfer_pool_close(struct transfer_pool *p, void (*closed)(void *user), vo
     p->closing = true;
     p->closed = closed;
     p->user = user;
-    curl_multi_cleanup(p->multi);
+    curl->multi_cleanup(p->multi);
     uv_close((uv_handle_t *)&p->timer, on_pool_timer_closed);
 }

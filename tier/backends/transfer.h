@@ -69,8 +69,9 @@ struct transfer {
     void *exchange; /* while it runs */
 };
 
-/* Makes a pool. Returns NULL if there is no memory. */
-struct transfer_pool *transfer_pool_new(uv_loop_t *loop, const struct transfer_settings *settings);
+/* Makes a pool. Returns NULL and one line in `why` if libcurl cannot be loaded. */
+struct transfer_pool *transfer_pool_new(uv_loop_t *loop, const struct transfer_settings *settings,
+                                        char *why, size_t why_size);
 /* Ends all transfers, then calls `closed`. */
 void transfer_pool_close(struct transfer_pool *pool, void (*closed)(void *user), void *user);
 

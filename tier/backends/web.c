@@ -482,9 +482,11 @@ struct tier_backend *tier_web_new(uv_loop_t *loop, const struct tier_settings *s
                                   .connections = settings->connections,
                                   .min_rate = settings->min_rate};
     b->base.functions = &web_functions;
-    b->pool = transfer_pool_new(loop, &t);
+    b->pool = transfer_pool_new(loop, &t, why, why_size);
     credentials_wipe(&c);
-    if (!b->pool)
-        abort();
+    if (!b->pool) {
+        free(b);
+        return NULL;
+    }
     return &b->base;
 }
