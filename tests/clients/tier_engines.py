@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -129,6 +130,36 @@ def credentials(folder):
     return path
 
 
+class Helper:
+    """warm-tier by itself, with the packets of tier/message.h."""
+    ASK, ANSWER = "@QII81sQ32sQQ?16sQI65s0Q", "@QIQQ5?Q200s160s0Q"
+    LEASE_MS, TIMEOUT_MS = 120000, 60000
+    OPERATION = {"ask": 2, "probe": 6}
+    OUTCOMES = {0: "ok", 3: "lease", 4: "wait"}
+
+    def __init__(self, url, folder):
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.token = os.urandom(16)
+        program = os.path.join(kit.BUILD, "libexec/warm/warm-tier")
+        self.process = subprocess.Popen([program, url, credentials(folder), ""], pass_fds=[3],
+                                        preexec_fn=lambda: os.dup2(theirs.fileno(), 3))
+        theirs.close()
+        self.answer()
+
+    def send(self, operation, name):
+        self.socket.send(struct.pack(self.ASK, 1, self.OPERATION[operation], self.TIMEOUT_MS, name.encode(), 0, b"",
+                                     1 << 20, 0, False, self.token, self.LEASE_MS, 0, b""))
+
+    def answer(self):
+        """The outcome in words, and what was said of it."""
+        packet = struct.unpack(self.ANSWER, self.socket.recv(2000))
+        return self.OUTCOMES.get(packet[1], str(packet[1])), packet[-1].split(b"\0")[0].decode()
+
+    def close(self):
+        self.socket.close()
+        self.process.wait(kit.WAIT_S)
+
+
 class Engines(kit.TestCase):
     def share(self, url, folder):
         """What one daemon was given, small and large, another has from the tier."""
@@ -164,6 +195,22 @@ class Engines(kit.TestCase):
         with kit.Folder() as folder, seaweedfs(folder) as url:
             self.expect(url, folder, conditional=True, leases=True, checksums=True)
             self.share(url, folder)
+
+    def test_of_many_at_once_one_gets_the_lease_of_seaweedfs(self):
+        """The lease is longer than the test: a second holder would be a fault of ours or of the server's."""
+        takers, keys = 8, 20
+        with kit.Folder() as folder, seaweedfs(folder) as url:
+            with contextlib.ExitStack() as stack:
+                helpers = [stack.enter_context(contextlib.closing(Helper(url, folder))) for _ in range(takers)]
+                for number, helper in enumerate(helpers):
+                    helper.send("probe", f"probe-{number}")
+                    self.assertEqual(helper.answer()[0], "ok")
+                for key in range(keys):
+                    for helper in helpers:
+                        helper.send("ask", f"ab/e-{key}")
+                    answers = [helper.answer() for helper in helpers]
+                    self.assertEqual(sorted(outcome for outcome, _ in answers), ["lease"] + ["wait"] * (takers - 1),
+                                     answers)
 
     def test_rclone_has_no_leases(self):
         with kit.Folder() as folder, rclone(folder) as url:
