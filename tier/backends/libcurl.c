@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl.c - finds libcurl. transfer.c calls it for its first pool.
+ * libcurl.c - decides which libcurl is used, and says in one line why none can be. transfer.c calls it for its pools.
  *
  * Thread: loop thread.
  */
