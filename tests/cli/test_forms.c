@@ -36,6 +36,17 @@ Test(forms, options_are_shown_as_options)
     cr_expect_eq(c.n_lines, 2);
 }
 
+Test(forms, of_a_long_option_the_words_that_differ_are_shown)
+{
+    char old[400], now[400];
+    snprintf(old, sizeof old, "option config: %0200d, name='first', last\n", 0);
+    snprintf(now, sizeof now, "option config: %0200d, name='other', last\n", 0);
+    struct forms_change c = change(old, now);
+    cr_expect_str_eq(c.option, "option config");
+    cr_expect_str_eq(c.old, "first");
+    cr_expect_str_eq(c.now, "other");
+}
+
 Test(forms, a_text_that_ends_earlier_differs_where_it_ends)
 {
     struct forms_change c = change("a\nb\n", "a\n");

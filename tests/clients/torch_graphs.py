@@ -129,20 +129,82 @@ class Graphs(kit.TestCase):
             self.assertNotEqual(key(one), key(two))
 
 
-class Bypassed(kit.TestCase):
+class Why(kit.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = cls.enterClassContext(kit.Daemon())
+
     def test_why_names_the_reason_why_torch_keeps_a_graph_from_its_caches(self):
         program = """if True:
             import torch
             torch._inductor.config.post_grad_custom_post_pass = lambda graph: None
             print(torch.compile(lambda x: x.view(-1))(torch.zeros(2, 2)).shape)
         """
-        with kit.Daemon() as daemon, kit.Folder() as folder:
+        with kit.Folder() as folder:
             settings = dict(TORCHINDUCTOR_CACHE_DIR=folder, TORCHINDUCTOR_VEC_ISA_OK="1")
-            plain, ours = daemon.run_both(program, **settings)
+            plain, ours = self.daemon.run_both(program, **settings)
             self.assertEqual((ours.stdout, ours.stderr), (plain.stdout, plain.stderr))
-            why = daemon.warm("why", "--last")
+            why = self.daemon.warm("why", "--last")
         self.assertIn("a graph of TorchInductor", why)
         self.assertIn("custom", why)
+
+    def test_why_names_a_difference_that_only_the_key_of_autograd_has(self):
+        """The name of a parameter is a part of that key alone; the graphs behind it are in the cache."""
+        model = """if True:
+            import torch
+            class Model(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = torch.nn.Linear(4, 4)
+                def forward(self, x):
+                    return self.first(x).relu()
+            torch.compile(Model())(torch.ones(2, 4)).sum().backward()
+        """
+        why = self.second_of(model, model.replace("first", "other"))
+        self.assertIn("(backward)", why)
+        self.assertRegex(why, "option aot_config: .*first.* → .*other")
+        self.assertNotIn("(fx-graph)", why)
+
+    def test_why_names_an_input_that_lies_in_other_order(self):
+        program = """if True:
+            import torch
+            torch.compile(lambda x: x.sin())(torch.ones(3, 4).t())
+        """
+        why = self.second_of(program, program.replace("3, 4).t()", "4, 3)"))
+        self.assertIn("(fx-graph)", why)
+        self.assertEqual(why.count("differs from"), 2, "both keys")
+        self.assertNotIn("cold", why)
+
+    def test_why_names_an_option_that_is_no_plain_value(self):
+        program = """if True:
+            import torch
+            torch._inductor.config.aot_inductor.metadata = {"made": "here"}
+            torch.compile(lambda x: x.cos())(torch.ones(3, 4))
+        """
+        why = self.second_of(program, program.replace('"here"', '"there"'))
+        self.assertRegex(why, "option .*aot_inductor.metadata.*: .*here.* → .*there")
+        self.assertNotIn("cold", why)
+
+    def test_why_names_the_sizes_that_a_kept_graph_is_for(self):
+        program = """if True:
+            import torch
+            def f(x):
+                if x.shape[0] > 10:
+                    pass
+                return x.sin()
+            torch.compile(f, dynamic=True)(torch.ones(20, 3))
+        """
+        why = self.second_of(program, program.replace("20, 3", "5, 3"))
+        self.assertIn("a graph of AOTAutograd", why)
+        self.assertRegex(why, "the one that is kept is only for 11 <=")
+
+    def second_of(self, *programs):
+        """What `why` says of the second of two programs, which run in folders of their own."""
+        for program in programs:
+            with kit.Folder() as folder:
+                ended = self.daemon.run(program, TORCHINDUCTOR_CACHE_DIR=folder, TORCHINDUCTOR_VEC_ISA_OK="1")
+                self.assertEqual(ended.stderr, "")
+        return self.daemon.warm("why", "--last")
 
 
 if __name__ == "__main__":

@@ -180,10 +180,11 @@ bool forms_differ(struct view old, struct view now, struct forms_change *out)
     struct first f = find_first(old, now);
     if (!f.n)
         return false;
-    if (!is_option(&f.old, &f.now, out)) {
+    bool is_of_option = is_option(&f.old, &f.now, out);
+    if (!is_of_option)
         out->line = f.line ? f.line : 1;
+    if (!is_of_option || f.old.len > TEXT_SHOWN || f.now.len > TEXT_SHOWN)
         narrow(&f.old, &f.now);
-    }
     copy_cut(trimmed(f.old), TEXT_SHOWN, out->old);
     copy_cut(trimmed(f.now), TEXT_SHOWN, out->now);
     out->n_lines = f.n;

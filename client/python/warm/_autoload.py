@@ -44,17 +44,19 @@ def _patch_torch(module: ModuleType) -> None:
 
 
 def _patch_codecache(module: ModuleType) -> None:
-    from warm.torch import remember_key, tell_bypasses, watch
+    from warm.torch import remember_key, tell_bypasses, tell_guards, watch
 
     watch(module)
     remember_key(module)
     tell_bypasses(module)
+    tell_guards(module)
 
 
 def _patch_autograd(module: ModuleType) -> None:
-    from warm.torch import tell_bypasses
+    from warm.torch import tell_bypasses, watch_autograd
 
     tell_bypasses(module)
+    watch_autograd(module)
 
 
 def _patch_probe(module: ModuleType) -> None:

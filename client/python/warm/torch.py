@@ -39,6 +39,7 @@ _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "a
 # … or, under the digest of the choices, the best choice for one kernel
 _NAME = re.compile(r"pt2:(?:(fx-graph|autograd|bundled-autotune)|[0-9a-f]{64}::)")
 _LEASED = "pt2:fx-graph"
+_GRAPHS = (_LEASED, "pt2:autograd")
 _HEAD = b'{"data": "'
 _TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
 _COST = re.compile(rb'"time_taken_ms": ([0-9]{1,9})')
@@ -73,7 +74,7 @@ def wrap(stored: bytes, cost_ms: int) -> bytes:
 def _is_graph(key: str, stored: bytes) -> bool:
     """Returns False for a value under a graph's name that is no graph: torch would use any unpickled
     object as one, and end. A pickle begins with its object's class."""
-    if not key.startswith(("pt2:fx-graph", "pt2:autograd")):
+    if not key.startswith(_GRAPHS):
         return True
     return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
 
@@ -125,8 +126,15 @@ def watch(codecache: ModuleType) -> None:
             _graph.is_silent = not has_collectives(gm)
         except Exception:
             _graph.is_silent = False
-        _graph.made_of = weakref.ref(gm), arguments[1] if len(arguments) > 1 else {}
-        return prepare_key(gm, *arguments, **options)
+        found = prepare_key(gm, *arguments, **options)
+        try:
+            key, details = found[0]
+            made_of = weakref.ref(gm)
+            passed = arguments[1] if len(arguments) > 1 else {}
+            _graph.asked = key, lambda: _form(made_of(), passed, details)
+        except Exception:  # found[0] is None: torch does not ask
+            _graph.asked = None
+        return found
 
     cache.prepare_key = staticmethod(prepare)
 
@@ -212,19 +220,86 @@ def remember_key(codecache: ModuleType) -> None:
 
 
 _PLAIN = (bool, int, float, str, type(None))  # what prints as it is
+_DETAIL = re.compile(r"\[(\w+)\] ([^:]+): (.*)", re.DOTALL)  # as torch prints a part of a key
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_DETAIL_MAX = 64 << 10  # characters
+_FORMS_MAX = 16  # of graphs that torch has not put yet; it never puts some
 
 
-def _form() -> list[str]:
-    """Returns what the graph of this thread's present compile is: options and code. Torch's passes have not
-    changed it yet."""
+def _detail_lines(details: list[str], options: dict[str, Any]) -> list[str]:
+    """Returns what else a key is made of: the inputs, and the options that do not print as they are."""
+    lines = []
+    for detail in details:
+        part = _DETAIL.match(detail)
+        if not part or part[2] == "gm" or part[2].partition("[")[2].rstrip("]") in options:
+            continue
+        text = _ADDRESS.sub("", " ".join(part[3].split()))[:_DETAIL_MAX]
+        lines += [f"option {part[2]}: {text}", f"option {part[2]}, digest: {part[1][:12]}"]
+    return lines
+
+
+def _form(gm: Any, passed: dict[str, Any], details: list[str]) -> list[str]:
+    """Returns what a graph is before torch's passes change it: options, code, and the other parts of its key."""
+    values = {**sys.modules["torch._inductor.config"].save_config_portable(), **passed}
+    plain = {name: value for name, value in values.items() if isinstance(value, _PLAIN)}
+    code = gm.print_readable(print_output=False, include_stride=True, include_device=True)
+    return [
+        *(f"option {name}: {value}" for name, value in sorted(plain.items())),
+        *(line for line in code.split("\n") if not line.lstrip().startswith("#")),
+        *_detail_lines(details, plain),
+    ]
+
+
+def watch_autograd(module: ModuleType) -> None:
+    """Looks at each graph of AOTAutograd before torch asks for it. Torch prints the parts of such a key only
+    for its log, so they are made again, for what was not in the cache."""
+    cache = module.AOTAutogradCache
+    try_load = cache.try_load
+
+    def load(mod: Any, arguments: Any, config: Any, extra: Any = None, *more: Any, **options: Any) -> Any:
+        def form() -> list[str]:
+            gm = getattr(mod, "gm", mod)
+            with module.sanitize_gm_for_cache(gm):
+                parts = module.AOTAutogradCacheDetails(gm, arguments, config, module.create_fx_config(extra))
+                return _form(gm, {}, module.AOTAutogradCachePickler(gm).debug_lines(parts))
+
+        _graph.autograd = form
+        try:
+            return try_load(mod, arguments, config, extra, *more, **options)
+        finally:
+            _graph.autograd = None
+
+    cache.try_load = staticmethod(load)
+
+
+def tell_guards(codecache: ModuleType) -> None:
+    """Tells the daemon, for `warm why`, of an entry that torch found and refused: it was made for other sizes."""
+    cache = codecache.GuardedCache
+    find = cache.find_guarded_entry.__func__
+
+    def find_guarded_entry(cls: Any, *arguments: Any, **options: Any) -> Any:
+        found = find(cls, *arguments, **options)
+        try:
+            status = found[2]
+            if status["cache_status_detailed"] == "guard_miss":
+                kind = _BYPASSED["bypass_fx_graph" if cls is codecache.FxGraphCache else "bypass_aot_autograd"]
+                guard = " ".join(str(status.get("cache_status_guard_expr")).split())
+                _client.client().note("uncacheable", kind, f"the one that is kept is only for {guard}"[:200])
+        except Exception:
+            pass
+        return found
+
+    cache.find_guarded_entry = classmethod(find_guarded_entry)
+
+
+def _form_of(key: str) -> list[str]:
+    """Returns the form of the graph that this thread asks for now."""
     try:
-        graph, options = _graph.made_of
-        config = sys.modules["torch._inductor.config"].save_config_portable()
-        values = sorted({**config, **options}.items())
-        lines = [f"option {name}: {value}" for name, value in values if isinstance(value, _PLAIN)]
-        code = graph().print_readable(print_output=False)
-        return [*lines, *(line for line in code.split("\n") if not line.lstrip().startswith("#"))]
-    except Exception:  # of a torch that is not as expected
+        if key.startswith("pt2:autograd"):
+            return _graph.autograd()  # type: ignore[no-any-return]
+        name, form = _graph.asked
+        return form() if name in key else []
+    except Exception:  # of a torch that is not as expected, or for a graph that torch names by another's entry
         return []
 
 
@@ -245,11 +320,16 @@ class Backend:
             return None
         if lease.held:
             self._leases[key] = lease
-        if lease.value is None and key.startswith(_LEASED):
-            self._forms[key] = _form()
+        if lease.value is None and key.startswith(_GRAPHS):
+            self._keep_form(key)
         if lease.value is None or not _is_graph(key, lease.value):
             return None
         return wrap(lease.value, lease.cost_ms)
+
+    def _keep_form(self, key: str) -> None:
+        self._forms[key] = _form_of(key)
+        if len(self._forms) > _FORMS_MAX:
+            self._forms.pop(next(iter(self._forms)), None)
 
     def put(self, key: str, data: bytes) -> None:
         try:
