@@ -16,12 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 #include "tier/url.h"
-
-#define PUSH_MS 500u /* in which marks are committed */
 
 /* ---- the helper ---- */
 
@@ -63,6 +62,18 @@ static void on_ready(void *arg)
     tier_send_next(t);
 }
 
+/* Has a scan find the entries that wait now. */
+static void on_marked(void *arg, int status, const struct store_report *r, const struct err *e)
+{
+    struct tier_push *p = arg;
+    struct tier *t = p->tier;
+    t->is_partial = true;
+    tier_send_next(t);
+    p->cb(p->arg, status, r, e);
+    LIST_REMOVE(t->pushes, p);
+    free(p);
+}
+
 int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report_cb cb, void *arg,
               struct err *e)
 {
@@ -70,13 +81,18 @@ int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report
         return err_set(e, WARM_EUNSUPPORTED, "%s",
                        t ? "the tier is only read: tier_mode, or no tier_key"
                          : "there is no tier: see `man 5 warmd.conf`");
-    int code = store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, cb, arg, e);
-    if (code == 0) {
-        t->n_marked += n;
-        t->is_partial = true; /* the scan finds them, once they are marked */
-        loop_timer_start(t->send_timer, PUSH_MS, 0);
+    struct tier_push *p = malloc(sizeof *p);
+    if (!p)
+        return err_set(e, WARM_ENOMEM, "no memory for a push");
+    *p = (struct tier_push){.tier = t, .cb = cb, .arg = arg};
+    int code = store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, on_marked, p, e);
+    if (code) {
+        free(p);
+        return code;
     }
-    return code;
+    t->n_marked += n;
+    LIST_ADD(t->pushes, p);
+    return 0;
 }
 
 void tier_save(struct tier *t)
@@ -249,6 +265,11 @@ void tier_close(struct tier *t)
     tier_link_close(t->link);
     assert(!t->fetches && !t->leases); /* the link ended what was asked, and no thread verifies */
     free_timers(t);
+    for (struct tier_push *p;
+         (p = t->pushes);) { /* the store is closed next, and reports no more */
+        LIST_REMOVE(t->pushes, p);
+        free(p);
+    }
     for (size_t i = 0; i < UPLOADS_MAX; i++) {
         writer_close(&t->uploads[i].entry);
         if (t->uploads[i].entry_fd >= 0)

@@ -81,6 +81,14 @@ struct tier_lease {
     struct tier_errand errand;
 };
 
+/* Marks of `warm tier push` on their way to the disk. */
+struct tier_push {
+    struct tier_push *prev, *next;
+    struct tier *tier;
+    store_report_cb cb; /* the caller's */
+    void *arg;
+};
+
 /* The mean cost of what has one kind and one compiler, or names that begin alike. */
 struct tier_cost {
     uint64_t hash; /* 0: free */
@@ -117,6 +125,7 @@ struct tier {
     size_t n_items;
     uint64_t n_marked; /* entries that wait, roughly */
     bool is_partial;   /* more wait than there are items */
+    struct tier_push *pushes;
     struct store_id unmark[UNMARK_MAX];
     struct store_id remove[SCAN_ROWS]; /* of a slice of the scan */
     size_t n_unmark, n_remove;

@@ -144,6 +144,43 @@ Test(tier_queue, the_most_valuable_goes_first_within_the_bandwidth)
     warmd_down(&second);
 }
 
+static const char slow_disk[] = "#include <sys/syscall.h>\n#include <unistd.h>\n"
+                                "int fdatasync(int fd) { if (access(SLOW, F_OK) == 0) "
+                                "usleep(1500000); return (int)syscall(SYS_fdatasync, fd); }\n";
+
+/* A scan that comes before the marks are committed finds nothing. */
+Test(tier_queue, pushed_entries_are_sent_however_slow_the_disk_is)
+{
+    char *dear[] = {"--tier-min-cost", "1h", NULL}, *warm = bin_path("warm"), *out;
+    char *slow = path_join(tier_folder, "slow"), *library = path_join(tier_folder, "slow.so");
+    char *source = path_join(tier_folder, "slow.c");
+    FILE *f = fopen(source, "w");
+    cr_assert(f && fputs(slow_disk, f) >= 0 && fclose(f) == 0);
+    cr_assert_eq(
+        run_command(&out, "cc -shared -fPIC -DSLOW='\"%s\"' -o %s %s", slow, library, source), 0,
+        "%s", out);
+    free(out);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+    setenv("LD_PRELOAD", library, 1);
+    struct warmd k = tier_up(NULL, tier_key_file, dear);
+    unsetenv("LD_PRELOAD");
+    struct warm *w = warmd_libwarm(&k);
+    put_cost(w, "cheap", 9, 5);
+    warm_close(w);
+    cr_assert(warmd_stats_have(&k, "\"queue\": 0,"));
+    f = fopen(slow, "w");
+    cr_assert(f && fclose(f) == 0);
+    cr_assert_eq(run_command(&out, "WARM_SOCKET=%s %s tier push", k.socket, warm), 0);
+    free(out);
+    unlink(slow);
+    await_stats(&k, "\"tier_sent\": 1,");
+    warmd_down(&k);
+    free(source);
+    free(library);
+    free(slow);
+    free(warm);
+}
+
 /* The helper is stopped while it sends the old value. */
 Test(tier_queue, a_value_that_changes_while_it_is_sent_is_sent_again)
 {
