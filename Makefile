@@ -305,6 +305,12 @@ bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/bench_$*.sh $(B)
 
+#: make bench-programs thirty whole programs, cold, warm elsewhere, warm under other names
+.PHONY: bench-programs
+bench-programs: setup-clients
+	$(MAKE) B=$(B) all
+	tests/bench/bench_programs.sh $(B) --figures tests/bench/FIGURES.md
+
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)
 $(B)/bench/%: $(B)/obj/tests/bench/bench_%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)

@@ -7,6 +7,7 @@ What each run did is counted in the file that WARM_TOOL_DEBUG names.
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 import unittest
@@ -78,7 +79,10 @@ class Ptxas(kit.TestCase):
         with open(source, "w") as f:
             f.write(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
         for _ in range(2):
-            self.daemon.warm("compile", source, "--arch", "sm_90", "-o", source + ".cubin")
+            # of this environment's packages, not a script on PATH, which is passed on
+            subprocess.run([kit.program("warm"), "compile", source, "--arch", "sm_90", "-o",
+                            source + ".cubin"], check=True, timeout=kit.WAIT_S,
+                           env=self.daemon.environment(VIRTUAL_ENV=sys.prefix))
             with open(source + ".cubin", "rb") as f:
                 self.assertEqual(f.read(4), b"\x7fELF")
         self.assertEqual(self.daemon.stats("kinds")["cubin"]["hits"], 1)
