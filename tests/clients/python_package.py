@@ -203,6 +203,8 @@ class Probe(Case):
                         self.expect(f"a program's folder with {files}", runs == 0, runs)
                 self.compile("int dep(void) { return 2; }", f"{folder}/second/libdep.so")
                 self.expect("a library with other bytes", True, 1)
+                with unittest.mock.patch.dict(os.environ, TORCH_EXTENSIONS_DIR=folder, TORCH_HOME=folder):
+                    self.expect("other folders for what torch makes", True, 0)
                 with unittest.mock.patch.dict(os.environ, LD_BIND_NOW="1"):
                     self.expect("another variable of the loader", True, 1)
                 with unittest.mock.patch.object(_probe, "_processor", lambda: "another one"):

@@ -37,6 +37,9 @@ _LINE = re.compile(r"\s+(?:[^/\s]\S* => )?(/.*|linux-(?:vdso|gate)\S*) \(0x[0-9a
 _VARIABLES = ("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "MKL_",
               "ATEN_", "C10_", "DNNL_", "ONEDNN_", "TORCH_", "PYTORCH_")  # fmt: skip
 
+# PYTHONPATH counts by its folders; the others are read by Python code of torch, which the probe does not import
+_SKIPPED = ("PYTHONPATH", "TORCH_EXTENSIONS_DIR", "TORCH_HOME")
+
 
 def _files(library: str, environment: dict[str, str]) -> list[str]:
     """Returns the files that the loader takes for Python and the library together: it is told to say so
@@ -95,7 +98,7 @@ def _name(isa: Any, library: str) -> str:
     with open(library, "rb") as f:
         text = hashlib.sha256(f.read())
     folders = _own_modules(environment.get("PYTHONPATH", ""))
-    kept = (v for v in environment.items() if v[0].startswith(_VARIABLES) and v[0] != "PYTHONPATH")
+    kept = (v for v in environment.items() if v[0].startswith(_VARIABLES) and v[0] not in _SKIPPED)
     variables = sorted(kept) + [("PYTHONPATH", os.pathsep.join(folders))]
     user = site.getusersitepackages()  # by $HOME; Python runs code of it, if it is there
     variables.append(("", user if os.path.isdir(user) else ""))
