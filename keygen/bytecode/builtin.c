@@ -77,8 +77,7 @@ static bool bits_fit(struct view data, uint64_t n)
     return splat || data.len == (n + 7) / 8 || data.len == n;
 }
 
-/* Writes nested lists of the tensor's shape: a bracket opens before the first element of each
- * row. */
+/* Writes nested lists of the tensor's shape: a bracket opens before the first element of each row. */
 static void put_bits(struct bytecode *b, const struct tensor *t, struct view data)
 {
     for (uint64_t i = 0; i < t->n && !bytecode_stopped(b); i++) {
@@ -209,8 +208,7 @@ static void number_type(struct bytecode *b, uint64_t type, char out[16])
     b->out.len = before;
 }
 
-/* Reads a number: one byte for up to 8 bits, a signed varint for up to 64. It refuses wider
- * ones. */
+/* Reads a number: one byte for up to 8 bits, a signed varint for up to 64. It refuses wider ones. */
 static uint64_t read_number(struct bytecode *b, struct reader *r, unsigned bits)
 {
     if (bits == 0 || bits > 64) {
@@ -243,8 +241,7 @@ static void put_integer(struct bytecode *b, struct reader *r)
     }
 }
 
-/* Writes a float with six digits, as MLIR's printer does, if they are exact; else writes its
- * bits. */
+/* Writes a float with six digits, as MLIR's printer does, if they are exact; else writes its bits. */
 static void put_float(struct bytecode *b, struct reader *r)
 {
     char type[16], text[64] = "";

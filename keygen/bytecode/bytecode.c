@@ -105,8 +105,7 @@ struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_
     return reader_over(data.data, data.len);
 }
 
-/* Allocates an array for `n` items and one more. Each item takes a byte or more of the rest of
- * `r`. */
+/* Allocates an array for `n` items and one more. Each item takes a byte or more of the rest of `r`. */
 static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, size_t size)
 {
     if (r->failed || n > r->len) {
@@ -331,7 +330,6 @@ static void read_tables(struct bytecode *b, const struct reader sections[N_SECTI
         read_properties(b, sections[PROPERTIES]);
 }
 
-/* Frees the tables from which the walk makes the text. */
 void bytecode_tables_close(struct bytecode *b)
 {
     free(b->strings);

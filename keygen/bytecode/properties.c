@@ -428,8 +428,7 @@ static void put_comma(struct bytecode *b, struct list *l)
     l->any = true;
 }
 
-/* Writes the channel of a collective, which connects devices. StableHLO's handle then has type
- * 0. */
+/* Writes the channel of a collective, which connects devices. StableHLO's handle then has type 0. */
 static void put_channel_id(struct bytecode *b, uint64_t attr)
 {
     int64_t id;

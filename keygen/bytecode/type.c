@@ -116,7 +116,6 @@ struct view bytecode_read_string(struct bytecode *b, struct reader *r)
     return bytecode_string(b, r->failed ? UINT64_MAX : i);
 }
 
-/* Reads a count of elements that take a byte or more each. */
 uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
 {
     uint64_t n = bytecode_varint(r);

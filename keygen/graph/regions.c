@@ -321,8 +321,7 @@ static void func_push(struct finder *f, uint32_t func, uint64_t of)
     named->recursive |= named->count && !named->walked;
 }
 
-/* Orders the functions, callees before callers. Meanwhile a `count` above 0 marks a visited
- * function. */
+/* Orders the functions, callees before callers. Meanwhile a `count` above 0 marks a visited function. */
 static void funcs_order(struct finder *f)
 {
     for (uint32_t i = 0; i < f->g->funcs.n; i++) {

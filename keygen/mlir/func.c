@@ -219,8 +219,6 @@ bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first)
     return mlir_ok(m);
 }
 
-/* Reads `"func.func"() <{function_type = (t) -> t, sym_name = "f", ...}> ({` and opens its first
- * block. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s)
 {
     struct func_props props;
@@ -274,7 +272,6 @@ bool mlir_other_attrs(struct mlir *m, const struct opinfo *info, struct slice pr
     return mlir_ok(m);
 }
 
-/* Reads "){attrs} : () -> ()" behind the region of a function or module in the generic form. */
 bool mlir_named_tail(struct mlir *m)
 {
     struct scope s = m->scopes.at[m->scopes.n - 1];

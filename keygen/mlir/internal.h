@@ -439,7 +439,8 @@ bool mlir_type_read_like(struct mlir *m, uint32_t like);
 bool mlir_results_read(struct mlir *m, uint32_t operands);
 /* Reads "(types) -> types". Those before the arrow must be the types of the operands from `operands` on. */
 bool mlir_function_type_read(struct mlir *m, uint32_t operands);
-/* True if `n` types from `types` on agree with those of the operands. */
+/* True if `n` types from `types` on agree with those of the operands: one for all, one for each, or for a
+ * selection the predicate's and that of the others. */
 bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n);
 /* Reads the types behind ':' of an operation and leaves those of the results from `types` on. *fits is
  * false if a list disagrees with the types of the operands. */
@@ -462,9 +463,9 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* Reads a constant. */
 bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* Reads a call, a custom call or a composite. */
+/* Reads "@f(%0) {attrs} : (t) -> t", of a callee or a target, or `composite "name" %0 {attrs} : …`. */
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* Reads sdy.mesh. */
+/* Reads "sdy.mesh @mesh = <["x"=2]> {attrs}". */
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 
 /* ---- mlir/region.c ---- */
@@ -484,7 +485,7 @@ bool mlir_block_args_read(struct mlir *m);
 uint32_t mlir_label(struct mlir *m, struct slice name);
 /* True outside of all functions. */
 bool mlir_in_module(const struct mlir *m);
-/* Reads stablehlo.while up to the '{' of its first region. */
+/* Reads "while(%a = %0, ...) : types attributes {...} cond {". */
 bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_while_region(struct mlir *m); /* begins its next region at '{' */
 /* Reads stablehlo.reduce, up to the '{' of its region if it has one. */
@@ -492,13 +493,13 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* Adds the region of "applies stablehlo.add" to the open operation. `inner`: the applied operation in
  * `op_infos`. */
 bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type);
-/* Reads sdy.manual_computation up to the '{' of its region. */
+/* Reads "sdy.manual_computation(%0) in_shardings=[..] out_shardings=[..] manual_axes={..} (%a: t) {". */
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* Reads an operation in the generic form, `"name"(...)...`, to its end or to the '{' of a region. */
 bool mlir_op_generic(struct mlir *m, uint32_t lhs);
 /* Begins the next region of such an operation. */
 bool mlir_generic_region(struct mlir *m);
-/* Reads the rest of such an operation behind its last region. */
+/* Reads "{attrs} : (types) -> types" behind its last region, and ends it. */
 bool mlir_generic_tail(struct mlir *m, bool has_regions);
 
 /* ---- mlir/func.c ---- */
@@ -522,9 +523,9 @@ bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first);
 /* Makes the dictionary of the other attributes of a function or module in the generic form. */
 bool mlir_other_attrs(struct mlir *m, const struct opinfo *info, struct slice props,
                       struct slice attrs, uint32_t *out);
-/* Begins a function in the generic form, with its first block, behind the '{'. */
+/* Begins a function in the generic form, with its first block, behind the '{' of its region. */
 bool mlir_func_generic_open(struct mlir *m, struct scope *s);
-/* Ends a function or module in the generic form, behind its '}'. */
+/* Reads "){attrs} : () -> ()" behind the region of a function or module in the generic form. */
 bool mlir_named_tail(struct mlir *m);
 
 #endif

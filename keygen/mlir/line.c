@@ -167,8 +167,7 @@ static bool line_split(struct mlir *m, const char *at, const char **out_end)
     return true;
 }
 
-/* Returns a tag for the head of the split line and its number of values. Two heads may share a
- * tag. */
+/* Returns a tag for the head of the split line and its number of values. Two heads may share a tag. */
 static uint32_t line_tag(const struct line *l)
 {
     size_t len = slice_len(l->head);
@@ -215,8 +214,7 @@ static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
     return shape_of_split(m);
 }
 
-/* Adds the operation of shape `i` to the graph, with the values of m->line and `n_results`
- * results. */
+/* Adds the operation of shape `i` to the graph, with the values of m->line and `n_results` results. */
 static bool shape_repeats(struct mlir *m, uint32_t i, uint32_t n_results, uint32_t *out)
 {
     const struct line_shape *shape = &m->line_shapes.at[i];
@@ -277,8 +275,7 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 
 /* ---- a new line ---- */
 
-/* Returns the operation's number in `op_infos` if the name before `end` is a word; else
- * GRAPH_NONE. */
+/* Returns the operation's number in `op_infos` if the name before `end` is a word; else GRAPH_NONE. */
 static uint32_t line_info(struct mlir *m, const char *end)
 {
     struct slice name = {m->line.head.at, end}, ahead = name;
@@ -512,8 +509,7 @@ static const char *names_read(struct mlir *m, const char *p, uint64_t *slot, uin
     return m->s.end - p < 4 || memcmp(p, " = ", 3) != 0 || p[3] == ' ' ? NULL : p + 3;
 }
 
-/* Reads one line, "%name = ..." or "...", from its first letter on. False if nothing has
- * changed. */
+/* Reads one line, "%name = ..." or "...", from its first letter on. False if nothing has changed. */
 static bool line_take(struct mlir *m)
 {
     const char *p = m->s.at, *end;

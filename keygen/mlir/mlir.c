@@ -112,8 +112,7 @@ static bool alias_read(struct mlir *m)
     return !m->failed;
 }
 
-/* False at the beginning of a region in the generic form: its first block may still have a
- * label. */
+/* False at the beginning of a region in the generic form: its first block may still have a label. */
 static bool in_block(const struct mlir *m)
 {
     const struct scope *s = m->scopes.n ? &m->scopes.at[m->scopes.n - 1] : NULL;

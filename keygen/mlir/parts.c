@@ -31,7 +31,6 @@ void mlir_skip_loc(struct mlir *m)
     m->s.at = close && close < m->s.end ? close + 1 : m->s.end;
 }
 
-/* Takes "{...}" at the cursor. False if it does not end. */
 bool mlir_take_braces(struct mlir *m, struct slice *out)
 {
     const char *close = slice_close(m->s);
@@ -44,7 +43,6 @@ bool mlir_take_braces(struct mlir *m, struct slice *out)
 
 /* ---- operands and names ---- */
 
-/* Reads "%name" at the cursor and appends it to the operands. */
 bool mlir_operand_read(struct mlir *m)
 {
     const char *at = m->s.at++;
@@ -56,7 +54,6 @@ bool mlir_operand_read(struct mlir *m)
     return !m->failed;
 }
 
-/* Reads operands separated by ','. The cursor then stands behind the last one. */
 bool mlir_operands_read(struct mlir *m)
 {
     while (mlir_peek(m, '%')) {
@@ -73,7 +70,6 @@ bool mlir_operands_read(struct mlir *m)
     return true;
 }
 
-/* Reads "%0, %1:2 =". */
 bool mlir_lhs_read(struct mlir *m)
 {
     do {
@@ -142,7 +138,6 @@ static bool type_check(struct mlir *m, uint32_t operand)
            mlir_fail(m, at, WARM_EMALFORMED, "an operand has another type");
 }
 
-/* Reads a type, likely that of operand `like`. */
 bool mlir_type_read_like(struct mlir *m, uint32_t like)
 {
     if (like < m->operands.n) {
@@ -169,7 +164,6 @@ bool mlir_results_read(struct mlir *m, uint32_t operands)
     return mlir_expect(m, ')', "expected ')' after types");
 }
 
-/* Reads "(types) -> types" behind ':'. */
 bool mlir_function_type_read(struct mlir *m, uint32_t operands)
 {
     if (!mlir_expect(m, '(', "expected the types of operands"))
@@ -193,8 +187,6 @@ static bool operand_is(const struct mlir *m, uint32_t operand, uint32_t type)
     return have == type || have == m->unknown_type;
 }
 
-/* True if a list of `n` types agrees with the operands. It may be one type for all or one for each.
- * For a selection it is the predicate's type and the type of the other operands. */
 bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uint32_t n)
 {
     uint32_t n_operands = m->operands.n - operands;
@@ -205,8 +197,6 @@ bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uin
     return each || n == 1 || (n == 2 && n_operands == 3);
 }
 
-/* Reads a function's type, or a list whose last types are those of the results. *fits is false if
- * the list disagrees with the operands. */
 bool mlir_op_types_read(struct mlir *m, uint32_t operands, uint32_t types, uint32_t n_results,
                         bool *fits)
 {

@@ -250,8 +250,6 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* Reads "@f(%0) {attrs} : (t) -> t", whose symbol is the callee or the name of the target. Also
- * reads `composite "name" %0 {attrs} : (t) -> t`. */
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t operands = m->operands.n, types = m->types_stack.n;
@@ -303,7 +301,6 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return mlir_op_finish(m, info, types, lhs);
 }
 
-/* Reads "sdy.mesh @mesh = <["x"=2]> {attrs}". */
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     uint32_t types = m->types_stack.n;

@@ -399,8 +399,7 @@ static const char *value_end(struct slice s)
     return slice_find(s, ',');
 }
 
-/* Reads a clause without a name: slices, an element of a tuple, a sharding, a type of
- * comparison. */
+/* Reads a clause without a name: slices, an element of a tuple, a sharding, a type of comparison. */
 static bool put_bare(struct mlir *m, struct slice *s, const struct opinfo *info)
 {
     struct slice name = {info->name, info->name + info->name_len};

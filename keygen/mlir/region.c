@@ -39,7 +39,6 @@ static void region_open(struct mlir *m, struct scope *s)
     graph_region_begin(m->g);
 }
 
-/* Opens the first block, which has no label. */
 void mlir_block_open(struct mlir *m, struct scope *s)
 {
     s->in_block = true;
@@ -61,7 +60,6 @@ uint32_t mlir_label(struct mlir *m, struct slice name)
     return label;
 }
 
-/* Reads "%a: type loc(...)" and returns the name's slot and the type. */
 bool mlir_arg_read(struct mlir *m, uint64_t *slot, uint32_t *type)
 {
     if (!mlir_peek(m, '%'))
@@ -92,7 +90,6 @@ bool mlir_block_args_read(struct mlir *m)
     return mlir_expect(m, ')', "expected ')' after arguments");
 }
 
-/* Reads "while(%a = %0, ...) : types attributes {...} cond {". */
 bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     struct scope *s = mlir_scope_push(m, SCOPE_COND, info, lhs);
@@ -188,7 +185,6 @@ static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice n
     return mlir_reduction_body(m, r.inner, r.types[1]);
 }
 
-/* Ends an operation whose scope is the innermost. */
 bool mlir_scope_finish(struct mlir *m)
 {
     if (!MLIR_EXPECT(m, m->scopes.n > 0))
@@ -294,8 +290,6 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     return reducer_open(m, s);
 }
 
-/* Reads "sdy.manual_computation(%0) in_shardings=[..] out_shardings=[..] manual_axes={..} (%a: t)
- * {". */
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 {
     static const struct {
@@ -374,7 +368,6 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
     return !m->failed;
 }
 
-/* Reads "{attrs} : (types) -> types" behind the regions, and ends the operation. */
 bool mlir_generic_tail(struct mlir *m, bool has_regions)
 {
     struct scope s = m->scopes.at[m->scopes.n - 1];
@@ -398,7 +391,6 @@ bool mlir_in_module(const struct mlir *m)
                                                      m->scopes.at[0].kind == SCOPE_MODULE_GENERIC));
 }
 
-/* Reads the "{" of a region in parentheses. */
 bool mlir_generic_region(struct mlir *m)
 {
     if (!mlir_expect(m, '{', "expected '{'"))
@@ -424,7 +416,6 @@ bool mlir_generic_region(struct mlir *m)
     return true;
 }
 
-/* Reads `"name"(%0)[^bb1]<{props}>({regions}){attrs} : (types) -> types`. */
 bool mlir_op_generic(struct mlir *m, uint32_t lhs)
 {
     const char *at = m->s.at;
