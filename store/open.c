@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,9 +57,24 @@ static int try_lock(int fd)
     return 0;
 }
 
+bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1])
+{
+    char path[PATH_MAX], text[32 + HOST_NAME_MAX] = "";
+    snprintf(path, sizeof path, "%s/lock", dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    *out = '\0';
+    if (is_held && pread(fd, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "%*d %64s", out); /* HOST_NAME_MAX */
+    close(fd);                         /* frees a lock that it got */
+    return is_held;
+}
+
 static int take_lock(struct store *s, struct err *e)
 {
-    char pid[32] = "";
+    char pid[32 + HOST_NAME_MAX] = "", host[HOST_NAME_MAX + 1] = "";
     s->lock_fd = fault_openat(s->files.dir, "lock", O_RDWR | O_CREAT, 0600);
     if (s->lock_fd < 0)
         return err_sys(e, WARM_EIO, errno, "store: cannot open %s/lock", s->dir);
@@ -66,10 +82,12 @@ static int take_lock(struct store *s, struct err *e)
     if (errnum != 0) {
         if (errnum != EWOULDBLOCK)
             return err_sys(e, WARM_EIO, errnum, "store: cannot lock %s", s->dir);
-        return err_set(e, WARM_EBUSY, "store: %s is in use by process %ld", s->dir,
-                       (long)lock_holder(s->lock_fd));
+        store_lock_host(s->dir, host);
+        return err_set(e, WARM_EBUSY, "store: %s is in use by process %ld%s%s", s->dir,
+                       (long)lock_holder(s->lock_fd), *host ? " on " : "", host);
     }
-    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    gethostname(host, HOST_NAME_MAX);
+    int len = snprintf(pid, sizeof pid, "%ld %s\n", (long)getpid(), host);
     if (ftruncate(s->lock_fd, 0) != 0 || fault_write(s->lock_fd, pid, (size_t)len) != len)
         store_event(s, "store: cannot write to %s/lock", s->dir); /* the lock itself holds */
     return 0;

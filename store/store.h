@@ -33,6 +33,7 @@
 #ifndef WARM_STORE_STORE_H
 #define WARM_STORE_STORE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -204,6 +205,10 @@ size_t store_owners(struct store *s, uint32_t *out, size_t cap);
 struct store_share {
     uint64_t n_entries, disk_bytes, pinned_bytes;
 };
+/* True if a process holds the lock of the store at `dir`; *out is the name of its machine or container, or
+ * "" if that is not known. */
+bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1]);
+
 /* Reads a user's share. False if it is empty. */
 bool store_share(struct store *s, uint32_t user, struct store_share *out);
 /* Lists the first `cap` users that have a share; returns their number. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/process/log.h"
+#include "store/store.h"
 
 /* Source: linux/magic.h and the file systems' own headers. FUSE is here because nobody can tell
  * what is behind it. */
@@ -88,6 +89,17 @@ static const char *why_not(const char *path)
     return defaults_network_name((unsigned long)fs.f_type);
 }
 
+/* True if a daemon of another machine or container has the store at `path`; writes a reason. A daemon of
+ * this one is not left out: it may be ending. */
+static bool is_elsewhere(const char *path, char *out, size_t cap)
+{
+    char host[HOST_NAME_MAX + 1] = "", own[HOST_NAME_MAX + 1] = "";
+    if (!store_lock_host(path, host) || !*host || gethostname(own, HOST_NAME_MAX) != 0 ||
+        strcmp(host, own) == 0)
+        return false;
+    return snprintf(out, cap, "a daemon on %s uses it", host) > 0;
+}
+
 static bool store_place(unsigned i, char *out, size_t cap)
 {
     unsigned uid = (unsigned)geteuid();
@@ -103,11 +115,14 @@ static bool store_place(unsigned i, char *out, size_t cap)
 
 int defaults_store(char *out, size_t cap, struct err *e)
 {
+    char elsewhere[HOST_NAME_MAX + 32];
     const char *reason = "no home folder is known";
     for (unsigned i = 0; i < 3; i++) {
         if (!store_place(i, out, cap))
             continue;
         reason = why_not(out);
+        if (!reason && is_elsewhere(out, elsewhere, sizeof elsewhere))
+            reason = elsewhere;
         if (!reason)
             return 0;
         log_warning("the store cannot be in %s: %s", out, reason);

@@ -18,6 +18,7 @@
 
 #include "client/lib/warm.h"
 #include "daemon/process/defaults.h"
+#include "store/store.h"
 #include "tests/support/support.h"
 
 #define STRANGER 54321 /* in no user database */
@@ -108,6 +109,55 @@ Test(defaults, folder_that_another_user_made_is_not_used)
         return;
     cr_assert_eq(mkdir("/var/tmp/warm-54321", 0777), 0);
     expect_store(NULL, "/tmp/warm-54321/store");
+}
+
+/* A process of a stranger has the store at `place`, on a machine of that name; it ends with its stdin. */
+static pid_t hold_store(const char *place, const char *host, int *out_end)
+{
+    int ready[2], ends[2];
+    char byte = 0;
+    cr_assert_eq(pipe(ready) + pipe(ends), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct store_config config = {.dir = place, .max_bytes = 1 << 20};
+        struct store *store;
+        struct err e;
+        close(ends[1]);
+        if ((*host && (unshare(CLONE_NEWUTS) || sethostname(host, strlen(host)))) ||
+            !become_stranger() || store_open(&store, &config, &e) || write(ready[1], "", 1) != 1)
+            _exit(1);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    close(ready[1]);
+    close(ends[0]);
+    cr_assert_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    *out_end = ends[1];
+    return pid;
+}
+
+Test(defaults, two_nodes_with_one_home_have_a_store_each)
+{
+    if (!is_root())
+        return;
+    char *home = path_join(dir, "home"), *cache = path_join(home, ".cache"),
+         *place = path_join(cache, "warm");
+    int end;
+    mkdir(home, 0755);
+    cr_assert_eq(chown(home, STRANGER, STRANGER), 0);
+    expect_store(home, place);
+    pid_t other = hold_store(place, "another-node", &end);
+    expect_store(home, "/var/tmp/warm-54321");
+    close(end);
+    waitpid(other, NULL, 0);
+    pid_t ending = hold_store(place, "", &end);
+    expect_store(home, place); /* a daemon of this machine, which may be about to end */
+    close(end);
+    waitpid(ending, NULL, 0);
+    free(place);
+    free(cache);
+    free(home);
 }
 
 Test(defaults, network_file_systems_are_known)
