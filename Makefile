@@ -415,6 +415,7 @@ INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
     systemd/user/warmd.socket=$(USERUNITS)/warmd.socket \
     $(call for_system,systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
         systemd/warmd-admin.socket=$(SYSTEMDDIR)/system/warmd-admin.socket \
+        systemd/warm-tier.socket=$(SYSTEMDDIR)/system/warm-tier.socket \
         systemd/warm.sysusers=$(LIBDIR)/sysusers.d/warm.conf \
         systemd/warm.tmpfiles=$(LIBDIR)/tmpfiles.d/warm.conf) \
     $(foreach page,$(wildcard client/man/*.1),$(page)=$(MANDIR)/man1/$(notdir $(page))) \
@@ -422,7 +423,8 @@ INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
     client/man/warm-reactant.7=$(MANDIR)/man7/warm-reactant.7 \
     systemd/man/warmd.8=$(MANDIR)/man8/warmd.8
 INSTALLED_FILLED = client/lib/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
-    $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service) \
+    $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service \
+        systemd/warm-tier@.service=$(SYSTEMDDIR)/system/warm-tier@.service) \
     systemd/user/warmd.service=$(USERUNITS)/warmd.service
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(B)/libexec/warm/warm-nvrtc=$(PREFIX)/libexec/warm/warm-nvrtc \

@@ -4,10 +4,12 @@
  * credentials, and neither the store nor the signing key.
  *
  *     warm-tier URL CREDENTIALS CA      with the socket to warmd as descriptor 3; "" is none
+ *     warm-tier --config FILE           the same as a system's service: it reads them itself from warmd's configuration
  *
  * Objects are packed on their way out and unpacked on their way back (compress.h), large ones on a pool thread.
  *
- * warmd starts it, and starts it again if it ends. It ends with its socket.
+ * warmd starts it, and starts it again if it ends; so does systemd for each connection to the service's socket. It ends
+ * with its socket.
  *
  * Thread: one, and the pool for packing.
  */
@@ -24,6 +26,7 @@
 #include "keygen/key.h"
 #include "tier/compress.h"
 #include "tier/message.h"
+#include "tier/service_settings.h"
 
 #define CONNECTIONS 16u
 #define RATE_MIN (1u << 20)       /* bytes a second */
@@ -243,24 +246,37 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         _exit(0); /* a name server that hangs must not hold the end up */
 }
 
+/* Makes the backend of the arguments. False and one line in `why` if there can be none. */
+static bool make_backend(char **argv, char *why, size_t why_size)
+{
+    static struct service_settings service;
+    bool is_service = !argv[3];
+    if (is_service && !service_settings_read(argv[2], &service, why, why_size))
+        return false;
+    const char *url = is_service ? service.url : argv[1],
+               *credentials = is_service ? service.credentials : argv[2],
+               *ca = is_service ? service.ca : argv[3];
+    struct tier_settings settings = {.url = url,
+                                     .credentials = *credentials ? credentials : NULL,
+                                     .ca = *ca ? ca : NULL,
+                                     .connections = CONNECTIONS,
+                                     .min_rate = RATE_MIN};
+    backend = tier_backend_new(&loop, &settings, why, why_size);
+    return backend;
+}
+
 int main(int argc, char **argv)
 {
     uv_poll_t poll;
     struct tier_answer hello = {.outcome = TIER_OK};
-    if (argc != 4) {
+    if (argc != 4 && (argc != 3 || strcmp(argv[1], "--config") != 0)) {
         fprintf(stderr, "warm-tier: warmd starts this program\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
-    struct tier_settings settings = {.url = argv[1],
-                                     .credentials = *argv[2] ? argv[2] : NULL,
-                                     .ca = *argv[3] ? argv[3] : NULL,
-                                     .connections = CONNECTIONS,
-                                     .min_rate = RATE_MIN};
     if (uv_loop_init(&loop) != 0)
         return 1;
-    backend = tier_backend_new(&loop, &settings, hello.said, sizeof hello.said);
-    if (!backend)
+    if (!make_backend(argv, hello.said, sizeof hello.said))
         hello.outcome = TIER_MISSET;
     answer(&hello, -1);
     if (!backend || uv_poll_init(&loop, &poll, TIER_FD) != 0)

@@ -91,6 +91,8 @@
     X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
     X(TEXT, tier_credentials, "", "file of the tier's user, password or keys; empty: none")        \
     X(TEXT, tier_ca, "", "file of certificates that the tier's must lead to; empty: the system's") \
+    X(TEXT, tier_socket, "",                                                                       \
+      "socket of a warm-tier that is a service of its own; empty: the daemon starts warm-tier")    \
     X(TEXT, trust_group, "", "members of this group share what their clients put")                 \
     X(TEXT, metrics_listen, "",                                                                    \
       "a loopback port for GET /metrics: PORT, 127.0.0.1:PORT or [::1]:PORT; empty: none")         \
@@ -142,7 +144,7 @@ struct config {
     uint64_t tier_queue, tier_queue_age_ms, tier_uploads, tier_bandwidth;
     uint64_t tier_min_cost_ms;
     uint64_t tier_max_value; /* bytes */
-    char *tier_credentials, *tier_ca;
+    char *tier_credentials, *tier_ca, *tier_socket;
     char *trust_group;
     char *metrics_listen;
     char *log_level, *log_format;

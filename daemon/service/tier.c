@@ -174,12 +174,14 @@ static int start_link(struct tier *t, const struct config *c, struct spawner *sp
     char program[PATH_MAX], why[200];
     struct tier_url url;
     /* A URL with a secret must not show in the list of processes. A folder's has none. */
-    if (strncmp(c->tier, "file://", 7) != 0 && !tier_url_parse(c->tier, &url, why, sizeof why))
+    bool is_folder = strncmp(c->tier, "file://", 7) == 0;
+    if (!is_folder && !tier_url_parse(c->tier, &url, why, sizeof why))
         return err_set(e, WARM_EINVALID, "tier: %s", why);
     const char *slash = strrchr(c->worker, '/');
     snprintf(program, sizeof program, "%.*swarm-tier", slash ? (int)(slash - c->worker) + 1 : 0,
              c->worker);
-    if (access(program, X_OK) != 0)
+    bool is_service = *c->tier_socket && !is_folder; /* a folder needs no network */
+    if (!is_service && access(program, X_OK) != 0)
         return err_set(e, WARM_EIO, "there is no program %s for the tier", program);
     if (!make_timers(t))
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
@@ -189,6 +191,7 @@ static int start_link(struct tier *t, const struct config *c, struct spawner *sp
                                       .url = c->tier,
                                       .credentials = c->tier_credentials,
                                       .ca = c->tier_ca,
+                                      .socket = is_service ? c->tier_socket : "",
                                       .on_ready = on_ready,
                                       .arg = t};
     return tier_link_new(&t->link, &config, e);

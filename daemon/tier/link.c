@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/packet.h"
@@ -30,12 +31,13 @@
 
 struct tier_link {
     struct tier_link_config config;
-    char *program, *url, *credentials, *ca;
+    char *program, *url, *credentials, *ca, *socket;
     uv_poll_t poll;
     bool polls; /* `poll` is on the loop */
     int fd;     /* -1: there is no helper */
     bool ready, closing;
-    uint64_t process, last_id, pause_ms;
+    uint64_t process; /* of the spawner; 0: a service */
+    uint64_t last_id, pause_ms;
     struct tier_errand *errands;
     struct loop_timer *tick, *restart;
 };
@@ -67,6 +69,7 @@ static void link_free(struct tier_link *l)
     free(l->url);
     free(l->credentials);
     free(l->ca);
+    free(l->socket);
     free(l);
 }
 
@@ -89,7 +92,8 @@ static void end_helper(struct tier_link *l, const char *why)
     if (!l->polls || uv_is_closing((uv_handle_t *)&l->poll))
         return;
     l->ready = false;
-    spawner_kill(l->config.spawner, l->process);
+    if (l->process)
+        spawner_kill(l->config.spawner, l->process);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
     l->pause_ms = l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
     fail_errands(l, why);
@@ -162,9 +166,37 @@ static void on_tick(void *arg)
 
 /* ---- its start ---- */
 
-static int start_helper(struct tier_link *l, struct err *e)
+/* Connects to the service. */
+static int connect_service(struct tier_link *l, int *out_fd, struct err *e)
 {
-    assert(!l->polls && l->fd < 0 && !l->closing); /* one helper at a time */
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (strlen(l->socket) >= sizeof address.sun_path)
+        return err_set(e, WARM_EINVALID, "tier_socket: %s is too long", l->socket);
+    memcpy(address.sun_path, l->socket, strlen(l->socket));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to warm-tier");
+    int code = 0;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        code = err_sys(e, WARM_EIO, errno, "cannot connect to %s", l->socket);
+    else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+        code = err_sys(e, WARM_EIO, errno, "cannot tell who listens at %s", l->socket);
+    else if (peer.uid != 0 && peer.uid != geteuid())
+        code =
+            err_set(e, WARM_EDENIED, "user %u listens at %s, who is neither root nor warmd's own",
+                    (unsigned)peer.uid, l->socket);
+    if (code)
+        close(fd);
+    else
+        *out_fd = fd;
+    return code;
+}
+
+/* Has the spawner start the program. */
+static int spawn_helper(struct tier_link *l, int *out_fd, struct err *e)
+{
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket to warm-tier");
@@ -174,11 +206,24 @@ static int start_helper(struct tier_link *l, struct err *e)
     int code = spawner_run(l->config.spawner, &spawn, e);
     close(pair[1]);
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    if (code || uv_poll_init(l->config.loop, &l->poll, pair[0]) != 0) {
+    if (code)
         close(pair[0]);
-        return code ? code : err_set(e, WARM_EIO, "cannot watch the socket to warm-tier");
+    else
+        *out_fd = pair[0];
+    return code;
+}
+
+static int start_helper(struct tier_link *l, struct err *e)
+{
+    assert(!l->polls && l->fd < 0 && !l->closing); /* one helper at a time */
+    int fd = -1, code = *l->socket ? connect_service(l, &fd, e) : spawn_helper(l, &fd, e);
+    if (code)
+        return code;
+    if (uv_poll_init(l->config.loop, &l->poll, fd) != 0) {
+        close(fd);
+        return err_set(e, WARM_EIO, "cannot watch the socket to warm-tier");
     }
-    l->fd = pair[0];
+    l->fd = fd;
     l->poll.data = l;
     l->polls = l->ready = true;
     uv_poll_start(&l->poll, UV_READABLE, on_readable);
@@ -199,7 +244,7 @@ static void on_restart(void *arg)
 int tier_link_new(struct tier_link **out, const struct tier_link_config *config, struct err *e)
 {
     assert(config->loop && config->spawner && config->on_ready);
-    assert(config->program && config->url && config->credentials && config->ca);
+    assert(config->program && config->url && config->credentials && config->ca && config->socket);
     struct tier_link *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
@@ -210,9 +255,11 @@ int tier_link_new(struct tier_link **out, const struct tier_link_config *config,
                             .url = strdup(config->url),
                             .credentials = strdup(config->credentials),
                             .ca = strdup(config->ca),
+                            .socket = strdup(config->socket),
                             .tick = loop_timer_new(config->loop, on_tick, l),
                             .restart = loop_timer_new(config->loop, on_restart, l)};
-    if (!l->program || !l->url || !l->credentials || !l->ca || !l->tick || !l->restart) {
+    if (!l->program || !l->url || !l->credentials || !l->ca || !l->socket || !l->tick ||
+        !l->restart) {
         loop_timer_free(l->tick);
         loop_timer_free(l->restart);
         link_free(l);

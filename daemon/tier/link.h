@@ -3,6 +3,9 @@
  * link.h - warmd's end of warm-tier: starts the helper, sends it requests, and starts it again if it ends
  * or hangs.
  *
+ * It is a child of the spawner's, or a service of its own with a socket: then a connection starts it, and its end ends
+ * it. Nobody but root or the daemon's own user may listen there.
+ *
  *     tier_link_new ─▶ ready ─┬─ its socket ends, or it does not answer: killed ─┐
  *                        ▲     └─ tier_link_close                                │
  *                        └──────── after a pause, longer each time ◀─────────────┘
@@ -29,6 +32,7 @@ struct tier_link_config {
     struct spawner *spawner;
     const char *program;                /* warm-tier's path; copied, as are */
     const char *url, *credentials, *ca; /* what it is given; "" is none */
+    const char *socket;                 /* the service's; "": the spawner starts the program */
     void (*on_ready)(void *arg);        /* the helper has a backend */
     void *arg;
 };

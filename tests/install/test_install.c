@@ -74,6 +74,8 @@ Test(install, puts_everything_in_its_place)
     expect_file("usr/lib/systemd/system/warmd.service", R_OK);
     expect_file("usr/lib/systemd/system/warmd.socket", R_OK);
     expect_file("usr/lib/systemd/system/warmd-admin.socket", R_OK);
+    expect_file("usr/lib/systemd/system/warm-tier.socket", R_OK);
+    expect_file("usr/lib/systemd/system/warm-tier@.service", R_OK);
     expect_file("usr/lib/systemd/user/warmd.service", R_OK);
     expect_file("usr/lib/systemd/user/warmd.socket", R_OK);
     expect_file("usr/lib/sysusers.d/warm.conf", R_OK);
@@ -217,6 +219,18 @@ Test(install, systemd_rates_the_service_at_no_more_than_0_6)
     int rc = run_command(&out,
                          "systemd-analyze security --offline=yes --threshold=6 "
                          "'%s/usr/lib/systemd/system/warmd.service' 2>&1",
+                         root);
+    cr_expect_eq(rc, 0, "%s", out);
+    cr_expect_not_null(strstr(out, "Overall exposure level"), "%s", out);
+    free(out);
+}
+
+Test(install, systemd_rates_the_helper_at_no_more_than_1_8)
+{
+    char *out;
+    int rc = run_command(&out,
+                         "systemd-analyze security --offline=yes --threshold=18 "
+                         "'%s/usr/lib/systemd/system/warm-tier@.service' 2>&1",
                          root);
     cr_expect_eq(rc, 0, "%s", out);
     cr_expect_not_null(strstr(out, "Overall exposure level"), "%s", out);

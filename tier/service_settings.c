@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service_settings.c - finds the settings of the network in warmd's configuration. main.c calls it if warm-tier is
+ * a system's service. warmd itself complains of lines that are none.
+ *
+ * Thread: any.
+ */
+#include "tier/service_settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_BYTES 4096 /* as in warmd */
+
+/* Cuts spaces off both ends. */
+static char *trim(char *text)
+{
+    text += strspn(text, " \t\r\n");
+    size_t len = strlen(text);
+    while (len && strchr(" \t\r\n", text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+/* Takes a line's value if the setting is one of ours. */
+static void take_line(struct service_settings *s, char *line)
+{
+    char *equals = strchr(line, '=');
+    if (!equals || *trim(line) == '#')
+        return;
+    *equals = '\0';
+    const char *name = trim(line), *value = trim(equals + 1);
+    char *to = strcmp(name, "tier") == 0               ? s->url
+               : strcmp(name, "tier_credentials") == 0 ? s->credentials
+               : strcmp(name, "tier_ca") == 0          ? s->ca
+                                                       : NULL;
+    if (to)
+        snprintf(to, PATH_MAX, "%s", value);
+}
+
+bool service_settings_read(const char *path, struct service_settings *out, char *why,
+                           size_t why_size)
+{
+    char line[LINE_BYTES];
+    FILE *f = fopen(path, "re");
+    *out = (struct service_settings){0};
+    if (!f) {
+        snprintf(why, why_size, "warm-tier cannot read %s: %s", path, strerror(errno));
+        return false;
+    }
+    while (fgets(line, sizeof line, f))
+        take_line(out, line);
+    fclose(f);
+    if (!*out->url)
+        snprintf(why, why_size, "%s has no tier: warm-tier takes it from there alone", path);
+    return *out->url;
+}
