@@ -67,65 +67,23 @@ void writer_blob(struct writer *w, const void *data, size_t len)
 
 void writer_text(struct writer *w, const char *text) { writer_blob(w, text, strlen(text)); }
 
-static void append_decimal(struct writer *w, uint64_t n, bool negative)
-{
-    char digits[24], *end = digits + sizeof digits, *at = decimal_before(end, n);
-    if (negative)
-        *--at = '-';
-    writer_bytes(w, at, (size_t)(end - at));
-}
-
-/* Appends text in a format of %s, %u, %d, %ld and %% alone: generated code has no others, and vsnprintf takes
- * several times as long. False if the format has others: the caller takes back what was appended. */
-static bool append_plain(struct writer *w, const char *format, va_list args)
-{
-    for (const char *at = format; *at;) {
-        const char *percent = strchrnul(at, '%');
-        writer_bytes(w, at, (size_t)(percent - at));
-        if (!*percent)
-            return true;
-        bool is_long = percent[1] == 'l' && percent[2] == 'd';
-        long number = 0;
-        at = percent + 2 + is_long;
-        if (percent[1] == '%') {
-            writer_u8(w, '%');
-        } else if (percent[1] == 's') {
-            const char *text = va_arg(args, const char *);
-            if (!text)
-                return false;
-            writer_bytes(w, text, strlen(text));
-        } else if (percent[1] == 'u') {
-            append_decimal(w, va_arg(args, unsigned), false);
-        } else if (is_long || percent[1] == 'd') {
-            number = is_long ? va_arg(args, long) : va_arg(args, int);
-            append_decimal(w, number < 0 ? 0 - (uint64_t)number : (uint64_t)number, number < 0);
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
 void writer_format(struct writer *w, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
+    va_list again;
     va_copy(again, args);
-    size_t before = w->len;
-    if (!append_plain(w, format, args)) {
-        w->len = before;
-        va_end(args);
-        va_copy(args, again);
-        int n = vsnprintf(NULL, 0, format, args);
-        char *at = n < 0 ? NULL : writer_reserve(w, (size_t)n + 1);
-        if (at)
-            vsnprintf(at, (size_t)n + 1, format, again);
-        w->failed |= !at;
-        w->len = before + (size_t)n; /* the NUL is not part of the text */
-    }
-    w->len = w->failed ? before : w->len;
-    va_end(again);
+    int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
+    size_t before = w->len;
+    char *at = n < 0 ? NULL : writer_reserve(w, (size_t)n + 1);
+    if (at) {
+        vsnprintf(at, (size_t)n + 1, format, again);
+        w->len = before + (size_t)n; /* the NUL is not part of the text */
+    } else {
+        w->failed = true;
+    }
+    va_end(again);
 }
 
 void bytes_to_hex(const void *data, size_t len, char *out)
