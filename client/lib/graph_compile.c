@@ -217,6 +217,8 @@ int warm_graph_compile(struct warm *w, const struct warm_graph *g, struct warm_g
 {
     struct compiling c = {.w = w, .g = g};
     int rc = fill_options(&c);
+    if (rc == 0) /* a plan may take longer than the daemon waits for a greeting */
+        rc = request_connect(w);
     if (rc == 0)
         rc = plan(&c);
     if (rc == 0)
