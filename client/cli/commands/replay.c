@@ -269,6 +269,8 @@ static void print_result(const struct replay *p)
            " missing%s%s\n",
            p->n, p->n_here, p->n_brought, size, missing, p->limit ? "; ended by " : "",
            p->limit ? p->limit : "");
+    if (missing && !p->limit)
+        puts("a recording has no sources: the job itself makes what is missing");
 }
 
 static int replay(struct replay *p, const char *path)
@@ -340,6 +342,7 @@ const struct command cmd_replay = {
         "      --max-entries N   store at most N; default: 10000\n"
         "      --max-bytes SIZE  store at most that many bytes; default: 2G\n"
         "      --max-time SPAN   begin no further entry after that; default: 5m\n" REMOTE_HELP
+        "\nA recording has keys and no sources, so nothing is compiled.\n"
         "\n--json has recorded, here, brought, bytes, missing and limit (the option that ended\n"
         "it, or null).\n"
         "Exit status: 1 if some are missing, or damaged in an archive.\n\n"
