@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What the shell's
- * completions offer. */
+ * completions offer. What a read-only root leaves of `warm run`. */
 #include "tests/support/warmd.h"
 
 /* Runs `warm ARGUMENTS` with a home and a socket of the test's own; its status. */
@@ -123,4 +123,31 @@ Test(doctor, fix_verifies_a_store_with_damaged_values)
     } while (clock_now_ms() < give_up);
     expect(&k, 0, "doctor --fix", "values were damaged: warm verify");
     warmd_down(&k);
+}
+
+/* Mounts are of a namespace of the test's own. */
+Test(doctor, program_runs_on_a_read_only_root_and_with_a_daemon_if_tmp_is_writable)
+{
+    struct warmd k = warmd_new();
+    char *warm = bin_path("warm"), *out;
+    static const char ask[] =
+        "unshare -m -p -f --mount-proc sh -c 'mount --make-rprivate / && mount -o "
+        "remount,bind,ro / && %s && exec setpriv --reuid %d --clear-groups env -i "
+        "HOME=/nohome PATH=/usr/bin:/bin sh -c \"%s run echo it runs; %s ping; %s "
+        "daemon stop\"' 2>&1";
+    if (geteuid() != 0) {
+        warmd_free(&k);
+        free(warm);
+        cr_skip_test("only root can mount");
+    }
+    run_command(&out, ask, "mount -t tmpfs -o ro t /tmp", 65534, warm, warm, warm);
+    cr_expect_not_null(strstr(out, "\nit runs\n"), "%s", out);
+    cr_expect_not_null(strstr(out, "Read-only file system"), "%s", out);
+    free(out);
+    run_command(&out, ask, "mount -t tmpfs -o mode=1777 t /tmp", 65534, warm, warm, warm);
+    cr_expect_eq(strncmp(out, "it runs\n", 8), 0, "%s", out);
+    cr_expect_not_null(strstr(out, "stopped: process"), "%s", out);
+    free(out);
+    free(warm);
+    warmd_free(&k);
 }

@@ -785,30 +785,3 @@ Test(run, terminal_gets_the_line_without_being_asked)
     free(command);
     place_free(&p);
 }
-
-/* Mounts are of a namespace of the test's own. */
-Test(run, program_runs_on_a_read_only_root_and_with_a_daemon_if_tmp_is_writable)
-{
-    struct warmd k = warmd_new();
-    char *warm = bin_path("warm"), *out;
-    static const char ask[] =
-        "unshare -m -p -f --mount-proc sh -c 'mount --make-rprivate / && mount -o "
-        "remount,bind,ro / && %s && exec setpriv --reuid %d --clear-groups env -i "
-        "HOME=/nohome PATH=/usr/bin:/bin sh -c \"%s run echo it runs; %s ping; %s "
-        "daemon stop\"' 2>&1";
-    if (geteuid() != 0) {
-        warmd_free(&k);
-        free(warm);
-        cr_skip_test("only root can mount");
-    }
-    run_command(&out, ask, "mount -t tmpfs -o ro t /tmp", NOBODY, warm, warm, warm);
-    cr_expect_not_null(strstr(out, "\nit runs\n"), "%s", out);
-    cr_expect_not_null(strstr(out, "Read-only file system"), "%s", out);
-    free(out);
-    run_command(&out, ask, "mount -t tmpfs -o mode=1777 t /tmp", NOBODY, warm, warm, warm);
-    cr_expect_eq(strncmp(out, "it runs\n", 8), 0, "%s", out);
-    cr_expect_not_null(strstr(out, "stopped: process"), "%s", out);
-    free(out);
-    free(warm);
-    warmd_free(&k);
-}

@@ -127,6 +127,7 @@ Test(top, live_view_shows_counters_and_tables_and_obeys_its_keys)
     press_and_see(t, "\033", "jit_step");
     await_text(t, "program");
     press_and_see(t, "\t", "PINNED");
+    press_and_see(t, "\t", "FROM THE TIER");
     quit(t);
 
     warmd_put(fd, 3, "jit_step", "made", token);

@@ -9,8 +9,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=$1
 shift
 for release in "$@"; do
-    case $release in bookworm) libuv=libuv1 ;; *) libuv=libuv1t64 ;; esac
-    root=$(root_new "$release" g++ pkgconf systemd $libuv liblmdb0)
+    case $release in bookworm) libraries="libuv1 libcurl4" ;; *) libraries="libuv1t64 libcurl4t64" ;; esac
+    # shellcheck disable=SC2086
+    root=$(root_new "$release" g++ pkgconf systemd $libraries liblmdb0)
     trap 'root_free "$root"' EXIT
     chmod 755 "$root"
     cp "$folder"/*.deb "$root/root/"

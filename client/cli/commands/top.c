@@ -169,7 +169,8 @@ const struct command cmd_top = {
         "standard output is no terminal, it prints one line a second.\n\n"
         "  -d, --delay SPAN      time between two samples (1s)\n"
         "  -n, --count N         end after N samples\n" REMOTE_HELP
-        "\nKeys: q quit, Tab next table (kinds, being made, users), s or arrows sort, r reverse,\n"
+        "\nKeys: q quit, Tab next table (kinds, being made, users, tier), s or arrows sort, r "
+        "reverse,\n"
         "/ filter rows by name, Escape all rows.\n--json prints the daemon's counters, one object "
         "a second.\n\n"
         "Example:\n"

@@ -44,6 +44,18 @@ const struct top_layout top_layouts[TOP_TABLES] = {
                     {"PINNED", TOP_BYTES, "pins.used"}},
                    7,
                    5},
+    [TOP_TIER] = {"kinds",
+                  {{"FROM THE TIER", TOP_COUNT, NULL},
+                   {"CAME", TOP_COUNT, "tier_hits"},
+                   {"SIZE", TOP_BYTES, "tier_hit_bytes"},
+                   {"NOT THERE", TOP_COUNT, "tier_misses"},
+                   {"ERRORS", TOP_COUNT, "tier_errors"},
+                   {"LATE", TOP_COUNT, "tier_timeouts"},
+                   {"SENT", TOP_COUNT, "tier_sent"},
+                   {"SIZE", TOP_BYTES, "tier_sent_bytes"},
+                   {"DROPPED", TOP_COUNT, "tier_dropped"}},
+                  9,
+                  1},
 };
 
 /* ---- samples ---- */

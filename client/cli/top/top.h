@@ -25,6 +25,7 @@
     X(misses, "misses")                                                                            \
     X(compiles, "compiles")                                                                        \
     X(coalesced, "waits")                                                                          \
+    X(tier_hits, "from tier")                                                                      \
     X(puts, "puts")                                                                                \
     X(evictions, "evictions")                                                                      \
     X(errors, "errors")                                                                            \
@@ -39,7 +40,7 @@ enum top_counter {
 
 enum top_unit { TOP_COUNT, TOP_BYTES, TOP_MS, TOP_PERCENT, TOP_UID, TOP_MAKER };
 
-enum top_table { TOP_KINDS, TOP_MAKING, TOP_USERS, TOP_TABLES };
+enum top_table { TOP_KINDS, TOP_MAKING, TOP_USERS, TOP_TIER, TOP_TABLES };
 
 struct top_column {
     const char *title;
