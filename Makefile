@@ -337,6 +337,7 @@ bench-engines: setup-clients
 	$(MAKE) B=$(B) all $(B)/bench/engines
 	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/bench_engines.py $(B)
 
+$(B)/bench/tier: CRYPTO += $(SIGNING)
 #: make bench-tier    a local hit with the tier on, off and dead; a hit from Redis
 .PHONY: bench-tier
 bench-tier: setup-test
