@@ -632,6 +632,7 @@ Test(run, daemon_that_cannot_start_leaves_the_program_alone)
     file_write(p.k.store, "no folder", 9);
     cr_assert_eq(run(&p, &out, "sh -c 'echo [$WARM_EXE]; exit 3'"), 3, "%s", out);
     cr_assert_not_null(strstr(out, "no daemon could be started at "), "%s", out);
+    cr_assert_not_null(strstr(out, "store: "), "it says why: %s", out);
     cr_assert_not_null(strstr(out, "[]"), "%s", out);
     free(out);
     place_free(&p);

@@ -40,6 +40,7 @@
 
 #define START_WAIT_MS 5000 /* the first start reads the compilers: some 100 ms from a slow disk */
 #define LOOK_MS 1          /* between two looks */
+#define LAST_LINE_MAX 400  /* bytes of the log's end that a message shows */
 #define LOG_MAX (1024 * 1024) /* bytes; a longer log is started again */
 
 /* ---- the listener ---- */
@@ -261,6 +262,27 @@ static int lock_start(const struct run_places *places, uint64_t end_ms)
     return fd;
 }
 
+/* Says that no daemon came up, with the last line of its log. */
+static void say_why_not(const struct run_places *places)
+{
+    char path[RUN_SOCKET_MAX + 8], tail[LAST_LINE_MAX + 1] = "";
+    snprintf(path, sizeof path, "%s.log", places->socket);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    ssize_t n =
+        end > 0 ? pread(fd, tail, LAST_LINE_MAX, end > LAST_LINE_MAX ? end - LAST_LINE_MAX : 0) : 0;
+    if (fd >= 0)
+        close(fd);
+    while (n > 0 && tail[n - 1] == '\n')
+        tail[--n] = '\0';
+    const char *line = strrchr(tail, '\n');
+    line = line ? line + 1 : tail;
+    if (strncmp(line, "warmd: ", 7) == 0)
+        line += 7;
+    cli_say("no daemon could be started at %s: %s%ssee %s", places->socket, line, *line ? "; " : "",
+            path);
+}
+
 enum run_daemon run_daemon_start(const struct run_places *places)
 {
     assert(places && places->socket[0]);
@@ -277,7 +299,7 @@ enum run_daemon run_daemon_start(const struct run_places *places)
         if (pidfd >= 0)
             close(pidfd);
         if (answer == RUN_DAEMON_NONE)
-            cli_say("no daemon could be started at %s: see %s.log", places->socket, places->socket);
+            say_why_not(places);
     }
     close(lock);
     return answer;
