@@ -63,6 +63,13 @@ static int find_id(struct service *s, const struct peer *peer, enum wire_space s
     return code == 0 && !may_have(peer, out_row, proof) ? WARM_ENOT_FOUND : code;
 }
 
+/* Returns what proves that an entry is the one that was asked for, after its key found it: the SHA-256 of its
+ * name, which is borrowed until the first answer alone, or the proof of its form. */
+static struct proof proof_of_row(const struct store_row *row)
+{
+    return row->name.len ? proof_of_bytes(row->name.data, row->name.len) : row->proof;
+}
+
 size_t service_resolve(struct service *s, const struct peer *peer, enum wire_space space,
                        struct view key, struct store_id *out, size_t cap)
 {
@@ -104,6 +111,15 @@ static int get_value(struct service *s, const struct peer *peer, const struct st
 {
     return peer->administers ? store_look(s->config.store, id, out, e)
                              : store_get(s->config.store, id, out, e);
+}
+
+/* Finds the entry of a call that had to wait: its id and proof are what is left of the question. */
+static bool find_for_call(const struct call *call, struct store_value *out)
+{
+    if (get_value(call->service, call->peer, &call->id, out, NULL) != 0)
+        return false;
+    struct proof of = proof_of_row(&out->row);
+    return proof_equal(&of, &call->proof);
 }
 
 int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
@@ -247,22 +263,13 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
 
 /* ---- ranks on several machines ---- */
 
-/* Finds this machine's entry for a rank. The name was borrowed; its SHA-256, call->proof, stands in for it. */
-static bool find_for_rank(const struct call *call, struct store_value *out)
-{
-    if (get_value(call->service, call->peer, &call->id, out, NULL) != 0)
-        return false;
-    struct proof name = proof_of_bytes(out->row.name.data, out->row.name.len);
-    return proof_equal(&name, &call->proof);
-}
-
 /* Answers as the tier decided; from this machine's store if it did not. */
 static void job_answered(struct call *call)
 {
     struct store_value v;
     if (call->from_tier)
         call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
-    else if (!call->tier_knows && find_for_rank(call, &v))
+    else if (!call->tier_knows && find_for_call(call, &v))
         call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
     else
         get_join(call);
@@ -300,7 +307,7 @@ bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_
 static void get_again(struct call *call)
 {
     struct store_value v;
-    if (get_value(call->service, call->peer, &call->id, &v, NULL) == 0) {
+    if (find_for_call(call, &v)) {
         call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
     } else {
         call->was_corrupt = true; /* it was there a moment ago */
@@ -314,6 +321,7 @@ void service_get_later(struct call *call, enum wire_space space, struct view key
     struct store_row row;
     get_begin(call, space, key);
     int code = find_id(call->service, call->peer, space, key, proof, &call->id, &row, NULL);
+    call->proof = code == 0 ? proof_of_row(&row) : (struct proof){{0}};
     if (code == 0 && call_prepare(call, &call->id, get_again))
         call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
     else

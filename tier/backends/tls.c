@@ -79,6 +79,7 @@ struct tls_settings *tls_settings_new(const char *ca, const char *certificate, c
     SSL_CTX_set_min_proto_version(s->context, TLS1_2_VERSION);
     SSL_CTX_set_verify(s->context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(s->context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(s->context, SSL_OP_NO_RENEGOTIATION); /* no write then waits for a read */
     if (load(s->context, ca, certificate, key, why, why_size))
         return s;
     tls_settings_free(s);
@@ -103,12 +104,11 @@ struct tls *tls_new(struct tls_settings *s, const char *host)
     SSL_set_bio(t->ssl, t->in, t->out);
     bool is_address =
         inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
-    if (is_address) {
-        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(t->ssl), host);
-    } else {
-        SSL_set1_host(t->ssl, host);
-        SSL_set_tlsext_host_name(t->ssl, host);
-    }
+    bool is_set = is_address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(t->ssl), host) == 1
+                             : SSL_set1_host(t->ssl, host) == 1 &&
+                                   SSL_set_tlsext_host_name(t->ssl, host) == 1;
+    if (!is_set)
+        abort(); /* no memory: never a connection to just any host */
     SSL_set_connect_state(t->ssl);
     SSL_do_handshake(t->ssl); /* writes the first message */
     return t;
