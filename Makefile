@@ -330,6 +330,17 @@ bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
 	tests/bench/bench_graph.sh $(B)
 
+#: make bench-keys    how fast keys are made of generated programs
+.PHONY: bench-keys
+bench-keys: setup-test
+	$(MAKE) B=$(B) $(B)/bench/canon
+	$(B)/bench/canon
+
+#: make figures       run FIGURES="bench-graph …" and write their tables into tests/bench/FIGURES.md
+.PHONY: figures
+figures:
+	@for target in $(FIGURES); do tests/bench/figures.sh $$target || exit; done
+
 #: make bench-engines measure warm-tier beside curl on a real S3
 .PHONY: bench-engines
 bench-engines: setup-clients

@@ -243,7 +243,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     else if (n == (ssize_t)sizeof ask)
         carry(&ask, fd);
     else if (n >= 0 || errno != EINTR)
-        _exit(0); /* a name server that hangs must not hold the end up */
+        _exit(0); /* a hung name server must not delay the end */
 }
 
 /* Makes the backend of the arguments. False and one line in `why` if there can be none. */

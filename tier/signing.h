@@ -3,7 +3,7 @@
  * signing.h - Ed25519 keys in the format of Nix: NAME:BASE64, of 64 bytes if it is secret, of 32 if it is
  * public.
  *
- * Several public keys may be trusted at once: a new key is trusted before the old one stops to sign, and a
+ * Several public keys may be trusted at once: a new key is trusted before the old one stops signing, and a
  * key that is taken off the list is revoked.
  *
  * Thread: any; no state after signing_init. Memory: embedded by its user.

@@ -227,7 +227,7 @@ static void describe_death(char *out, size_t cap, int status, bool started)
         snprintf(out, cap, "the compiler process ended %s (status %d)", when, WEXITSTATUS(status));
 }
 
-/* Decides how a job goes on whose worker is dead. */
+/* Decides what becomes of a job whose worker died. */
 static void job_lost(struct pool_job *j, int status, bool started)
 {
     struct pool *p = j->pool;
@@ -478,7 +478,7 @@ static void on_worker_timer(void *arg)
     worker_end(w);
 }
 
-/* ---- fork servers: their words ---- */
+/* ---- fork servers: their messages ---- */
 
 /* Hands a worker's job to the fork server. */
 static void worker_send_job(struct worker *w)

@@ -154,8 +154,8 @@ bool history_event_forget(struct history *h, const struct miss *m);
 /* Returns the next event of a session after `*number`, which it sets; NULL after the last one. */
 const struct event *history_event_next(const struct history *h, const struct session *session,
                                        uint64_t *number);
-/* Returns the least time that the hits of a session saved: entries that were made at the same time, as
- * a part of another one is, count once. */
+/* Returns the least time that the hits of a session saved: times that overlap, such as those of an entry
+ * and of its part, count once. */
 uint64_t history_gained_ms(const struct history *h, const struct session *session);
 
 /* ---- file.c ---- */

@@ -177,7 +177,7 @@ static struct flight *flight_behind(const struct tier_fetch *f)
     return flight && !flight_result(flight) ? flight : NULL;
 }
 
-/* Hands what came to those who make it here, and ends what they began. */
+/* Hands the entry that came to its makers here, and ends their compiles. */
 static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
 {
     struct service *s = f->tier->service;
@@ -190,7 +190,7 @@ static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
 
 static bool ask_for_entry(struct tier_fetch *f);
 
-/* Asks for the key that an alias leads to, for those who make it here. A manifest leads no further: only an
+/* Asks for the key that an alias leads to, for its makers here. A manifest leads no further: only an
  * asker knows its files. */
 static bool fetch_follows(struct tier_fetch *f)
 {

@@ -104,7 +104,7 @@ static bool lease_send(struct tier_lease *l, enum tier_operation operation)
     return l->is_busy;
 }
 
-/* Forgets a lease; `give`: gives it back first. */
+/* Forgets a lease. With `give`, gives it back first. */
 static void lease_over(struct tier_lease *l, bool give)
 {
     assert(!l->is_over);

@@ -49,7 +49,7 @@ static struct {
     const char *cwd;
     char program[PLACE_MAX]; /* the program's folder and the working folder, without . and .. */
     char folder[PLACE_MAX];
-    unsigned n_hides[HIDDEN]; /* looks at each that still find nothing */
+    unsigned n_hides[HIDDEN]; /* how many more looks at each find nothing */
     bool hides, hidden_met;
     struct slot *
         *slots; /* in the order of asking; each is allocated, so that pointers to it last */

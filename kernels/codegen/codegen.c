@@ -277,7 +277,7 @@ static void choose_value(struct gen *g, const struct operation *op)
                 (is_worth_storing(v) && !is_cheap(g, op));
 }
 
-/* Gives what a loop carries one place: that of its result. */
+/* Places the carried values of a loop where its results are. */
 static void choose_places(struct gen *g, const struct operation *op, uint32_t block)
 {
     g->failed |= !WARM_EXPECT(op->op == OP_WHILE && op->n_results == op->n_operands);
@@ -911,9 +911,10 @@ static bool must_wait(const struct draft *a, const struct draft *b)
            (was_read && was_read->elsewhere);
 }
 
-/* True if a small draft, behind `before` products in a row of its group, begins no new launch: in the function
- * itself one begins with a product, in the derivative with what follows one, but for a result with the elements
- * of a product in another order. So a launch is a layer's in both directions, whatever its neighbours are. */
+/* True if a small draft belongs to the layer of the group's launch. `before` counts the products in a row
+ * at the group's end. In the function a launch begins with a product. In the derivative it begins behind
+ * one, unless the draft only reorders the product's elements. So each launch is one layer, whatever its
+ * neighbours are. */
 static bool is_of_layer(const struct gen *g, const struct draft *d, uint32_t before)
 {
     bool moves = !g->values[d->value].read && d->work == d->n;

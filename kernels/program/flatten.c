@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flatten.c - copies a function in the plain form that the derivative and the code generator read
- * (program.h, program_flatten). It copies twice: first with calls written out, and then without what no
- * result needs.
+ * (program.h, program_flatten). It copies twice: first with calls written out, and then without unused operations.
  *
  * Thread: one at a time for a program. Recursion: calls and loops, at most PROGRAM_CALLS_MAX and
  * PROGRAM_DEPTH_MAX deep.
@@ -211,7 +210,7 @@ static void need(struct copy *c, struct work *w, uint32_t value)
     PUSH(w, w->todo, value);
 }
 
-/* Marks what a value needs. */
+/* Marks the operations that a value needs. */
 static void need_origin(struct copy *c, struct work *w, uint32_t value)
 {
     const struct program *p = c->from;
@@ -416,7 +415,7 @@ static int copy_function(struct copy *c, const struct function *f, const struct 
     return rc;
 }
 
-/* Copies a function, the second time without what is not needed. */
+/* Copies a function, the second time without unused operations. */
 static int copied(const struct program *p, uint32_t function, bool second, struct program **out,
                   struct err *e)
 {

@@ -19,7 +19,7 @@
 
 static const char *const NAMES[] = {"sgd", "momentum", "adam", "adamw"};
 
-/* The numbers of an optimizer: name, where it is, which optimizers have it, what it is if it is not given. */
+/* The numbers of an optimizer: name, place in the struct, optimizers that have it, default. */
 static const struct {
     const char *name;
     size_t at;
@@ -111,7 +111,7 @@ static uint32_t decayed(struct vjp *v, uint32_t x, uint32_t y, float b)
     return two(v, OP_ADD, scaled(v, x, b), scaled(v, y, (float)(1 - (double)b)));
 }
 
-/* Returns a moment over 1 - b^count: the correction of its begin at zero. */
+/* Returns a moment over 1 - b^count: the correction of its start at zero. */
 static uint32_t corrected(struct vjp *v, uint32_t moment, uint32_t count, float b)
 {
     uint32_t f = vjp_add(v, OP_CONVERT, &count, 1, NULL, 0, vjp_type(v, ELEM_F32, 0, NULL));
@@ -159,7 +159,7 @@ static uint32_t unpacked(struct vjp *v, uint32_t packed, int64_t first, const st
     return vjp_add(v, OP_RESHAPE, &x, 1, NULL, 0, vjp_type(v, t->elem, t->rank, t->dims));
 }
 
-/* Returns tensors one behind the other. Replaces them by their flat forms. */
+/* Returns the tensors, concatenated. Replaces them by their flat forms. */
 static uint32_t packed(struct vjp *v, uint32_t *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n && !v->code; i++) {
@@ -170,7 +170,7 @@ static uint32_t packed(struct vjp *v, uint32_t *tensors, uint32_t n)
     return vjp_add(v, OP_CONCATENATE, tensors, n, (int64_t[]){0}, 1, PROGRAM_NONE);
 }
 
-/* Room for what a step consists of. */
+/* The arrays of which a step is built. */
 struct step {
     const uint32_t *arguments;
     uint32_t n, n_args;

@@ -146,7 +146,7 @@ static void widen(struct vjp *v)
     v->n_tables = n;
 }
 
-/* Says that `copy` is a value of the function. */
+/* Notes that `copy` is a value of the function. */
 static void becomes(struct back *k, uint32_t value, uint32_t copy)
 {
     k->values[value] = copy;

@@ -93,7 +93,7 @@ static enum tier_outcome status_outcome(int status)
     }
 }
 
-/* Says where to go instead, of an answer that names another region or address. */
+/* Writes the other region or address that the answer names. */
 static void say_region(const char *text, size_t len, const char *region, const char *location,
                        struct s3_answer *out)
 {

@@ -88,7 +88,7 @@ void s3_wake_jobs(struct s3_backend *backend);
 /* Calls `closed` and frees the backend if it is closing and nothing of it runs. */
 void s3_settle(struct s3_backend *backend);
 
-/* Sends GET. A `wants_file` has the object in a memfd, else in transfer.text. */
+/* Sends GET. With `wants_file` the object comes in a memfd, else in transfer.text. */
 void s3_send_get(struct job *job, const char *name, bool wants_file, void (*then)(struct job *job));
 /* Sends PUT of a text, which must live on, or of the request's bytes if that is NULL. `condition` is a header, or "". */
 void s3_send_put(struct job *job, const char *name, const char *text, const char *condition,

@@ -165,7 +165,7 @@ static void told_name(const struct job *j, char out[2 * TIER_NAME_MAX + 1])
 
 static void on_told_put(struct job *j);
 
-/* Tells the job's other ranks what this one found, unless one was before. */
+/* Tells the job's other ranks what this one found, unless another rank was first. */
 static void put_told(struct job *j, bool replaces)
 {
     char name[2 * TIER_NAME_MAX + 1], condition[220], word[33];

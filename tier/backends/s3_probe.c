@@ -75,7 +75,7 @@ static void end_probe(struct job *j)
     c->leases = c->conditional;
     if (c->conditional)
         j->backend->conditions = CONDITIONS_WORK;
-    else if (!j->is_unsure) /* a failure of the way says nothing of the server */
+    else if (!j->is_unsure) /* a failed transfer says nothing about the server */
         j->backend->conditions = CONDITIONS_IGNORED;
     if (!c->reads && !c->writes) {
         job_end(j, j->given_up, j->why);

@@ -106,7 +106,7 @@ static void on_exchange_closed(uv_handle_t *timer)
     pool_settle(p);
 }
 
-/* Ends the exchange with what its transfer says by now. */
+/* Ends the exchange with the outcome in its transfer. */
 static void exchange_end(struct exchange *x, enum tier_outcome outcome, const char *said)
 {
     struct transfer *t = x->transfer;
@@ -131,7 +131,8 @@ static void exchange_end(struct exchange *x, enum tier_outcome outcome, const ch
     t->done(t);
 }
 
-/* Returns what a failure of libcurl means: trouble that a person must mend, or trouble on the way. */
+/* Returns the outcome for a failure of libcurl: a fault that a person must mend, or one of the
+ * network. */
 static enum tier_outcome failure_outcome(CURLcode code, const char *said)
 {
     switch (code) {

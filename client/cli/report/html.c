@@ -133,8 +133,8 @@ static void put_summary(const struct report *r, FILE *out)
     put_big(out, span(json_reader_count(r->session, "gained_ms")), "saved, at least");
     fprintf(
         out,
-        "</div>\n<p><small>Saved: entries that were made at the same time, as a part of another "
-        "one is, count once. Added up they took %s.</small></p>\n",
+        "</div>\n<p><small>Saved counts overlapping times once, such as those of an entry and of "
+        "its part. Added up they are %s.</small></p>\n",
         span(json_reader_count(r->session, "saved_ms")));
     if (r->n_forgotten)
         fprintf(out,
