@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long whole programs take from start to end, cold and warm: programs.py, one process each.
 
-    bench_programs.sh BUILD [--rounds N] [--figures FILE] [ROW…]     ROW: a word of a program's name
+    bench_programs.sh BUILD [--rounds N] [ROW…]     ROW: a word of a program's name
 
 For each program, one after the other, in folders of their own:
 
@@ -12,8 +12,7 @@ For each program, one after the other, in folders of their own:
     renamed     the same with other names of its variables, functions and classes, and other lines
 
 A cell has the wall time, and in brackets the CPU seconds of the program with all that it started, and of the
-daemon. Medians of --rounds. "bits": whether all runs computed the same. --figures writes the table into
-FILE between the lines `<!-- programs -->` and `<!-- /programs -->`.
+daemon. Medians of --rounds. "bits": whether all runs computed the same.
 """
 
 import argparse
@@ -37,7 +36,6 @@ CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TORCH_EXTENSIONS_DIR": "extens
 # JAX's own cache keeps short compiles only when it is told to
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1", "HF_HUB_OFFLINE": "1"}
-BEGIN, END = "<!-- programs -->\n", "<!-- /programs -->\n"
 
 
 def names():
@@ -119,24 +117,13 @@ HEAD = ("| program | " + " | ".join(PHASES) +
         "|---" * (len(PHASES) + 6) + "|\n")
 
 
-def write_figures(path, table):
-    with open(path) as f:
-        text = f.read()
-    if BEGIN not in text or END not in text:
-        raise SystemExit(f"{path}: no lines {BEGIN.strip()} and {END.strip()} to write between")
-    head, rest = text.split(BEGIN, 1)
-    with open(path, "w") as f:
-        f.write(head + BEGIN + table + END + rest.split(END, 1)[1])
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--figures")
     parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
     chosen = [name for name in names() if not options.rows or any(w in name for w in options.rows)]
-    lines, failed = [], False
+    failed = False
     print(HEAD, end="", flush=True)
     for name in chosen:
         with kit.Folder() as at:
@@ -150,10 +137,7 @@ def main():
                 failed = True
                 print(f"{name}: {str(error)[-2000:]}", file=sys.stderr)
                 continue
-        lines.append(row.line())
-        print(lines[-1], flush=True)
-    if options.figures:
-        write_figures(options.figures, HEAD + "".join(line + "\n" for line in lines))
+        print(row.line(), flush=True)
     raise SystemExit(failed)
 
 
