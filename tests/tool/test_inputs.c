@@ -244,7 +244,7 @@ Test(inputs, a_manifest_brings_all_back)
 Test(inputs, the_newest_sets_are_kept_and_each_once)
 {
     struct inputs old = {0}, got;
-    char name[LIST_MAX];
+    char name[16];
     add(INPUT_ABSENT, "0", NULL);
     for (int i = 0; i < INPUTS_SETS_MAX + 2; i++) {
         snprintf(name, sizeof name, "%d", i);
