@@ -23,8 +23,8 @@ static void expect_moved(const char *text, const char *want)
     cr_assert_eq(pack(text, &packed), 0, "%s: %s", text, e.text);
     writer_init(&moved, 0);
     cr_expect(preprocessed_unpack(&there, (struct view){packed.data, packed.len}, &moved));
-    cr_expect(moved.len == strlen(want) && memcmp(moved.data, want, moved.len) == 0, "%s: %.*s",
-              text, (int)moved.len, (char *)moved.data);
+    writer_u8(&moved, '\0');
+    cr_expect_str_eq((char *)moved.data, want);
     writer_close(&packed);
     writer_close(&moved);
 }
