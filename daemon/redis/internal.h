@@ -60,8 +60,8 @@ struct redis_command {
 
 /*
  * The commands: name, arguments at least and at most (with the name), and the function redis_do_…
- * It is in get.c if it reads values or rows, in set.c if it writes or is about expiry, in keys.c if it walks
- * over names, else in redis.c. Frequent commands come first.
+ * It is in set.c if it writes or is about expiry; else in get.c if it reads values or rows, in keys.c if it walks
+ * over names, in redis.c if it does none of this. Frequent commands come first, a rare one beside its kind.
  */
 #define REDIS_COMMAND_LIST(X)                                                                      \
     X(get, 2, 2, get)                                                                              \
