@@ -14,8 +14,8 @@
 
 /* True if the bytes have the empty line that ends a request. */
 bool http_is_whole(const uint8_t *data, size_t len);
-/* Writes the whole answer to a request, also to one that is too long or is none. `peer` decides what it
- * tells. */
+/* Writes the whole answer to a request. A request that is too long or malformed gets an error as its answer.
+ * What the answer tells depends on `peer`. */
 void http_answer(struct service *service, const struct peer *peer, const uint8_t *data, size_t len,
                  struct writer *out);
 

@@ -3,8 +3,8 @@
  * port.c - the loopback port of GET /metrics. main.c opens and closes it; http.c writes the answers.
  *
  * A client's life: accept ──▶ bytes into `head` ──▶ a whole request, or HEAD_MAX bytes ──▶ one write
- * ──▶ close. What may go wrong: a client that sends nothing stays until PORT_CLIENTS others came; one
- * that goes away is closed; no memory closes it.
+ * ──▶ close. A client that sends nothing is closed when PORT_CLIENTS others have come. A client that goes
+ * away, or for which there is no memory, is closed at once.
  *
  * Thread: loop thread.
  */

@@ -113,7 +113,7 @@ static int get_value(struct service *s, const struct peer *peer, const struct st
                              : store_get(s->config.store, id, out, e);
 }
 
-/* Finds the entry of a call that had to wait: its id and proof are what is left of the question. */
+/* Finds the entry that a call waited for. Its key may be gone by now, so id and proof decide. */
 static bool find_for_call(const struct call *call, struct store_value *out)
 {
     if (get_value(call->service, call->peer, &call->id, out, NULL) != 0)

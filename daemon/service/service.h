@@ -12,8 +12,8 @@
  *     lookup.c, damaged.c              what a GET may have; values that clients refuse
  *     tier_fetch.c                     what other machines made
  *     put.c, work.c                    values on their way to the store
- *     tier_send.c                      what is sent to other machines (tier_internal.h: files of the tier)
- *     find.c                           one look-up of what was made here
+ *     tier_send.c                      sends entries to the tier; tier_internal.h lists the tier's other files
+ *     find.c                           finds an entry that this daemon made
  *     call.c                           one request: answered once, counted, in a flight
  *     bookkeeping.c                    counters and history
  *     flight.c artifact.c manifest.c   tables and values without a service
