@@ -58,10 +58,11 @@ struct tier_item {
 struct tier_upload {
     struct tier *tier;
     bool runs, is_prepared; /* it was verified */
-    bool is_outdated;       /* a newer value came meanwhile */
+    bool is_outdated;       /* another value came meanwhile */
     struct tier_item item;
     enum store_kind kind;
     uint64_t n_bytes;
+    struct key check; /* XXH3-128 of the value that is sent */
     struct tier_errand errand;
     struct writer entry; /* its object, */
     int entry_fd;        /* in a memfd */

@@ -68,6 +68,7 @@ static void add_item(struct tier *t, const struct tier_item *item)
 void tier_queue_add(struct tier *t, const struct store_id *id, const struct artifact *a,
                     bool is_leased)
 {
+    assert(a->hashed);
     struct tier_item item = {.id = *id,
                              .value = value_of(a->cost_ms, 0, a->len),
                              .is_urgent = t->leases != NULL,
@@ -77,9 +78,11 @@ void tier_queue_add(struct tier *t, const struct store_id *id, const struct arti
     for (size_t i = 0; i < t->n_unmark; i++) /* a new value under the id of one just sent */
         if (store_id_equal(&t->unmark[i], id))
             t->unmark[i--] = t->unmark[--t->n_unmark];
-    for (size_t i = 0; i < UPLOADS_MAX; i++) /* or of one that is being sent: it is sent, too */
-        t->uploads[i].is_outdated |=
-            t->uploads[i].runs && store_id_equal(&t->uploads[i].item.id, id);
+    for (size_t i = 0; i < UPLOADS_MAX; i++) { /* or of one that is being sent: it is sent, too */
+        struct tier_upload *u = &t->uploads[i];
+        if (u->runs && store_id_equal(&u->item.id, id))
+            u->is_outdated |= u->n_bytes != a->len || !key_equal(&u->check, &a->check);
+    }
     if (!is_known(t, id))
         add_item(t, &item);
 }

@@ -246,6 +246,8 @@ static bool upload_start(struct tier_upload *u)
     }
     u->kind = v.row.kind;
     u->n_bytes = v.row.len;
+    u->check = v.row.check;
+    u->is_outdated = false;
     if (!write_entry(u, &v, space, &entry))
         return false;
     take_bandwidth(t, v.row.len);
@@ -297,6 +299,7 @@ void tier_send_next(struct tier *t)
         u->item = item;
         u->runs = true;
         u->is_prepared = u->is_outdated = false;
+        u->n_bytes = 0;
         u->entry_fd = -1;
         u->errand.ask = (struct tier_ask){0};
         t->n_uploads++;

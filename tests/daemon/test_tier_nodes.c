@@ -42,7 +42,7 @@ Test(tier_nodes, a_second_node_starts_with_the_first_ones_kernels)
     lead_compile(fd, 2, &b, 0, "#define N 7\n");
     warmd_expect(fd, 2, WIRE_HIT);
     close(fd);
-    await_sent(&first, 5);
+    await_stats(&first, "\"tier_sent\": 5");
 
     struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
     fd = warmd_native(&second);
@@ -73,7 +73,7 @@ Test(tier_nodes, values_of_all_sizes_travel_through_redis)
     size_t n = sizeof sizes / sizeof *sizes;
     struct warmd first = tier_up(NULL, tier_key_file, NULL);
     struct warm *w = warmd_libwarm(&first);
-    char name[24];
+    char name[24], text[32];
     for (size_t i = 0; i < n; i++) {
         char *value = value_of(sizes[i]);
         snprintf(name, sizeof name, "value-%zu", sizes[i]);
@@ -81,7 +81,8 @@ Test(tier_nodes, values_of_all_sizes_travel_through_redis)
         free(value);
     }
     warm_close(w);
-    await_sent(&first, (unsigned)n);
+    snprintf(text, sizeof text, "\"tier_sent\": %zu", n);
+    await_stats(&first, text);
     struct warmd second = tier_up(NULL, tier_key_file, NULL);
     w = warmd_libwarm(&second);
     for (size_t i = 0; i < n; i++) {

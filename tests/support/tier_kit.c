@@ -103,20 +103,6 @@ void await_stats(const struct warmd *k, const char *text)
     cr_assert_fail("the stats have no %s: %s", text, stats);
 }
 
-void await_sent(const struct warmd *k, unsigned n)
-{
-    static const char name[] = "\"tier_sent\": ";
-    unsigned sent = 0;
-    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(5000)) {
-        char *stats = warmd_stats(k), *at = strstr(stats, name);
-        sent = at ? (unsigned)atoi(at + strlen(name)) : 0;
-        free(stats);
-        if (sent >= n)
-            return;
-    }
-    cr_assert_fail("%u values were sent, not %u", sent, n);
-}
-
 void put_one(const struct warmd *k, const char *name, const char *value)
 {
     int fd = warmd_native(k);

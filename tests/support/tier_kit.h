@@ -37,8 +37,6 @@ unsigned count_objects(void);
 void await_log(const struct warmd *k, const char *text);
 /* Waits until the daemon's STATS have a text. */
 void await_stats(const struct warmd *k, const char *text);
-/* Waits until so many values were sent. One counts twice if the scan sends it before its put has ended. */
-void await_sent(const struct warmd *k, unsigned n);
 
 /* Puts a value under a name. */
 void put_one(const struct warmd *k, const char *name, const char *value);
