@@ -330,11 +330,12 @@ bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
 	tests/bench/bench_graph.sh $(B)
 
-#: make bench-keys    how fast keys are made of generated programs
+#: make bench-keys    how fast keys are made: generated programs, and the small modules of tests/data
 .PHONY: bench-keys
 bench-keys: setup-test
 	$(MAKE) B=$(B) $(B)/bench/canon
 	$(B)/bench/canon
+	$(B)/bench/canon tests/data/*.mlir tests/data/*.mlirbc tests/data/*.hlo
 
 #: make figures       run FIGURES="bench-graph …" and write their tables into tests/bench/FIGURES.md
 .PHONY: figures

@@ -5,9 +5,10 @@
  *
  *     canon [--ms N] [FILE...]
  *
- * One line a file: kind, bytes, median MB/s of canon_key and of XXH3-128 with SHA-256, time of one key,
- * and the memory beyond the file that a process has had at most that mapped the file and made the key,
- * without what a process has that does nothing, in bytes for each of the file; then one line for each kind with all its files together. A file that has no key is named and left out.
+ * A line for each file: kind, bytes, median MB/s of canon_key, the same of XXH3-128 with SHA-256, and the time of
+ * one key. From 1 MB on also the memory: the peak of a process that maps the file and makes its key, less the file
+ * and the peak of an idle process, as a multiple of the file's size. Then a line for each kind, with all its files
+ * together. A file without a key is named and left out.
  * Times are the thread's own, so that what else runs on the machine shows little.
  *
  * Without files: for each kind a program of many layers, of 1 MB and of 64 MB, with its memory; and XXH3
@@ -86,14 +87,14 @@ static void print_line(const char *kind, double bytes, double canon_s, double xx
 {
     printf("%-7s %12.0f B %9.1f MB/s  plain %7.1f MB/s  %10.3f ms  ", kind, bytes,
            bytes / canon_s / 1e6, bytes / xxh_s / 1e6, canon_s * 1e3);
-    if (peak > 0)
+    if (peak > 0 && bytes >= 1e6) /* of a small file it is the program's own pages */
         printf("memory %5.2f x  ", peak / bytes);
     puts(name);
 }
 
-/* The resident memory at most, the file with it, of a process that makes one key of a file, which it
- * maps, as `warm hash` does; 0 if it has none. What this process holds is part of it, so that is given back before. With no
- * `len` it does nothing. */
+/* Returns the peak of resident memory, in bytes, of a child that maps a file and makes its key, as `warm hash` does;
+ * 0 if the file has none. The child starts with this process's memory, so this gives back what it can first. With
+ * len 0 the child does nothing. */
 static size_t peak_of_child(int fd, size_t len, enum canon_kind kind)
 {
     int status;
