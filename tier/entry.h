@@ -27,8 +27,8 @@
  * HH its first two digits. A key alone is XXH3-128 and may be shared by other input; a proof opens an entry,
  * so only its hash leaves the machine.
  *
- * The store beyond the machine may return any bytes. An entry counts only if one of the trusted keys signed
- * it, it is the one that was asked for, and its value has its length and both digests.
+ * The store beyond the machine may return any bytes. An entry counts only if a trusted key signed it, if it
+ * answers the request, and if its value has its length and both digests.
  *
  * Thread: any; no state. Memory: views of a read entry point into the bytes that were read.
  */

@@ -6,8 +6,8 @@
  *     logfmt   time=2026-03-01T09:30:00.123+01:00 level=info msg="uid 1000 …" uid=1000 pid=42
  *     json     {"time": "2026-…", "level": "info", "msg": "uid 1000 …", "uid": 1000, "pid": 42}
  *
- * If stderr is the journal ($JOURNAL_STREAM), a line goes to the journal's own socket, as text with the
- * fields PRIORITY, SYSLOG_IDENTIFIER, and of a request WARM_UID and WARM_PID; another format goes to
+ * If stderr is the journal ($JOURNAL_STREAM), a line of text goes to the journal's own socket. It has the
+ * fields PRIORITY and SYSLOG_IDENTIFIER, and a request's also WARM_UID and WARM_PID. Another format goes to
  * stderr, with the syslog level ("<6>") in place of the time. What a
  * client chose may be part of a line: every byte that is no printable ASCII character is written as
  * \xNN, and in quotes a quote follows a backslash. So nobody can add a line or a field, or move the

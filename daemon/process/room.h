@@ -16,8 +16,8 @@
 #define ROOM_SHARE 20u /* by default the store takes one in so many bytes, and leaves as much */
 #define ROOM_LEAST (1ull << 20) /* bytes: the store shrinks no further */
 
-/* Reads the size and the free space, for users without privileges, of the file system of a folder, or of
- * the nearest folder above it that exists. False if that cannot be told. */
+/* Reads the size of a folder's file system, and the space that users without privileges can have there. If the
+ * folder does not exist, the nearest one above it counts. False if nothing can be read. */
 bool room_of(const char *folder, uint64_t *out_total, uint64_t *out_free);
 
 /* Returns the cap of a store that takes `disk_bytes` now. */

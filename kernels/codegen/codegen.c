@@ -900,8 +900,8 @@ static const struct arg *read_of(const struct draft *d, uint32_t value)
     return NULL;
 }
 
-/* True if a thread of draft b may read or write an element before another thread of draft a, which is in
- * front of it, has written or read it. */
+/* True if b must wait for a, the draft before it: a thread of b may use an element that another thread of a
+ * uses, and one of them writes it. */
 static bool must_wait(const struct draft *a, const struct draft *b)
 {
     const struct arg *reads = read_of(b, a->to), *was_read = read_of(a, b->to);

@@ -6,8 +6,8 @@
  * A product is c[batch][m][n] = sum over k of a × b. Several dimensions of one role count as one if they follow
  * one another in memory.
  *
- * When it pays is a model, not a measurement. A thread for each element reads two operands for a product, so
- * the 32 loads that a multiprocessor does in a cycle feed 16 of its 128 multipliers: an eighth. Tiles come near to
+ * When it pays is a model, not a measurement. A thread for each element reads two operands for a product. A
+ * multiprocessor does 32 loads in a cycle, so it feeds 16 of its 128 multipliers: an eighth. Tiles come near to
  * all of them, but there are as many multiprocessors at work as there are tiles. With 132 of them (H100)
  * tiles win from 132 / 8 tiles on: TILED_TILES_MIN. Source: NVIDIA, "H100 Tensor Core GPU Architecture", 2022; CUDA
  * C++ Programming Guide, arithmetic instructions of compute capability 9.0.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * eval.c - runs a program, operation by operation, in its order. Each operation follows its "Semantics" in
- * the StableHLO specification. What that leaves to the implementation follows XLA: x / 0 of integers is
- * -1, x rem 0 is x, a number outside of i32 is converted to the nearest one, and NaN to 0.
+ * the StableHLO specification. What that leaves to the implementation follows XLA. Of integers, x / 0 is -1 and
+ * x rem 0 is x. A number outside of i32 becomes the nearest one, and NaN becomes 0.
  *
  * A value's tensor lives from its operation to the end of its block. No function runs inside of itself,
  * so one table has a place for each value.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * train_mlp.c - trains five multilayer perceptrons from their StableHLO, without the framework that made them,
- * and prints the time from the graph to the first step, cold and warm.
+ * train_mlp.c - trains five multilayer perceptrons from their StableHLO, without the framework that made them.
+ * It prints the time from the graph to the first step, cold and warm.
  *
  *     warm run build/bin/train_mlp [--cold] [--models FOLDER] [--arch sm_90] [--steps N] [--json] [MODEL...]
  *

@@ -82,11 +82,11 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
  *   - of an absolute -I only its presence counts;
  *   - an option that repeats a default does not count. `version` is the compiler's, as in options_parse.
  *
- * A result may be kept under this key only if every file that the compile read allows it too
- * (cuda_scan_allows_canonical, or else cuda/reach.h), the compiler's status is 0 and its log is empty.
+ * A result may be kept under this key only if the compiler's status is 0, its log is empty, and every file
+ * that it read allows it (cuda_scan_allows_canonical, or else cuda/reach.h).
  *
- * Errors: UNSUPPORTED if this job has no such key, because its options, its source or one of its
- * in-memory headers could make lines, names or the text itself show; and those of job_key.
+ * Errors: UNSUPPORTED if lines, names or the text itself could show in the result: of its options, its
+ * source or one of its in-memory headers. And those of job_key.
  */
 int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
                    struct proof *out_proof, struct err *e);

@@ -8,8 +8,8 @@
  *              a = TWICE(b);                                            shows its name and line
  *
  * A use of __FILE__ or __LINE__ in a header shows the header's own name and lines, wherever the source
- * is. So the headers of a unit may use both. The source may still get another name or other line
- * breaks, if it neither uses one of them nor names a macro that leads to one.
+ * is. So the headers of a unit may use both. If the source neither uses one of them nor names a
+ * macro that leads to one, its name and line breaks still do not count.
  *
  * A header can also ask for the place of its caller (source_location, __builtin_LINE as the default of
  * a parameter). That needs no macro. If such a name can stand in the text of any file of the unit, the

@@ -161,8 +161,8 @@ static void bench_file(const char *path, unsigned budget_ms, struct totals total
 
 /* ---- programs of any length ---- */
 
-/* A program is `head`, any number of `layer`, in which "~" is its number and "^" that of the one before
- * it, and `tail`, in which "^" is the last one's. */
+/* A program is `head`, any number of `layer`, and `tail`. In a layer "~" stands for its number and "^" for that of
+ * the one before it; in `tail` "^" is the last layer's. */
 struct made {
     enum canon_kind kind;
     const char *head, *layer, *tail;

@@ -6,8 +6,8 @@
  *     bench_load WARMD NVRTC FOLDER
  *
  * Three clients make the work, each in a process of its own: one compiles sources that nobody has
- * compiled before, one after the other; one puts a value of 256 KiB every 5 ms, into a store whose cap
- * was reached before the first round, so that each put evicts; one gets 32 MiB every 20 ms, and as any
+ * compiled before, one after the other; one puts a value of 256 KiB every 5 ms, and each put evicts, since
+ * the store is full before the first round; one gets 32 MiB every 20 ms, and as any
  * client hashes them. A fourth, which is measured, gets 1 KiB every quarter of a millisecond. Quiet and
  * loaded phases take turns. Nothing is pinned: daemon, worker and clients share what CPUs there are, so
  * with fewer than five the figure is mostly the scheduler's.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_preload.c - what a hit costs inside a program that compiles with NVRTC, beside a raw
- * ping-pong on a socket and the compile that it saves.
+ * bench_preload.c - the cost of a hit inside a program that compiles with NVRTC, beside a raw ping-pong on a
+ * socket and the compile.
  *
  *     bench_preload WARMD PRELOAD LIBNVRTC FOLDER [-IFOLDER…]
  *

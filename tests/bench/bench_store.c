@@ -11,7 +11,7 @@
  * P9  a store of 10^6 entries: from store_open to the first value, entries on disk, memory.
  *
  * P6 is of the disk that FOLDER is on. P7 and P9 are of the store: MEMORY is a folder in a tmpfs where
- * there is one, so that what the device does to a sync of 64 MiB is not in them.
+ * there is one, to leave out the time in which the device syncs 64 MiB.
  */
 #include "store/store.h"
 #include "tests/bench/bench.h"

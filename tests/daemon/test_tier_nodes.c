@@ -179,8 +179,8 @@ static unsigned compiles(int from)
 }
 
 /*
- * What is guaranteed: while the maker renews its lease, no other node begins. A renewal comes each third of the lease, so
- * a maker whose machine gives it no time for two thirds of a lease loses it, and another node then makes the key, too.
+ * What is guaranteed: while the maker renews its lease, no other node begins. A renewal comes each third of the lease. If
+ * a busy machine stops the maker for two thirds of a lease, it loses the lease, and another node makes the key, too.
  * With a lease of 3 s that happens on a busy machine, without any hedge; with this one a test has 10 s for each renewal.
  */
 #define LONG_LEASE "15s"

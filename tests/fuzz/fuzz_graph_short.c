@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_graph_short.c - any bytes as a graph of each kind: what is hashed stands for the canonical text,
- * and of the bytes with one of them changed, which their sum says, keys are equal if and only if texts
- * are.
+ * fuzz_graph_short.c - takes any bytes as a graph of each kind. The hashed records must stand for the
+ * canonical text. Then it changes one byte, chosen by their sum: keys must be equal exactly if texts are.
  */
 #include "tests/proof/short_text.c"
 

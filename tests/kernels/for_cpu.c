@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * for_cpu.c - writes generated kernels, and their launches, as C++, has the host's compiler make a library of
- * them, and compares what they compute with JAX. test_codegen.c and test_graph_bundle.c use it.
+ * for_cpu.c - writes generated kernels, and their launches, as C++. The host's compiler makes a library of
+ * them; then their results are compared with JAX's. test_codegen.c and test_graph_bundle.c use it.
  */
 #include "tests/kernels/for_cpu.h"
 

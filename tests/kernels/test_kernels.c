@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_kernels.c - the demo's kernels: the CPU reference against mathematics, the kernels against
- * the reference (on threads of the CPU everywhere, on the GPU where there is one), and the checks
- * against kernels that are wrong.
+ * test_kernels.c - the demo's kernels. The CPU reference is checked against mathematics, the kernels against
+ * the reference: on threads of the CPU everywhere, on the GPU where there is one. Wrong kernels must fail.
  */
 #include "kernels/gpu.h"
 #include "kernels/reference.h"

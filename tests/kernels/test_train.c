@@ -19,8 +19,8 @@
 
 TestSuite(train, .fini = compile_teardown);
 
-/* The tolerance is relative. JAX's own losses in single precision differ from these by 3e-5 to 1e-4, and by 4e-2
- * for the deepest model, where a ReLU switches some steps earlier or later. */
+/* The tolerance is relative. JAX's own losses in single precision differ from these by 3e-5 to 1e-4. For
+ * the deepest model it is 4e-2: a ReLU switches some steps earlier or later. */
 static const struct {
     const char *name;
     uint32_t n_parameters;

@@ -2,10 +2,10 @@
 /*
  * test_own_order.c - HLO text and FX graph code are keyed in their own order: the rule, at random.
  *
- * The test numbers the names of a text by first mention, with code of its own. Of a text and a change of it
- * (lines or words exchanged, a word or digit altered, a line twice or gone, two names exchanged everywhere)
- * keys are equal if and only if what it then has are equal. And of each text a variant with other names,
- * locations, comments and white space has the key of the text.
+ * The test numbers the names of a text by first mention, with code of its own. It changes the text: exchanges
+ * lines or words, alters a word or a digit, doubles or removes a line, exchanges two names everywhere. The keys must
+ * be equal exactly if the numbered texts are. A variant with other names, locations, comments and white space must
+ * have the key of the text.
  *
  * WARM_CASES: how many cases for each text; `make proof` runs many.
  */

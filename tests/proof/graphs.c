@@ -4,11 +4,10 @@
  *
  *     graphs [--cases N] [--seed N] FILE.mlir|FILE.hlo...
  *
- * Each case draws a file and makes a variant of it, whose key must be the file's, or a mutant,
- * whose key must be another (or which must be refused). And of each, keys are equal to the file's if and
- * only if canonical texts are, and what is hashed stands for that text (short_text.h). What fails is printed with the seed that
- * repeats it, and the first few are kept beside the program, as graphs-fail-N.txt. Exit status 0 if nothing
- * failed.
+ * Each case draws a file and makes a variant or a mutant of it. A variant must have the file's key. A mutant must have
+ * another one, or be refused. For both, keys must be equal exactly if canonical texts are, and the hashed records must
+ * stand for that text (short_text.h). A failure is printed with the seed that repeats it, and the first few are kept
+ * beside the program, as graphs-fail-N.txt. Exit status 0 if nothing failed.
  */
 #include <inttypes.h>
 #include <limits.h>

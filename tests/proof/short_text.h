@@ -2,8 +2,8 @@
 /*
  * short_text.h - reads what is hashed of a graph (KEYS.md, section 2.3) back into its canonical text.
  *
- * The reader shares no code with the writer. That it finds the readable text in the hashed bytes, and in
- * nothing but them, for whatever is thrown at it is the proof that no two texts are hashed alike.
+ * The reader shares no code with the writer. It finds the readable text in the hashed bytes alone. So no two
+ * texts have the same hashed bytes.
  *
  * Thread: any; no state. Memory: the input is borrowed; the writer is the caller's.
  */

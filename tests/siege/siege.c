@@ -4,8 +4,8 @@
  *
  *     siege --seconds N [--nvrtc FOLDER] [--only NAME]
  *
- * In turn, so that what else the machine does counts for both, the user shares the daemon with hostile
- * programs, and for a third of the time with as many honest busy ones. Then:
+ * The user shares the daemon with hostile programs and, for a third of the time, with as many honest busy ones.
+ * The two take turns, so that other load on the machine counts for both. Then:
  *
  *   - no request of the user's failed, and no byte was wrong: sources that were compiled under siege are
  *     compiled once more in peace, and compared;

@@ -5,8 +5,8 @@
  *     a run of the store ──record──▶ log of writes, syncs, names and acknowledgements
  *     a place in the log ──replay──▶ a folder as a disk may have it ──▶ a child opens and reads it
  *
- * This program stands in for the C library's calls that write, so the log has what the store and LMDB
- * asked the kernel for, in order. A state is made from the log up to a place:
+ * This program replaces the C library's calls that write. So its log has all that the store and LMDB asked the
+ * kernel for, in order. A state is made from the log up to a place:
  *
  *   - what was written before a sync of its file is there;
  *   - of all later writes to it any part may be: none, all, random pages, or random sectors of 512

@@ -158,8 +158,8 @@ static void settle_ledger(void)
     }
 }
 
-/* Some cycles end at a random time, which may be before the child has its store open, most in the midst
- * of its work, however fast that goes. */
+/* Waits for the moment at which a cycle kills its child. Some cycles end at a random time, perhaps before the child has
+ * its store open. Most end after some operations, however fast those are. */
 static void await_moment(pid_t child, uint64_t *state)
 {
     uint64_t before = ledger->n_operations, after = 1 + random_next(state) % 60;

@@ -5,7 +5,7 @@
  *
  *     FOLDER/v1/HH/e-ID        an object; made as FOLDER/v1/HH/.new-XXXXXX and renamed: whole or not at all
  *
- * A file system of the network may hang, so each request is a job on a pool thread, with a copy of all
+ * A network file system may hang. So each request is a job on a pool thread, with a copy of all
  * that it needs. A job that takes too long is given up: its request ends, and the job frees itself later.
  * A folder that is not there is no miss: it may be a file system that is not mounted.
  *
