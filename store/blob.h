@@ -4,7 +4,7 @@
  *
  *     draft                     blob                              gone
  *     ─────                     ────                              ────
- *     tmp/put-…  ──place───▶  blobs/OWNER/ab/abcd…  ──doom─────▶  tmp/del-…  ──unlink──▶
+ *     tmp/…-put-N ─place───▶  blobs/OWNER/ab/abcd…  ──doom─────▶  tmp/…-del-N ─unlink──▶
  *     (copied and hashed,     (name: SHA-256 of the  └─quarantine▶ quarantine/…
  *      mode 0400)              value; immutable but
  *                              for trailers)
@@ -80,7 +80,7 @@ struct draft {
 struct hashing;
 /* Begins both digests. NULL without memory. */
 struct hashing *hashing_new(void);
-/* Frees it; NULL is fine. */
+/* Frees both digests; NULL is fine. */
 void hashing_free(struct hashing *h);
 
 /* Makes the file of a draft. Errors: FULL, IO. */
@@ -90,9 +90,10 @@ int draft_begin(struct files *f, struct draft *d, uint64_t len, struct err *e);
  * TRUNCATED; the draft is then dropped. */
 int draft_copy(struct files *f, struct draft *d, struct hashing *h, const void *data, int fd,
                uint64_t max, struct err *e);
-/* Reads exactly `len` bytes from offset 0. Errors: IO, TRUNCATED. */
+/* Reads exactly `len` bytes of a value from offset 0. Errors: IO, TRUNCATED. */
 int value_read(int fd, void *out, size_t len, struct err *e);
-/* Appends the row, whose check and content are the draft's, and opens d->fd. Errors: FULL, IO. */
+/* Appends the row, whose check and content are the draft's, and opens d->fd again, read-only. Errors: FULL,
+ * IO, NOMEM. */
 int draft_seal(struct files *f, struct draft *d, const struct store_row *row, struct err *e);
 /* Renames the draft to its place in blobs/; does nothing if it is there. Errors: FULL, IO. */
 int draft_place(struct files *f, struct draft *d, uint32_t owner, struct err *e);
@@ -110,7 +111,8 @@ int blob_fstat(int fd, struct blob_state *out);
 int blob_check(int fd, uint64_t len, const struct key *check, void *piece, const atomic_bool *stop,
                struct err *e);
 
-/* Hashes up to `max` further bytes. Returns 1 while there is more. */
+/* Hashes up to `max` further bytes of a blob of `len`. Returns 1 while there is more, 0 if all are right.
+ * Errors: CORRUPT, IO. */
 int blob_check_some(int fd, uint64_t len, const struct key *check, struct hashing *h, uint64_t max,
                     struct err *e);
 

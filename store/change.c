@@ -350,7 +350,7 @@ int change_remove_broken(struct change *c, const struct store_id *id)
     if (!row_salvage(data.mv_data, data.mv_size, &row))
         row = (struct store_row){0};
     row.id = *id;
-    /* The lengths that were counted, not those of the damaged row. */
+    /* The accounts counted the stored length, which the damaged row need not state. */
     struct blob_id blob = {id->owner, row.content};
     rc = table_get(c->txn, c->index->value, bytes_val(key, sizeof key), &data);
     row.is_blob = rc == WARM_ENOT_FOUND;

@@ -38,9 +38,9 @@ struct change {
 int change_begin(struct change *c, struct index *x);
 /* Writes the totals and commits. After an error nothing was changed. */
 int change_commit(struct change *c);
-/* Undoes all. */
+/* Undoes all changes. */
 void change_abort(struct change *c);
-/* Frees; aborts unless committed. */
+/* Frees what the change holds. Aborts it unless it is committed. */
 void change_close(struct change *c);
 
 /* ---- sizes ---- */

@@ -8,7 +8,7 @@
  *              them between rename and commit. After a row was lost that could not be read, the walk is
  *              deep: a blob also goes if none of the rows in its trailers is in the index.
  *   expiry     a sample of rows each second; more while many of them have expired
- *   readers    slots of dead processes in LMDB's table, each minute
+ *   readers    frees the slots of dead processes in LMDB's table, each minute
  *   sync       meta pages are durable a second after the last commit: a power failure of an idle machine
  *              loses nothing
  *   old        entries with keys of older versions are counted (old.c)
@@ -155,7 +155,7 @@ static int apply_adopted(struct store *s, struct change *c, void *arg)
     return s->idle.n_begun == *walk ? change_adopted(c) : 0;
 }
 
-/* True if one of the files is an orphan. Needs no write transaction. */
+/* True if one of the files is an orphan. A read transaction is enough to tell. */
 static bool needs_change(struct store *s, const struct walked *w)
 {
     MDB_txn *txn = NULL;

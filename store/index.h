@@ -80,7 +80,7 @@ int index_open_share(struct index *x, MDB_txn *txn, unsigned create);
 
 /* True for codes after which this environment must not be used any more. */
 bool index_is_damage(int rc);
-/* Returns the WARM_E* for any code of this file; fills *e unless rc is 0. */
+/* Returns the WARM_E* for any code of this file, and fills *e unless rc is 0. */
 int index_error(int rc, struct err *e);
 /* Returns a number that changes with each commit that wrote something. */
 uint64_t index_last_commit(const struct index *x);
@@ -116,7 +116,7 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
 int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out);
 /* Finds the user with the largest share. NOT_FOUND if there are none. */
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);
-/* Lists the first `cap` owners that have entries, or had some. */
+/* Lists the first `cap` owners that have entries or bytes on disk. */
 int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
 /* Lists the first `cap` users that have a share. */
 int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);

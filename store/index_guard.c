@@ -56,9 +56,9 @@ static const char *const finding_text[N_FINDINGS] = {
     [BAD_META] = "its format or totals cannot be read",
     [BAD_ORDER] = "entries are out of order",
     [NOT_FOUND_AGAIN] = "an entry is not found by its key",
-    [BAD_COUNT] = "a table has not as many entries as it says",
+    [BAD_COUNT] = "a table does not have as many entries as it says",
     [BAD_PAGE] = "a page is damaged",
-    [ASSERTED] = "it asserts",
+    [ASSERTED] = "a check inside LMDB failed on it",
 };
 
 struct probe {
@@ -73,7 +73,7 @@ static void on_child_assert(MDB_env *env, const char *text)
     _exit(ASSERTED);
 }
 
-/* Looks the key up: it must be found. */
+/* Looks up a key of the table: it must be found. */
 static enum finding find_again(struct probe *p, MDB_dbi dbi, MDB_val key)
 {
     MDB_val data;
@@ -208,7 +208,7 @@ static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
     sigset_t none;
     close(lock_fd); /* the lock must not outlive the parent */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_DUMPABLE, 0); /* a core of this would tell nothing */
+    prctl(PR_SET_DUMPABLE, 0); /* a core file of this child would tell nothing */
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
         signal(fatal[i], SIG_DFL);
     sigemptyset(&none);

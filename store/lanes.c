@@ -76,7 +76,7 @@ static struct lane *lane_new(struct lanes *l, uint32_t user)
         size_t cap = l->cap ? 2 * l->cap : 8;
         struct lane *grown = fault_malloc(cap * sizeof *grown);
         if (!grown)
-            return l->n ? &l->lane[0] : NULL; /* turns are less fair then, no more */
+            return l->n ? &l->lane[0] : NULL; /* turns are then less fair; nothing else changes */
         for (size_t i = 0; i < l->n; i++)
             lane_move(&grown[i], &l->lane[i]);
         free(l->lane);

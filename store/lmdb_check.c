@@ -56,8 +56,8 @@ struct table {
 
 struct walk {
     const uint8_t *file;
-    uint64_t n_pages; /* that the meta page speaks of */
-    uint64_t n_whole; /* that are in the file */
+    uint64_t n_pages; /* as the meta page says */
+    uint64_t n_whole; /* whole pages in the file */
     uint8_t *used;    /* a bit for each page */
     const char *fault;
 };
@@ -91,7 +91,7 @@ static struct table read_table(const uint8_t *p)
                           .root = number(p + 40, 8)};
 }
 
-/* Marks a page as used; false if it cannot be, or is already. */
+/* Marks a page as used. False if its number is impossible, or if it is used already. */
 static bool claim(struct walk *w, uint64_t page)
 {
     if (page < 2 || page >= w->n_pages)
@@ -158,7 +158,7 @@ static bool check_free(struct walk *w, const uint8_t *data, uint64_t len)
 static bool check_tree(struct walk *w, const uint8_t *record, enum role role,
                        uint64_t *out_entries);
 
-/* Bounds of a page or sub-page of `size` bytes. */
+/* Checks the bounds of a page or sub-page of `size` bytes. */
 static bool check_bounds(struct walk *w, const uint8_t *p, uint64_t size)
 {
     uint64_t lower = number(p + 12, 2), upper = number(p + 14, 2);
@@ -167,11 +167,11 @@ static bool check_bounds(struct walk *w, const uint8_t *p, uint64_t size)
     return true;
 }
 
-/* Duplicates that lie inside a node: keys of one size, one behind the other. */
+/* Checks duplicates that lie inside a node: keys of one size, one behind the other. */
 static bool check_subpage(struct walk *w, const uint8_t *p, uint64_t len, uint64_t *out_entries)
 {
     if (len < PAGE_HEAD || (number(p + 10, 2) & ~(uint64_t)DIRTY) != (LEAF | LEAF2 | SUBPAGE))
-        return fail(w, "a sub-page is none");
+        return fail(w, "a node's duplicates are no sub-page");
     uint64_t n = (number(p + 12, 2) - PAGE_HEAD) / 2, key = number(p + 8, 2);
     if (!check_bounds(w, p, len))
         return false;
@@ -202,7 +202,7 @@ static bool check_leaf_node(struct walk *w, const uint8_t *node, uint64_t room, 
         return check_tree(w, data, PLAIN, NULL);
     case DUPLICATES:
         if (role != PLAIN || flags & BIG)
-            return fail(w, "duplicates where there can be none");
+            return fail(w, "a node has duplicates in a tree that cannot have any");
         return check_subpage(w, data, len, &seen->entries);
     case SUBTABLE | DUPLICATES:
         if (role != PLAIN || flags & BIG || len != TABLE_SIZE)
@@ -279,17 +279,17 @@ static bool check_tree(struct walk *w, const uint8_t *record, enum role role, ui
     return seen.branches == said.branches && seen.leaves == said.leaves &&
                    seen.overflows == said.overflows && seen.entries == said.entries
                ? true
-               : fail(w, "a table has not as many pages or entries as it says");
+               : fail(w, "a table does not have as many pages or entries as it says");
 }
 
-/* Returns the newer meta page of those that are whole; NULL if both are damaged. */
+/* Returns the newer meta page; NULL if one of the two is damaged. */
 static const uint8_t *newest_meta(const uint8_t *file)
 {
     const uint8_t *newest = NULL;
     for (unsigned i = 0; i < 2; i++) {
         const uint8_t *p = file + i * PAGE;
         if (number(p + 16, 4) != META_MAGIC || number(p + 20, 4) != 1)
-            return NULL; /* LMDB reads both, and so must be able to */
+            return NULL; /* LMDB reads both, so both must be sound */
         if (!newest || number(p + 144, 8) > number(newest + 144, 8))
             newest = p;
     }
@@ -301,9 +301,9 @@ const char *lmdb_check(const uint8_t *file, uint64_t size)
     struct walk w = {.file = file, .n_whole = size / PAGE};
     const uint8_t *meta = size >= 2 * PAGE ? newest_meta(file) : NULL;
     if (!meta)
-        return "its meta pages are damaged";
+        return "a meta page is damaged";
     w.n_pages = number(meta + 136, 8) + 1;
-    /* Pages that were freed before they were ever written may be missing at the end. */
+    /* The file may lack pages at its end: those that were freed before they were ever written. */
     if (w.n_pages < 2 || w.n_pages > 2 * w.n_whole + (1u << 16))
         return "it is far shorter than it says";
     w.used = calloc(1, (size_t)(w.n_pages / 8 + 1));

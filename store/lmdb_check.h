@@ -12,7 +12,7 @@
  *   page number   inside the file, and used once: by a page or by the free list
  *   table         its record has the right numbers of entries and of pages of each kind
  *
- * Thread: any; no state. Memory: one bit for each page of the file, twice.
+ * Thread: any; no state. Memory: one bit for each page that the meta page counts.
  */
 #ifndef WARM_STORE_LMDB_CHECK_H
 #define WARM_STORE_LMDB_CHECK_H

@@ -7,8 +7,8 @@
  *   3. index                     opened, or made; idle.c fills a new one from the files in blobs/
  *   4. copier, writer            start
  *   5. … use …
- *   6. verifier, copier, writer  end, in this order, each after its queue is empty; access times are
- *                                written, the index is synced
+ *   6. verifier, copier, writer  end, in this order, copier and writer after their queues are empty; access
+ *                                times are written, the index is synced
  *   7. everything is freed       also if one of the steps 1 to 4 fails
  *
  * Thread: the loop's.

@@ -81,14 +81,14 @@ static inline bool store_id_equal(const struct store_id *a, const struct store_i
     return a->owner == b->owner && key_equal(&a->key, &b->key);
 }
 
-/* Marks of an entry for the store beyond the machine. The store keeps them and does nothing else with them.
- * Unknown ones stay. */
+/* Marks of an entry for the tier, the store beyond the machine. This store keeps them, unknown ones too, and
+ * does nothing else with them. */
 enum store_tier {
     STORE_TIER_WAITS = 1, /* it is to be sent there */
     STORE_TIER_CAME = 2,  /* it came from there */
 };
 
-/* All that the store knows of an entry beside its value. Views are borrowed. */
+/* All that the store knows of an entry, except its value. Views are borrowed. */
 struct store_row {
     struct store_id id;
     enum store_kind kind;
@@ -101,10 +101,12 @@ struct store_row {
     struct proof content; /* SHA-256 of the value; zero unless is_blob */
     struct key group;     /* entries of one group leave together; zero if none */
     uint64_t created_ms, accessed_ms, expires_ms; /* Unix time; expires_ms 0: never */
-    uint32_t cost_ms;                             /* the time that it took, and that a hit saves */
-    uint32_t hits;                                /* all so far, unwritten ones included */
-    float heat;                                   /* hits, halved for every STORE_HEAT_HALF_LIFE */
-    uint32_t tier;                                /* marks of enum store_tier */
+    /* The time that it took, and that a hit saves. The daemon believes a client up to 600 000 ms: CLAIM_MAX_MS
+     * of daemon/service/put.c. */
+    uint32_t cost_ms;
+    uint32_t hits;       /* all so far, unwritten ones included */
+    float heat;          /* hits, halved for every STORE_HEAT_HALF_LIFE_MS */
+    uint32_t tier;       /* marks of enum store_tier */
     uint32_t signer;     /* with STORE_TIER_CAME: begins the public key that signed it */
     struct key compiler; /* parts of the address, as given; zero or empty if they do not apply */
     struct key graph;
@@ -201,14 +203,14 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
 /* Lists the first `cap` owners that have entries; returns their number. */
 size_t store_owners(struct store *s, uint32_t *out, size_t cap);
 
+/* True if a process holds the lock of the store at `dir`. *out is then the name of its machine or container, or
+ * "" if that is not known. Any thread, without an open store. */
+bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1]);
+
 /* A user's share: the entries that it put, and those that were made here for it. */
 struct store_share {
     uint64_t n_entries, disk_bytes, pinned_bytes;
 };
-/* True if a process holds the lock of the store at `dir`; *out is the name of its machine or container, or
- * "" if that is not known. */
-bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1]);
-
 /* Reads a user's share. False if it is empty. */
 bool store_share(struct store *s, uint32_t user, struct store_share *out);
 /* Lists the first `cap` users that have a share; returns their number. */
@@ -231,7 +233,7 @@ struct store_put {
                                 with CORRUPT; NULL: unknown */
     struct key *out_check;   /* set before on_done runs with 0, if it is not NULL */
     /* Loop thread, from store_poll: 0 once the entry is durable (3), or NOMEM, FULL, TOO_BIG, IO,
-     * TRUNCATED (the descriptor had fewer bytes), CORRUPT (other ones). `existed`: see keep_existing. */
+     * TRUNCATED (the descriptor had fewer bytes), CORRUPT (it had other bytes). `existed`: see keep_existing. */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
     void *arg;
 };
@@ -245,7 +247,8 @@ int store_put(struct store *s, const struct store_put *put, struct err *e);
  * was just put. */
 void store_poll(struct store *s);
 
-/* Selects entries: a field that is zero, empty or negative does not restrict. */
+/* Selects entries. store_filter_all has the values that restrict nothing. They are -1 in the first four fields,
+ * "" in the texts, UINT32_MAX in max_hits and 0 in all others. */
 struct store_filter {
     int64_t owner;        /* -1: any */
     int64_t maker;        /* -1: any; with owner: an entry matches if either does */
@@ -299,7 +302,7 @@ int store_expire(struct store *s, const struct store_id *ids, size_t n, uint64_t
 int store_mark(struct store *s, const struct store_id *ids, size_t n, uint32_t off, uint32_t on,
                store_report_cb cb, void *arg, struct err *e);
 /* Reads entries from disk and checks them: all (`sample` 0), or a random sample. Runs on a thread
- * of its own; `on_progress` (may be NULL) runs from store_poll. BUSY while another one runs. */
+ * of its own; `on_progress` (may be NULL) runs from store_poll. Errors: BUSY (another one runs), NOMEM. */
 int store_verify(struct store *s, uint64_t sample,
                  void (*on_progress)(void *arg, uint64_t done, uint64_t total), store_report_cb cb,
                  void *arg, struct err *e);
@@ -334,8 +337,9 @@ struct store_departure {
 size_t store_departures(struct store *s, struct store_departure *out, size_t cap);
 
 struct store_stats {
-    uint64_t n_entries, n_bytes, max_bytes; /* values */
-    uint64_t disk_bytes;                    /* index and blob files, as the file system counts */
+    uint64_t n_entries, n_bytes; /* of values */
+    uint64_t max_bytes;          /* the cap: struct store_config */
+    uint64_t disk_bytes;         /* index and blob files, as the file system counts */
     uint64_t n_puts, n_evictions, n_corrupt, n_commits;
     uint64_t n_old; /* store_expect_old: the last count, less those evicted since */
     uint64_t kind_entries[16], kind_bytes[16];
@@ -347,9 +351,10 @@ struct store_stats {
 void store_stats(struct store *s, struct store_stats *out);
 
 /* Reads a small named value of the store's owner (lifetime counters, identities of toolchains): at most
- * 4 KiB, not counted, never evicted. */
+ * 4 KiB, not counted, never evicted. Errors: NOT_FOUND; INVALID (the name is too long); CORRUPT; IO; TOO_BIG
+ * (larger than `cap`). */
 int store_meta_get(struct store *s, const char *name, void *out, size_t cap, size_t *out_len);
-/* Writes one: queued like a put. */
+/* Queues the write of such a value. Errors: INVALID, TOO_BIG, NOMEM. */
 int store_meta_put(struct store *s, const char *name, const void *data, size_t len);
 
 #endif

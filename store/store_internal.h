@@ -211,7 +211,8 @@ void evict_note_put(struct store *s, uint64_t bytes);
 /* Evicts at most `max` entries until at most `goal` bytes are left on disk, of one user's share or
  * of EVICT_ANY. NOT_FOUND if nothing may go. */
 int evict_some(struct store *s, struct change *c, uint64_t user, size_t max, uint64_t goal);
-/* Removes the expired ones of a sample, and counts them in *(size_t *)out_n: a transact_apply. */
+/* Removes the expired and the unreadable entries of a sample. *(size_t *)out_n is their number. It is a
+ * transact_apply. */
 int evict_some_expired(struct store *s, struct change *c, void *out_n);
 /* Returns the worth of a byte of the entry, its group not considered; negative: expired or old. */
 double evict_worth(const struct store *s, const struct store_row *row, uint64_t now_ms);
@@ -230,23 +231,23 @@ bool evict_step(struct store *s);
  * share. FULL if there is none. */
 int evict_make_room(struct store *s, uint32_t user, uint64_t index_bytes, uint64_t blob_bytes,
                     uint64_t user_bytes, struct err *e);
-/* Removes the expired ones of a sample. Returns their number. */
+/* Runs evict_some_expired as one change. Returns the number. */
 size_t evict_expired(struct store *s);
 
 /* ---- evict_plan.c; writer thread ---- */
 
 /* Runs one step of store_evict. True while there is more. */
 bool evict_plan_step(struct store *s);
-/* Frees all that waits; the writer thread has ended. */
+/* Frees the plan and the waiting evictions; the writer thread has ended. */
 void evict_plan_close(struct store *s);
 
 /* ---- old.c; writer thread ---- */
 
 /* True if the entry was last used before keys changed: see store_expect_old. */
 bool old_row(const struct store *s, const struct store_row *row);
-/* Subtracts evicted ones from the count. Needs `lock`. */
+/* Subtracts `n` evicted entries from the count of old ones. Needs `lock`. */
 void old_gone(struct store *s, uint64_t n);
-/* Counts some more of them. Returns the monotonic time at which to call again. */
+/* Counts some more old entries. Returns the monotonic time at which to call again. */
 uint64_t old_step(struct store *s, uint64_t now_ms);
 
 /* ---- idle_plan.c; writer thread ---- */

@@ -2,7 +2,7 @@
 /*
  * suspect.c - keeps a mark in the store's folder. It means that a damaged index may have killed the
  * process that had the store open, so the next open checks every page. open.c reads and clears the
- * mark; a handler of signals and index_upgrade.c set it.
+ * mark. The daemon's handler of fatal signals sets it, and so does index.c before LMDB aborts the process.
  *
  * Thread: the one that opens the store; store_mark_suspect any.
  */

@@ -51,9 +51,9 @@ struct task {
     bool hashed;              /* row.check is the value's */
     struct key *out_check;    /* PUT: where the caller wants it; may be NULL */
     bool appended;            /* the trailer is in a blob that was there before */
-    bool state_known;         /* the bytes were right in `state`, */
-    struct blob_state state;  /* (DAMAGED: wrong) */
-    struct blob_state before; /* appended: in `state`, if they were in `before` */
+    bool state_known;         /* the file's bytes were verified in `state` */
+    struct blob_state state;  /* DAMAGED: the state in which they were wrong */
+    struct blob_state before; /* appended: bytes that were right in `before` are right in `state` */
     void (*on_done)(void *arg, int status, bool existed, const struct err *e);
 
     struct {                            /* those with ids, TOUCH: a piece of it in each change */

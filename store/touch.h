@@ -8,7 +8,7 @@
  * counted. That is harmless: hits only order eviction.
  *
  * Thread: a table belongs to the loop thread; while it is flushing both threads only read it.
- * Memory: TOUCH_SLOTS × 40 bytes each.
+ * Memory: TOUCH_SLOTS × 32 bytes each.
  */
 #ifndef WARM_STORE_TOUCH_H
 #define WARM_STORE_TOUCH_H

@@ -134,10 +134,11 @@ int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsig
                   struct warm_value *out, int *out_codes);
 
 struct warm_put_options {
-    uint64_t token;    /* 0: without a lease */
-    unsigned flags;    /* WARM_KEEP_EXISTING */
-    const char *kind;  /* "backward", "executable", …; NULL: "other" */
-    uint32_t cost_ms;  /* time that it took to make: expensive entries are evicted last */
+    uint64_t token;   /* 0: without a lease */
+    unsigned flags;   /* WARM_KEEP_EXISTING */
+    const char *kind; /* "backward", "executable", …; NULL: "other" */
+    uint32_t
+        cost_ms; /* time that it took to make, counted up to 10 minutes: expensive entries are evicted last */
     uint64_t ttl_ms;   /* 0: no expiry */
     const char *group; /* entries of one group leave the cache together; NULL: none */
     const char *hardware, *compiler, *label; /* for people and filters; NULL: none */

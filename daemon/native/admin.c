@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at: some 50 us */
+#define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at, at most */
 #define IDS_OF_CALL 32u      /* keys that count as one request */
 #define ROWS_STEP 50u        /* rows; after so many, LIST may leave the rest for another turn */
 
@@ -32,8 +32,7 @@ static void send_text(struct native *n, uint64_t tag,
     writer_close(&text);
 }
 
-/* Sends a stored value: a short one is copied, a longer one sent from the index's own pages, a file
- * as a descriptor. */
+/* Sends the row of an entry, for LIST and SHOW. */
 static void send_row(struct native *n, uint64_t tag, const struct store_row *row)
 {
     char signer[64] = "";

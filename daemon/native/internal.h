@@ -19,8 +19,8 @@ struct native_call {
     struct native_call *prev, *next;
     uint64_t tag;
     bool leases;            /* it counts in BUDGET_leases */
-    bool notes;             /* its answer is for the other ranks of its job, too, */
-    struct proof rank_name; /* to the name with this SHA-256 */
+    bool notes;             /* its answer is noted for the other ranks of its job: */
+    struct proof rank_name; /* the name with this SHA-256 was asked for */
 };
 
 struct native_op {
@@ -80,8 +80,8 @@ void native_send_error(struct native *n, uint64_t tag, const struct err *e);
 int native_yield(struct native *n, const struct native_rest *rest);
 /* Answers a request without fields. */
 void native_send_empty(struct native *n, uint64_t tag, enum wire_type type);
-/* Makes an operation of the store for this request, which takes so much of BUDGET_calls. NULL: no
- * memory, or too much. Its callback frees it. */
+/* Makes an operation of the store for this request. It takes `weight` of BUDGET_calls. NULL: no memory, or
+ * the user has too many requests. Its callback frees it. */
 struct native_op *native_op_new(const struct request *r, unsigned weight, struct err *e);
 /* Frees an operation. */
 void native_op_free(struct native_op *op);

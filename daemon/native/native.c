@@ -6,7 +6,7 @@
  * A request has a tag; its answers carry the tag, in whatever order they come. A request that
  * cannot be answered at once waits in a list of its connection. It is a struct native_call (a
  * look-up, a lease, a compile) or a struct native_op (an operation of the store). When the
- * connection ends, calls are dropped; ops run on without anybody to tell.
+ * connection ends, calls are dropped. Ops run to their end, and nobody gets their results.
  *
  * Malformed bytes end the connection, after one ERROR. A message with a wrong field is answered with ERROR,
  * and the connection goes on. Messages for people are in admin.c.
@@ -46,6 +46,8 @@ static void send_ok(struct native *n, uint64_t tag, bool existed, const struct k
     connection_commit(n->connection, NULL, 0);
 }
 
+/* Sends a stored value: a short one is copied, a longer one sent from the index's own pages, a file
+ * as a descriptor. */
 static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcome,
                         const struct store_value *v)
 {
@@ -213,7 +215,7 @@ static void on_answer(struct call *base, const struct answer *a)
     }
     case ANSWER_CHECK: send_check(n, tag, a->manifest); return;
     }
-    call_unlink(call); /* that was the last answer */
+    call_unlink(call); /* this was the last answer */
 }
 
 static struct native_call *call_new(struct native *n, uint64_t tag, struct err *e)
@@ -276,7 +278,8 @@ static int take_hello(struct request *r, struct err *e)
     if (code)
         return code;
     if (m.version_min > WIRE_VERSION || m.version_max < WIRE_VERSION)
-        return err_set(e, WARM_EVERSION, "this daemon speaks version %u, the client %u to %u",
+        return err_set(e, WARM_EVERSION,
+                       "this daemon speaks version %u of the protocol, the client %u to %u",
                        WIRE_VERSION, m.version_min, m.version_max);
     static const char name[] = "warmd " WARM_VERSION;
     struct wire_welcome welcome = {.version = WIRE_VERSION,
@@ -413,7 +416,7 @@ static int read_made(const struct wire_put *m, struct service_made *out, struct 
 {
     struct reader r = reader_over(m->key.data, m->key.len);
     if (m->hardware.len == 0 || m->hardware.len >= sizeof out->address.hardware)
-        return err_set(e, WARM_EINVALID, "no hardware has such a name");
+        return err_set(e, WARM_EINVALID, "the name of the hardware is empty or too long");
     *out = (struct service_made){0};
     memcpy(out->address.hardware, m->hardware.data, m->hardware.len);
     reader_copy(&r, out->address.compiler.bytes, sizeof out->address.compiler.bytes);
@@ -512,7 +515,7 @@ static int take_source(struct request *r, struct err *e)
     return 0;
 }
 
-/* True if a list of so many states, in so many bytes, may describe the paths of the CHECK. */
+/* True if the list can have one state for each path of the CHECK: its count fits, and its size may. */
 static bool may_be_states(const struct native_call *call, const struct wire_checked *m)
 {
     const struct manifest *asked = call->call.checking;

@@ -16,15 +16,15 @@
  * A miss under a lease needs no note: waiters get the value that the lease holder makes.
  *
  * Ranks on several machines (HELLO: " nodes=2" and more) have one answer if the daemons share a tier with
- * leases: what it knows when the first of them asks decides for all (tier.h). Without one, each machine
- * decides for its own ranks.
+ * leases: the tier's answer to the first of them is the answer to all (tier.h). Without such a tier, each
+ * machine decides for its own ranks.
  *
  * The daemon decides, so the ranks need not know of one another and may come at any time. They
  * share only this daemon and the job's name (HELLO: " job=NAME"). A job is over when its last
  * connection ends: a new job of the same name begins without notes. A note holds for RANK_KEEP_MS.
  *
- * Thread: loop thread. Memory: bounded, for each user, by BUDGET_rank_jobs and BUDGET_rank_bytes. A group
- * belongs to this module; join and leave count its connections.
+ * Thread: loop thread. Memory: bounded, for each user, by BUDGET_rank_jobs, BUDGET_rank_bytes and
+ * BUDGET_descriptors. A group belongs to this module; join and leave count its connections.
  */
 #ifndef WARM_DAEMON_NATIVE_RANK_AGREEMENT_H
 #define WARM_DAEMON_NATIVE_RANK_AGREEMENT_H
@@ -49,8 +49,8 @@ struct rank_group *rank_agreement_join(uint32_t uid, struct view client);
 /* Leaves the group when the connection ends. NULL is fine. */
 void rank_agreement_leave(struct rank_group *job);
 
-/* True if the job runs on several machines; *out is then the digest, in hex, of its name and of how many
- * answers to this question it has had: the same on all of them. */
+/* True if the job runs on several machines. *out is then the SHA-256, in hex, of its name and of the number of
+ * answers that it had to this question. It is the same on all machines. */
 bool rank_agreement_spans(const struct rank_group *job, const struct proof *name, char out[65]);
 
 enum rank_agreement_said {

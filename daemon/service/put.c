@@ -37,7 +37,9 @@
 #include "daemon/users/budget.h"
 #include "store/clock.h"
 
-#define CLAIM_MAX_MS 600000u /* of the time that a client says its value took to make */
+/* A longer time that a client claims for making its value counts as this. So no claim makes an entry worth
+ * more than all others together. */
+#define CLAIM_MAX_MS 600000u
 
 /* ---- through the queue ---- */
 
