@@ -6,18 +6,22 @@
     value = warm.get("my-artifact")          # bytes, or None
     warm.put("my-artifact", b"...", cost_ms=1200)
 
-    with warm.lease("my-artifact") as lease: # if many processes ask at once, one makes it
+    with warm.lease("my-artifact") as lease: # of many processes that ask at once, one makes it
         value = lease.value
         if value is None:
             value = make()
             lease.put(value)
 
-Everything fails open: without a daemon, after its deadline, or after another failure, a get is a
-miss, a put stores nothing, and nothing raises. WARM_DISABLE=1 turns the cache off, WARM_READONLY=1
-stores nothing, WARM_RECACHE=1 takes nothing, WARM_SOCKET is the path of the daemon's socket.
+Everything fails open. Without a daemon, after a deadline or after any other failure, a get is a miss
+and a put stores nothing. No failure of the daemon raises an exception.
 
-It is safe in threads and across fork. Importing it opens nothing and imports little, because programs
-under `warm run` may never need it.
+    WARM_DISABLE=1     turns the cache off
+    WARM_READONLY=1    stores nothing
+    WARM_RECACHE=1     takes nothing from the cache
+    WARM_SOCKET        the path of the daemon's socket
+
+The module is safe in threads and across fork. Its import opens nothing and loads little, because
+programs under `warm run` may never need it.
 """
 
 from __future__ import annotations

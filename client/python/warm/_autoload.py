@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that runs inside `import torch` and `import triton`. Each of them calls the entry points of its
-own group, "torch.backends" or "triton.backends", and so torch() or triton() of this module.
+"""The code that `import torch` and `import triton` run. Each framework calls the entry points of its
+own group ("torch.backends", "triton.backends"), and so torch() or triton() of this module.
 
-It costs such an import a look at the environment. If `warm run` pointed the framework at our daemon,
-these modules are patched as soon as they are loaded, which is when the framework first compiles:
+Such an import takes as much longer as a look at the environment. If `warm run` pointed the framework at
+our daemon, this module patches the modules below as soon as Python has loaded them. Python loads them
+when the framework first compiles.
 
-    torch._inductor.remote_cache    the backend of remote caches becomes warm.torch.Backend
-    torch._inductor.codecache       warm.torch sees each graph before torch asks for it, and torch_key() is
-                                    remembered
-    torch._functorch.….autograd_cache  `warm why` is told which graphs torch keeps from its caches, as by codecache
-    torch._inductor.cpu_vec_isa     its probe is remembered: warm._probe
-    torch._dynamo.config            `warm run --regional` switches its graph deduplication on
-    triton.runtime.cache            triton_key() is remembered: warm.triton.remembered_key
-    triton.backends.nvidia.compiler  the stages behind the front end are remembered: warm._stages
-    redis.connection                checks the listener at our socket
+    torch._inductor.remote_cache    makes warm.torch.Backend the backend of remote caches
+    torch._inductor.codecache       shows each graph to warm.torch before torch asks for it, tells `warm why`
+                                    which graphs torch does not cache, and remembers torch_key()
+    torch._functorch.….autograd_cache  the same for graphs of AOTAutograd
+    torch._inductor.cpu_vec_isa     remembers its probe: warm._probe
+    torch._dynamo.config            switches its graph deduplication on, for `warm run --regional`
+    triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
+    triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
+    redis.connection                checks who listens at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
 """
@@ -27,13 +28,13 @@ from typing import Any, Callable
 
 
 def _torch_is_ours() -> bool:
-    """True if torch uses our socket, and no Redis of the user's."""
+    """True if torch uses our socket rather than a Redis of the user."""
     url, path = os.environ.get("TORCHINDUCTOR_REDIS_URL", ""), os.environ.get("WARM_SOCKET", "")
     return bool(path) and url.partition("?")[0] == f"unix://{path}"
 
 
 def _triton_is_ours() -> bool:
-    """True if Triton's cache manager is ours, and not the user's."""
+    """True if Triton uses our cache manager rather than the user's."""
     return os.environ.get("TRITON_CACHE_MANAGER") == "warm.triton:CacheManager"
 
 
@@ -76,7 +77,7 @@ def _patch_triton(module: ModuleType) -> None:
 
     def triton_key() -> str:
         if not known:
-            from warm.triton import remembered_key  # which needs this module
+            from warm.triton import remembered_key  # only now: it needs triton.runtime.cache
 
             known.append(remembered_key(real))
         return known[0]
@@ -127,12 +128,12 @@ def _apply(name: str, module: ModuleType) -> None:
     _done.add(name)
     try:
         _PATCHES[name](module)
-    except Exception:  # any version of it: it goes on without us
+    except Exception:  # another version of the framework, which goes on without us
         pass
 
 
 class _Finder:
-    """Finds these modules as Python does, and patches them once they are loaded."""
+    """A finder of the awaited modules: it finds them as Python does, and patches each after its load."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
@@ -152,12 +153,12 @@ class _Finder:
         return spec
 
 
-_awaited: set[str] = set()  # modules that are patched when they are loaded
+_awaited: set[str] = set()  # modules to patch when they are loaded
 _done: set[str] = set()
 
 
 def _patch(*names: str) -> None:
-    """Patches loaded modules now, and others as soon as they are loaded; each once."""
+    """Patches modules, each once: loaded ones now, and others as soon as they are loaded."""
     for name in set(names) - _done - _awaited:
         if name in sys.modules:
             _apply(name, sys.modules[name])
@@ -168,16 +169,16 @@ def _patch(*names: str) -> None:
 
 
 def torch() -> None:
-    """The entry point of torch."""
+    """Patches torch's modules, and Triton's. This is our entry point of the group "torch.backends"."""
     if _torch_is_ours():
         _patch("torch._inductor.remote_cache", "torch._inductor.codecache", "torch._inductor.cpu_vec_isa", _AUTOGRAD)
         if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
             _patch("torch._dynamo.config")
-    triton()  # before the first compile: not every version of Triton asks
+    triton()  # not every version of Triton calls its entry points
 
 
 def triton() -> None:
-    """The entry point of triton; torch's calls it too."""
+    """Patches Triton's modules, and torch's client of Redis. Triton and torch() call this."""
     if _torch_is_ours():
         _patch("redis.connection")
     if _triton_is_ours():

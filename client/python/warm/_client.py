@@ -6,10 +6,10 @@
                      └── fails: closed, and for a pause everything is a miss at once ──┘
 
 Each request has a connection to itself, so threads never wait for one another. A lease keeps its
-connection until it is fulfilled: if its holder's connection ends for any reason, the daemon gives the
-lease to the next waiter. A forked child begins with no connections.
+connection until its value is put or it is released. If the connection ends for any reason, the daemon
+passes the lease to the next waiter. A forked child begins with no connections.
 
-Nothing here raises because of the daemon: a get is then a miss, and a put stores nothing.
+No failure of the daemon raises an exception: a get is then a miss, and a put stores nothing.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from typing import Any, Callable, Container, Iterable, Optional, Sequence, TypeV
 from warm import _wire
 from warm._version import VERSION
 
-# As in client/lib/deadlines.h, in seconds. A daemon that is silent for this time hangs; WAIT is no sign
-# of life. It limits connecting and the hand-shake too. $WARM_TIMEOUT_MS replaces it.
+# In seconds, as in client/lib/deadlines.h. A daemon that is silent for this time hangs; WAIT is no sign
+# of life. It also limits connecting and the handshake. $WARM_TIMEOUT_MS replaces it.
 CONNECT_TIMEOUT = 1.0
-PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # a hung daemon is left alone for this multiple of that time
+PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # after a hang: a multiple of that time, at most so many seconds
 REQUEST_TIMEOUT = 5.0  # seconds, for requests that wait for no other process
 PUT_BYTES_PER_SECOND = 10e6  # more time for a put: the disk may be slow
 LEASE_WAIT = 300.0  # seconds that lease() waits for the holder of the lease
-PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds after a failure without an attempt
+PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds without a connection attempt after a failure
 IDLE_MAX = 4  # idle connections that are kept
-ERR_TIMEOUT = 14  # keygen/err.h: the lease's holder has not finished
+ERR_TIMEOUT = 14  # keygen/err.h: the holder of the lease has not finished
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -78,7 +78,7 @@ def _is_listening(path: str) -> bool:
 
 
 def default_socket() -> str:
-    """Returns the socket of this user's daemon: the same choice as libwarm's."""
+    """Returns the path of the socket of this user's daemon. libwarm chooses in the same way."""
     path = os.environ.get("WARM_SOCKET")
     if path:
         return path
@@ -108,7 +108,7 @@ def job_id() -> str:
 
 
 def job_nodes() -> int:
-    """Returns on how many machines the ranks of this job run; 1 if that is not known."""
+    """Returns the number of machines that the ranks of this job run on; 1 if it is unknown."""
     env = os.environ
     try:
         if env.get("WORLD_SIZE") and env.get("LOCAL_WORLD_SIZE"):
@@ -134,8 +134,9 @@ def _introduction() -> str:
 
 
 def check_peer(sock: socket.socket, path: str) -> None:
-    """Raises if the daemon runs neither as root nor as this user, because programs run its artifacts.
-    Only root can have put a socket below /run/warm, where the system's daemon has a user of its own."""
+    """Raises PermissionError if the daemon runs neither as root nor as this user, because programs run
+    its artifacts. A socket below /run/warm is trusted, because only root can put one there: the system's
+    daemon runs as a user of its own."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = struct.unpack("iIi", credentials)[1]
     if uid not in (0, os.geteuid()) and not path.startswith("/run/warm/"):
@@ -143,12 +144,12 @@ def check_peer(sock: socket.socket, path: str) -> None:
 
 
 class _Connection:
-    """One socket. After an exception it is useless."""
+    """One connected socket. After an exception it can only be closed."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.silence = timeout
         self.heard = time.monotonic()  # the last sign of life, or the last request
-        self.life_tag = 0  # of the question for a sign of life; 0: none
+        self.life_tag = 0  # of the request for a sign of life; 0: none is out
         self.welcomed = False
         self.tag = 0
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -212,7 +213,8 @@ class _Connection:
         self.welcomed = True
 
     def _end_silence(self, deadline: float) -> None:
-        """Asks for a sign of life, or raises: the deadline, or half of the permitted silence, is over."""
+        """Asks for a sign of life after half of the permitted silence. Raises if the deadline has passed,
+        or if the daemon did not answer when it was asked before."""
         now = time.monotonic()
         if now >= deadline:
             raise socket.timeout("deadline passed")
@@ -224,7 +226,7 @@ class _Connection:
         self.life_tag = self.tag
 
     def is_readable(self, seconds: float) -> bool:
-        """Returns True if bytes, or the end, come within that time."""
+        """Returns True if bytes or the end of the stream arrive within that time."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
@@ -280,7 +282,7 @@ class _Connection:
 def _read_value(fd: int, length: int) -> bytes:
     try:
         return _read_file(fd, length)
-    except OSError:  # not readable as it was opened, but as memory
+    except OSError:  # pread is not allowed on it, but mmap may be
         if os.fstat(fd).st_size < length:
             raise
         with mmap.mmap(fd, length, mmap.MAP_PRIVATE, mmap.PROT_READ) as view:
@@ -321,7 +323,7 @@ def group_id(group: str | None) -> bytes:
 
 
 class Client:
-    """A process's access to the daemon. Any number of threads may use it at once."""
+    """A process's connections to the daemon. Any number of threads may use it at once."""
 
     def __init__(
         self,
@@ -353,12 +355,12 @@ class Client:
         return [found.value for found in self._find([_name(n) for n in names])]
 
     def find(self, name: str | bytes) -> Lease:
-        """Returns what lease() would, without waiting, and never a lease to fulfil."""
+        """Looks a name up without waiting. Returns a Lease as lease() does, but one that is never held."""
         return self._find([_name(name)])[0]
 
     def lease(self, name: str | bytes, wait: float = LEASE_WAIT) -> Lease:
-        """Returns the value; or, to one of all processes that ask at once, a lease to make it, while
-        the others wait for up to `wait` seconds. Without a daemon every process makes it."""
+        """Returns the value, or a lease to make it. If many processes ask at once, one gets the lease, and
+        the others wait for its value for up to `wait` seconds. Without a daemon every process makes it."""
         key = _name(name)
         lease = Lease(self, key)
         if not self.may_hit or not key:
@@ -379,7 +381,7 @@ class Client:
         return lease
 
     def unasked(self, name: str | bytes) -> Lease:
-        """Returns a lease without asking the daemon: its put is a plain one."""
+        """Returns a Lease without asking the daemon; its put is that of Client."""
         return Lease(self, _name(name))
 
     def put(
@@ -396,8 +398,8 @@ class Client:
         compiler: str = "",
         label: str = "",
     ) -> bool:
-        """Stores a value. Returns True once it is committed. `cost_ms` is the time that it took to
-        make: expensive entries are evicted last. `ttl` in seconds; 0: for ever."""
+        """Stores a value. Returns True once it is committed. `cost_ms` is the time that the value took to
+        make; expensive entries are evicted last. `ttl` is the entry's life in seconds; 0: for ever."""
         fields = _put_fields(
             kind=kind, cost_ms=cost_ms, ttl=ttl, group=group, keep_existing=keep_existing,
             hardware=hardware, compiler=compiler, label=label,
@@ -409,8 +411,8 @@ class Client:
         return all(self.put(name, data, **options) for name, data in items)
 
     def note(self, reason: str, label: str, text: str) -> None:
-        """Tells the daemon, for `warm why`, why something was not taken from the cache. `reason` is
-        "uncacheable", "disabled" or "timeout"; `label` says what, `text` why."""
+        """Tells the daemon why something did not come from the cache; `warm why` shows it. `reason` is
+        "uncacheable", "disabled" or "timeout", `label` names the thing, and `text` explains the reason."""
 
         def tell(c: _Connection, deadline: float) -> None:
             c.send(_wire.note(c.next_tag(), reason, label, text), deadline)
@@ -463,7 +465,7 @@ class Client:
             return [Lease(self, name) for name in names]
 
     def _answer(self, c: _Connection, tags: dict[int, Lease], deadline: float) -> None:
-        """Receives one frame. Takes a tag out of `tags` if the frame is the last answer to it."""
+        """Receives one frame. Removes its tag from `tags`, unless another answer follows."""
         frame, fd = c.receive(tags, deadline)
         try:
             if frame.type != _wire.WAIT:
@@ -513,9 +515,9 @@ class Client:
         given: _Connection | None = None,
         keeps: Optional[Callable[[], bool]] = None,
     ) -> T:
-        """Runs ask(connection, deadline). An idle connection may have ended: then it is tried once more
-        with a new one. The caller keeps `given`, and a connection that holds a lease afterwards, as
-        keeps() says."""
+        """Runs ask(connection, deadline), and returns its result. If an idle connection had ended, tries
+        once more with a new one. The caller keeps `given`. It also keeps the connection if keeps()
+        returns True afterwards, because the connection holds a lease."""
         if not self.may_ask:
             raise _Unavailable
         c = given or self._take_idle()
@@ -547,8 +549,8 @@ class Client:
         return _Connection(self.path, self.connect_timeout)
 
     def _failed(self, error: Exception) -> _Unavailable:
-        """Notes a failure. A daemon that is gone may be back at once; a hung one costs each request a
-        timeout, and gets a longer pause."""
+        """Begins a pause after a failure, and returns the exception for the caller. A daemon that is gone
+        may be back at once. A hung daemon costs each request a timeout, so its pause is longer."""
         now = time.monotonic()
         if isinstance(error, _Hangs):
             self._retry_at = now + min(self.connect_timeout * PAUSE_FACTOR, PAUSE_HUNG_MAX)
@@ -576,15 +578,16 @@ class Client:
 
 
 class Lease:
-    """The answer of lease(): `value`, or None if the caller must make it, and then put it.
+    """The answer of lease(). If `value` is None, the caller must make the value and put it.
 
-    It ends with put, release, the end of the `with`, or of the process; then the next waiter gets it."""
+    A lease ends with put, with release, and with the end of the `with` block or of the process. If no
+    value was put, the next waiter gets the lease."""
 
     def __init__(self, client_: Client, name: bytes) -> None:
         self.name = name
         self.value: bytes | None = None
         self.cost_ms = 0  # time that `value` took to make
-        self.is_made_elsewhere = False  # another process was still making it when the wait was over
+        self.is_made_elsewhere = False  # another process was still making the value when the wait ended
         self._client = client_
         self._connection: _Connection | None = None
         self._token = 0
@@ -592,7 +595,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Returns True while other processes wait for us."""
+        """True while this process holds the lease, and others may wait for its value."""
         return self._connection is not None and self._pid == os.getpid()
 
     def put(self, data: Data, **options: Any) -> bool:
@@ -608,7 +611,7 @@ class Lease:
         return False
 
     def release(self) -> None:
-        """Gives the lease back: the value will not be made here."""
+        """Gives the lease back, if it is still held: this process will not make the value."""
         c = self._give_up()
         if c is not None:
             c.close()  # the end of the connection is the end of the lease

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text that an entry's key was made of, kept for `warm why`: client/wire/PROTOCOL.md, kind "form".
+"""Forms. A form is the text that an entry's key was made of, kept for `warm why` (client/wire/PROTOCOL.md,
+kind "form").
 
-Only what had to be made gets one, after it was stored. A form that cannot be had or kept costs the
-program nothing but the attempt. Any thread.
+Only an entry that this process made gets a form, after the entry was stored. If a form cannot be made or
+stored, the program goes on without it. Any thread.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Callable, Iterable
 
 from warm import _client
 
-MIN_COST_MS = 10.0  # what took less is not worth a text
+MIN_COST_MS = 10.0  # a cheaper entry is not worth a form
 TEXT_MAX = 8 << 20  # bytes
-PACKED_MAX = 256 << 10  # what the daemon takes
+PACKED_MAX = 256 << 10  # bytes: the daemon takes no more
 
 
 def keep(name: str, label: str, cost_ms: float, text: Callable[[], Iterable[str]]) -> None:
@@ -28,5 +29,5 @@ def keep(name: str, label: str, cost_ms: float, text: Callable[[], Iterable[str]
         packed = zlib.compress(plain, 1)
         if len(packed) <= PACKED_MAX:
             _client.client().put(f"form:{name}", packed, kind="form", label=label)
-    except Exception:  # of a framework that changed
+    except Exception:  # text() reads a framework, which may have changed
         pass

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of files by their stat: the same inode with the same size, time of change and time of
-status change has the same content."""
+"""The identity of files by stat(2): a file with the same inode, size, mtime and ctime has the same
+content."""
 
 from __future__ import annotations
 
 import os
 from typing import Iterable
 
-_SETTLED_NS = 2 * 10**9  # a file that changed later than that may change again within one tick
+_SETTLED_NS = 2 * 10**9  # a file that changed more recently may change again within one tick of its times
 
 
 def of_files(paths: Iterable[str]) -> tuple[str, bool]:
-    """Returns the identity of these files, and False if one changed a moment ago, and may still change.
+    """Returns the identity of these files, and True if it is settled: no file changed a moment ago.
     Raises OSError."""
     import hashlib
     import time

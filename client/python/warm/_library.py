@@ -15,7 +15,7 @@ from typing import Optional, Tuple
 
 REFUSED = -19  # keygen/err.h: must not be kept
 EXACT = 2  # warm.h: the key of the exact bytes
-KEY_TEXT, IDENTITY_TEXT = 33, 128  # at least what warm.h asks for
+KEY_TEXT, IDENTITY_TEXT = 33, 128  # sizes of buffers, at least those in warm.h
 
 
 class Unavailable(Exception):
@@ -97,7 +97,7 @@ def graph_form(kind: str, data: bytes, cap: int) -> str:
 
 
 def file_identity(path: str) -> str:
-    """Returns a text that is the same for files of the same content. The daemon remembers it."""
+    """Returns a text that is equal for files of equal content. The daemon remembers it."""
     lib = _library()
     handle = ctypes.c_void_p()
     if lib.warm_open(ctypes.byref(handle), None):

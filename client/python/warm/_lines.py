@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line numbers in Triton's intermediate texts, written anew.
+"""New line numbers for Triton's intermediate texts.
 
-    canonical(ttir)            the text with each line as its rank among the lines of its file, and these lines
-    Lines(old, new).ttgir(…)   the same text as Triton would make it from the TTIR with the other lines
+    canonical(ttir)            the text with ranks in place of line numbers, and the line numbers of each file
+    Lines(old, new).ttgir(…)   the text that Triton would make from the TTIR with the new line numbers
                     llir(…)
                     ptx(…)
 
-A comment above a kernel moves all its lines. Nothing else of the texts changes, so one can be made of the
-other: wherever a line of a file stands, the line of the same rank stands instead. Whatever is not understood
-raises ValueError.
+A comment above a kernel moves all of its lines, and changes nothing else in these texts. So the new text is
+the old one in which the line of the same rank replaces each line. The rank of a line is its place among the
+lines of its file that a text names. A text that this module does not understand raises ValueError.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _COMMENT_AT = 40  # the column at which LLVM begins a comment
 
 
 def canonical(text: str, with_files: bool = True) -> tuple[str, OfFiles]:
-    """Returns an MLIR text with ranks in place of lines, and the lines of each file. Files are named by their
-    index, unless `with_files`. A line that takes two bytes in debug information is another one."""
+    """Returns an MLIR text with ranks in place of lines, and the lines of each file. Without `with_files` an
+    index replaces each file's name. A line above 255 gets a mark: it takes two bytes in debug information."""
     lines: dict[str, set[int]] = {}
     for place in _PLACE.finditer(text):
         if place[4]:
@@ -49,7 +49,7 @@ def canonical(text: str, with_files: bool = True) -> tuple[str, OfFiles]:
 
 
 class Lines:
-    """The way from the lines of one text to those of another with an equal canonical form."""
+    """A map from the lines of one text to those of another text with an equal canonical form."""
 
     def __init__(self, old: OfFiles, new: OfFiles) -> None:
         if [len(lines) for lines in old.values()] != [len(lines) for lines in new.values()]:
@@ -60,7 +60,7 @@ class Lines:
         self.are_equal = old == new and list(old) == list(new)
 
     def _line(self, file: str, line: str) -> str:
-        if line == "0":  # of no line
+        if line == "0":  # no line
             return line
         to = self._lines.get(file, {}).get(int(line))
         if to is None:
@@ -68,7 +68,7 @@ class Lines:
         return str(to)
 
     def ttgir(self, text: str) -> str:
-        """Returns the text in TritonGPU's dialect."""
+        """Returns a text in TritonGPU's dialect with the new lines."""
 
         def place(m: re.Match[str]) -> str:
             if m[4]:
@@ -78,7 +78,7 @@ class Lines:
         return _PLACE.sub(place, text)
 
     def llir(self, text: str) -> str:
-        """Returns LLVM's text."""
+        """Returns a text of LLVM IR with the new lines."""
         nodes = {m[1]: (m[2], m[3], dict(_FIELD.findall(m[3]))) for m in _NODE.finditer(text)}
         files = {}
         for node, (kind, body, _) in nodes.items():
@@ -104,7 +104,7 @@ class Lines:
         return _NODE.sub(node_line, text)
 
     def ptx(self, text: str) -> str:
-        """Returns the PTX."""
+        """Returns PTX with the new lines."""
         files = {m[1]: m[2] for m in _PTX_FILE.finditer(text)}
         told = {index: file.rpartition("/")[2] for index, file in files.items()}
 
@@ -136,7 +136,7 @@ class Lines:
         return self._calls(rewritten, line)
 
     def _told_line(self, told: dict[str, str], files: dict[str, str], name: str, at: str) -> str:
-        """Returns the line for a comment, which names a file without its folder."""
+        """Returns the new line for a comment. The comment names its file without the folder."""
         lines = {self._line(files[file], at) for file in files if told[file] == name and self._has(files[file], at)}
         if len(lines) != 1:
             raise ValueError("a comment for several files")
@@ -153,8 +153,8 @@ class Lines:
         return int(m[1])
 
     def _calls(self, text: str, line: Callable[[str, str], str]) -> str:
-        """Writes the lines of calls in the debug information anew. Each has one byte or two: the number of
-        bytes is a part of the form that the section's other half describes."""
+        """Returns the text with the new lines of calls in .debug_info. A line has one byte or two.
+        .debug_abbrev fixes this number of bytes, so it must not change."""
         rows = text.split("\n")
         file, is_inside = "", False
         for i, row in enumerate(rows):

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TorchInductor's probe of vector instructions, remembered.
+"""A memory of TorchInductor's probe of vector instructions.
 
-Before it generates code for AVX2, AVX512 and so on, each process of Inductor compiles a small library with
-such instructions, and loads it in a new Python: can it be loaded, with the torch of this process? Three of
-these load libtorch_cpu. This is 0.8 s of CPU of each process that compiles for the CPU.
+Before Inductor generates code for AVX2, AVX512 and so on, each process compiles a small library with such
+instructions. The probe then tries to load the library in a new Python. Three such libraries load
+libtorch_cpu. Each process that compiles for the CPU spends 0.8 s of CPU time on this (2026-11-24).
 
     VecISA._probe_load(library) ──▶ which files would the loader take?     LD_TRACE_LOADED_OBJECTS, 10 ms
                                 ──▶ it was loaded with just these: True
                                 ──▶ the real probe; only True is remembered
 
-Whether the processor has the instructions is not remembered: torch looks at its flags each time, and asks
-for a probe only then. The probe runs none of them. So a wrong True would end in an error when the library
-of a kernel is loaded, and not in a wrong number or an illegal instruction.
+Torch itself looks at the processor's flags each time, before it asks for a probe, so this module does not
+remember them. The probe runs none of the instructions. So a wrong True would end in an error when a
+kernel's library is loaded, and not in a wrong number or an illegal instruction.
 
-The answer hangs on: the bytes of the library; all files that the loader takes for it, and Python's, by path,
-inode, size and times; the processor, the kernel, and the environment of loader, Python and the libraries.
-Of the folders in which Python looks for modules those count that have one of Python's own modules: the probe
-imports no others. So the program's folder does not count.
+The answer depends on
+
+- the bytes of the library;
+- all files that the loader takes for it, and Python's own, by path, inode, size and times;
+- the processor, the kernel, and the environment of the loader, of Python and of the libraries;
+- those folders of PYTHONPATH that have a module of Python's standard library. The probe imports no other
+  modules, so the program's folder does not count.
 """
 
 from __future__ import annotations
@@ -37,13 +40,13 @@ _LINE = re.compile(r"\s+(?:[^/\s]\S* => )?(/.*|linux-(?:vdso|gate)\S*) \(0x[0-9a
 _VARIABLES = ("LD_", "GLIBC_", "MALLOC_", "PYTHON", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "MKL_",
               "ATEN_", "C10_", "DNNL_", "ONEDNN_", "TORCH_", "PYTORCH_")  # fmt: skip
 
-# PYTHONPATH counts by its folders; the others are read by Python code of torch, which the probe does not import
+# PYTHONPATH counts by its folders. Python code of torch reads the others, and the probe does not import it.
 _SKIPPED = ("PYTHONPATH", "TORCH_EXTENSIONS_DIR", "TORCH_HOME")
 
 
 def _files(library: str, environment: dict[str, str]) -> list[str]:
-    """Returns the files that the loader takes for Python and the library together: it is told to say so
-    instead of running the program. Raises ValueError if it says anything else."""
+    """Returns the files that the dynamic loader takes for Python and the library together. A variable makes
+    the loader list them instead of running Python. Raises ValueError if the list has anything else."""
     if set(library) & set(": ;$\n"):
         raise ValueError("a path that LD_PRELOAD cannot name")
     preloads = [library, *filter(None, [environment.get("LD_PRELOAD")])]
@@ -64,7 +67,8 @@ def _files(library: str, environment: dict[str, str]) -> list[str]:
 
 
 def _has_own_modules(folder: str) -> bool:
-    """True if one of Python's own modules may come from there: also from what is no folder, an archive."""
+    """True if one of Python's own modules may come from `folder`. A path that is no folder, such as an
+    archive, may have one."""
     if not os.path.isdir(folder):
         return os.path.exists(folder)
     names = {name.partition(".")[0] for name in os.listdir(folder)}
@@ -72,12 +76,12 @@ def _has_own_modules(folder: str) -> bool:
 
 
 def _own_modules(path: str) -> list[str]:
-    """Returns the folders of PYTHONPATH, and the working folder, that have modules for the probe."""
+    """Returns those of the working folder and PYTHONPATH's folders that may have modules for the probe."""
     return [folder for folder in (os.getcwd(), *path.split(os.pathsep)) if _has_own_modules(folder or ".")]
 
 
 def _processor() -> str:
-    """Returns the first processor's description, without what changes from moment to moment."""
+    """Returns the first processor's description, without the lines that change from moment to moment."""
     with open("/proc/cpuinfo") as f:
         first = f.read().partition("\n\n")[0]
     return "\n".join(line for line in first.splitlines() if "MHz" not in line and "bogomips" not in line.lower())
@@ -100,7 +104,7 @@ def _name(isa: Any, library: str) -> str:
     folders = _own_modules(environment.get("PYTHONPATH", ""))
     kept = (v for v in environment.items() if v[0].startswith(_VARIABLES) and v[0] not in _SKIPPED)
     variables = sorted(kept) + [("PYTHONPATH", os.pathsep.join(folders))]
-    user = site.getusersitepackages()  # by $HOME; Python runs code of it, if it is there
+    user = site.getusersitepackages()  # depends on $HOME; Python runs code from there, if it exists
     variables.append(("", user if os.path.isdir(user) else ""))
     rest = (identity, variables, _processor(), tuple(os.uname())[2:], sys.version, sys.prefix, isa._avx_py_load)
     text.update(repr(rest).encode("utf-8", "surrogateescape"))
@@ -113,7 +117,7 @@ def remembered(real: Callable[[Any, str], bool], isa: Any, library: str) -> bool
         name = _name(isa, library)
         if _client.client().get(name) == _LOADS:
             return True
-    except Exception:  # whatever it is, the real probe knows
+    except Exception:  # whatever it is, the real probe decides
         return real(isa, library)
     loads = real(isa, library)
     try:
@@ -125,7 +129,7 @@ def remembered(real: Callable[[Any, str], bool], isa: Any, library: str) -> bool
 
 
 def install(cpu_vec_isa: ModuleType) -> None:
-    """Takes the place of the probe, if it is the one that we know."""
+    """Replaces the probe, if it has the parameters that we know."""
     import inspect
 
     isa: Any = cpu_vec_isa.VecISA

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton's stages behind its front end, remembered: a comment above a kernel costs the front end alone.
+"""A memory of Triton's stages behind its front end. After the edit of a comment they need not run again.
 
-Triton's own key has the kernel's source and its first line. So an edit above a kernel, or a comment in it,
-makes another key, although the front end then gives the same TTIR but for its line numbers.
+Triton's own key covers the kernel's source and its first line. So an edit above a kernel, or a comment in
+it, changes the key. But of the TTIR that the front end makes, only line numbers change.
 
     front end ──▶ TTIR ──▶ its form, with ranks in place of lines      _lines.py
                             │ known: the group of files that was made from such a TTIR
@@ -11,10 +11,10 @@ makes another key, although the front end then gives the same TTIR but for its l
                             ▼
                           ptxas, as ever
 
-The stored group's own TTIR is compared: its form is equal to the last byte, or Triton goes on by itself.
-The key has all else that the stages depend on: Triton, ptxas, options, target, settings, environment. With
-settings that dump, override or instrument, nothing is remembered. Nor is a kernel whose code shows a place: a
-device_assert has its file and line as data.
+The form of the stored group's own TTIR must equal the new form byte for byte; otherwise Triton's own stages
+run. The key also covers everything else that the stages depend on: Triton, ptxas, options, target, settings
+and environment. Nothing is remembered if a setting dumps, overrides or instruments. Nor is a kernel whose
+code has a source position as data, as a device_assert has its file and line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from warm._lines import Lines, canonical
 _STAGES = ["ttir", "ttgir", "llir", "ptx", "cubin"]
 _TEXTS = ("ttgir", "llir", "ptx")
 _VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "USE_IR_", "PROTON_")
-_PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER")  # of files alone
+_PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER")  # only where files go
 
 
 def _is_plain() -> bool:
@@ -50,7 +50,7 @@ def _is_plain() -> bool:
 
 
 def _surroundings(backend: Any, options: Any, language: Any) -> list[str]:
-    """Returns all that the stages depend on beside the TTIR."""
+    """Returns everything that the stages depend on, except the TTIR."""
     from triton import knobs
     from triton._C.libtriton import get_cache_invalidating_env_vars
     from triton.runtime.cache import triton_key
@@ -74,12 +74,12 @@ class _Kernel:
         self._name = ""
         self._form = ""
         self._lines: dict[str, list[int]] = {}
-        self._before: dict[str, Any] = {}  # the metadata of before the stages
+        self._before: dict[str, Any] = {}  # the metadata before the stages
         self._texts: dict[str, str] = {}   # of the stages, if they are known
         self._delta: list[tuple[str, Any]] = []
 
     def begin(self, ttir: str, metadata: dict[str, Any]) -> None:
-        """Looks whether the stages behind a TTIR are known."""
+        """Looks up the texts of the stages behind a TTIR."""
         if "assert" in ttir:
             return
         self._form, self._lines = canonical(ttir, with_files=self._has_lines)
@@ -118,13 +118,13 @@ class _Kernel:
         return self._texts.get(stage)
 
     def check(self, llir: Any) -> None:
-        """Forgets the kernel if its code, beside the debug information, names a file of its source."""
+        """Forgets the kernel if its code, apart from the debug information, names a source file."""
         code = [line for line in str(llir).splitlines() if not line.startswith("!")]
         if any(file in line for line in code for file in self._lines):
             self._name = ""
 
     def end(self, metadata: dict[str, Any]) -> None:
-        """Remembers which group has the texts. Triton will put it."""
+        """Stores the name of the group that has the texts. Triton will put the group itself."""
         from triton.runtime.cache import _base32
 
         if not self._name:
@@ -170,7 +170,7 @@ def _remember(stages: dict[str, Callable[..., Any]], kernel: _Kernel) -> None:
 
 
 def install(compiler: ModuleType) -> None:
-    """Takes the place of NVIDIA's stages, if they are those that we know."""
+    """Replaces NVIDIA's stages, if they have the parameters that we know."""
     import inspect
 
     backend: Any = compiler.CUDABackend

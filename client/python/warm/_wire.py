@@ -43,7 +43,7 @@ HEADER_SIZE = _HEADER.size
 
 
 class WireError(Exception):
-    """Raised if the peer does not speak this protocol, or refuses."""
+    """Raised if the peer does not speak this protocol, or a request is above a limit of it."""
 
 
 class Frame(NamedTuple):
@@ -96,7 +96,7 @@ def put(
     compiler: str = "",
     label: str = "",
 ) -> bytes:
-    """Encodes a PUT. A value above INLINE_MAX is not in the frame, but travels as a descriptor."""
+    """Encodes a PUT. A value above INLINE_MAX travels as a descriptor instead of in the frame."""
     inline = len(value) <= INLINE_MAX
     head = _PUT.pack(
         0, KINDS[kind], keep_existing, token, min(cost_ms, 0xFFFFFFFF), ttl_ms, len(value),
@@ -159,7 +159,7 @@ def read_text(frame: Frame) -> str:
 
 
 def read_error(frame: Frame) -> tuple[int, str]:
-    """Returns the code of keygen/err.h, and a line for a person."""
+    """Returns the error's code (keygen/err.h) and its message."""
     if len(frame.payload) < 4:
         raise WireError("a frame is cut short")
     (code,) = struct.unpack_from("<I", frame.payload)

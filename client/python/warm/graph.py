@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO to cubins, forward and backward, by the daemon's own graph compiler.
+"""The daemon's own graph compiler: from StableHLO to cubins, forward and backward.
 
     import warm.graph
 
@@ -8,11 +8,11 @@
     open("loss.bundle", "wb").write(bundle.data)          # `warm show`, `warm exec`
 
 `lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows f32, i32 and i1 and
-the operations of kernels/program/program.h. For anything else it raises GraphError, which says what and in which
-line; the framework's own compiler goes on.
+the operations of kernels/program/program.h. For anything else compile() raises GraphError, which names the
+operation and its line. The program can then use the framework's own compiler.
 
-With vjp=True the function takes a cotangent for each f32 result behind its arguments, and returns the gradients
-behind its results. Nothing here needs JAX or a GPU.
+With vjp=True the function takes more arguments behind its own: a cotangent for each f32 result. It returns the
+gradients behind its results. Nothing here needs JAX or a GPU.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GraphError(Exception):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A compiled graph: the bytes (kernels/BUNDLE.md), and what is in them."""
+    """A compiled graph: its bytes (kernels/BUNDLE.md), and figures of their content."""
 
     data: bytes
     kernels: int
@@ -53,7 +53,7 @@ class Bundle:
     arguments: int
     results: int
     arena: int  # bytes of device memory beside arguments, results and constants
-    cost_ms: int  # time that it took to make the kernels, whenever that was
+    cost_ms: int  # time that making the kernels took, now or earlier
 
 
 class _Graph(ctypes.Structure):
@@ -135,9 +135,9 @@ def compile(
 ) -> Bundle:
     """Compiles a graph for the GPU `arch`, or takes its kernels from the cache.
 
-    `vjp`: also the gradients of `arguments`, by position, or of all f32 arguments. `optimizer`: with vjp, a
-    whole training step, as `warm compile --optimizer` takes it. `compiler`: an NVRTC, as warm_compile of
-    warm.h takes it. `recache`: compile even what the cache has. Raises GraphError.
+    `vjp` adds the gradients of `arguments` (positions), or of all f32 arguments. `optimizer`, with vjp, makes a
+    whole training step; it is written as for `warm compile --optimizer`. `compiler` names an NVRTC, as for
+    warm_compile in warm.h. `recache` compiles even the kernels that the cache has. Raises GraphError.
     """
     lib = _functions()
     data = _stablehlo(lowered)

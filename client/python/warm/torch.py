@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's remote caches on the daemon: FX graphs, AOTAutograd, autotune results, dynamo's PGO.
 
-torch has four caches of one form, RemoteCache = JSON over a backend of bytes, and one backend,
-Redis. Backend takes its place, with what Redis cannot say:
+torch has four remote caches of one form: a RemoteCache puts JSON into a backend of bytes. torch has one
+backend, Redis. Backend takes its place, and decides which processes wait:
 
     FX graph     if many processes ask for one key at once, one compiles under a lease, and the others
-                 wait. Between torch's get and its put is only that compile. But if the graph has
-                 collectives, the ranks talk to each other while they compile it: then no process
-                 waits, as for the other caches.
-    all others   answered at once. An AOTAutograd entry is put when the backward is compiled, perhaps
-                 after the user's forward ran with its collectives: a waiter would then block the ranks
-                 that compute. The daemon gives all ranks of a job one answer instead.
+                 wait. Between its get and its put torch does nothing but compile. If the graph has
+                 collectives, the ranks talk to each other while they compile it, so no process waits.
+    all others   answered at once. torch puts an AOTAutograd entry when it compiles the backward, perhaps
+                 after the user's forward ran with its collectives. A waiter would then block the ranks
+                 that compute. Instead, the daemon gives all ranks of a job the same answer.
 
-Nothing here raises, because an error of a put ends the training.
+Nothing here raises, because an exception of a put would end the training.
 
 A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes of magic
 and the pickle, with the time as the entry's cost, so that equal pickles are stored once. The daemon does
@@ -36,7 +35,7 @@ from typing import Any
 from warm import _client, _forms, _identity
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
-# … or, under the digest of the choices, the best choice for one kernel
+# The digest names the choices for one kernel; its value is the best choice.
 _NAME = re.compile(r"pt2:(?:(fx-graph|autograd|bundled-autotune)|[0-9a-f]{64}::)")
 _LEASED = "pt2:fx-graph"
 _GRAPHS = (_LEASED, "pt2:autograd")
@@ -48,8 +47,8 @@ _PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
 
 
 def unwrap(value: bytes) -> tuple[bytes, int]:
-    """Returns the stored form of a value, and its cost in ms. A value that would not come back byte for
-    byte is stored as it is."""
+    """Returns the stored form of a value, and its cost in ms. If wrap() could not restore the value byte
+    for byte, the stored form is the value itself."""
     tail = _TAIL.search(value, max(0, len(value) - 40))
     if not tail or not value.startswith(_HEAD):
         cost = _COST.search(value[-1024:])
@@ -72,8 +71,8 @@ def wrap(stored: bytes, cost_ms: int) -> bytes:
 
 
 def _is_graph(key: str, stored: bytes) -> bool:
-    """Returns False for a value under a graph's name that is no graph: torch would use any unpickled
-    object as one, and end. A pickle begins with its object's class."""
+    """Returns False if a value under a graph's name is no graph. torch would use any unpickled object as a
+    graph, and the program would end. A pickle begins with its object's class."""
     if not key.startswith(_GRAPHS):
         return True
     return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
@@ -86,8 +85,8 @@ def _kind(key: str) -> str:
 
 # ---- may a process wait? ----
 
-_COLLECTIVES = ("c10d", "_c10d", "symm_mem", "_dtensor")  # beginnings of the namespaces of such operators
-_graph = threading.local()  # .is_silent: whether the one whose key was made last has no collectives
+_COLLECTIVES = ("c10d", "_c10d", "symm_mem", "_dtensor")  # how the namespaces of their operators begin
+_graph = threading.local()  # .is_silent: True if the graph whose key was made last has no collectives
 
 
 def has_collectives(gm: Any) -> bool:
@@ -117,7 +116,7 @@ def _may_wait() -> bool:
 
 
 def watch(codecache: ModuleType) -> None:
-    """Looks at each graph before torch asks for it."""
+    """Hooks prepare_key: notes the collectives and the form of each graph before torch asks for it."""
     cache = codecache.FxGraphCache
     prepare_key = cache.prepare_key
 
@@ -145,7 +144,7 @@ _BYPASSED = {"bypass_fx_graph": "a graph of TorchInductor", "bypass_aot_autograd
 
 
 def tell_bypasses(module: ModuleType) -> None:
-    """Tells the daemon, for `warm why`, why torch neither asks for a graph nor puts it."""
+    """Hooks log_cache_bypass: tells the daemon, for `warm why`, why torch does not cache a graph."""
     real = module.log_cache_bypass
 
     def log_cache_bypass(*arguments: Any, **options: Any) -> Any:
@@ -163,8 +162,8 @@ def tell_bypasses(module: ModuleType) -> None:
 
 
 def _sources(root: str) -> list[str]:
-    """Returns all files that torch_key() may read below a package: modules in packages. (It takes one of
-    the files of a module; here all count.)"""
+    """Returns all files below a package that torch_key() may read: the modules of packages. Of a module
+    with several files it reads one; here all of them count."""
     suffixes = tuple(importlib.machinery.all_suffixes())
     found, folders = [], [root]
     while folders:
@@ -178,7 +177,7 @@ def _sources(root: str) -> list[str]:
 
 
 def _key_name(codecache: ModuleType) -> str | None:
-    """Returns the name of torch_key() of these sources. None if only torch can tell."""
+    """Returns the name under which torch_key() of these sources is stored; None if only torch knows it."""
     root, inductor = codecache._TORCH_PATH, os.path.dirname(codecache.__file__ or "")
     if codecache.config.is_fbcode() or not isinstance(pkgutil.get_importer(root), importlib.machinery.FileFinder):
         return None
@@ -190,8 +189,8 @@ def _key_name(codecache: ModuleType) -> str | None:
 
 
 def remember_key(codecache: ModuleType) -> None:
-    """Remembers torch_key(), a digest of all sources of torch, by the identity of these files. Torch reads
-    them in each process. The key stays torch's own."""
+    """Remembers torch_key() by the identity of torch's sources. It is a digest of them all, so torch itself
+    reads them in each process. Its value stays torch's own."""
     real = codecache.torch_key
     set_value = real.set  # absent in other versions: then nothing is remembered
     asked: list[bool] = []
@@ -209,7 +208,7 @@ def remember_key(codecache: ModuleType) -> None:
                     key = real()
                     if _key_name(codecache) == name:
                         _client.client().put(name, key, kind="other", label="torch_key")
-            except Exception:  # it is set already, or a file is gone: torch knows
+            except Exception:  # it is set already, or a file is gone: torch computes it
                 pass
         return real()
 
@@ -219,15 +218,15 @@ def remember_key(codecache: ModuleType) -> None:
 # ---- torch's backend ----
 
 
-_PLAIN = (bool, int, float, str, type(None))  # what prints as it is
+_PLAIN = (bool, int, float, str, type(None))  # types whose text is their value
 _DETAIL = re.compile(r"\[(\w+)\] ([^:]+): (.*)", re.DOTALL)  # as torch prints a part of a key
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _DETAIL_MAX = 64 << 10  # characters
-_FORMS_MAX = 16  # of graphs that torch has not put yet; it never puts some
+_FORMS_MAX = 16  # forms of graphs that torch has not put yet; it never puts some
 
 
 def _detail_lines(details: list[str], options: dict[str, Any]) -> list[str]:
-    """Returns what else a key is made of: the inputs, and the options that do not print as they are."""
+    """Returns the other parts of a key: the inputs, and the options whose text is not their value."""
     lines = []
     for detail in details:
         part = _DETAIL.match(detail)
@@ -239,7 +238,7 @@ def _detail_lines(details: list[str], options: dict[str, Any]) -> list[str]:
 
 
 def _form(gm: Any, passed: dict[str, Any], details: list[str]) -> list[str]:
-    """Returns what a graph is before torch's passes change it: options, code, and the other parts of its key."""
+    """Returns a graph as text, before torch's passes change it: options, code and the other parts of its key."""
     values = {**sys.modules["torch._inductor.config"].save_config_portable(), **passed}
     plain = {name: value for name, value in values.items() if isinstance(value, _PLAIN)}
     code = gm.print_readable(print_output=False, include_stride=True, include_device=True)
@@ -251,8 +250,8 @@ def _form(gm: Any, passed: dict[str, Any], details: list[str]) -> list[str]:
 
 
 def watch_autograd(module: ModuleType) -> None:
-    """Looks at each graph of AOTAutograd before torch asks for it. Torch prints the parts of such a key only
-    for its log, so they are made again, for what was not in the cache."""
+    """Hooks try_load: notes the form of each graph of AOTAutograd before torch asks for it. Torch prints the
+    parts of such a key for its log alone. So they are made again if the graph is not in the cache."""
     cache = module.AOTAutogradCache
     try_load = cache.try_load
 
@@ -273,7 +272,8 @@ def watch_autograd(module: ModuleType) -> None:
 
 
 def tell_guards(codecache: ModuleType) -> None:
-    """Tells the daemon, for `warm why`, of an entry that torch found and refused: it was made for other sizes."""
+    """Hooks find_guarded_entry: tells the daemon, for `warm why`, that torch found an entry for other sizes and
+    refused it."""
     cache = codecache.GuardedCache
     find = cache.find_guarded_entry.__func__
 
@@ -299,13 +299,13 @@ def _form_of(key: str) -> list[str]:
             return _graph.autograd()  # type: ignore[no-any-return]
         name, form = _graph.asked
         return form() if name in key else []
-    except Exception:  # of a torch that is not as expected, or for a graph that torch names by another's entry
+    except Exception:  # torch is not as expected, or nothing was noted for this graph
         return []
 
 
 class Backend:
-    """The backend of one of torch's cache objects. FX graphs have one each, which torch drops after the
-    compile, and with it an unfulfilled lease."""
+    """The backend of one of torch's cache objects. Each FX graph has its own cache object. torch drops it
+    after the compile, which ends an unfulfilled lease."""
 
     def __init__(self) -> None:
         self._client = _client.client()
@@ -344,7 +344,7 @@ class Backend:
 
 
 def install(remote_cache: ModuleType) -> None:
-    """Makes it the backend of every cache that torch makes from now on."""
+    """Makes Backend the backend of every cache that torch makes from now on."""
     cache = remote_cache.RedisRemoteCache
     if cache.backend_override_cls is None:
         cache.backend_override_cls = Backend

@@ -2,16 +2,16 @@
 """Triton's cache on the daemon: TRITON_CACHE_MANAGER=warm.triton:CacheManager.
 
     get_group ──▶ the local folder has it ─────────────────────────────▶ paths
-        │         the daemon has it ──▶ files written there ───────────▶ paths
-        └─ a miss: None; one of all processes that ask at once gets the lease
+        │         the daemon has it ──▶ files written to the folder ───▶ paths
+        └─ a miss: None; of all processes that ask at once one gets the lease
     put …, put_group ──▶ files in the local folder, and all of them as one entry
 
 A compiled kernel is a group of files: source, ttir, ttgir, llir, ptx, cubin, json. Here a group is
-one entry, so it is complete or absent, and leaves the cache as one. Files outside of a group
-(launchers that gcc built, winners of autotuning) are entries of their own.
+one entry, so the cache has all of its files or none. Files outside of a group (launchers that gcc
+built, winners of autotuning) are entries of their own.
 
 Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself.
-Paths of local files are never stored: they are made again from the names in the group.
+Paths of local files are never stored, but made again from the names in the group.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BYTES_MAX = 1 << 30  # of a group, unpacked
 
 
 def pack(files: dict[str, bytes]) -> bytes:
-    """Returns a group as one value: names and sizes as JSON, then the files, compressed. Most of it is
-    text of intermediate stages, and shrinks to a fifth."""
+    """Returns a group as one value: names and sizes as JSON, then the files, all compressed. Most files
+    are texts of intermediate stages, which compress well."""
     head = json.dumps([[name, len(data)] for name, data in files.items()]).encode()
     return _MAGIC + zlib.compress(_LEN.pack(len(head)) + head + b"".join(files.values()), 1)
 
@@ -77,13 +77,13 @@ def _is_plain(name: Any) -> bool:
 
 
 class CacheManager(FileCacheManager):  # type: ignore[misc]
-    """The cache of one of Triton's keys; dumps and overrides stay local files."""
+    """The cache of one of Triton's keys. Dumps and overrides stay local files."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key, override=override, dump=dump)
         self._client = None if override or dump else _client.client()
         self._lease: _client.Lease | None = None
-        self._in_group = False  # a group was asked for: the next files belong to it
+        self._in_group = False  # True after get_group: the next files belong to the group
 
     def get_file(self, filename: str) -> str | None:
         path: str | None = super().get_file(filename)
@@ -124,7 +124,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         return f"triton:{self.key}:{filename}"
 
     def _write(self, filename: str, data: bytes) -> str | None:
-        """Writes a file that other processes see complete or not at all. Returns None if it cannot."""
+        """Writes a file, which other processes see whole or not at all. Returns its path; None on failure."""
         path: str = self._make_path(filename)
         try:
             fd, temporary = tempfile.mkstemp(prefix="tmp.", dir=self.cache_dir)
@@ -186,7 +186,7 @@ _NOT_OPTIONS = ("hash", "name", "triton_version", "shared", "num_stages_used")
 
 
 def _form(files: dict[str, bytes], metadata: str) -> list[str]:
-    """Returns what a kernel was made of: its options, and its first stage in canonical form."""
+    """Returns the source of a kernel as text: its options, and its first stage in canonical form."""
     known = json.loads(files[metadata])
     lines = [f"option {name}: {known[name]}" for name in sorted(known) if name not in _NOT_OPTIONS]
     first = next(data for name, data in files.items() if name.endswith((".ttir", ".source")))
@@ -202,16 +202,16 @@ def _read_umask() -> int:
     return mask
 
 
-_umask = _read_umask()  # at import: umask is the process's, and changing it races
+_umask = _read_umask()  # at import: reading it changes it for all threads for a moment
 
 
 # ---- the key of Triton itself ----
 
-_HASHED = ("__init__.py", "runtime", "compiler", "backends", "language", "_C")  # and more than it hashes
+_HASHED = ("__init__.py", "runtime", "compiler", "backends", "language", "_C")  # Triton hashes less of these
 
 
 def _files(root: str) -> list[str]:
-    """Returns the files that Triton's own key covers."""
+    """Returns the files that Triton's own key covers, and some more."""
     found, folders = [], [root]
     while folders:
         folder = folders.pop()
@@ -227,8 +227,8 @@ def _files(root: str) -> list[str]:
 
 
 def remembered_key(real: Callable[[], str]) -> str:
-    """Returns triton_key(), remembered by the identity of its files. Triton itself hashes half a gigabyte
-    of libtriton in every process. The key stays Triton's own."""
+    """Returns triton_key(), remembered by the identity of its files. Triton itself hashes all of libtriton
+    in every process. The key's value stays Triton's own."""
     import sys
 
     import triton

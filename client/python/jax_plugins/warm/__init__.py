@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX calls initialize() of every module in the namespace package jax_plugins before its first
-compile. This one registers no device: it puts the compilation cache daemon behind JAX's cache."""
+"""The plugin of warm for JAX. JAX calls initialize() of every module in the namespace package
+jax_plugins before its first compile. This plugin registers no device: it puts the daemon behind JAX's
+compilation cache."""
 
 
 def initialize() -> None:
@@ -10,5 +11,5 @@ def initialize() -> None:
         from warm.jax import _plugin
 
         _plugin.install()
-    except Exception as e:  # JAX goes on by itself
+    except Exception as e:  # JAX goes on without us
         logging.getLogger("warm.jax").info("off: %r", e)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that runs inside `import triton`: Triton loads every entry point of the group "triton.backends".
-
-This is a backend for no hardware, which Triton never chooses: it only has to be loaded.
+"""A backend of Triton for no hardware. Triton loads every entry point of the group "triton.backends" when it
+is imported, and so runs our code. It never chooses this backend.
 """
 
 from warm import _autoload

@@ -14,5 +14,5 @@ class NoCompiler(BaseBackend):  # type: ignore[misc]
         return False
 
 
-# Triton accepts concrete classes only. It calls the other methods of chosen backends alone.
+# Triton accepts concrete classes only. It calls the other methods only if it has chosen the backend.
 NoCompiler.__abstractmethods__ = frozenset()

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""warm.jax: functions for JAX programs beyond the cache that `warm run` gives every program.
+"""warm.jax: functions that save a JAX program more than the cache of `warm run` does.
 
-Unmodified programs need nothing from here: JAX finds the plugin by itself, and the daemon is behind its
-compilation cache. These functions save more:
+Unmodified programs need none of them: JAX finds the plugin by itself, and the daemon is behind its
+compilation cache.
 
     step = warm.jax.jit(warm.jax.value_and_grad(loss))   # only the forward pass is traced
     y = warm.jax.chain(modules, x)                       # a scan over modules that are alike
     params = warm.jax.Stack.of(modules)                  # stacked once, for chain
     packed = warm.jax.Packed.of(params)                  # one array for each dtype
 
-Imported before jax, it imports jax itself while the cyclic garbage collector rests. The collector would
-go through the 150 000 objects of jax again and again: a tenth of the import's time and of the program's
-first second. All older objects are frozen too (gc.freeze), so this happens early in a program, or not
-at all.
+If this module is imported before jax, it imports jax while the cyclic garbage collector is off. The
+collector would otherwise go through all objects of jax again and again: 150 000 of them, a tenth of the
+import's time (2026-11-21). Then gc.freeze() takes all objects out of later collections, the program's
+own too. So this happens only early in a program.
 """
 
 from __future__ import annotations

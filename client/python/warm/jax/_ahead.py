@@ -5,10 +5,11 @@
       (shapes, primitives)                                 └─ thread: get, load
     the name, made as always ── the same? ──▶ taken   another: dropped, and the hint is doubted
 
-XLA takes about as long to load the executable of a deep network as Python takes to lower it, and needs
-no lock of Python for it. A hint proves nothing: two functions of one outline guess wrong for each
-other, and soon stop. The name decides, which the taker makes without the hint. An executable that a
-wrong guess loaded never runs; it fits this processor and these libraries, which are in the outline.
+XLA takes about as long to load the executable of a deep network as Python takes to lower it, and holds
+no lock of Python meanwhile. A hint proves nothing. Two functions with one outline get each other's
+hints, which soon are no longer followed. The name decides, and its maker does not use the hint. An
+executable of a wrong guess never runs. Its load is safe, because the outline has the processor and the
+libraries.
 
 Any thread may make and take a guess; a forked child has none.
 """
@@ -29,23 +30,23 @@ from warm import _client
 log = logging.getLogger("warm.jax")
 
 HINT = "jax:ahead:2:"
-MIN_EQUATIONS = 150  # of an executable that is worth a thread: a smaller one loads in a few milliseconds
-MIN_BYTES = 32 << 10  # of a compressed executable that is worth a hint
-WAIT_S = 60.0  # to wait for a load; then the caller goes on without it
+MIN_EQUATIONS = 150  # a smaller function is not worth a thread: it loads in a few milliseconds
+MIN_BYTES = 32 << 10  # a smaller compressed executable is not worth a hint
+WAIT_S = 60.0  # seconds to wait for a load; then the caller goes on without it
 DOUBT = 2  # a hint that was wrong that much more often than right is not followed
-_MAX_DEPTH = 16  # of functions within functions; deeper ones are not in the outline
+_MAX_DEPTH = 16  # the outline leaves out functions that are nested deeper
 
 Hint = Dict[str, Any]  # {"name": …, "doubt": …, and fields for `load`}
 _DECIDE = {"name", "devices", "full"}  # the fields that make a hint right or wrong
 
 
 def pays() -> bool:
-    """Returns True if there is a second processor, and a daemon to ask."""
+    """Returns True if guesses pay: there is a second processor, and hits are allowed."""
     return _client.client().may_hit and len(os.sched_getaffinity(0)) > 1
 
 
 class Outline:
-    """The cheap facts about a function; a hint is stored under their digest."""
+    """Facts about a function that are cheap to read. A hint is stored under their digest."""
 
     def __init__(self, around: Iterable[str]) -> None:
         self.n_equations = 0
@@ -111,12 +112,12 @@ class Guess:
         return bool(self.hint) and bool(self.hint["doubt"] < DOUBT)
 
     def says(self, field: str, value: Any) -> bool:
-        """Returns True if the hint has that, once it has come; False without a hint."""
+        """Waits for the hint. Returns True if its field has this value; False without a hint."""
         is_here = self._pid == os.getpid() and self._hinted.wait(WAIT_S)
         return is_here and field in self.hint and bool(self.hint[field] == value)
 
     def take(self, name: str) -> Any:
-        """Returns the executable that was loaded under that name, to one taker; else None."""
+        """Returns the executable that was loaded under that name, or None. Only the first taker gets it."""
         if not self.says("name", name):
             return None
         self._thread.join(WAIT_S)
@@ -140,8 +141,8 @@ class Guess:
 
 
 class gc_paused:
-    """Pauses the cyclic garbage collector: while JAX is imported, or traces, it would go through hundreds
-    of thousands of objects, again and again, of which nearly all stay."""
+    """A context without the cyclic garbage collector. While JAX is imported or traces, the collector would go
+    through all objects again and again, and free nearly none."""
 
     def __enter__(self) -> None:
         self._was_on = gc.isenabled()

@@ -2,11 +2,11 @@
 """JAX's persistent compilation cache, with the daemon behind it.
 
     trace, lower            meanwhile the executable of a guess is loaded (_foresight.py)
-    compile_or_get_cached(module, options)          one _Compile for each, of its thread
+    compile_or_get_cached(module, options)          one _Compile for each call, kept by its thread
       └─ get_cache_key      the canonical name (_keys.py), else JAX's own key
       └─ guessed right?     done
       └─ cache.get          a hit │ the lease: one of all processes that ask at once compiles
-      │    └─ deserialize   fails: the entry is damaged, as if it were not there
+      │    └─ deserialize   fails: the entry is damaged, and counts as a miss
       └─ compile
       └─ cache.put          serves the waiters, replaces a damaged entry
     on return               a lease that was not fulfilled is given back
@@ -19,7 +19,7 @@ Not kept: modules that libwarm refuses (addresses of Python callbacks, of custom
 modules that JAX does not cache (processes other than the first). `warm why` names the reason. Modules with
 host callbacks are kept on the CPU: _callbacks.py.
 
-Every function here that JAX calls does what JAX does by itself if something is not as expected. Any
+If something is not as expected, each function that JAX calls here does what JAX itself would do. Any
 thread.
 """
 
@@ -59,7 +59,7 @@ class _Compile:
         self.lease: Optional[_client.Lease] = None
         self.stock: Any = None  # the user's own cache folder
         self.missed_at = 0.0
-        self.callbacks: Sequence[Any] = ()  # of the host
+        self.callbacks: Sequence[Any] = ()  # the module's host callbacks
         self.ours = False  # the present value came from the daemon
         self.n_bytes = 0  # of that value, or of the one that was put
         self.foresight: Optional[_foresight.Foresight] = None
@@ -86,8 +86,8 @@ def _current() -> Optional[_Compile]:
 
 
 class afresh:
-    """Keeps this thread's compiles away from the cache: XLA serializes an executable correctly only in
-    the process that compiled it, not after a load."""
+    """A context in which this thread's compiles do not use the cache. XLA serializes an executable correctly
+    only in the process that compiled it, not after a load."""
 
     def __enter__(self) -> None:
         _thread.afresh = True
@@ -153,7 +153,7 @@ class Cache:
         """Clears JAX's own folder; `warm clear` clears the daemon's entries."""
 
     def _get_alone(self, key: str, stock: Any) -> Optional[bytes]:
-        """Looks up JAX's own key."""
+        """Looks an entry up by JAX's own key."""
         name = key if key.startswith("jax:") else STOCK + key
         found = _client.client().get(name)
         if found is None:
@@ -199,7 +199,7 @@ class Cache:
         entry = _entry.Entry(value, _entry.targets_of(c.module, c.platform))
         lease = c.lease or _client.client().unasked(c.name)
         cost_ms = max(_cost_ms(value), c.took() * 1000)
-        label = _DIGEST.sub("", key)[:512]  # one for all versions of it, for `warm why`
+        label = _DIGEST.sub("", key)[:512]  # the same for all versions of a module, for `warm why`
         lease.put(
             _entry.encode(c.name, entry, stock=key),
             kind="executable",
@@ -213,7 +213,7 @@ class Cache:
         self._put_stock(c, key, value)
 
     def _put_stock(self, c: _Compile, key: str, value: bytes) -> None:
-        """Stores in the user's own folder, as JAX does."""
+        """Stores a value in the user's own folder, as JAX does."""
         if c.callbacks:
             return
         if c.stock is not None and c.missed_at and c.took() >= self.min_compile_secs:
@@ -221,7 +221,7 @@ class Cache:
 
 
 def _form(c: _Compile) -> List[str]:
-    """Returns the canonical text of a module, and before it the options of its compile."""
+    """Returns the options of a compile, and then the canonical text of its module."""
     options = [("compiler", _keys.libraries(c.platform).replace("\n", " ")),
                ("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))]  # fmt: skip
     if c.platform == "cpu":
@@ -236,7 +236,8 @@ def _form(c: _Compile) -> List[str]:
 
 
 def _cost_ms(value: bytes) -> int:
-    """Returns JAX's own measure: whole seconds, big-endian, before the executable, compressed."""
+    """Returns the compile time that JAX measured. A compressed value begins with it: whole seconds,
+    big-endian, before the executable."""
     import zlib
 
     try:
@@ -303,7 +304,7 @@ def _hook_key(jax: _Modules) -> None:
             log.debug("JAX's own key: %r", e)
             return stock_key()
         if many_processes:
-            return name  # no lease: a waiter could be needed by the compiling process
+            return name  # no lease: the compiling process may need one that would wait
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
         compile_.options = options
@@ -317,7 +318,7 @@ def _module_name(module: Any) -> str:
 
 
 def _is_sent(jax: _Modules) -> bool:
-    """Returns True if JAX sends executables from host to host: their key must not depend on the
+    """Returns True if JAX sends executables from host to host. Their key must then not depend on the
     processor."""
     shares = getattr(jax.config, "share_binary_between_hosts", None)  # JAX up to 0.4 may lack it
     return shares is not None and bool(shares.value)
@@ -381,7 +382,7 @@ def _argument(signature: inspect.Signature, name: str, a: Sequence[Any], k: Any)
 
 
 def _store_with_callbacks(jax: _Modules, cache: Cache, c: _Compile, executable: Any) -> None:
-    """JAX itself does not put such a program into its cache."""
+    """Stores a program with callbacks, which JAX itself does not put into its cache."""
     try:
         _callbacks.store(jax.compilation_cache, cache, c.name, executable, c.missed_at)
     except Exception as e:
@@ -417,8 +418,8 @@ def _take_ahead(
     devices: Any = None,
     callbacks: Any = (),
 ) -> Any:
-    """Returns (executable, seconds that its compile took) if the guess was right; else corrects it for
-    the next time. JAX up to 0.4 passes no devices."""
+    """Returns (executable, seconds that its compile took) if a guess was right. Otherwise notes the correct
+    guess for the next time. JAX up to 0.4 passes no devices."""
     if compile_ is None or compile_.foresight is None or compile_.name != key:
         return None
     if devices is None or callbacks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that call back into Python, such as with jax.debug.print, io_callback and pure_callback.
+"""Programs that call back into Python, for example by jax.debug.print, io_callback or pure_callback.
 
 JAX keeps no executable of such a program. On the CPU the executable holds only an index into the list of
 callbacks that it is loaded with. So it is sound to keep it, if each callback of the module is of that
@@ -7,8 +7,8 @@ kind and each process loads it with its own list:
 
     custom_call @xla_ffi_python_cpu_callback(…) {mhlo.backend_config = {index = 1 : ui64}, …}
 
-libwarm refuses a module with a target of that name, because in older versions of JAX it holds an
-address. by_index() checks each call, and returns a copy of the module with names that say so.
+libwarm refuses a module that has a target with this name, because in older versions of JAX such a call
+holds an address. by_index() checks each call, and returns a copy of the module with other target names.
 
 Any thread; no state.
 """
@@ -42,8 +42,8 @@ def _is_by_index(attributes: Any, n: int) -> bool:
 
 
 def by_index(module: Any, n: int) -> Any:
-    """Returns a copy of the module whose calls of the `n` callbacks have names that libwarm takes. Raises
-    Refused if a call may hold more than an index."""
+    """Returns a copy of the module in which the calls of the `n` callbacks have target names that libwarm
+    accepts. Raises Refused if a call may hold more than an index."""
     from jax._src.lib.mlir import ir
 
     calls = []
@@ -76,8 +76,8 @@ def load(
     backend: Any,
     executable_devices: Any,
 ) -> Any:
-    """Does what get_executable_and_time of compilation_cache (`cc`) does, with the callbacks of this
-    process. The last four parameters are JAX's."""
+    """Loads an executable as get_executable_and_time of compilation_cache (`cc`) does, but with the callbacks
+    of this process. The last four parameters are JAX's."""
     value = cache.get(cache_key)
     if value is None:
         return None, None
@@ -89,7 +89,7 @@ def load(
 
 
 def store(cc: Any, cache: Any, key: str, executable: Any, missed_at: float) -> None:
-    """Does what put_executable_and_time does."""
+    """Stores an executable as put_executable_and_time of compilation_cache (`cc`) does."""
     seconds = int(time.monotonic() - missed_at)
     whole = cc.combine_executable_and_time(executable.serialize(), seconds)
     cache.put(key, cc.compress_executable(whole))

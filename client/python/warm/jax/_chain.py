@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short forms of a model: the program for XLA depends on the number of different layers only.
+"""Short forms of a model: the size of XLA's program depends only on the number of different layers.
 
     chain([m0, m1, … m15], x)    m0 … m15 alike: stack their parameters, lax.scan over them
-                                 else:           m15(… m1(m0(x)))
+                                 otherwise:      m15(… m1(m0(x)))
     Stack.of([m0, m1, … m15])    16 × 4 arrays ──▶ 4 arrays of one more dimension, for chain
     Packed.of(params)            192 arrays of 2 dtypes ──▶ 2 flat arrays; a pytree like any other
 
-Both express the same program in fewer operations. The operations on each element are the same, but XLA
-fuses shorter programs in another way. If it then rounds a product and a sum only once, last bits may
-differ: the tests allow 1e-5 of the largest element for float32, and most programs agree bit for bit.
+Both express the same computation by fewer operations. The operations on each element are the same, but
+XLA fuses shorter programs in another way. If it then rounds a product and a sum only once, last bits may
+differ. The tests allow 1e-5 of the largest element for float32; most programs agree bit for bit.
 
 Any thread; no state.
 """
@@ -77,12 +77,12 @@ def _n_alike(modules: Sequence[_Module], types: Sequence[Any], first: int) -> in
 
 
 def _gives_what_it_takes(module: _Module, state: Any, x: Any, has_state: bool) -> bool:
-    """Returns True if its result has the type of its argument: then it can be the body of a scan."""
+    """Returns True if the module's result has the type of its argument, as the body of a scan must."""
     arguments = (module.variables, state, x) if has_state else (module.variables, x)
     given = _types((x, state) if has_state else x)
     try:
         return given is not None and _types(jax.eval_shape(module.apply, *arguments)) == given
-    except Exception:  # it reads values, or is wrong: the plain calls will report that
+    except Exception:  # the module reads values, or has a fault: the plain calls will report it
         return False
 
 
@@ -96,7 +96,7 @@ def _unstack(tree: Any, n: int) -> List[Any]:
 
 @tree_util.register_pytree_node_class
 class Stack:
-    """Modules that are alike; corresponding arrays of all modules form one array.
+    """Modules that are alike. Corresponding arrays of all modules form one array.
 
         params = Stack.of(modules)     # once, outside of the training loop
         y = chain(params, x)           # in the loss
@@ -109,7 +109,7 @@ class Stack:
 
     @classmethod
     def of(cls, modules: Sequence[Any]) -> Any:
-        """Returns the stack; if the modules are not alike, the modules, which chain takes as well."""
+        """Returns the stack. If the modules are not alike, returns the list of modules, which chain takes, too."""
         links = [_taken_apart(m) for m in modules]
         types = [_types(link.variables) for link in links]
         if not links or _n_alike(links, types, 0) < len(links) or types[0] in (None, ()):
@@ -134,9 +134,10 @@ def chain(modules: Any, x: Any, *, states: Optional[Sequence[Any]] = None) -> An
 
     `modules` is a sequence or a Stack. A module is a pytree that can be called (as Equinox makes
     them), or a pair (function, parameters) for function(parameters, x). Modules that follow one
-    another, have the same function or type, parameters of the same structure, shapes and dtypes, and
-    return what they take, are one lax.scan; all others are called one by one, as a loop would. Sound
-    for functions whose result depends on their arguments alone, as everything under jax.jit must.
+    another become one lax.scan on three conditions. They have the same function or type. Their
+    parameters have the same structure, shapes and dtypes. The result has the type of x. All others are
+    called one by one, as in a loop. This is sound for functions whose result depends on their arguments
+    alone, as jax.jit also requires.
 
     With `states`, one for each module, function(parameters, state, x) returns (x, new state), and
     chain returns (x, the list of new states).
@@ -203,7 +204,7 @@ class _Layout(NamedTuple):
     """The place of each leaf of the original. Equal layouts make equal pytrees."""
 
     structure: Any
-    # of each leaf: its dtype's name and its shape, or None: it is among `others`
+    # for each leaf the name of its dtype, and its shape; None for a leaf in `others`
     places: Tuple[Optional[Tuple[str, Tuple[int, ...]]], ...]
 
 
@@ -217,17 +218,18 @@ def _dtype_to_pack(leaf: Any) -> Optional[str]:
 
 @tree_util.register_pytree_node_class
 class Packed:
-    """A pytree's arrays, those of one dtype one after another in one flat array.
+    """A pytree whose arrays of one dtype form one flat array.
 
         params = Packed.of(params)                               # once
         grads = jax.grad(lambda p: loss(p.unpack(), x, y))(params)  # Packed, too
         params = jax.tree.map(lambda p, g: p - 0.03 * g, params, grads)
 
-    An optimizer whose update is elementwise is then one operation for each dtype rather than one for
-    each array, and so is its state. It is not for optimizers that treat arrays apart (a norm for each
-    layer). Leaves that are no arrays, and random keys, stay as they are. Each leaf is a slice in the
-    compiled program, so Packed pays together with Stack, which leaves few leaves: XLA on CPU takes
-    longer over 64 slices than it saves on 64 updates.
+    An optimizer with an elementwise update then needs one operation for each dtype instead of one for
+    each array, and its state becomes as short. Packed is not for optimizers that treat arrays apart, for
+    example by a norm for each layer. Leaves that are no arrays, and random keys, stay as they are.
+
+    Each leaf is a slice in the compiled program. XLA on the CPU takes longer over 64 slices than it saves
+    on 64 updates. So Packed pays together with Stack, which leaves few leaves.
     """
 
     def __init__(self, arrays: Dict[str, Any], others: Tuple[Any, ...], layout: _Layout) -> None:
@@ -264,7 +266,7 @@ class Packed:
 
     def _split(self, dtype: str) -> List[Any]:
         """Splits an array by one operation, whose gradient is one concatenation. The gradient of slices
-        would be a sum of as many arrays of the whole size."""
+        would be a sum of arrays of the whole size, one for each slice."""
         sizes = [math.prod(p[1]) for p in self._layout.places if p is not None and p[0] == dtype]
         ends = list(itertools.accumulate(sizes))
         parts: List[Any] = jnp.split(self.arrays[dtype], ends[:-1])

@@ -3,8 +3,8 @@
 
     "warm-jax/1 " {"name": …, "sha256": …, "targets": […], …} newline payload
 
-The name and the digest show that a value was cut, changed or swapped. The targets are custom calls: XLA
-ends a process that runs an unregistered one.
+The name and the digest show whether a value was cut, changed or swapped. The targets are the custom calls
+of the executable: XLA ends a process that runs an unregistered one.
 
 Any thread; no state.
 """
@@ -60,8 +60,8 @@ def _registered(platform: str) -> Optional[Set[str]]:
 
 
 def targets_of(module: bytes, platform: str) -> List[str]:
-    """Returns the registered custom calls whose names are in a module's bytecode: those that it calls,
-    and perhaps more, which costs a recompile at worst."""
+    """Returns the registered custom calls whose names are in a module's bytecode. These are the ones that it
+    calls, and perhaps more. One too many costs a recompile at worst."""
     names = _registered(platform)
     if not names or b"custom_call" not in module:
         return []

@@ -2,8 +2,8 @@
 """The backward pass of Enzyme-JAX as an artifact.
 
 enzyme_call.run_pass_pipeline(names, module text, pipeline text) → (name, module text) differentiates
-and optimizes. It depends on its arguments and the library alone, so its result is kept, as kind
-"backward", under
+and optimizes. The result depends on the arguments and the library alone. It is kept, as kind
+"backward", under a digest of
 
     names (as a set), the module's text without locations and without its own name, the pipeline,
     the library by content.
@@ -11,11 +11,11 @@ and optimizes. It depends on its arguments and the library alone, so its result 
 The order of statements counts here, unlike in the keys of executables: a gradient adds up its terms in
 the reverse of that order, and another order of additions has other last bits.
 
-`lower-jit` writes addresses of the process into the module: the result of the passes before it is kept,
-the rest runs each time. A result with such addresses is never kept.
+`lower-jit` writes addresses of the process into the module. So the result of the passes before it is
+kept, and the rest runs each time. A result with such addresses is never kept.
 
-The library may abort the process, for gradients that it cannot make. The lease ends with the process,
-so its waiters go on at once.
+The library aborts the process if it cannot make a gradient. The lease ends with the process, so its
+waiters go on at once.
 
 Any thread.
 """
@@ -42,8 +42,8 @@ log = logging.getLogger("warm.jax")
 MAGIC = b"warm-enzyme/1 "  # then a line of JSON, then the module's text by zlib
 PRIMITIVES, EXTENSION = "enzyme_ad.jax.primitives", "enzyme_call"
 
-# In a module or a pipeline: addresses and indices of one process, and constants that the text leaves
-# out.
+# Signs, in a module or a pipeline, of an address or an index of one process, or of a constant that the
+# text leaves out.
 _DENIED = re.compile(
     r"enzymexla_compile_|cuResultHandlerPtr=|python\w*_callback|CustomSPMDPartitioning"
     r"|InspectSharding|jaxzyme\.|__elided__|elided_large_const|dense<\.\.\.>"
@@ -51,7 +51,7 @@ _DENIED = re.compile(
 _LOCATION_LINE = re.compile(r"^#loc\d* = loc\(.*\)\n?", re.MULTILINE)
 # `loc(#loc7)`, `loc("x")`, `loc("x"(#loc7))`. Inside of strings MLIR writes a quote as \22.
 _LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"(?:[^"\\]|\\.)*"(?:\(#loc\d*\))?)\)')
-# The names of results, in the heads of functions alone: there keys do not count them (KEYS.md 2.1).
+# Names of results count in no key if they are in the head of a function (KEYS.md 2.1).
 _FUNCTION_HEAD = re.compile(r"^ *func\.func .*?(?= attributes \{|$)", re.MULTILINE)
 _RESULT_INFO = re.compile(r'(jax\.result_info = )"(?:[^"\\]|\\.)*"')
 _MODULE_NAME = re.compile(r"^(module) @[\w$.-]+", re.MULTILINE)
@@ -118,7 +118,7 @@ def _decode(name: str, value: bytes) -> Optional[Tuple[str, str]]:
 
 
 class Memo:
-    """Stands in for run_pass_pipeline."""
+    """A run_pass_pipeline that remembers its results."""
 
     def __init__(self, real: Pipeline, library: str) -> None:
         self.real = real
@@ -131,7 +131,7 @@ class Memo:
         if not first:
             return self.real(names, source, pipeline)
         found = self._memoized(names, source, first)
-        # The name of the first run: the second run has nothing left to rename.
+        # The function's name is that of the first run: the second run has nothing left to rename.
         return (found[0], self.real(names, found[1], rest)[1]) if rest else found
 
     def _memoized(self, names: Sequence[str], source: str, pipeline: str) -> Tuple[str, str]:
@@ -162,7 +162,7 @@ class Memo:
 
 
 class _Kept:
-    """The list of arguments that a compiled function keeps: enzyme_ad asks it for nothing else."""
+    """A compiled function that only has the list of arguments that it keeps. enzyme_ad reads nothing else."""
 
     def __init__(self, kept: Any) -> None:
         self._executable = self
@@ -199,8 +199,8 @@ def patch(primitives: ModuleType) -> None:
         return
     lower = getattr(primitives, "lower", None)
     if callable(lower):
-        # enzyme_ad compiles each function that it differentiates once more, to learn which of its
-        # arguments are used. Its lowering knows that.
+        # enzyme_ad compiles each function that it differentiates once more, only to learn which of its
+        # arguments are used. The lowering has that list already.
         primitives.lower = lambda *a, **k: _Lowered(lower(*a, **k))  # type: ignore[attr-defined]
 
 
@@ -217,7 +217,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Notices an import of enzyme_ad after JAX's first compile."""
+    """A finder that notices an import of enzyme_ad after JAX's first compile."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != PRIMITIVES:

@@ -7,13 +7,12 @@
         └─ module ──▶ Foresight ──▶ taken by the name, or learnt from
 
 Tracing takes several times as long as loading, so an executable is loaded before JAX asks for it. The
-hint for shapes names its jaxpr: if another was traced, the second guess is made as if there had been no
-first.
+hint of "trace" names the expected jaxpr. If JAX traced another one, "lower" makes a guess of its own.
 
-At most FUNCTIONS_MAX functions of a process are guessed by their arguments, each once. Functions that
-were never compiled make room for others.
+At most FUNCTIONS_MAX functions of a process are guessed by their arguments, each once. The guesses of the
+PENDING_MAX functions that were traced last wait for their lowering.
 
-Every hook does what JAX does by itself if something is not as expected. Any thread.
+If something is not as expected, each hook does what JAX itself would do. Any thread.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from warm.jax import _ahead, _keys
 
 log = logging.getLogger("warm.jax")
 
-MIN_LEAVES = 16  # arguments of a function that is worth a guess
+MIN_LEAVES = 16  # a function with fewer arguments is not worth a guess
 FUNCTIONS_MAX = 64
-PENDING_MAX = 4  # of functions that were traced, and not lowered yet
+PENDING_MAX = 4  # functions that were traced and not lowered yet
 
 _thread = threading.local()
 
 
 class blind:
-    """Turns guessing off for the functions that this thread traces and lowers."""
+    """A context without guesses for the functions that this thread traces and lowers."""
 
     def __enter__(self) -> None:
         self._was = getattr(_thread, "blind", False)
@@ -106,7 +105,8 @@ class _Guesser:
         return _ahead.Guess(outline, load)
 
     def of_arguments(self, function: Any, args: Any, kwargs: Any) -> Optional[_ahead.Guess]:
-        """Guesses for a function before it is traced; None: not worth it, or not its first time."""
+        """Begins a guess for a function before it is traced. Returns None if the function is not worth one,
+        or had one before."""
         from jax._src import tree_util, xla_bridge
 
         leaves = tree_util.tree_leaves((args, kwargs))
@@ -128,7 +128,7 @@ class _Guesser:
         self._pending.append(_Traced(guess, _shapes(jaxpr.outvars)))
 
     def of_jaxpr(self, arguments: Iterable[Any], backend: Any) -> Optional[Foresight]:
-        """Guesses for a jaxpr before it is lowered."""
+        """Begins guesses for a jaxpr before it is lowered. Returns None if it is not worth one."""
         jaxprs = [v for v in (getattr(a, "jaxpr", a) for a in arguments) if hasattr(v, "eqns")]
         is_plain = len(jaxprs) == 1 and getattr(backend, "platform", "") == "cpu"
         if not is_plain or getattr(_thread, "blind", False) or not _ahead.pays():
@@ -162,7 +162,8 @@ def _shapes(variables: Iterable[Any]) -> List[str]:
 
 
 def of_module(candidates: Iterable[Any]) -> Optional[Foresight]:
-    """Returns this thread's guess for one of these modules, if it lowered that last; to one caller."""
+    """Returns this thread's guesses for one of these modules, if the thread lowered it last. Only the first
+    caller gets them."""
     lowered: Optional[_Lowered] = getattr(_thread, "lowered", None)
     if lowered is None or not any(v is lowered.module for v in candidates):
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A digest of a traced function: equal for equal jaxprs, whatever their names and places.
+"""A digest of a traced function: equal for equal jaxprs, whatever their names and source positions.
 
-Hashed: the equations in their order, by primitives, parameters, types, literals, the constants by
-content. Not hashed: names of variables and of inner jits, source information. What has an effect, any
-parameter of a type that is not listed here, and any primitive that is not JAX's own (its name does not
-show how it is lowered and differentiated) raises Unknown.
+Hashed: the equations in their order, with primitives, parameters, types and literals, and the contents
+of constants. Not hashed: names of variables and of inner jits, source information. Unknown is raised for
+an effect, for a parameter of a type that is not listed here, and for a primitive that JAX does not define
+itself. The name of such a primitive does not show how it is lowered and differentiated.
 
 A differentiated function is more than its jaxpr: custom_jvp and custom_vjp bring rules, which are Python
 functions that JAX calls later. JAX's own rules count by module, name and line (JAX's version is in the
@@ -40,8 +40,8 @@ def _is_jax(module: Any) -> bool:
 
 
 class _Primitives:
-    """The primitives of JAX's own modules, by identity, because any program can choose any name. Looks in
-    the most likely modules first; in each module once."""
+    """The set of primitives of JAX's own modules. They count by identity, because any program can choose any
+    name. A test looks into the most likely modules first, and into each module once."""
 
     def __init__(self) -> None:
         self._found: Set[Any] = set()
@@ -79,7 +79,7 @@ def _aval_text(a: Any) -> str:
 
 
 class Digest:
-    """A digest: add all that decides, then call hexdigest()."""
+    """A digest of everything that add() got; hexdigest() returns it."""
 
     def __init__(self, differentiates: bool) -> None:
         self._hash = hashlib.sha256()
@@ -87,7 +87,7 @@ class Digest:
         self._jaxprs: Dict[int, bytes] = {}
         self._rules: Dict[int, bytes] = {}
         self._avals: Dict[int, str] = {}
-        self._alive: List[Any] = []  # whose id() is in _jaxprs, _rules or _avals
+        self._alive: List[Any] = []  # objects whose id() is in _jaxprs, _rules or _avals
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -236,7 +236,7 @@ class Digest:
 
 
 class Rule:
-    """A rule of differentiation of JAX itself: its functions."""
+    """One of JAX's own rules of differentiation, with all functions that it consists of."""
 
     def __init__(self, digest: Digest) -> None:
         self.digest = digest

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""warm.jax.jit: jax.jit without the lowering and the compile, if another process has compiled it.
+"""warm.jax.jit: jax.jit without lowering and compiling, if another process has compiled the function.
 
     arguments ──trace──▶ jaxpr ──digest──▶ "jaxjit:1:…" ──▶ executable ──load──▶ call
         │                                     └─ not there: jax.jit compiles, its executable is kept
-        └─shapes──▶ meanwhile the executable of the last time is loaded (_ahead.py)
+        └─shapes──▶ meanwhile a thread loads the executable of the last time (_ahead.py)
 
 Of a gradient (warm.jax.grad, warm.jax.value_and_grad) only the forward function is traced. The backward
 pass is kept, and neither differentiation nor lowering nor compilation runs again. That is sound because
 a gradient depends on the forward jaxpr and on the rules of its custom_jvp and custom_vjp calls alone,
 and _jaxpr.py hashes both or gives up.
 
-In all other cases (static or sharded arguments, effects, other devices, the program's own rules of
-differentiation, tracing inside of another transformation) it is jax.jit, with JAX's cache. Results are
-those of jax.jit, bit for bit, because it is the same executable. Any thread.
+In all other cases warm.jax.jit is jax.jit with JAX's cache: static or sharded arguments, effects, other
+devices, the program's own rules of differentiation, tracing inside of another transformation. Results
+are those of jax.jit, bit for bit, because the executable is the same. Any thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("warm.jax")
 
 MAX_EXECUTABLES = 8  # of one function, for arguments of different shapes
 _PLAIN_OPTIONS = frozenset(("donate_argnums", "donate_argnames", "keep_unused", "inline"))
-_WEAK = (int, float, complex)  # of Python: other types of values win over theirs
+_WEAK = (int, float, complex)  # Python's numbers: JAX types them weakly
 
 
 class Gradient:
@@ -63,18 +63,18 @@ class Gradient:
 
 
 def value_and_grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
-    """Returns jax.value_and_grad; warm.jax.jit need not differentiate its result again."""
+    """Returns jax.value_and_grad(fun) in a form that warm.jax.jit need not differentiate again."""
     return Gradient(fun, True, argnums=argnums, **options)
 
 
 def grad(fun: Callable[..., Any], argnums: Any = 0, **options: Any) -> Gradient:
-    """Returns jax.grad; warm.jax.jit need not differentiate its result again."""
+    """Returns jax.grad(fun) in a form that warm.jax.jit need not differentiate again."""
     return Gradient(fun, False, argnums=argnums, **options)
 
 
 def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
-    """Returns the settings of JAX, and the weak types of arguments, which decide and which a called
-    executable does not check."""
+    """Returns JAX's settings, and which arguments are weakly typed. The executable depends on both, and
+    does not check them when it is called."""
     from jax._src import config
 
     leaves = jax.tree_util.tree_leaves((args, kwargs))
@@ -83,7 +83,7 @@ def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
 
 
 class _Made(NamedTuple):
-    setting: Tuple[Any, ...]  # under which it was
+    setting: Tuple[Any, ...]  # under which it was made
     call: Any
 
 
@@ -128,7 +128,7 @@ class Jit:
         return (compiled or self._plain)(*args, **kwargs)
 
     def _find(self, args: Any, kwargs: Any, setting: Tuple[Any, ...]) -> Optional[Any]:
-        """Returns an executable for these arguments; None: jax.jit must do it."""
+        """Returns an executable for these arguments; None if jax.jit must make it."""
         if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask:
             return None
         try:
@@ -219,7 +219,7 @@ class Jit:
         from jax.experimental import serialize_executable
 
         module = _keys.module_bytes(lowered.compiler_ir())
-        _library.graph_key("mlirbc", module)  # Refused: it holds addresses of this process
+        _library.graph_key("mlirbc", module)  # raises Refused if it holds addresses of this process
         payload, _, out_tree = serialize_executable.serialize(compiled)
         if out_tree != call.out_tree:
             raise _keys.Unknown("a result of another structure")
@@ -255,7 +255,7 @@ def _is_plain_argument(leaf: Any) -> bool:
 
 
 def _surroundings() -> List[bytes]:
-    """Returns all that decides beside the traced function: JAX's settings, XLA's options, the processor."""
+    """Returns all that the executable depends on beside the traced function: settings, options, processor."""
     from jax._src import compiler, config
 
     backend = jax.devices()[0].client
@@ -295,13 +295,13 @@ def _load(call: _Call, value: bytes) -> Optional[Any]:
     if any(t.startswith("lapack_") for t in entry.targets):
         from jaxlib import lapack
 
-        lapack._lapack.initialize()  # lowering does this, and nothing was lowered
+        lapack._lapack.initialize()  # lowering does this, but nothing was lowered here
     try:
         payload = zlib.decompress(entry.payload)
         load = serialize_executable.deserialize_and_load
         where: Dict[str, Any] = {}
         if "execution_devices" in inspect.signature(load).parameters:
-            where["execution_devices"] = jax.devices()[:1]  # of all there are: on one it was made
+            where["execution_devices"] = jax.devices()[:1]  # not all: it was made for one device
         return load(payload, call.in_tree, call.out_tree, **where)
     except Exception as e:
         log.info("%s: does not load, compiled anew: %s", call.name, e)
@@ -309,7 +309,7 @@ def _load(call: _Call, value: bytes) -> Optional[Any]:
 
 
 def jit(fun: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
-    """Returns jax.jit whose executables outlive the process; only the forward function is traced.
+    """Returns a jax.jit whose executables outlive the process. Only the forward function is traced.
 
         step = warm.jax.jit(warm.jax.value_and_grad(loss))
     """

@@ -6,10 +6,14 @@
     backend, its libraries by content ────────────┼──▶ "jax:1:<32 hex digits>"
     devices, processor ───────────────────────────┘
 
-Two programs that differ in names of functions, arguments and results, in files and lines, in numbers
-of channels (unless several processes run the program together), or in where logs, dumps and caches
-go, have one name. Everything counts that is not known to be without effect. Anything that this file does
-not understand raises Unknown, and JAX's own key decides; a program that must not be kept raises
+Two programs have one name if they differ only in
+
+- names of functions, arguments and results, or files and lines;
+- numbers of channels, unless several processes run the program together;
+- the places where logs, dumps and caches go.
+
+Everything else counts, unless it is known to have no effect. Anything that this file does not understand
+raises Unknown, and then JAX's own key decides. A program that must not be kept raises
 warm._library.Refused.
 """
 
@@ -26,10 +30,9 @@ from warm import _library
 
 FORMAT = b"jax:1"
 
-# DebugOptions of XLA (xla.proto) that say where and how dumps, logs and caches are written, by
-# number: xla_dump_*, xla_enable_dumping, xla_detailed_logging, xla_force_host_platform_device_count
-# (the devices are in the key by themselves), the folders of CUDA and of XLA's own caches and how
-# they are used.
+# DebugOptions of XLA (xla.proto) that only say where and how dumps, logs and caches are written, by
+# number. Two are there for other reasons: the key has the devices (xla_force_host_platform_device_count)
+# and the files of CUDA (xla_gpu_cuda_data_dir) themselves.
 _NEUTRAL_NAMES = {
     61: "xla_gpu_cuda_data_dir",
     102: "xla_force_host_platform_device_count",
@@ -74,8 +77,8 @@ _GPU_ONLY = frozenset(
 491 492 494 497 501 504 505 506 513 514 515 516 517 518 519 521 522 523 524 525 526 527 530 531
 532 533 534 536 537 538 540 541 545 546 549 550 551 552 553 554 555 556 557""".split()
 )
-# Those that name files which change the code (kernels, results of autotuning, profiles, tables): the
-# content of the files is in no key.
+# Options that name files which change the code (kernels, results of autotuning, profiles, tables). No
+# key has the content of these files.
 _READ_NAMES = {
     127: "xla_gpu_ptx_file",
     128: "xla_gpu_algorithm_denylist_path",
@@ -87,7 +90,7 @@ _READ_NAMES = {
     383: "xla_gpu_experimental_matmul_perf_table_path",
     434: "xla_gpu_gemm_autotuner_override_file",
 }
-# The folder with libdevice and ptxas: by its content.
+# The folder with libdevice and ptxas counts by the content of these files.
 _CUDA_DATA_DIR = 61
 _CUDA_FILES = ("nvvm/libdevice/libdevice.10.bc", "bin/ptxas")
 _PLUGIN_FILE = re.compile(
@@ -225,8 +228,8 @@ def _overrides(options: Any, platform: str) -> bytes:
 
 
 def flags_bytes(options: Any, platform: str) -> bytes:
-    """Returns flags of $XLA_FLAGS that are not in the options already. In a Python process XLA does not
-    read the command line."""
+    """Returns the flags of $XLA_FLAGS that are not in the options already. In a Python process XLA does not
+    read flags of the command line."""
     kept = []
     for flag in os.environ.get("XLA_FLAGS", "").split():
         if not flag.startswith("--"):
@@ -266,8 +269,8 @@ def processor() -> str:
 
 
 def _backend_files(platform: str) -> Iterable[str]:
-    """Returns the shared objects that compile: jaxlib's own, and for a plugin's platform the plugin and
-    the libraries of CUDA that choose or contain code."""
+    """Returns the shared objects that compile. These are jaxlib's own and, for a plugin's platform, the
+    plugin and the libraries of CUDA that choose or contain code."""
     import jaxlib
 
     folder = os.path.dirname(jaxlib.__file__)
@@ -326,7 +329,7 @@ def digest(fields: Iterable[bytes]) -> str:
 
 
 def module_key(module: Any, bytecode: bytes) -> str:
-    """Returns the canonical key. If libwarm does not know the version of the bytecode, it reads text."""
+    """Returns the canonical key. If libwarm does not know the bytecode's version, it gets the text instead."""
     key, exact = _library.graph_key("mlirbc", bytecode)
     if exact:
         text = module.operation.get_asm(enable_debug_info=False)
@@ -355,8 +358,9 @@ def name_of(
     n_callbacks: int = 0,
 ) -> str:
     """Returns the name of the executable that `backend` makes of the module. `cache_key` is
-    jax._src.cache_key. If many processes compile the module, each for itself, they agree on the numbers
-    of channels. A module with callbacks is the copy that _callbacks.by_index made."""
+    jax._src.cache_key. If many processes compile the module, each for itself, the numbers of channels
+    count, because the processes must agree on them. A module with callbacks is the copy of
+    _callbacks.by_index."""
     platform = backend.platform
     if platform not in ("cpu", "gpu", "cuda", "rocm"):
         raise Unknown(f"the platform {platform}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs when JAX starts in a program that has this package on its path."""
+"""The start of the plugin: jax_plugins.warm calls install() before JAX's first compile."""
 
 from __future__ import annotations
 
