@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA driver's JIT compiler under `warm run`: cuda.bindings and cuda.core, which find the
-driver through cuGetProcAddress, load PTX in one process and its cubin in the next.
+"""The CUDA driver's JIT compiler under `warm run`. cuda.bindings and cuda.core find the driver through
+cuGetProcAddress. They load PTX in one process, and its cubin in the next.
 
-Without a GPU they run on a stand-in for libcuda.so.1 (tests/fakecuda), which notes what it does.
-WARM_TEST_LIBCUDA=1 says that there is a real driver: then only results are checked.
+They run on a stand-in for libcuda.so.1 (tests/fakecuda), which logs what it does. With WARM_TEST_LIBCUDA=1
+they run on the real driver, and only results are checked.
 """
 
 import os
@@ -97,7 +97,7 @@ class Driver(kit.TestCase):
         kit.stand_in(self.daemon.folder)
 
     def run_program(self, program, **settings):
-        """What it printed, and how often the driver's compiler ran."""
+        """Runs a program. Returns its output, and the number of runs of the driver's compiler."""
         open(self.notes, "w").close()
         settings = kit.driver_settings(self.daemon.folder, FAKECUDA_LOG=self.notes, **settings)
         out = self.daemon.run(program, **settings)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables that another thread loads while JAX traces and lowers: taken where the guess was right,
-and only there."""
+"""Executables that another thread loads while JAX traces and lowers. JAX takes one if the guess was
+right, and only then."""
 
 import json
 import unittest
@@ -8,7 +8,7 @@ import unittest
 import kit
 from jax_cache import PROGRAM, JaxCase, outcome
 
-# A deep network, so that it is worth a thread; its factor is no part of what a guess goes by.
+# A network that is deep enough to be worth a thread. Guesses do not depend on its factor.
 DEEP = PROGRAM + '''
 import warm.jax
 from warm.jax import _ahead
@@ -34,9 +34,9 @@ gradient = {"jit": lambda: jax.jit(jax.value_and_grad(deep)),
 report(gradient(weights, start))
 print(json.dumps(taken))
 '''
-# Two networks with the same arguments and results, and other operations.
+# Two networks with the same arguments and results, but other operations.
 TWO = DEEP.replace("jnp.sin(x @ p)", "(jnp.sin if sys.argv[3] == 'sin' else jnp.cos)(x @ p)")
-# Prints which guesses were made, and which of them loaded something, before the rest.
+# Notes which guesses are made, and which of them load something.
 WATCHED = """
 import json
 from warm.jax import _ahead, _foresight
@@ -56,7 +56,7 @@ RENAMED = "# elsewhere\n" + DEEP.replace("deep", "tall").replace("weights", "blo
 
 
 def split(process):
-    """What report() said, and which guesses were right."""
+    """Returns what report() printed, and which guesses were right."""
     *_, said, taken = process.stdout.splitlines()
     return json.loads(said), json.loads(taken)
 
@@ -78,7 +78,7 @@ class Ahead(JaxCase):
                         self.assertEqual(warm["misses"], 0)
 
     def test_a_wrong_guess_is_dropped(self):
-        """Functions of one outline with other numbers: each gets its own executable."""
+        """Two functions have one outline and other numbers. Each gets its own executable."""
         with kit.Daemon() as daemon:
             for form in ("jit", "warm"):
                 cold = {f: self.go(daemon, form, f)[0]["digest"] for f in ("2", "3")}
@@ -92,7 +92,8 @@ class Ahead(JaxCase):
                 self.assertEqual(right, [True, False, True, False])
 
     def watched(self, daemon, factor, kind):
-        """Which hints were asked for, in which order, and the guesses that loaded; then the rest."""
+        """Runs a program. Returns what report() printed, which guesses were right, and a pair: the kinds of
+        hints in their order, and the numbers of the guesses that loaded."""
         out = daemon.run(WATCHED + TWO + "print(json.dumps([whens, loaded]))", "jit", factor, kind).stdout
         *_, said, taken, seen = out.splitlines()
         return json.loads(said), json.loads(taken), json.loads(seen)
@@ -106,7 +107,8 @@ class Ahead(JaxCase):
             self.assertEqual((warm["digest"], warm["misses"]), (cold["digest"], 0))
 
     def test_a_guess_by_the_arguments_gives_way_to_one_by_the_jaxpr(self):
-        """Two programs in turns: the first guess is wrong until it is made no more, the second right."""
+        """Two programs run in turns. The guess by the arguments is wrong until it is no longer followed. The
+        guess by the jaxpr is right."""
         with kit.Daemon() as daemon:
             cold = {kind: self.watched(daemon, "2", kind)[0] for kind in ("sin", "cos")}
             seen = []
@@ -116,7 +118,7 @@ class Ahead(JaxCase):
                 self.assertEqual(taken, [True])
                 seen.append(loaded)
             self.assertEqual(seen, [[0, 1], [1], [1], [1]])
-            for _ in range(3):  # only one of them from here on
+            for _ in range(3):  # from here on only one of the programs
                 _, taken, (_, loaded) = self.watched(daemon, "2", "cos")
                 self.assertEqual(taken, [True])
                 seen.append(loaded)
@@ -164,7 +166,7 @@ assert warm.put(sys.argv[1], value[:-9] + bytes([value[-9] ^ 1]) + value[-8:], k
             self.assertEqual(self.hints(daemon), 0)
             self.go(daemon, "jit", "2")
             _, taken = self.go(daemon, "jit", "2")
-            self.assertEqual(self.hints(daemon), 2)  # by the arguments, by the jaxpr
+            self.assertEqual(self.hints(daemon), 2)  # one by the arguments, one by the jaxpr
             before = daemon.stats()
             _, taken = self.go(daemon, "jit", "2")
             after = daemon.stats()

@@ -18,7 +18,7 @@ def enzyme_loss(w, x, y):
     return jnp.mean((h @ w["w1"] - y) ** 2)
 report(jax.jit(jax.grad(enzyme_loss))(params, x, y))
 '''
-LATE = PROGRAM + "jax.jit(lambda x: x + 2)(x)\n" + ENZYME  # JAX has begun before Enzyme is imported
+LATE = PROGRAM + "jax.jit(lambda x: x + 2)(x)\n" + ENZYME  # JAX starts before Enzyme is imported
 
 JIT = PROGRAM + '''
 import warm.jax
@@ -206,7 +206,7 @@ print("done")
                 self.assertIn("done", daemon.run(program).stdout)
 
     def agrees(self, daemon, program, **settings):
-        """What it prints is what it prints with jax.jit, when it is made and when it is found."""
+        """Checks that a program prints the same as with jax.jit, after a miss and after a hit."""
         plain = (program.replace("import warm.jax", "").replace("warm.jax.jit", "jax.jit")
                  .replace("warm.jax.grad", "jax.grad"))
         wanted = daemon.run(PROGRAM + plain, warm=False, **settings).stdout
@@ -268,7 +268,7 @@ print(g(np.ones(3)).devices())
             self.agrees(daemon, program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
 
     def test_custom_calls_are_ready_before_a_loaded_executable_runs(self):
-        """Without lowering nobody would have initialized LAPACK: a crash."""
+        """Lowering initializes LAPACK. A program that loads its executable does not lower, and would crash."""
         program = PROGRAM + '''
 import warm.jax
 report(warm.jax.jit(lambda a: jnp.linalg.eigh(a))(np.eye(4, dtype="f") + 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified JAX programs with their compilation cache in the daemon: what hits, what misses, and
-what happens when something is wrong. JAX itself counts: its events of cache hits and misses.
+"""Unmodified JAX programs with their compilation cache in the daemon: which of them hit or miss, and
+what happens when something is wrong. JAX's own events count the hits and misses.
 
-Changes to a program that miss with JAX's own keys, although the program is the same, hit:
+Some changes leave a program the same, but miss with JAX's own keys. With ours they hit:
   in the program   a function's name, a lambda, keys of arguments and of results, a namedtuple or tuple
                    as result, the name of an inner jit (SAME)
   flags            one at its default, of another backend, two kinds of dump (SURROUNDINGS_SAME);
@@ -10,9 +10,9 @@ Changes to a program that miss with JAX's own keys, although the program is the 
   options          the cache's folder, a link to it, XLA's caches off, terse logs (SURROUNDINGS_SAME);
                    compiler options at their defaults (SAME)
   devices          more of them than the program uses (SURROUNDINGS_SAME)
-Other programs miss: a factor, a batch, donation, a constant that is closed over, a callback (OTHER); the
-same mathematics written in another way: the order of statements, of a product's operands, jit of jit, an
-inner jit, + 0.0, * 1.0 (WRITTEN)."""
+Other programs miss: another factor or batch, donation, another constant that is closed over, a callback
+(OTHER). So does the same mathematics in another form: another order of statements or of a product's
+operands, a jit of a jit, + 0.0, * 1.0 (WRITTEN)."""
 
 import concurrent.futures
 import json
@@ -21,7 +21,7 @@ import unittest
 
 import kit
 
-# Prints a result's digest and JAX's own counts. Sizes are small: what counts is which entry is found.
+# Prints a result's digest and JAX's own counts. Sizes are small, because only the found entry matters.
 PROGRAM = '''
 import hashlib, json, os, sys
 import numpy as np
@@ -58,7 +58,7 @@ RENAMED = '''
 ''' + (STEP.replace("params", "weights").replace("loss", "objective").replace("step", "train")
        .replace('"w0"', '"layer_0"').replace('"w1"', '"layer_1"'))
 
-# Each runs against a cache that holds the base only and stores nothing. `same`: must hit.
+# Each variant runs with a cache that has only the bases, and stores nothing. Those of SAME must hit.
 VARIANTS = PROGRAM + '''
 def base(params, x, y):
     h = jax.nn.relu(x @ params["w0"] + 1)
@@ -195,7 +195,7 @@ else:
                       for kind, calls in (("same", SAME), ("other", OTHER), ("written", WRITTEN))}))
 '''
 
-# How many fusions a module has does not matter: only whether what XLA is told still hits.
+# Settings with which XLA makes the same code: they must hit.
 SURROUNDINGS_SAME = {
     "a flag that has its default": dict(XLA_FLAGS="--xla_cpu_enable_fast_math=false"),
     "a flag of another backend": dict(XLA_FLAGS="--xla_gpu_autotune_level=0"),
@@ -220,7 +220,7 @@ def outcome(process):
 
 
 def two_at_a_time(run, cases):
-    """(name, what `run` returned for its case), of a dictionary of cases that store nothing."""
+    """Runs the cases of a dictionary, which store nothing. Returns pairs of a name and the result of `run`."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return list(zip(cases, pool.map(run, cases.values())))
 
@@ -324,7 +324,7 @@ print(json.dumps([statistics.median(p) for p in zip(*pairs)]))
 '''
         with kit.Daemon() as daemon:
             ours, theirs = json.loads(daemon.run(program).stdout)
-        self.assertLess(ours, theirs * 1.5)  # half again for what else the machine does
+        self.assertLess(ours, theirs * 1.5)  # half as much again, because the machine does other work, too
 
 
 class Why(JaxCase):
@@ -455,7 +455,7 @@ assert warm.put(names[0], bad, kind="executable")
         return {r["name"] for r in rows if r["name"].startswith("jax:1:")}
 
     def test_custom_calls_that_are_not_there_are_no_crash(self):
-        """The same bytes with a target that nobody registered: compiled anew, not loaded."""
+        """An entry with a target that nobody registered is not loaded: the program is compiled anew."""
         change = '''
 import hashlib, json, sys, warm
 from warm.jax import _entry
@@ -536,8 +536,8 @@ report(jax.jit(called)(x))
             self.assertEqual(len(self.names(daemon)), 1)
 
     def test_addresses_of_compiled_kernels_are_never_stored(self):
-        """A custom call as Enzyme's lower-jit makes them. It is not registered here, so nothing runs:
-        what counts is that its module gets no name."""
+        """A custom call like those of Enzyme's lower-jit. It is not registered here, so it cannot run. But
+        its module must get no name."""
         program = PROGRAM + '''
 from jax._src import compilation_cache
 jax.jit(lambda x: x + 1)(x)
@@ -556,7 +556,7 @@ print(json.dumps([k.split(":")[0].split("jit")[0] for k in keys]))
 '''
         with kit.Daemon() as daemon:
             self.assertEqual(json.loads(daemon.run(program).stdout), ["warm-never-"] * 2 + ["jax"])
-            self.assertEqual(len(self.names(daemon)), 1)  # of x + 1
+            self.assertEqual(len(self.names(daemon)), 1)  # the entry of x + 1
 
     def test_the_users_own_cache_folder_stays_in_use(self):
         with kit.Daemon() as daemon, kit.Folder() as folder:
@@ -564,7 +564,7 @@ print(json.dumps([k.split(":")[0].split("jit")[0] for k in keys]))
                             JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
             plain = daemon.run(STEP, warm=False, **settings)
             self.assertTrue(any(n.endswith("-cache") for n in os.listdir(folder)))
-            self.hit(daemon.run(STEP, **settings), plain)  # from the folder, and into the daemon
+            self.hit(daemon.run(STEP, **settings), plain)  # from the folder, which also fills the daemon
             self.hit(daemon.run(STEP), plain)
 
 

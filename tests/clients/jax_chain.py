@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain of 16 equal modules with its training step, unrolled and scanned, with one optimizer state
-for each tensor and packed by dtype: all four start warm, and say the same."""
+"""A chain of 16 equal modules with its training step, in four forms. The chain is unrolled or scanned; the
+optimizer has a state for each tensor, or packs them by dtype. All four start warm, and agree."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import unittest
 import kit
 from jax_cache import PROGRAM, JaxCase, outcome
 
-# Each module: a normalization, two products, a residual. The loop is a training loop of 3 steps.
+# Each module has a normalization, two products and a residual. The program trains for 3 steps.
 MODEL = PROGRAM + '''
 import sys
 import warm.jax
@@ -69,7 +69,7 @@ FORMS = {"unrolled": (by_tensor(unrolled), weights), "unrolled packed": (packed(
 RUN = MODEL + "step, params = FORMS[sys.argv[1]]\nreport(jax.jit(step)(params, batch, wanted))\n"
 RENAMED = "# elsewhere\n" + re.sub(r"\b(weights|train|adam|error|apply)\b", r"my_\1", RUN)
 
-# What the short forms give, in one process: tree of results against the loop's.
+# Compares the results of the short forms with those of the loop, in one process.
 SAME = MODEL + '''
 def near(a, b, what, exactly=False, within=1e-5):
     for left, right in zip(jax.tree_util.tree_leaves(a), jax.tree_util.tree_leaves(b), strict=True):

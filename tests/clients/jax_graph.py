@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""warm.graph with real JAX: what lower() returns is compiled to cubins, with gradients, and kept; what the
-compiler does not know is refused by name."""
+"""warm.graph with real JAX. It compiles what lower() returns to cubins, with gradients, and caches them. If it
+does not know an operation, its error names it."""
 
 import os
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of JAX's persistent cache into the daemon and out of it: what JAX itself wrote, and what
-it reads. JAX puts the path of the folder into its keys: both runs have the same, once filled and once
-empty."""
+"""Import and export of JAX's persistent cache folder, which JAX itself writes and reads. JAX's keys depend
+on the path of the folder. So both runs have the same path, once with a filled folder and once with an
+empty one."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ class Folders(kit.TestCase):
         folder = kit.Folder()
         self.root = folder.__enter__()
         self.addCleanup(folder.__exit__)
-        self.cache = os.path.join(self.root, "cache")  # the one that JAX knows
+        self.cache = os.path.join(self.root, "cache")  # the path that JAX gets
         self.other = os.path.join(self.root, "other")
 
     def run_in(self, daemon, warm):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the proof of the keys by their compiler: of one program in two spellings XLA makes one
-executable. `make proof` runs many more."""
+"""A sample of the proof of keys by the compiler: XLA makes one executable of two spellings of a program.
+`make proof` runs many more."""
 
 import kit
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules sharded over a mesh of 2 x 2 of 4 virtual devices: what is only a number or a name in them
-(the module's, the operations', the channels', the file's) does not matter; the mesh, the order of its
-devices, the partitions and who sends to whom do."""
+"""Modules sharded over a 2 x 2 mesh of 4 virtual devices. Names and numbers do not count: those of the
+module, the operations, the channels and the file. The mesh, the order of its devices, the partitions and
+the pairs of sender and receiver do."""
 
 import json
 import os
@@ -12,8 +12,8 @@ import unittest
 import kit
 from jax_cache import JaxCase, outcome
 
-# Options: {"module", "scope": names; "channel": where channels begin; "mesh", "order", "axes", "spec",
-# "shift", "local": what the program is}.
+# Options: "module" and "scope" are names, "channel" is the number of the first channel. "mesh", "order",
+# "axes", "spec", "shift" and "local" change the program itself.
 PROGRAM = '''
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
@@ -73,8 +73,8 @@ print(json.dumps({"digest": digests, "hits": counts.get("cache_hits", 0),
                   "misses": counts.get("cache_misses", 0)}))
 '''
 
-# One of two processes that run a program together: its number, the coordinator's port, whether the sum
-# is the other way round. What each element is sent for comes in the order of the sum's operands.
+# One of two processes that run a program together. Its arguments: its number, the coordinator's port, and
+# whether the sum's operands are exchanged. The processes exchange elements in the order of the operands.
 APART = '''
 import json, sys
 import numpy as np
@@ -140,9 +140,9 @@ class Sharded(JaxCase):
                     self.assertEqual(outcome(found)["hits"], 0, what)
 
     def test_processes_that_compile_apart_run_the_same_code(self):
-        """Two processes that sum over both compile one program each for itself: with code in another order
-        the two would wait for each other for ever. So a program whose operands were exchanged is another
-        one, for processes with one daemon and for hosts with a daemon each, of which one has it."""
+        """Two processes compile one program, each for itself, and sum over both. If the order of their code
+        differed, they would wait for each other for ever. So exchanged operands make another program. The
+        processes have one daemon, or a daemon for each host, of which only one has the entry."""
         def together(hosts, order, **settings):
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
@@ -171,7 +171,7 @@ class Sharded(JaxCase):
                 self.assertEqual([f["hits"] for f in found], [1, 0], order)  # only the first puts
             names = [row["name"] for row in json.loads(first.warm("ls", "--json"))]
             self.assertEqual(len([name for name in names if name.startswith("jax:1:")]), 2, names)
-            with kit.Folder() as shared, kit.Daemon() as third:  # the user's own, for all hosts
+            with kit.Folder() as shared, kit.Daemon() as third:  # the user's own cache folder, for all hosts
                 settings = dict(JAX_COMPILATION_CACHE_DIR=shared,
                                 JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0)
                 for host, hits in ((first, [0, 0]), (third, [1, 0])):
@@ -179,7 +179,7 @@ class Sharded(JaxCase):
                     self.assertEqual([f["hits"] for f in found], hits)
 
     def test_the_text_of_a_partitioned_module_has_one_key_whatever_its_numbers(self):
-        """As frameworks dump it: HLO after partitioning, with channels, pairs and metadata."""
+        """The text is that of frameworks' dumps: HLO after partitioning, with channels, pairs and metadata."""
         with kit.Daemon() as daemon:
             keys = {}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oldest JAX that is supported: unmodified programs start warm there as well, and hit exactly
-where the program is the same. What differs from version to version is how JAX is hooked; the rest is
-tested once, with a newer JAX (jax_cache.py)."""
+"""Unmodified programs with the oldest supported JAX. They start warm, too, and hit exactly if the program
+is the same. Versions of JAX differ only in how they are hooked. jax_cache.py tests the rest, with a newer
+JAX."""
 
 import unittest
 
@@ -9,7 +9,7 @@ import jax_cache
 
 
 def only(case, *names):
-    """A test case with those tests of `case`."""
+    """Returns a test case with the named tests of `case`."""
     return type(case.__name__, (jax_cache.JaxCase,),
                 {n: f for n, f in vars(case).items() if not n.startswith("test_") or n in names})
 

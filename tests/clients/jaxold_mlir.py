@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that a program runs on modules through MLIR's C API, as Reactant.jl does: jaxold_mlir.c, with
-the library that the oldest JAX brings. Reactant itself is not run here, nor are Enzyme's passes: what
-is shown is that a module which passes gave another process is put in the place of this one's."""
+"""Passes that a program runs on modules through MLIR's C API, as Reactant.jl does. The program is
+jaxold_mlir.c, with the library of the oldest supported JAX. Neither Reactant nor Enzyme's passes run here.
+The tests show that the module that the passes made in another process replaces the one of this process."""
 
 import json
 import os

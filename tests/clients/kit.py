@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests with other people's programs share: a private daemon, and programs run with it.
+"""The kit of the tests with other people's programs: a private daemon, and programs that run with it.
 
     class Kernels(kit.TestCase):
         def test_second_process_is_warm(self):
@@ -10,9 +10,9 @@
                 self.assertEqual(cold.stdout, warm.stdout)
                 self.assertGreater(daemon.stats("hits"), hits)
 
-A program is a list of arguments, or the text of a Python script, which runs in this interpreter's
-environment. Nothing of the user's is touched: home, caches and the store are temporary folders.
-Every wait has a deadline, and a daemon never outlives its `with`.
+A program is a list of arguments, or the text of a Python script, which this interpreter runs. The tests
+change no file of the user: home, caches and the store are temporary folders. Every wait has a deadline,
+and a daemon never outlives its `with`.
 """
 
 import json
@@ -30,12 +30,12 @@ BUILD = os.path.abspath(os.environ.get("WARM_BUILD", "build"))
 TOOLCHAIN = os.environ.get("WARM_TOOLCHAIN", os.path.join(BUILD, "toolchain"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REAL_DRIVER = bool(os.environ.get("WARM_TEST_LIBCUDA"))
-WAIT_S = 60.0  # for anything that should come; machines under load are slow
+WAIT_S = 60.0  # the longest wait for an event: machines under load are slow
 RUN_S = 600.0
 
 
 def find_nvcc():
-    """The nvcc among this environment's packages, or the machine's, or None."""
+    """Returns the nvcc of this environment's packages, else the machine's, else None."""
     for folder in sys.path:
         packaged = os.path.join(folder, "nvidia", "cu13", "bin", "nvcc")
         if os.access(packaged, os.X_OK):
@@ -48,7 +48,7 @@ NVCC = find_nvcc()
 TestCase = unittest.TestCase
 main = unittest.main
 
-# Holds the turn to make what is named, and does nothing.
+# Takes the leases of the names in its arguments, and keeps them.
 HOLD = """if True:
     import sys, time
     import warm
@@ -60,24 +60,24 @@ HOLD = """if True:
 
 
 def program(name):
-    """The path of a program of this build."""
+    """Returns the path of a program of this build."""
     return os.path.join(BUILD, "bin", name)
 
 
 def command(what, *arguments):
-    """The arguments that run `what`: a list as it is, a text as a Python script."""
+    """Returns the arguments that run `what`: a list as it is, a text as a Python script."""
     if isinstance(what, str):
         return [sys.executable, "-c", what, *arguments]
     return [*what, *arguments]
 
 
 def result(process):
-    """What a program that ended printed as its last line, in JSON."""
+    """Returns the last line, in JSON, of the output of a program that has ended."""
     return json.loads(process.stdout.splitlines()[-1])
 
 
 def prove(test, of, cases):
-    """A sample of tests/proof/OF passes."""
+    """Checks that a sample of tests/proof/OF passes."""
     proof = subprocess.run(
         [sys.executable, os.path.join(ROOT, "tests", "proof", of, "pairs.py"), "--cases", str(cases),
          "--library", os.path.join(BUILD, "lib", "libwarm.so")],
@@ -87,7 +87,7 @@ def prove(test, of, cases):
 
 
 class Folder:
-    """A temporary folder that goes with its `with`."""
+    """A temporary folder, which is removed at the end of its `with`."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="warm-clients-")
@@ -98,8 +98,8 @@ class Folder:
 
 
 def stand_in(folder):
-    """Builds the stand-in for libcuda.so.1 (tests/fakecuda) in a folder; nothing where a real driver
-    is to be used: WARM_TEST_LIBCUDA=1."""
+    """Builds the stand-in for libcuda.so.1 (tests/fakecuda) in a folder. With WARM_TEST_LIBCUDA=1, which
+    asks for the real driver, does nothing."""
     if not REAL_DRIVER:
         subprocess.run(["cc", "-I", ROOT, "-D_GNU_SOURCE", "-std=c11", "-shared", "-fPIC",
                         "-Wl,-Bsymbolic,-soname,libcuda.so.1", "-o",
@@ -108,15 +108,15 @@ def stand_in(folder):
 
 
 def driver_settings(folder, **more):
-    """The environment in which a program finds the stand-in that is in `folder`, and the daemon also
-    where the machine is busy."""
+    """Returns the environment in which a program finds the stand-in in `folder`. Its timeout is long
+    enough for a daemon on a busy machine."""
     settings = dict(dict(CUDA_CACHE_DISABLE=1, PYTHONWARNINGS="ignore", WARM_TIMEOUT_MS=5000),
                     **more)
     return settings if REAL_DRIVER else dict(settings, LD_LIBRARY_PATH=folder)
 
 
 class Daemon:
-    """A warmd on a store and a socket of its own; further arguments are warmd's."""
+    """A warmd on a store and a socket of its own. Arguments are options of warmd."""
 
     def __init__(self, *options):
         self.options = options
@@ -155,17 +155,17 @@ class Daemon:
         raise RuntimeError(f"warmd does not answer: {self.log()}")
 
     def stop(self):
-        """Drains and ends."""
+        """Ends the daemon after its running work."""
         self.process.terminate()
         self._reap()
 
     def kill(self):
-        """Ends at once, as a crash does."""
+        """Ends the daemon at once, as a crash does."""
         self.process.kill()
         self._reap()
 
     def suspend(self):
-        """Hangs: connections are accepted by the kernel, nothing answers."""
+        """Hangs the daemon: the kernel accepts connections, but nobody answers."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self):
@@ -186,20 +186,20 @@ class Daemon:
     # ---- looking into it ----
 
     def warm(self, *arguments):
-        """Runs the `warm` command against this daemon; its output."""
+        """Runs the `warm` command against this daemon, and returns its output."""
         return subprocess.run([program("warm"), *arguments], env=self.environment(), check=True,
                               capture_output=True, text=True, timeout=WAIT_S).stdout
 
     def stats(self, name=None):
-        """All counters of this daemon since its start, or the one of that name."""
+        """Returns all counters of this daemon since its start, or the one of that name."""
         counters = json.loads(self.warm("stats", "--json"))
         return counters if name is None else counters[name]
 
     # ---- programs ----
 
     def environment(self, **settings):
-        """Of a program: this process's own without what is ours, and fresh caches. A setting of
-        None removes a variable."""
+        """Returns the environment of a program: that of this process without our variables, and with
+        fresh caches. A setting of None removes a variable."""
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith("WARM_") and k not in ("LD_PRELOAD", "PYTHONPATH")}
         environment.update(HOME=self.home, XDG_CACHE_HOME=os.path.join(self.home, ".cache"),
@@ -212,7 +212,7 @@ class Daemon:
         return environment
 
     def spawn(self, what, *arguments, warm=True, cwd=None, **settings):
-        """Starts a program under `warm run`, or as it is, with pipes for its output."""
+        """Starts a program under `warm run`, or without it, with pipes for its output."""
         argv = command(what, *arguments)
         if warm:
             argv = [program("warm"), "run", "--no-start", "--", *argv]
@@ -221,7 +221,8 @@ class Daemon:
                                 stderr=subprocess.PIPE, text=True)
 
     def run(self, what, *arguments, warm=True, cwd=None, check=True, **settings):
-        """Runs a program to its end. With `check` a bad exit status raises, with its stderr."""
+        """Runs a program to its end. With `check` raises RuntimeError, with the program's stderr, if its
+        exit status is not 0."""
         process = self.spawn(what, *arguments, warm=warm, cwd=cwd, **settings)
         try:
             out, error = process.communicate(timeout=RUN_S)
@@ -234,6 +235,6 @@ class Daemon:
         return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
     def run_both(self, what, *arguments, **settings):
-        """The program as it is without warm, and with it: two results."""
+        """Runs a program without warm and with it, and returns both results."""
         return (self.run(what, *arguments, warm=False, **settings),
                 self.run(what, *arguments, **settings))

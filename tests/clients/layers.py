@@ -4,13 +4,19 @@
     python layers.py [--model layers|transformer|small] [--layers N] [--regional] [--forward] [--steps N]
                      [--backend inductor|eager]
 
-The layers are linear-relu-sigmoid-linear-relu behind one linear; --regional compiles a layer, else it
-is the whole model. Prints one line of JSON: seconds of import and of the first step, CPU seconds,
-torch's own counters of its caches, the calls of kernels in its graphs, and the loss of each step, bit by bit. The backend "eager" compiles
-nothing: what is left are dynamo's tracing and its guards. For tests: the model "small" has two C++
-kernels; --renamed is the same by other names; --without-redis hides that package; --build NAME is another build of torch; --pause FOLDER stops between the first forward and its
-backward until FOLDER/go is there; --twice compiles a second, wider model at the end; --distributed
-is for torchrun: all ranks take each step together.
+The layers are linear-relu-sigmoid-linear-relu behind one linear. --regional compiles one layer instead of
+the whole model. The backend "eager" compiles nothing: only dynamo's tracing and its guards are left. The
+program prints one line of JSON: seconds of import and of the first step, CPU seconds, torch's own counters
+of its caches, the calls of kernels in its graphs, and the loss of each step, bit by bit.
+
+For tests:
+  --model small      has two C++ kernels
+  --renamed          the same model with other names
+  --without-redis    hides that package
+  --build NAME       claims to be another build of torch
+  --pause FOLDER     stops between the first forward and its backward until FOLDER/go exists
+  --twice            compiles a second, wider model at the end
+  --distributed      for torchrun: all ranks take each step together
 """
 
 import argparse
@@ -124,7 +130,7 @@ def pause():
 
 
 def together(tensors):
-    """The mean over all ranks."""
+    """Replaces each tensor by its mean over all ranks."""
     for tensor in tensors if options.distributed else ():
         torch.distributed.all_reduce(tensor)
         tensor /= torch.distributed.get_world_size()
@@ -142,7 +148,7 @@ def train(width, steps):
     began = time.perf_counter()
     for step in range(steps):
         loss = model(x).square().mean()
-        together([loss.detach().clone()])  # between forward and backward nobody may be waiting
+        together([loss.detach().clone()])  # between forward and backward no rank may be waiting
         if options.pause and step == 0 and width == 10:
             pause()
         if not options.forward:
@@ -156,8 +162,8 @@ def train(width, steps):
 
 
 def count_calls():
-    """How often the compiled graphs call a kernel of C++, and how many kernels these are. Their code is
-    written into the cache folder wherever it came from."""
+    """Returns how often the compiled graphs call a C++ kernel, and how many kernels there are. The cache
+    folder has the code of the graphs, wherever it came from."""
     folder = torch._inductor.runtime.cache_dir_utils.cache_dir()
     calls = []
     for path in glob.glob(os.path.join(folder, "??", "*.py")):

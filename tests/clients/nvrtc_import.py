@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy's kernel cache into the daemon and out of it. Its files are named by a digest of what they were
-made from, and CuPy asks nobody but its folder: they come along in an archive, and hit where they are
-written back. (A miss of CuPy under `warm run` is NVRTC's hit: nvrtc_programs.py.)"""
+"""Import and export of CuPy's kernel cache. The name of a file is a digest of its input, and CuPy looks only
+into its folder. So the files travel in an archive, and hit after they were written back. (If CuPy misses
+under `warm run`, its call of NVRTC hits: nvrtc_programs.py.)"""
 
 import os
 import subprocess
 
 import kit
 
-# LTO-IR, because a cubin is loaded at once, which needs a driver. Says what each call compiled: nothing, if the folder had it.
+# Compiles to LTO-IR, because CuPy loads a cubin at once, which needs a driver. Prints how often NVRTC ran: never, if
+# the folder had the files.
 PROGRAM = '''
 import hashlib, json
 from cupy.cuda import compiler
@@ -58,7 +59,7 @@ class Folders(kit.TestCase):
             daemon.warm("export", "--as", "cupy", "--to", back)
             warm = self.run_in(daemon, back)
             self.assertEqual(warm["compiled"], 1)
-            self.assertEqual(len(set(warm["made"]) & set(cold["made"])), 1)  # LTO-IR is no two times the same
+            self.assertEqual(len(set(warm["made"]) & set(cold["made"])), 1)  # two runs of NVRTC make other LTO-IR
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified programs that compile with NVRTC and nvJitLink: with warm as without it, and warm.
+"""Unmodified programs that compile with NVRTC and nvJitLink. They print the same with warm as without it,
+and start warm.
 
-Each program prints one line for each thing it made, with a digest, and knows nothing of warm. Its
-first argument is a folder with `scale.h`. Kernels are for sm_90. Without a GPU the programs find the
-stand-in for libcuda.so.1 (kit.stand_in); NVRTC 13.x here, 12.x in nvrtc12_programs.py.
+Each program prints one line with a digest for each artifact that it made. Its first argument is a folder
+with `scale.h`. Kernels are for sm_90. Without a GPU the programs find the stand-in for libcuda.so.1
+(kit.stand_in). NVRTC is 13.x here, and 12.x in nvrtc12_programs.py.
 """
 
 import os
@@ -75,7 +76,7 @@ compiled(HEADER, b"-arch=sm_80", b"-I" + folder.encode())
 compiled("wrong", b"-arch=sm_80")
 """
 
-# CuPy's own way to NVRTC, below what needs a GPU. The name of its programs is a temporary folder's.
+# CuPy's own calls of NVRTC, without those that need a GPU. Its programs are named for a temporary folder.
 CUPY = PRELUDE + """
 import glob, tempfile
 from cupy.cuda import compiler
@@ -137,7 +138,8 @@ except Exception as e:
     show("error", type(e).__name__)
 """
 
-# What ptxas says of its code, and how long it took, which only a compile can say.
+# Prints whether the log of a link has ptxas's figures of the code, and whether it has the time of a compile.
+# Only a real compile can tell the time.
 TIMED = """
 import sys
 from cuda.bindings import nvjitlink
@@ -151,8 +153,8 @@ nvjitlink.destroy(handle)
 print(b"registers" in log, b"time" in log)
 """
 
-# End to end: NVVM, NVRTC for what is linked, nvJitLink, the driver. Which kernel was launched with
-# what is seen by the bytes that nvJitLink made.
+# End to end: NVVM, NVRTC for the linked sources, nvJitLink, the driver. The bytes that nvJitLink made show
+# what the driver launched.
 NUMBA = PRELUDE + """
 import numpy as np
 from numba import cuda, float32
@@ -179,7 +181,7 @@ linked[1, 4](x)
 cuda.synchronize()
 """
 
-# Of a rank: where it runs and what its programs are called is its own.
+# One rank of a job. Each rank has its own working folder, and its own names of programs.
 RANK = PRELUDE + """
 import tempfile
 from cuda.bindings import nvrtc
@@ -216,7 +218,7 @@ extern "C" __device__ int given(float *out, float v) { *out = SCALE * v; return 
 
 
 def made(daemon):
-    """How often something was made for this daemon: compiles, and what clients put."""
+    """Returns how many artifacts this daemon compiled or took from clients."""
     counters = daemon.stats()
     return counters["compiles"] + counters["puts"]
 
@@ -244,7 +246,7 @@ class Programs(kit.TestCase):
                     NUMBA_CUDA_NVRTC_EXTRA_SEARCH_PATHS=self.folder, **settings)
 
     def check_warm(self, name):
-        """Cold, warm in a fresh process, warm from another folder, and off: the same bytes."""
+        """Checks that a program makes the same bytes cold, warm, warm from another folder, and without warm."""
         program = PROGRAMS[name]
         with kit.Daemon() as daemon:
             plain = self.output(daemon, program, warm=False)

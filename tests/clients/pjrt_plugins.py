@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PJRT plugins under libwarm-preload.so: executables of one process start the next one warm.
 
-The programs are JAX's, on CPU plugins that come as packages. Only the library is preloaded: what
-`warm run` sets beside it would serve JAX before it reaches its plugin.
+The programs use JAX, on CPU plugins that come as packages. The tests preload only the library. The other
+settings of `warm run` would serve JAX before it reaches its plugin.
 """
 
 import json
@@ -95,7 +95,7 @@ class Plugin:
         return json.loads(out.stdout.splitlines()[-1])
 
     def executables(self):
-        """Of this daemon since its start: how many were served, how many were stored."""
+        """Returns how many executables this daemon has served, and how many it has stored."""
         kinds = self.daemon.stats("kinds").get("executable", {})
         return kinds.get("hits", 0), kinds.get("puts", 0)
 

@@ -77,7 +77,7 @@ class Api(Case):
         self.assertEqual((len(made), got), (1, [b"it"] * 8))
 
     def wait_for_long(self, name, holder_ends):
-        """What a waiter finds when the holder ends after more than one sign of life of the daemon."""
+        """Returns what a waiter finds if the holder ends after more than one sign of life of the daemon."""
         holder = self.client(self.daemon).lease(name)
         beats, c, found = [], self.client(self.daemon, connect_timeout=0.4), []
         is_readable = _client._Connection.is_readable
@@ -147,7 +147,7 @@ class Api(Case):
 
 
 class Probe(Case):
-    """warm._probe with the real loader, and a probe as PyTorch's."""
+    """warm._probe with the real loader, and a probe like PyTorch's."""
 
     class VecISA:
         _avx_py_load = 'from ctypes import cdll\ncdll.LoadLibrary("__lib_path__")\n'
@@ -230,7 +230,7 @@ class Probe(Case):
 
 class TorchKey(Case):
     def codecache(self, folder):
-        """Returns what remember_key uses of torch._inductor.codecache, with torch's own kind of cache."""
+        """Returns a module with the parts of torch._inductor.codecache that remember_key uses."""
         module = types.SimpleNamespace(_TORCH_PATH=folder, __file__=__file__, reads=0, value=None)
         module.config = types.SimpleNamespace(is_fbcode=lambda: False)
         module.torch = types.SimpleNamespace(__version__="1")
@@ -311,7 +311,7 @@ class WithoutIt(Case):
             self.expect_one_silence(self.client(daemon, connect_timeout=0.3))
 
     def expect_one_silence(self, c):
-        """Of 0.3 s, for all requests together; each of them alone may take longer."""
+        """Checks that all requests together wait for one silence of 0.3 s, although each alone may take longer."""
         began = kit.time.monotonic()
         self.expect_nothing(c)
         self.assertLess(kit.time.monotonic() - began, 2)
@@ -333,7 +333,7 @@ class WithoutIt(Case):
             lambda tag, kind: b"".join(_wire._frame(_wire.MISS, tag + i, b"") for i in range(7, 50)))
 
     def with_polite_daemon(self, reply):
-        """Says WELCOME, and then what `reply` says to each request."""
+        """Checks the requests to a daemon that says WELCOME, and then answers each request with reply()."""
         def serve(connection):
             with connection, connection.makefile("rb") as requests:
                 while head := requests.read(_wire.HEADER_SIZE):
@@ -385,7 +385,7 @@ class WithoutIt(Case):
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
 class AnotherUsersDaemon(Case):
-    """What such a one sends would be run: it is not even asked."""
+    """The daemon of another user. Programs run what a daemon sends, so this one is not even asked."""
 
     def setUp(self):
         place = kit.Folder()

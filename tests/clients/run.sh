@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BUILD [GROUP…]: runs unmodified programs of others against the warm in BUILD. A group is
-# tests/clients/GROUP.txt, its pinned packages, and tests/clients/GROUP_*.py, its tests. With
+# run.sh BUILD [GROUP…]: runs unmodified programs of others against the warm in BUILD. A group has its
+# pinned packages in tests/clients/GROUP.txt, and its tests in tests/clients/GROUP_*.py. With
 # CLIENTS_SHORT=1 one real program of each group runs, cold and warm.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real engines behind the tier: SeaweedFS, rclone's S3, which ignores conditions, and Valkey. Two daemons with stores
-of their own share what one of them was given; `warm tier probe` finds out what each engine can do."""
+"""Real engines behind the tier: SeaweedFS, Valkey, and rclone's S3, which ignores conditions. Two daemons with stores
+of their own share values through each engine. `warm tier probe` finds out what the engine can do."""
 
 import contextlib
 import datetime
@@ -23,7 +23,7 @@ BIN = os.path.dirname(sys.executable)
 
 
 def free_port(below=50000):
-    """A port that nobody listens on; SeaweedFS also takes the one 10000 above."""
+    """Returns a port that nobody listens on. SeaweedFS also takes the port 10000 above it."""
     while True:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -46,7 +46,7 @@ def listens(port):
 
 
 def s3_request(port, method, path):
-    """A signed request without a body; its status."""
+    """Sends a signed request without a body, and returns the status of its answer."""
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     empty = hashlib.sha256(b"").hexdigest()
     headers = {"host": f"127.0.0.1:{port}", "x-amz-content-sha256": empty, "x-amz-date": date}
@@ -72,7 +72,7 @@ def s3_request(port, method, path):
 
 @contextlib.contextmanager
 def running(argv, port, ready=lambda: True):
-    """A server, until the end of the `with`."""
+    """Runs a server until the end of the `with`."""
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(f"{argv[0]} listens", lambda: listens(port) and ready())
@@ -116,7 +116,7 @@ def valkey(folder):
 
 
 def probe(url, folder):
-    """What `warm tier probe` finds, and its exit status."""
+    """Returns what `warm tier probe` finds."""
     done = subprocess.run([kit.program("warm"), "tier", "probe", "--json", "--credentials", credentials(folder), url],
                           capture_output=True, text=True, timeout=kit.WAIT_S)
     return json.loads(done.stdout)
@@ -151,7 +151,7 @@ class Helper:
                                      1 << 20, 0, False, self.token, self.LEASE_MS, 0, b""))
 
     def answer(self):
-        """The outcome in words, and what was said of it."""
+        """Returns the outcome in words, and its message."""
         packet = struct.unpack(self.ANSWER, self.socket.recv(2000))
         return self.OUTCOMES.get(packet[1], str(packet[1])), packet[-1].split(b"\0")[0].decode()
 
@@ -162,7 +162,7 @@ class Helper:
 
 class Engines(kit.TestCase):
     def share(self, url, folder):
-        """What one daemon was given, small and large, another has from the tier."""
+        """Checks that a second daemon gets small and large values of the first one from the tier."""
         key = os.path.join(folder, "key")
         if not os.path.exists(key):
             subprocess.run([kit.program("warm"), "tier", "keygen", "test-1", key], check=True,

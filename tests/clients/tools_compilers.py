@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers that programs start: the ptxas that Triton brings along, and nvcc.
+"""Compilers that programs start: Triton's own ptxas, and nvcc.
 
-What each run did is counted in the file that WARM_TOOL_DEBUG names.
+Each run writes what it did to the file that WARM_TOOL_DEBUG names.
 """
 
 import json
@@ -16,12 +16,12 @@ import kit
 
 KERNELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "six_kernels.py")
 FEW = ("add", "softmax")
-# Triton's own files, not ours: so that each run comes to ptxas.
+# Triton's own cache manager instead of ours, so that each run reaches ptxas.
 PLAIN_CACHE = "triton.runtime.cache:FileCacheManager"
 
 
 class Told:
-    """Counts lines of WARM_TOOL_DEBUG since the last look."""
+    """The lines of WARM_TOOL_DEBUG since the last begin()."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "debug")
@@ -39,7 +39,7 @@ class Told:
 
 
 def read_files(folder):
-    """All files of a folder and their bytes."""
+    """Returns all files of a folder with their bytes."""
     files = {}
     for name in os.listdir(folder):
         with open(os.path.join(folder, name), "rb") as f:
@@ -79,7 +79,7 @@ class Ptxas(kit.TestCase):
         with open(source, "w") as f:
             f.write(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
         for _ in range(2):
-            # of this environment's packages, not a script on PATH, which is passed on
+            # VIRTUAL_ENV has a real ptxas; one on PATH may be a script, whose results are not kept
             subprocess.run([kit.program("warm"), "compile", source, "--arch", "sm_90", "-o",
                             source + ".cubin"], check=True, timeout=kit.WAIT_S,
                            env=self.daemon.environment(VIRTUAL_ENV=sys.prefix))
@@ -190,7 +190,7 @@ class Nvcc(kit.TestCase):
                 warm = self.compile(mode)
                 self.expect(1, 0)
                 self.assertEqual(warm, cold)
-                if mode != "-c":  # whose host code names a temporary file, another each time
+                if mode != "-c":  # its host code names a temporary file, each time another one
                     self.assertEqual(warm, self.compile(mode, warm=False))
                     self.assertEqual(warm, self.compile(mode, WARM_DISABLE="1"))
                     self.expect(0, 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a CUDA toolkit, each run alone as nvcc and other programs run them: cicc, ptxas,
-fatbinary, nvlink. Output files, standard output and error and exit status are the tool's own.
+"""The parts of a CUDA toolkit, each run alone, as nvcc and other programs run them: cicc, ptxas, fatbinary,
+nvlink. Files, output, messages and exit status are those of the tool without warm.
 """
 
 import os
@@ -18,7 +18,7 @@ FILES = ("k.cpp1.ii", "k.module_id", "k.ptx", "k.sm_90.cubin", "k.o")
 
 @unittest.skipUnless(kit.NVCC, "no nvcc here")
 class Parts(kit.TestCase):
-    """One step of a compile, in folders with what the steps before it made."""
+    """Tests of one step of a compile, in folders with the files of the steps before it."""
 
     @classmethod
     def setUpClass(cls):
@@ -36,7 +36,7 @@ class Parts(kit.TestCase):
 
     @classmethod
     def steps_of(cls, folder, arguments):
-        """The command of each tool, as --dryrun tells it."""
+        """Returns the command of each tool, as --dryrun prints it."""
         told = subprocess.run([kit.NVCC, "--dryrun", *arguments], cwd=folder, check=True,
                               capture_output=True, text=True).stderr
         settings = {}
@@ -61,7 +61,7 @@ class Parts(kit.TestCase):
         self.n = 0
 
     def project(self):
-        """A new folder with what there was before the step."""
+        """Makes a folder with the files that exist before the step."""
         self.n += 1
         folder = os.path.join(self.daemon.folder, f"p{self.n}")
         os.mkdir(folder)
@@ -70,10 +70,10 @@ class Parts(kit.TestCase):
         return folder
 
     def step(self, tool, folder, warm=True, more=(), **settings):
-        """Runs it as a child of another program: all that came of it."""
+        """Runs a tool as a child of another program. Returns its exit status, output, messages and files."""
         self.told.begin()
         registration = os.path.join(folder, "link.reg.c")
-        if os.path.exists(registration):  # nvcc removes it first; nvlink leaves one that is there
+        if os.path.exists(registration):  # as nvcc does: nvlink keeps one that exists
             os.unlink(registration)
         ran = self.daemon.run(["sh", "-c", '"$@"', "sh", *self.steps[tool], *more], cwd=folder,
                               warm=warm, check=False, WARM_TOOL_DEBUG=self.told.path, **settings)
@@ -84,7 +84,7 @@ class Parts(kit.TestCase):
                          (hits, misses), self.told.text())
 
     def changed(self, tool):
-        """A folder in which one input of the tool is another."""
+        """Makes a folder in which one input of the tool is changed."""
         folder = self.project()
         name, old, new = {"cicc": ("k.cpp1.ii", b"x * 3", b"x * 5"),
                           "ptxas": ("k.ptx", b"0f40400000", b"0f40A00000"),
@@ -103,11 +103,11 @@ class Parts(kit.TestCase):
         self.assertEqual(plain[0], 0, plain[2])
         self.assertEqual(self.step(tool, folder), plain)
         self.expect(tool, 0, 1)
-        self.assertEqual(self.step(tool, folder), plain)  # over the files of the run before
+        self.assertEqual(self.step(tool, folder), plain)  # overwrites the files of the run before
         self.expect(tool, 1, 0)
         elsewhere = self.project()
         self.assertEqual(self.step(tool, elsewhere), plain)
-        if tool == "cicc":  # which puts names of folders into what it makes
+        if tool == "cicc":  # its output has names of folders
             self.expect(tool, 0, 1)
             self.assertEqual(self.step(tool, elsewhere), plain)
         self.expect(tool, 1, 0)
@@ -119,7 +119,7 @@ class Parts(kit.TestCase):
             self.expect(tool, 1 - misses, misses)
 
     def check_strange(self, tool):
-        """What is not understood is said by the tool itself, and what only prints is printed."""
+        """Checks that the tool itself answers an unknown option, and an option that only prints."""
         for more in (("--no-such-option",), ("--version",)):
             plain = self.step(tool, self.project(), warm=False, more=more)
             for _ in range(2):

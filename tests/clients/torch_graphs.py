@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of FX graphs as PyTorch prints them: a program in other names and from another place has the key of
-the first at each stage of its compile; one that is written in another order, or that writes to what another
-statement reads, has another, and with it other results."""
+"""The keys of FX graphs as PyTorch prints them. A program with other names and from another place has the same key
+at each stage of its compile. A program with another order of statements has another key. So does one that writes to
+a tensor that another statement reads; its results differ, too."""
 
 import ctypes
 import functools
@@ -63,7 +63,7 @@ def key(text):
 
 
 def function_of(source):
-    """The function that a source file defines, which must be there while it is traced."""
+    """Returns the function that a source defines, and its file. The file must exist while it is traced."""
     with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
         file.write(source)
     space = {}
@@ -73,7 +73,7 @@ def function_of(source):
 
 
 def traced(source, *arguments):
-    """What a program gives, and its graphs as they are printed: Dynamo's, and what AOTAutograd makes."""
+    """Runs a program. Returns its result, and the text of its graphs: Dynamo's, and those of AOTAutograd."""
     texts = []
 
     def printed(module):
@@ -122,7 +122,7 @@ class Graphs(kit.TestCase):
             self.assertNotEqual(key(one), key(two))
 
     def test_what_writes_in_place_keeps_its_place(self):
-        """A true value that is not `True`: PyTorch writes to x, and the two programs differ."""
+        """The last argument is true, but not `True`. PyTorch writes to x, so the two programs differ."""
         results, texts = zip(*(traced(s, *inputs(1, False)) for s in (WRITES_FIRST, WRITES_LAST)))
         self.assertFalse(torch.equal(*results))
         for one, two in itertools.product(*texts):
@@ -149,7 +149,7 @@ class Why(kit.TestCase):
         self.assertIn("custom", why)
 
     def test_why_names_a_difference_that_only_the_key_of_autograd_has(self):
-        """The name of a parameter is a part of that key alone; the graphs behind it are in the cache."""
+        """Only that key has the name of a parameter. The graphs behind it are in the cache."""
         model = """if True:
             import torch
             class Model(torch.nn.Module):
@@ -199,7 +199,7 @@ class Why(kit.TestCase):
         self.assertRegex(why, "the one that is kept is only for 11 <=")
 
     def second_of(self, *programs):
-        """What `why` says of the second of two programs, which run in folders of their own."""
+        """Returns what `why` says of the second of two programs, which run in folders of their own."""
         for program in programs:
             with kit.Folder() as folder:
                 ended = self.daemon.run(program, TORCHINDUCTOR_CACHE_DIR=folder, TORCHINDUCTOR_VEC_ISA_OK="1")

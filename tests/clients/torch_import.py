@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inductor's cache folder into the daemon and out of it: what PyTorch itself wrote, and what it reads.
+"""Import and export of Inductor's cache folder, which PyTorch itself writes and reads.
 
-PyTorch's key of an AOTAutograd entry has in it whether there is a remote cache; that of an FX graph has
-not. So of a folder that was filled without `warm` the graphs hit under it."""
+PyTorch's key of an AOTAutograd entry depends on whether there is a remote cache. That of an FX graph does
+not. So of a folder that was filled without `warm` only the graphs hit under it."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ print(json.dumps(dict(y=y.item(), gradient=w.grad.tolist(), **counters["inductor
 class Folders(kit.TestCase):
     @classmethod
     def setUpClass(cls):
-        """What no test is about is made once: a folder that Inductor wrote, and its precompiled header."""
+        """Makes, once for all tests, a folder that Inductor wrote, and its precompiled header."""
         at = kit.Folder()
         cls.headers = at.__enter__()
         cls.addClassCleanup(at.__exit__, None, None, None)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's compile caches on the daemon: an unmodified training run, cold, warm, and while all sorts
-of things go wrong. The numbers it computes are the same in each."""
+"""PyTorch's compile caches on the daemon: an unmodified training run, cold, warm, and during faults. It
+computes the same numbers each time."""
 
 import functools
 import json
@@ -20,8 +20,8 @@ STEPS = 20
 
 @functools.lru_cache(maxsize=None)
 def headers():
-    """Where torch's precompiled header is: made by the first that needs it, and kept for all, because
-    what is tested here is torch's caches."""
+    """Returns the folder of torch's precompiled header. The first test that needs it makes it, and the
+    others share it, because these tests are about torch's caches."""
     folder = kit.Folder()
     unittest.addModuleCleanup(folder.__exit__, None, None, None)
     return folder.__enter__()
@@ -49,7 +49,7 @@ def spawn(daemon, *arguments, warm=True, program=PROGRAM, **settings):
 
 
 def finish_all(process):
-    """What each line of its output says: of one process, or of all ranks of a job."""
+    """Waits for a program. Returns what it printed: one value, or a value for each rank of a job."""
     try:
         out, error = process.communicate(timeout=kit.RUN_S)
     except subprocess.TimeoutExpired:
@@ -81,14 +81,14 @@ def train(daemon, *arguments, warm=True, **settings):
 
 @functools.lru_cache(maxsize=None)
 def plain(*arguments):
-    """The same run without the cache."""
+    """Returns what the run prints without the cache."""
     with kit.Daemon() as daemon:
         return train(daemon, *arguments, warm=False)
 
 
 @functools.lru_cache(maxsize=None)
 def first_run():
-    """A run that found an empty store, and a copy of the store that it left."""
+    """Returns what a run with an empty store printed, and a copy of the store that it left."""
     folder = kit.Folder()
     at = os.path.join(folder.__enter__(), "store")
     unittest.addModuleCleanup(folder.__exit__, None, None, None)
@@ -114,7 +114,7 @@ def torch_names(daemon):
 
 
 class Training(kit.TestCase):
-    """One daemon that has seen the run before, for all that only read from it."""
+    """Tests that only read from one daemon, which has seen the run before."""
 
     @classmethod
     def setUpClass(cls):
@@ -202,7 +202,7 @@ class Training(kit.TestCase):
                 self.assertEqual(seen.stdout, "given given\n" if uid == 0 else "nothing nothing\n", name)
 
 
-# Over both wires. All that is imported is imported before: afterwards its folder may be out of reach.
+# Asks as another user, over both protocols. Imports come first: that user may not be able to read their folders.
 ASK_AS = """if True:
     import os, socket, sys
     from warm import Client
@@ -241,7 +241,7 @@ class Faults(kit.TestCase):
         self.assertEqual(seen["losses"], plain()["losses"])
 
     def run_paused(self, meanwhile, *arguments, **settings):
-        """What `meanwhile` does happens between the first forward and its backward."""
+        """Runs the training, and calls `meanwhile` between the first forward and its backward."""
         with kit.Folder() as folder:
             process = spawn(self.daemon, "--pause", folder, *arguments, **settings)
             paused = os.path.join(folder, "paused")
@@ -251,7 +251,7 @@ class Faults(kit.TestCase):
             return finish(process)
 
     def damage(self, *changes):
-        """Puts change(value) in the place of each value, with another change for each."""
+        """Replaces each value by change(value). The changes take turns."""
         with kit.Folder() as folder:
             path = os.path.join(folder, "value")
             for i, name in enumerate(sorted(torch_names(self.daemon))):
@@ -264,7 +264,7 @@ class Faults(kit.TestCase):
                 self.daemon.warm("put", name, path)
 
     def train_while_held(self, meanwhile):
-        """A run whose graphs somebody else has the turn to compile: `meanwhile` gets that process."""
+        """Runs the training while another process holds the leases of its graphs. `meanwhile` gets that process."""
         names = torch_names(self.daemon)
         self.daemon.warm("rm", *names)
         holder = self.daemon.spawn(kit.HOLD, *(name for name in names if name.startswith("pt2:fx-graph")))
@@ -272,7 +272,7 @@ class Faults(kit.TestCase):
             self.assertEqual(holder.stdout.readline(), "held\n")
             before = self.daemon.stats("misses")
             process = spawn(self.daemon)
-            # it looks for its AOTAutograd entry right before its graphs
+            # the run asks for its AOTAutograd entry right before its graphs
             wait_until(lambda: self.daemon.stats("misses") > before or process.poll() is not None)
             meanwhile(holder)
             return finish(process)
@@ -301,7 +301,7 @@ class Faults(kit.TestCase):
         self.daemon.warm("clear", "--yes")
         before = self.daemon.stats("misses")
         process = spawn(self.daemon)
-        # its AOTAutograd entry, and the first of its graphs
+        # the run asks for its AOTAutograd entry, and for the first of its graphs
         wait_until(lambda: self.daemon.stats("misses") >= before + 2 or process.poll() is not None)
         self.daemon.kill()
         self.expect_same_numbers(finish(process))
@@ -374,7 +374,7 @@ class FullStore(kit.TestCase):
 
 
 class Autotuning(kit.TestCase):
-    # PyTorch tunes Triton kernels only, and on a GPU. Its cache of what was found best does not need one.
+    # PyTorch tunes only Triton kernels, and needs a GPU for it. Its cache of the best configurations needs none.
     PROGRAM = """if True:
         import json, types
         import torch
@@ -419,7 +419,7 @@ class Regions(kit.TestCase):
         self.assertEqual(said.stdout, "1\n")
 
 
-# One of two ranks, the other of which is not there.
+# One of two ranks. The other one does not exist.
 COLLECTIVES = """if True:
     import torch, torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -464,7 +464,7 @@ class Ranks(kit.TestCase):
             warm = finish_all(spawn(daemon, program=job, TORCH_COMPILE_JOB_ID="job"))
             for seen in (alone, cold, warm):
                 self.assertEqual([rank["losses"] for rank in seen], [alone[0]["losses"]] * 2)
-            for seen in (cold, warm): # all hit, or all miss
+            for seen in (cold, warm):  # all hit, or all miss
                 self.assertEqual(len({(rank["aot_hits"], rank["aot_misses"]) for rank in seen}), 1, seen)
             self.assertEqual(sum(rank["fx_misses"] for rank in cold), 2)
             self.assertEqual(sum(rank["fx_misses"] for rank in warm), 0)
@@ -489,7 +489,7 @@ class Ranks(kit.TestCase):
 
 
 class RedisClients(kit.TestCase):
-    """The versions of redis-py that people have, each in a folder of its own."""
+    """Tests with several versions of redis-py, each in a folder of its own."""
 
     VERSIONS = ("4.6.0", "5.3.1", "6.4.0", "7.1.0", "8.1.0")
     SCRIPT = """if True:
@@ -520,7 +520,7 @@ class RedisClients(kit.TestCase):
                     seen = daemon.run(self.SCRIPT, version, PYTHONPATH=target)
                     self.assertEqual(seen.stdout, "fine\n")
                     if version not in ("4.6.0", "7.1.0"):
-                        continue  # what differs between them was seen above
+                        continue  # SCRIPT has tried what differs between the versions
                     seen = train(daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0", PYTHONPATH=target)
                     self.assertEqual(seen["losses"], plain()["losses"])
                     self.assertEqual((seen["fx_hits"], seen["aot_hits"]), (2, 1))

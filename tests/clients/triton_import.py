@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton's cache folder into the daemon and out of it: what Triton itself wrote, and what it reads."""
+"""Import and export of Triton's cache folder, which Triton itself writes and reads."""
 
 import glob
 import os
@@ -31,7 +31,7 @@ class Folders(kit.TestCase):
             out, archive = os.path.join(root, "out"), os.path.join(root, "archive")
             daemon.warm("export", "--to", out)
             daemon.warm("export", archive)
-            with kit.Daemon() as other:  # in another machine's daemon, say
+            with kit.Daemon() as other:  # as on another machine
                 other.warm("import", archive)
                 other.warm("export", "--to", out + "2", "--as", "triton")
             daemon.stop()

@@ -94,7 +94,7 @@ class Kernels(kit.TestCase):
 
 
 class Alike(kit.TestCase):
-    """What differs from a kernel that was compiled before only in what no GPU sees."""
+    """Kernels that differ from one that was compiled before only in parts that no GPU sees."""
 
     def setUp(self):
         self.daemon = kit.Daemon()
@@ -139,7 +139,8 @@ class Alike(kit.TestCase):
                 self.assertGreaterEqual(after["hits"], before["hits"] + len(FEW))
 
     def files_of(self, name, text, folder, **settings):
-        """The files of each kernel of a program. Its time is always the same: ptxas may write it down."""
+        """Runs a program, and returns the files of its kernels. The program's mtime is always the same, because
+        ptxas may write it into a file."""
         program = os.path.join(self.path, "k.py")
         with open(program, "w") as f:
             f.write(text)
@@ -155,9 +156,9 @@ class Alike(kit.TestCase):
         return files
 
     def test_an_edit_that_only_moves_lines_costs_the_front_end_alone(self):
-        """Another process makes the same bytes from the whole of it, ptxas's with the same lines too."""
+        """A process that runs all stages makes the same bytes. With WARM_TOOL_EXACT this holds for ptxas, too."""
         comment = self.text.replace("    row = tl", "    # one for each\n    row = tl")
-        variants = {  # and whether the stages are known
+        variants = {  # each with True if the stages are known
             "first": (self.text, False),
             "lines": (self.text.replace("@triton.jit", "\n\n@triton.jit"), True),
             "comment": (comment.replace("    at = tl.program", "    # its part\n    at = tl.program"), True),
@@ -189,7 +190,7 @@ class Alike(kit.TestCase):
             self.assertEqual([file for file in plain if plain[file] != warm[file]], [])
 
     def forms(self):
-        """How many forms of kernels are remembered."""
+        """Returns how many forms of kernels are remembered."""
         return sum((row["label"] or "").endswith(", its form") for row in
                    json.loads(self.daemon.warm("ls", "--json")))
 
@@ -289,7 +290,7 @@ class Faults(kit.TestCase):
 
 
 class Autotuning(kit.TestCase):
-    # Where there is no GPU nothing can be run: what a configuration takes is made up. The rest is Triton's.
+    # Without a GPU no kernel can run, so bench() invents the time of a configuration. All else is Triton's own.
     PROGRAM = """if True:
         import json, sys
         import triton
@@ -359,7 +360,7 @@ class TritonsOwnKey(kit.TestCase):
             self.ask(daemon, TRITON_CACHE_MANAGER="triton.runtime.cache:FileCacheManager")
             self.assertEqual(daemon.stats("entries"), 0)
 
-    # What Triton hashes, by what the file system says of it: of the same size, and of the same time.
+    # Changes files that Triton hashes, but neither their size nor their mtime. The identity must change each time.
     IDENTITY = """if True:
         import os, sys
         from warm import _identity, triton

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# venv.sh PINS: prints the folder of a virtual environment with the packages that the file PINS
-# names, made first where it is missing. It is kept in the user's cache folder under the digest of
-# the pins. Exit status 3: the package index could not be reached.
+# venv.sh PINS: prints the folder of a virtual environment with the packages of the file PINS. Makes it
+# first if there is none, in the user's cache folder under the digest of PINS. Exit status 3: the package
+# index could not be reached.
 set -eu
 pins=$1
 digest=$(sha256sum "$pins" | cut -c1-16)
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/warm-venv/$(basename "$pins" .txt)-$digest
 if [ ! -e "$venv/complete" ]; then
     mkdir -p "$(dirname "$venv")"
-    exec 9>"$venv.lock" # another run may be at it
+    exec 9>"$venv.lock" # another run may be making it
     flock 9
     if [ ! -e "$venv/complete" ]; then
         rm -rf "$venv"
