@@ -15,12 +15,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -53,6 +56,8 @@
 #define ROOM_MS 2000u        /* how often the free space is looked at */
 #define ROOM_STEP (1u << 20) /* bytes: a smaller change of the cap waits */
 #define COMMIT_DELAY_MS 0u   /* a put does not wait; puts that queue meanwhile share a commit */
+
+#define LOOP_SLICE_NS 100000u /* the least that Linux takes */
 
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_ENDING, PHASE_CLOSING };
 
@@ -623,6 +628,25 @@ static void tear_down(struct daemon *d)
     config_close(&d->config);
 }
 
+/* Asks for short time slices for the loop thread: when a request wakes it up, it need not wait until a compile has
+ * used up its own slice. Linux before 6.12 ignores it. Later threads and processes have the usual slice. */
+static void take_short_slices(void)
+{
+    struct { /* struct sched_attr of linux/sched/types.h, which newer C libraries also have */
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime_ns, deadline_ns, period_ns;
+    } attr = {.size = sizeof attr,
+              .policy = SCHED_OTHER,
+              .flags = SCHED_FLAG_RESET_ON_FORK,
+              .nice = getpriority(PRIO_PROCESS, 0),
+              .runtime_ns = LOOP_SLICE_NS};
+    if (sched_getscheduler(0) == SCHED_OTHER) /* else an administrator chose another */
+        syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 static int run(struct daemon *d)
 {
     struct err e = {0};
@@ -641,6 +665,7 @@ static int run(struct daemon *d)
         fprintf(stderr, "warmd: %s\n", e.text);
     } else {
         say_ready(d);
+        take_short_slices();
         uv_run(&d->loop, UV_RUN_DEFAULT);
     }
     tear_down(d);

@@ -5,6 +5,7 @@
  */
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "tests/support/warmd.h"
 
@@ -236,6 +237,35 @@ Test(lifecycle, the_service_manager_is_told)
     warmd_reap(k.pid);
     close(fd);
     warmd_free(&k);
+}
+
+/* Returns the slice of a process's first thread in ns, as sched_getattr(2) has it; 0 before Linux 6.12. */
+static uint64_t slice_of(pid_t pid)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime_ns, deadline_ns, period_ns;
+    } attr = {0};
+    cr_assert_eq(syscall(SYS_sched_getattr, pid, &attr, sizeof attr, 0), 0);
+    return attr.runtime_ns;
+}
+
+Test(lifecycle, the_loop_has_shorter_slices_than_other_processes)
+{
+    uint64_t usual = slice_of(getpid());
+    struct warmd k = warmd_up(NULL);
+    if (usual == 0) {
+        warmd_down(&k);
+        cr_skip_test("the kernel has no slices of a thread's own");
+    }
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS;
+         slice_of(k.pid) == usual && clock_now_ms() < end; usleep(5000))
+        ;
+    cr_expect_lt(slice_of(k.pid), usual);
+    warmd_down(&k);
 }
 
 /* ---- signals ---- */
