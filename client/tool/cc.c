@@ -10,12 +10,13 @@
  *
  * Place of temporary sources. Programs put the sources that they generate into folders with random
  * or private names. If all sources lie in one temporary folder, that folder is a root (tool.h), as
- * are a temporary folder of -include and the working folder. Under -g the debug information then
+ * are a temporary folder of -include and the working folder. PyTensor compiles where its user works, and
+ * names no file there: that folder is a root too. Under -g the debug information then
  * names the folder where the result was first compiled: a debugger finds one of several equal
  * copies there. A result in which the folder shows otherwise, or that a text may have computed from
  * its name (root_names.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
  *
- * TorchInductor's sources reach __FILE__ by macros for messages. GCC gets -fmacro-prefix-map=ROOT/=
+ * TorchInductor's sources reach __FILE__ by macros for messages, PyTensor's by assert. GCC gets -fmacro-prefix-map=ROOT/=
  * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The
  * option covers __FILE__, __BASE_FILE__, __builtin_FILE and source_location, before any text can
  * compute with them. A root that shows otherwise is found in the bytes, and the command runs as it
@@ -48,6 +49,7 @@
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda/cuda.h"
+#include "keygen/cuda/reach.h"
 #include "keygen/domains.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
@@ -309,11 +311,23 @@ static size_t common_folder(const struct command *c)
     return len;
 }
 
-static bool shows_its_name(const uint8_t *data, size_t len)
+/* True if the text spells __FILE__, or a macro of its own that leads to it. */
+static bool spells_file(const uint8_t *data, size_t len)
+{
+    struct cuda_reach *reach = cuda_reach_new();
+    if (reach)
+        cuda_reach_add(reach, data, len);
+    bool spells = !reach || cuda_reach_spells_file(reach, data, len);
+    cuda_reach_free(reach);
+    return spells;
+}
+
+/* True if the text may show its own name. PyTensor writes asserts, whose messages alone name it. */
+static bool shows_its_name(const char *path, const uint8_t *data, size_t len)
 {
     struct cuda_scan scan = {0};
     cuda_scan(data, len, &scan);
-    return cuda_scan_uses_file(&scan);
+    return cuda_scan_uses_file(&scan) && (!tool_is_of_pytensor(path) || spells_file(data, len));
 }
 
 /* True if an argument that counts as it is written, or a variable, names a root. */
@@ -333,6 +347,18 @@ static bool spells_root(const struct command *c)
             return true;
     }
     return tool_environment_names_root(job, environment);
+}
+
+/* True if an argument but -o names a place below the working folder: the result may name it too. */
+static bool spells_folder(const struct command *c)
+{
+    for (int i = 1; i < c->job->argc; i++) {
+        if (strcmp(c->args[i], "-o") == 0)
+            i++;
+        else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd))
+            return true;
+    }
+    return false;
 }
 
 /* True if a file of dependencies names files of the roots in each folder alike. Of headers in system
@@ -380,6 +406,9 @@ static bool add_roots(struct command *c, size_t len)
         !add_folder(c, c->include, (size_t)(slash - c->include)))
         return false;
     if (tool_is_temporary(cwd) && !add_folder(c, cwd, strlen(cwd)))
+        return false;
+    if (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c) &&
+        !tool_add_root(c->job, cwd, strlen(cwd)))
         return false;
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
         free(c->job->roots[--c->job->n_roots]);
@@ -452,13 +481,14 @@ static int spell(struct command *c, struct err *e)
 
 /* ---- names without roots ---- */
 
-/* True for files that TorchInductor generates in its cache folder, and PyTorch from a user's code
- * (load_inline). In the latter, only __FILE__ from the user's own hand must be the whole name. */
+/* True for files that TorchInductor generates in its cache folder, and PyTorch (load_inline) or
+ * PyTensor partly from a user's code. In the latter, only __FILE__ from the user's own hand must be the
+ * whole name. */
 static bool is_generated(const char *path, bool names_show)
 {
     return strstr(path, "/torchinductor_") ||
            tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
-           (!names_show && tool_is_of_extension(path));
+           (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path)));
 }
 
 /* True if the compiler can replace the roots that the command will have. The option ends a name at
@@ -561,22 +591,10 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
         if (code)
             return code;
         key_add(key, SOURCE, data, len);
-        *names_show = *names_show || shows_its_name(data, len);
+        *names_show = *names_show || shows_its_name(c->files[i], data, len);
         free(data);
     }
     return 0;
-}
-
-/* True if an argument but -o names a place below the working folder: the result may name it too. */
-static bool spells_folder(const struct command *c)
-{
-    for (int i = 1; i < c->job->argc; i++) {
-        if (strcmp(c->args[i], "-o") == 0)
-            i++;
-        else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd))
-            return true;
-    }
-    return false;
 }
 
 /* Adds the working folder, if it can show in the result. */

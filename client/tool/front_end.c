@@ -323,6 +323,13 @@ bool tool_is_of_extension(const char *path)
            tool_is_below(path, getenv("TORCH_EXTENSIONS_DIR"));
 }
 
+bool tool_is_of_pytensor(const char *path)
+{
+    assert(path);
+    const char *folder = strstr(path, "/compiledir_Linux-");
+    return folder && strchr(folder + 1, '/');
+}
+
 bool tool_is_temporary(const char *path)
 {
     assert(path);
@@ -335,7 +342,7 @@ bool tool_is_temporary(const char *path)
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         if (tool_is_below(path, getenv(variables[i])))
             return true;
-    return tool_is_of_extension(path);
+    return tool_is_of_extension(path) || tool_is_of_pytensor(path);
 }
 
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)

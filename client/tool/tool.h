@@ -162,6 +162,8 @@ bool tool_is_gcc(const struct tool_job *job);
 bool tool_is_below(const char *path, const char *folder);
 /* True if the file lies in a folder in which PyTorch builds extensions. */
 bool tool_is_of_extension(const char *path);
+/* True if the file lies in a folder in which PyTensor compiles its modules. */
+bool tool_is_of_pytensor(const char *path);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 

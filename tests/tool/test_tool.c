@@ -366,6 +366,38 @@ Test(tool, names_of_inductors_folders_do_not_show)
     lab_down(&lab);
 }
 
+/* PyTensor makes a random folder for each module, and compiles it with -g where the user works. */
+Test(tool, asserts_of_pytensors_modules_do_not_show_the_folder)
+{
+    static const char compile[] =
+        "C=$PWD/%s/compiledir_Linux-6.1-x86_64--3.11.7-64/%s; mkdir -p $C && "
+        "printf '%s' >$C/mod.cpp && cd %s && " GXX
+        "-shared -fPIC -g $C/mod.cpp -o $C/m1.so && mv $C/m1.so $C/../../m.so";
+    static const char checks[] = "#include <assert.h>\\nvoid f(int x) { assert(x); }\\n";
+    static const char opens[] = "const char *f() { return __FILE__; }\\n";
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, &out, compile, "one", "tmpa1", checks, "/usr/share"), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, NULL, compile, "two/2", "tmpb22", checks, "/var/lib"), 0);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out,
+                    "cmp one/m.so two/2/m.so && objcopy -g one/m.so && strings one/m.so >names && "
+                    "grep -qx mod.cpp names && ! grep compiledir names"),
+                 0, "%s", out);
+    free(out);
+    for (int i = 0; i < 2; i++) {
+        const char *folder = i ? "tmpc" : "tmpd";
+        cr_assert_eq(sh(&lab, NULL, compile, "one", folder, opens, "/usr/share"), 0);
+        cr_assert_eq(sh(&lab, NULL, "strings one/m.so | grep -q %s/mod.cpp", folder), 0,
+                     "its author's __FILE__ is the whole path");
+    }
+    lab_down(&lab);
+}
+
 Test(tool, both_outputs_stay_apart)
 {
     struct lab lab;
