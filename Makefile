@@ -166,7 +166,7 @@ $(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
-$(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,client/cli client/cli/import client/tool))
+$(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,$(CLI_DIRS) client/tool))
 TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 $(TEST_SUPPORT): $(call obj,tests/support)

@@ -10,9 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "keygen/expect.h"
+
+/* True for a file that may be executed; access() says the same of a folder that may be entered. */
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return access(path, X_OK) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
 
 bool program_find(const char *name, char out[PATH_MAX])
 {
@@ -22,7 +30,7 @@ bool program_find(const char *name, char out[PATH_MAX])
     for (const char *at = path; at; at = *at ? at + 1 : NULL) {
         int len = (int)strcspn(at, ":");
         int n = snprintf(out, PATH_MAX, "%.*s%s%s", len, at, len ? "/" : "", name);
-        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0)
+        if (n > 0 && n < PATH_MAX && is_program(out))
             return true;
         at += len;
     }

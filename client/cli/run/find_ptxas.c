@@ -48,8 +48,9 @@ bool ptxas_find(char out[PATH_MAX])
         take_python(getenv("CONDA_PREFIX"), out) || program_find("ptxas", out))
         return true;
     if (program_find("python3", python)) {
-        strcpy(strrchr(python, '/'), "/..");
-        if (strlen(python) && take_python(python, out))
+        char *slash = strrchr(python, '/');
+        strcpy(slash ? slash : python, slash ? "/.." : ".."); /* none: of an empty part of PATH */
+        if (take_python(python, out))
             return true;
     }
     return take("/usr/local", "/cuda*/bin/ptxas", out);
