@@ -535,6 +535,28 @@ Test(conn, each_frame_gets_the_descriptors_that_it_announces)
     close(sent[0]), close(sent[1]), close(sent[2]);
 }
 
+Test(conn, descriptors_of_two_frames_in_one_read_stay_apart)
+{
+    int sent[2] = {file_of("one"), file_of("two")};
+    struct writer w;
+    say_welcome_as(WIRE_VERSION, "warmd");
+    cr_assert_eq(look(), CONN_OTHER);
+    writer_init(&w, 0);
+    put_text(&w, 1, 1, view_of_text("text"));
+    cr_assert(send_with_fds(daemon_fd, w.data, w.len - 1, sent, 1));
+    cr_assert_eq(look(), CONN_OTHER);
+    say(w.data + w.len - 1, 1);
+    say_text(1, sent + 1, 1, 2);
+    expect_tag(1);
+    expect_file(fds[0], "one");
+    conn_fds_close(fds);
+    expect_tag(2);
+    expect_file(fds[0], "two");
+    conn_fds_close(fds);
+    close(sent[0]), close(sent[1]);
+    writer_close(&w);
+}
+
 Test(conn, a_descriptor_that_was_announced_must_have_come)
 {
     int sent = file_of("one");
@@ -544,6 +566,28 @@ Test(conn, a_descriptor_that_was_announced_must_have_come)
     cr_expect_str_eq(e.text, "TEXT announces 2 descriptors, 1 came");
     cr_expect(fds[0] == -1 && fds[1] == -1);
     close(sent);
+}
+
+Test(conn, more_descriptors_than_one_frame_may_have_are_refused_and_closed)
+{
+    int sent[3] = {file_of("one"), file_of("two"), file_of("three")}, before = n_open();
+    char control[CMSG_SPACE(sizeof sent)] = "";
+    struct writer w;
+    say_welcome_as(WIRE_VERSION, "warmd");
+    cr_assert_eq(look(), CONN_OTHER);
+    writer_init(&w, 0);
+    put_text(&w, 2, 1, view_of_text("text"));
+    struct iovec part = {w.data, w.len};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    m.msg_control = control, m.msg_controllen = sizeof control;
+    *CMSG_FIRSTHDR(&m) = (struct cmsghdr){CMSG_LEN(sizeof sent), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), sent, sizeof sent);
+    cr_assert_eq(sendmsg(daemon_fd, &m, 0), (ssize_t)w.len);
+    cr_expect_eq(receive(), WARM_EMALFORMED, "%s", e.text);
+    conn_close(&c);
+    cr_expect_eq(n_open(), before - 1);
+    close(sent[0]), close(sent[1]), close(sent[2]);
+    writer_close(&w);
 }
 
 Test(conn, more_descriptors_than_may_wait_are_refused_and_closed)

@@ -206,11 +206,11 @@ static int tier_run(const struct command *self, int argc, char **argv)
     if (strcmp(verb, "probe") == 0 && n <= 2)
         return probe(&r, n == 2 ? argv[optind + 1] : NULL, credentials, ca);
     if (strcmp(verb, "status") == 0 && n == 1)
-        return tier_status(&r);
+        return tier_moves_status(&r);
     if (strcmp(verb, "push") == 0 && n == 1)
-        return tier_push(&r, &moves);
+        return tier_moves_push(&r, &moves);
     if (strcmp(verb, "pull") == 0 && n == 2)
-        return tier_pull(&r, &moves, argv[optind + 1]);
+        return tier_moves_pull(&r, &moves, argv[optind + 1]);
     return cli_usage(self, "it takes keygen NAME FILE, probe [URL], status, push or pull LIST");
 }
 

@@ -75,7 +75,7 @@ static void print_status(struct view stats, struct view tier)
         json_reader_count(stats, "tier_hedges"));
 }
 
-int tier_status(struct remote *r)
+int tier_moves_status(struct remote *r)
 {
     assert(r);
     struct answer answer;
@@ -176,7 +176,7 @@ static int push_rows(struct remote *r, struct push *p, struct wire_report *sum)
     return status;
 }
 
-int tier_push(struct remote *r, const struct tier_moves *m)
+int tier_moves_push(struct remote *r, const struct tier_moves *m)
 {
     assert(r && m);
     struct push p = {.moves = m};
@@ -293,7 +293,7 @@ static void print_pulled(const struct remote *r, uint64_t here, uint64_t brought
     json_close(&j, '}');
 }
 
-int tier_pull(struct remote *r, const struct tier_moves *m, const char *list)
+int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *list)
 {
     struct cli_input in;
     struct wanted w;

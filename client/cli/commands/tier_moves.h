@@ -20,11 +20,11 @@ struct tier_moves {
 };
 
 /* Prints the state of the tier. Returns an exit status. */
-int tier_status(struct remote *r);
+int tier_moves_status(struct remote *r);
 /* Has the daemon send the entries that match to its tier, the costliest first. Returns an exit status. */
-int tier_push(struct remote *r, const struct tier_moves *m);
+int tier_moves_push(struct remote *r, const struct tier_moves *m);
 /* Asks for the entries in a list of `warm ls --json`, so that the daemon brings those that are not here from
  * its tier. Returns an exit status. */
-int tier_pull(struct remote *r, const struct tier_moves *m, const char *list);
+int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *list);
 
 #endif
