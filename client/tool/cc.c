@@ -53,7 +53,7 @@
 #include "keygen/domains.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
-#define NOT_KNOWN "not in the table of options"
+#define NOT_KNOWN "warm does not know this option, or a part of it"
 
 /* Variables that count. Source: GCC's manual, "Environment Variables Affecting GCC", clang's, and
  * binutils', and ld.so's. Not TMPDIR, and not PATH or LD_LIBRARY_PATH: programs and libraries that
@@ -103,7 +103,7 @@ struct command {
     bool has_language;  /* -x: any file may be a source */
     bool verbose;
     bool shows_names;
-    bool warns_of_headers; /* -Winvalid-pch: a stub must not stand where it looks */
+    bool warns_of_headers; /* -Winvalid-pch: the compiler would warn of a stub */
     bool native;
 };
 
@@ -128,7 +128,7 @@ static int take_language(struct command *c, const char *language, struct err *e)
         "c",         "c++",  "c-header",           "c++-header", "cpp-output", "c++-cpp-output",
         "assembler", "none", "assembler-with-cpp", NULL};
     if (!is_one_of(language, names))
-        return refuse(e, language, "a language that the table does not have");
+        return refuse(e, language, "warm does not know this language of -x");
     c->header = strstr(language, "-header") != NULL;
     c->has_language = true;
     return 0;
@@ -141,7 +141,9 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case REFUSE: return refuse(e, arg, o->note);
     case OUTPUT:
         c->output = value;
-        return strcmp(value, "-") == 0 ? refuse(e, "-o -", "it writes to standard output") : 0;
+        return strcmp(value, "-") == 0
+                   ? refuse(e, "-o -", "the result goes to standard output: name a file")
+                   : 0;
     case LANGUAGE: return take_language(c, value, e);
     case STOP:
         c->stops = true;
@@ -172,7 +174,7 @@ static int take_argument(struct command *c, int *at, struct err *e)
     const char *arg = c->job->argv[*at];
     if (arg[0] != '-' && arg[0] != '@') {
         if (c->n_files == TOOL_SOURCES_MAX)
-            return refuse(e, arg, "so many files");
+            return refuse(e, arg, "one of more than 64 input files of the command");
         c->at[c->n_files] = *at;
         c->files[c->n_files++] = arg;
         return 0;
@@ -188,7 +190,8 @@ static int take_argument(struct command *c, int *at, struct err *e)
     const char *value = arg + strlen(o->name);
     if (o->form == SEPARATE || (o->form == EITHER && *value == '\0'))
         value = c->job->argv[++*at];
-    return value ? take_option(c, o, arg, value, e) : refuse(e, arg, "its value is missing");
+    return value ? take_option(c, o, arg, value, e)
+                 : refuse(e, arg, "the value of the option is missing");
 }
 
 /* ---- outputs ---- */
@@ -237,15 +240,15 @@ static int add_objects(struct command *c, const char *suffix, struct err *e)
 static int add_dependencies(struct command *c, struct err *e)
 {
     if (!c->dependency_file && (!c->output || !c->stops))
-        return refuse(e, "-MD", "without -MF or -o it names its file itself");
+        return refuse(e, "-MD",
+                      "the compiler chooses the name of the dependency file: name it with -MF");
     const char *path = c->dependency_file ? c->dependency_file : derived(c, c->output, ".d", false);
     c->job->dependencies = path;
     return tool_add_output(c->job, path, e);
 }
 
-/* True in the folder where TorchInductor makes precompiled headers for itself: it never says
- * -Winvalid-pch. Users of other headers are not known, and outside of warm a stub would
- * be warned of. */
+/* True in the folder where TorchInductor makes precompiled headers for itself. It never says -Winvalid-pch.
+ * Another header may have users outside of warm, whose compiler would warn of a stub. */
 static bool is_inductors(const char *path)
 {
     const char *cache = strstr(path, "/torchinductor_");
@@ -260,12 +263,15 @@ static int add_header_output(struct command *c, struct err *e)
     const char *output = c->output ? c->output : tool_job_keep(c->job, text);
     size_t len = output ? strlen(output) : 0;
     if (len < 4 || strcmp(output + len - 4, PCH_SUFFIX) != 0)
-        return refuse(e, c->files[0], "a precompiled header of another name");
-    if (c->warns_of_headers)
-        return refuse(e, "-Winvalid-pch", "it needs real precompiled headers");
-    if (!c->job->header && !is_inductors(output))
         return refuse(e, c->files[0],
-                      "other programs may not take a stub for a precompiled header");
+                      "the name of the precompiled header does not end in " PCH_SUFFIX);
+    if (c->warns_of_headers)
+        return refuse(e, "-Winvalid-pch",
+                      "it needs a real precompiled header, and a hit leaves a stub");
+    if (!c->job->header && !is_inductors(output))
+        return refuse(
+            e, c->files[0],
+            "a hit leaves a stub of a precompiled header, which only TorchInductor can use");
     c->job->lazy = true;
     return tool_add_output(c->job, output, e);
 }
@@ -277,11 +283,12 @@ static int add_outputs(struct command *c, struct err *e)
         return code;
     bool makes_header = c->header || (!c->stops && is_header_name(c->files[0]));
     if (makes_header && !c->preprocesses && !c->prints && !c->assembles)
-        return c->n_files == 1 && !c->dependencies
-                   ? add_header_output(c, e)
-                   : refuse(e, c->files[0], "several headers, or their dependencies");
+        return c->n_files == 1 && !c->dependencies ? add_header_output(c, e)
+                                                   : refuse(e, c->files[0],
+                                                            "the command makes several precompiled "
+                                                            "headers, or a dependency file of one");
     if (c->output)
-        return c->prints ? refuse(e, "-o", "for what only prints")
+        return c->prints ? refuse(e, "-o", "it names a file for a command that only prints")
                          : tool_add_output(c->job, c->output, e);
     if (c->preprocesses || c->prints)
         return 0;
@@ -461,7 +468,7 @@ static int spell(struct command *c, struct err *e)
     for (size_t i = 0; i < c->n_files; i++) {
         char *text = is_source(c->files[i]) ? spelling_of(job, c->files[i]) : NULL;
         if (text && !(spelled[i] = tool_job_keep(job, text)))
-            return refuse(e, c->files[i], "so many files");
+            return refuse(e, c->files[i], "no memory, or too many input files in one command");
         differs |= spelled[i] && strcmp(spelled[i], c->files[i]) != 0;
     }
     if (differs && !(job->given = calloc((size_t)job->argc + 1, sizeof *job->given)))
@@ -646,7 +653,7 @@ static int make_key(struct command *c, struct err *e)
     size_t folder =
         takes_roots(c) && (maps || c->preprocesses || !names_show) ? common_folder(c) : 0;
     if (code || (folder && !add_roots(c, folder)))
-        return code ? code : refuse(e, c->files[0], "so many folders");
+        return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = map_roots(c, e)))
         return code;
     key_begin(&key, DOMAIN_CC);
@@ -655,11 +662,12 @@ static int make_key(struct command *c, struct err *e)
     add_arguments(c, &key);
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
     if (c->native && !cpu_add(&key, CPU))
-        return refuse(e, "native", "nobody knows what that is on a processor of this kind");
+        return refuse(e, "native",
+                      "warm cannot identify this kind of processor: name one in -march and -mtune");
     tool_key_preloads(&key, VARIABLES);
     key_add_u64(&key, VARIABLES, 0);
     if (!tool_key_environment(&key, VARIABLES, environment))
-        return refuse(e, "the environment", "so many variables");
+        return refuse(e, "the environment", "more than 256 variables can change the result");
     tool_key_end(c->job, &key);
     return 0;
 }
@@ -667,12 +675,13 @@ static int make_key(struct command *c, struct err *e)
 static int add_header(struct command *c, char *path, struct err *e)
 {
     if (!tool_job_keep(c->job, path) || c->job->n_headers == TOOL_HEADERS_MAX)
-        return err_set(e, WARM_EREFUSED, "so many precompiled headers");
+        return err_set(e, WARM_EREFUSED, "the command can use more than %d precompiled headers",
+                       TOOL_HEADERS_MAX);
     c->job->headers[c->job->n_headers++] = path;
     return 0;
 }
 
-/* Adds the stubs in a folder: the compiler may find them, and warn that they are no headers. */
+/* Adds the stubs in a folder. The compiler may find them, and would warn that they are no headers. */
 static int add_stubs(struct command *c, const char *folder, size_t len, struct err *e)
 {
     char *path = NULL;
@@ -728,13 +737,14 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
     job->traced = true;
     for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
         if (getenv(refused_environment[i]))
-            return refuse(e, refused_environment[i], "it changes the command, or what it writes");
+            return refuse(e, refused_environment[i],
+                          "this variable changes the command, or adds files: unset it");
     int code = 0;
     for (int i = 1; !code && i < job->argc; i++)
         code = take_argument(&c, &i, e);
     job->preprocesses = c.preprocesses;
     if (!code && c.verbose && c.n_files)
-        code = refuse(e, "-v", "it names temporary files");
+        code = refuse(e, "-v", "it prints the names of temporary files, which differ in each run");
     if (!code)
         code = add_outputs(&c, e);
     if (!code)

@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#define WRITES "it writes files of its own"
-#define READS "it reads options or code that the key does not have"
-#define TIMES "it prints what it measures"
-#define NAMES "it writes the command into the result"
-#define PARTS "its result has other parts than the outputs"
+#define WRITES "it writes files that warm does not keep"
+#define READS "it reads options or code that the key does not cover"
+#define TIMES "it prints times or sizes that the compiler measures, which differ in each run"
+#define NAMES "it writes the command line into the result"
+#define PARTS "its result has or needs files that warm does not follow"
 
 /* The first row that fits counts: an exception stands before its family. */
 static const struct cc_option table[] = {
@@ -38,9 +38,9 @@ static const struct cc_option table[] = {
     {"-MQ", EITHER, PATH, NULL},
     {"-MP", ALONE, KEEP, NULL},
     {"-MV", ALONE, KEEP, NULL},
-    {"-MG", ALONE, REFUSE, "files that are not there count as made later"},
-    {"@", PREFIX, REFUSE, "it reads options from a file"},
-    {"-", ALONE, REFUSE, "it reads standard input"},
+    {"-MG", ALONE, REFUSE, "it takes a missing header for one that is made later"},
+    {"@", PREFIX, REFUSE, "it reads options from a file: write them on the command line"},
+    {"-", ALONE, REFUSE, "it reads the source from standard input: name a file"},
 
     /* the preprocessor */
     {"-D", EITHER, KEEP, NULL},
@@ -51,7 +51,8 @@ static const struct cc_option table[] = {
     {"-iquote", EITHER, FOLDER_TO_SEARCH, NULL},
     {"-idirafter", EITHER, FOLDER_TO_SEARCH, NULL},
     {"-cxx-isystem", EITHER, FOLDER_TO_SEARCH, NULL},
-    {"-include-pch", PREFIX, REFUSE, "Clang compares the times of what that was made from"},
+    {"-include-pch", PREFIX, REFUSE,
+     "Clang compares the times of the files that the header was made from"},
     {"-include", EITHER, INCLUDE, NULL},
     {"-imacros", EITHER, PATH, NULL},
     {"-iprefix", EITHER, KEEP, NULL},
@@ -131,7 +132,7 @@ static const struct cc_option table[] = {
     {"-fpch-preprocess", ALONE, REFUSE, PARTS},
     {"-fplugin", PREFIX, REFUSE, READS},
     {"-fpass-plugin", PREFIX, REFUSE, READS},
-    {"-flto", PREFIX, REFUSE, "it compiles once more when it links"},
+    {"-flto", PREFIX, REFUSE, "with it, the linker compiles once more"},
     {"-fthin", PREFIX, REFUSE, READS},
     {"-foffload", PREFIX, REFUSE, PARTS},
     {"-fopenmp-targets", PREFIX, REFUSE, PARTS},
@@ -286,7 +287,7 @@ static const struct cc_option table[] = {
     {"--specs", PREFIX, REFUSE, READS},
     {"--config", PREFIX, REFUSE, READS},
     {"-wrapper", SEPARATE, REFUSE, READS},
-    {"--debug", PREFIX, REFUSE, "-g is the name that is known"},
+    {"--debug", PREFIX, REFUSE, "write -g instead, which warm knows"},
     {"--coverage", ALONE, REFUSE, WRITES},
     {"-coverage", ALONE, REFUSE, WRITES},
     {"-save-temps", PREFIX, REFUSE, WRITES},

@@ -24,20 +24,20 @@ enum cc_rule {
     PATH, /* the same; its value is a path that may be in a root */
     FOLDER_TO_SEARCH, /* the same; an absent folder does not count */
     INCLUDE,          /* a path, beside which a precompiled header may stand */
-    OUTPUT,           /* -o: its name does not count unless the result shows it */
+    OUTPUT,           /* -o: its name counts only if the result shows it */
     SHOWS,            /* the same as KEEP; the result may show the names of sources */
     LANGUAGE,         /* -x */
     STOP,             /* -c, -S, -E: no linking */
     PRINT,            /* it prints, and writes no file */
     VERBOSE,          /* prints the commands of a run, which name temporary files */
-    DEPENDENCIES,     /* a file of dependencies too */
-    DEPENDENCY_FILE,
-    DEBUG, /* the working folder counts */
+    DEPENDENCIES,     /* writes a file of dependencies, too */
+    DEPENDENCY_FILE,  /* names it */
+    DEBUG,            /* the working folder counts */
     NO_DEBUG,
-    LINKER,    /* its options for the linker must be in the linker's list */
-    ASSEMBLER, /* the same, of the assembler */
-    PREPROCESSOR,
-    REFUSE, /* run, and not kept */
+    LINKER,       /* its options for the linker must be in the linker's list */
+    ASSEMBLER,    /* those for the assembler in the assembler's */
+    PREPROCESSOR, /* its options must be one macro */
+    REFUSE,       /* the command runs, and its result is not kept */
 };
 
 struct cc_option {

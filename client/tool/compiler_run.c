@@ -73,8 +73,7 @@ static int preload_path(char out[PATH_MAX])
     return n > 0 && n < PATH_MAX && access(out, R_OK) == 0 ? 0 : WARM_ENOT_FOUND;
 }
 
-/* Appends the user's preloaded libraries to `out`, without our own, which would have nothing to
- * do. */
+/* Appends the user's preloaded libraries to `out`. Our own would have nothing to do there. */
 static void add_preloads(char *out, size_t cap)
 {
     const char *at = getenv("LD_PRELOAD");
@@ -152,7 +151,7 @@ static void pass_text(int to, const char *data, size_t len)
     }
 }
 
-/* Copies one pipe's next bytes; to < 0: to nowhere. False at its end. */
+/* Copies the next bytes of a pipe to `to` (-1: nowhere) and records them. False at its end. */
 static bool copy_some(int from, int to, struct writer *kept)
 {
     char data[16384];
@@ -187,7 +186,7 @@ static int read_log(int log, struct compiler_run *run, struct err *e)
 {
     struct stat st;
     if (fstat(log, &st) < 0 || (uint64_t)st.st_size > LOG_MAX)
-        return err_set(e, WARM_ETOO_BIG, "the trace is too long");
+        return err_set(e, WARM_ETOO_BIG, "the compiler's trace has more than 64 MiB");
     run->log = malloc((size_t)st.st_size + 1);
     if (!run->log)
         return err_set(e, WARM_ENOMEM, "no memory for a trace");
@@ -234,7 +233,7 @@ static int open_pipes(const struct tool_job *job, struct pipes *p, struct err *e
     if (open_channel(STDOUT_FILENO, p->out) < 0 ||
         (!tool_prints_to_one_place() && open_channel(STDERR_FILENO, p->err) < 0) ||
         (job->traced && (p->log = memfd_create("warm-trace", MFD_CLOEXEC)) < 0)) {
-        int code = err_sys(e, WARM_EIO, errno, "cannot make a pipe");
+        int code = err_sys(e, WARM_EIO, errno, "cannot make a pipe for the compiler's output");
         close_pipes(p);
         return code;
     }
@@ -245,7 +244,7 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
 {
     compiler = fork();
     if (compiler < 0)
-        return err_sys(e, WARM_EIO, errno, "cannot fork");
+        return err_sys(e, WARM_EIO, errno, "cannot start a process for the compiler");
     if (compiler == 0) {
         catch_signals(SIG_DFL);
         become_compiler(job, library, p->log, p->out[1], p->err[1] >= 0 ? p->err[1] : p->out[1]);
@@ -264,7 +263,9 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
     struct pipes p;
     struct compiler_run run = {0};
     if (job->traced && preload_path(library))
-        return err_set(e, WARM_ENOT_FOUND, "libwarm-trace.so is not installed");
+        return err_set(e, WARM_ENOT_FOUND,
+                       "libwarm-trace.so is not in libexec/warm beside the folder of warm: install "
+                       "warm again");
     int code = open_pipes(job, &p, e);
     if (code)
         return code;
@@ -282,7 +283,7 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
         compiler = 0;
         run.cost_ms = (uint32_t)(now_ms() - begun);
         if (p.log >= 0 && read_log(p.log, &run, e))
-            run.log_len = 0; /* an empty log: nothing will be kept */
+            run.log_len = 0; /* without a trace, nothing is kept */
     }
     catch_signals(SIG_DFL);
     close_pipes(&p);

@@ -2,7 +2,7 @@
 /*
  * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads,
  * without those that differ between the cores of a processor (their numbers). cc.c calls it for
- * such options.
+ * such options, libraries.c for variants of a library.
  *
  * Thread: any; no state.
  */

@@ -42,8 +42,8 @@ static size_t name_len(const char *at, const char *end)
 
 /* ---- packing ---- */
 
-/* True if the run opened the path to read it: it was not found out to be the name of a link's
- * target, which GCC writes for system headers. */
+/* True if the run opened this very path to read it. For a system header GCC may write the name of a link's
+ * target instead, which it did not open. */
 static bool was_read(struct view log, const char *path, size_t len)
 {
     char record[PATH_MAX + 2];
@@ -55,7 +55,7 @@ static bool was_read(struct view log, const char *path, size_t len)
     return log.len && memmem(log.data, log.len, record, len + 2);
 }
 
-/* Appends a name with its root as a mark. False if it means a root otherwise. */
+/* Appends a name with its root as a mark. False if it names a root in another way. */
 static bool pack_name(const struct tool_job *job, const char *name, size_t len, bool is_target,
                       struct view log, struct writer *out)
 {
@@ -99,7 +99,7 @@ static bool pack_all(const struct tool_job *job, struct view file, struct view l
         is_target = is_target && !(len && at[len - 1] == ':');
         at += len;
         if (at == end)
-            return false; /* the last line has an end */
+            return false; /* the last line must end, too */
         writer_u8(out, (uint8_t)*at++);
     }
     return true;
@@ -118,7 +118,9 @@ int dependencies_pack(const struct tool_job *job, struct view file, struct view 
          !again.failed && again.len == file.len &&
          (file.len == 0 || memcmp(again.data, file.data, file.len) == 0);
     writer_close(&again);
-    return ok ? 0 : err_set(e, WARM_EREFUSED, "nobody knows its dependencies in another folder");
+    return ok ? 0
+              : err_set(e, WARM_EREFUSED,
+                        "warm cannot rewrite its dependency file for another folder");
 }
 
 /* ---- unpacking ---- */

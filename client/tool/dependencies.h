@@ -19,11 +19,12 @@
 bool dependencies_can_name(const char *root);
 
 /* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED if unpacking it here does
- * not give the same bytes, or a name of a root in it does not stand for that root. */
+ * not produce the same bytes, or if a name of a root in it does not stand for that root. */
 int dependencies_pack(const struct tool_job *job, struct view file, struct view log,
                       struct writer *out, struct err *e);
 
-/* Appends the file as GCC would write it for this job. False if it is not packed like that. */
+/* Appends the file as GCC would write it for this job. False if dependencies_pack cannot have made
+ * `packed`. */
 bool dependencies_unpack(const struct tool_job *job, struct view packed, struct writer *out);
 
 #endif

@@ -16,8 +16,8 @@ struct stamp stamp_of(const struct stat *st);
 /* True if every later change of a file of this stamp changes the stamp. */
 bool stamp_is_settled(const struct stamp *stamp);
 
-/* True if the file's last change came before `ns`, by the clock of files. Where that clock counts
- * whole seconds, a second or two before. */
+/* True if the file's last change came before `ns`, by the clock of files. If that clock counts whole seconds,
+ * the change must be two seconds older. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
 /* Computes the SHA-256 of a file's content; for a large file it asks the daemon. *out_may_change:
@@ -33,7 +33,7 @@ bool file_is_binary(const char *path);
 /* Returns 'f' for a file, 'd' for a folder, 'o' for another type. */
 char file_type(const struct stat *st);
 
-/* Computes the SHA-256 of the sorted names in a folder. NOT_FOUND, TOO_BIG, NOMEM. */
+/* Computes the SHA-256 of the sorted names in a folder. Errors: NOT_FOUND, TOO_BIG, NOMEM. */
 int folder_digest(const char *path, struct proof *out);
 
 #endif

@@ -78,13 +78,16 @@ void tool_job_close(struct tool_job *job)
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->plan && e);
-    const char *exact = getenv("WARM_TOOL_EXACT");
+    const char *exact = getenv("WARM_TOOL_EXACT"), *slash = strrchr(job->argv[0], '/');
+    snprintf(job->label, sizeof job->label, "%s", slash ? slash + 1 : job->argv[0]);
     if (exact && strcmp(exact, "1") == 0)
         job->exact = true;
     if (getenv("LD_AUDIT"))
-        return err_set(e, WARM_EREFUSED, "LD_AUDIT: it changes what the loader finds");
+        return err_set(e, WARM_EREFUSED,
+                       "LD_AUDIT is set, and such a library can change which files the loader "
+                       "finds: unset it");
     if (!getcwd(job->cwd, sizeof job->cwd))
-        return err_sys(e, WARM_EREFUSED, errno, "the working folder");
+        return err_sys(e, WARM_EREFUSED, errno, "cannot tell the name of the working folder");
     job->in_top = job->cwd[1] == '\0';
     return job->plan(job, w, e);
 }
@@ -141,16 +144,21 @@ static mode_t file_mask(void)
 
 int tool_add_output(struct tool_job *job, const char *path, struct err *e)
 {
-    assert(job && path && job->n_outputs <= TOOL_OUTPUTS_MAX);
+    assert(job && job->n_outputs <= TOOL_OUTPUTS_MAX);
     struct stat st;
-    if (!path || job->n_outputs == TOOL_OUTPUTS_MAX)
-        return err_set(e, WARM_EREFUSED, "so many outputs: not kept");
+    if (!path)
+        return err_set(e, WARM_ENOMEM, "no memory for the name of an output");
+    if (job->n_outputs == TOOL_OUTPUTS_MAX)
+        return err_set(e, WARM_EREFUSED, "the command writes more than %d files", TOOL_OUTPUTS_MAX);
     if (lstat(path, &st) == 0) {
         mode_t mask = file_mask(), mode = st.st_mode & 07777;
         bool is_plain = S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
                         (mode == (0666 & ~mask) || mode == (0777 & ~mask));
         if (!is_plain)
-            return err_set(e, WARM_EREFUSED, "%s is no plain file", path);
+            return err_set(
+                e, WARM_EREFUSED,
+                "the output %s exists, and is no plain file of this user with usual permissions",
+                path);
     }
     job->outputs[job->n_outputs++] = path;
     return 0;
@@ -351,14 +359,15 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return err_sys(e, WARM_ENOT_FOUND, errno, "%s", path);
+        return err_sys(e, WARM_ENOT_FOUND, errno, "cannot open %s", path);
     int code = 0;
     uint8_t *data = NULL;
     size_t done = 0;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         code = err_set(e, WARM_EINVALID, "%s is no plain file", path);
     else if ((uint64_t)st.st_size > max)
-        code = err_set(e, WARM_ETOO_BIG, "%s has %lld bytes", path, (long long)st.st_size);
+        code = err_set(e, WARM_ETOO_BIG, "%s has %lld bytes, more than the limit of %zu", path,
+                       (long long)st.st_size, max);
     else if (!(data = malloc((size_t)st.st_size + 1)))
         code = err_set(e, WARM_ENOMEM, "no memory for %s", path);
     while (!code && done < (size_t)st.st_size) {

@@ -101,7 +101,7 @@ int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
     assert(data && out);
     struct inputs in = {.bytes = malloc(len ? len : 1), .len = len};
     if (!in.bytes)
-        return err_set(e, WARM_ENOMEM, "no memory for a manifest");
+        return err_set(e, WARM_ENOMEM, "no memory for the stored list of inputs");
     memcpy(in.bytes, data, len);
     struct reader r = reader_over(in.bytes, len);
     struct view head = reader_bytes(&r, sizeof magic);
@@ -115,7 +115,8 @@ int inputs_read(const void *data, size_t len, struct inputs *out, struct err *e)
         code = read_sets(&r, &in);
     if (code) {
         inputs_close(&in);
-        return err_set(e, code, "not a manifest that we can read");
+        return err_set(e, code,
+                       "the stored list of inputs is damaged, or of another version of warm");
     }
     *out = in;
     return 0;

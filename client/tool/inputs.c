@@ -64,8 +64,8 @@ static bool look_at_library(struct warm *w, struct input *i)
     return !strchr(i->path, '/') && library_digest(w, i->path, UINT64_MAX, &i->digest) == 0;
 }
 
-/* True if a real precompiled header is up to date, or is a stub. Compilers do not check that, and
- * use an old one. */
+/* True if a real precompiled header is up to date, is a stub, or is absent. Compilers do not check that, and
+ * use an old header. */
 static bool look_at_header(struct warm *w, const char *path)
 {
     struct inputs made;
@@ -114,8 +114,8 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     }
 }
 
-/* True if a folder is unchanged, so that the absent inputs which it covers need no look. Otherwise
- * *out_now is its stamp, for use after they were looked at. */
+/* True if a folder is unchanged: then the absent inputs that it covers are absent still. Otherwise *out_now is
+ * its stamp, for use after a look at each of them. */
 static bool is_folder_as_it_was(const struct tool_job *job, const struct input *folder,
                                 struct stamp *out_now)
 {
@@ -274,7 +274,7 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
             as_it_was = look(job, w, input);
         }
         if (!as_it_was && all)
-            tool_debug("%s is no longer as it was", input->path);
+            tool_debug("no hit with these inputs: %s has changed", input->path);
         all = all && as_it_was;
         if (input->kind != INPUT_FOLDER)
             add_input(job, &key, input, as_it_was);

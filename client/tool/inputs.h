@@ -68,7 +68,7 @@ struct input {
     bool is_there;   /* ABSENT, covered by a folder: it exists now */
     const char *path;
     const char *program; /* PROGRAM */
-    bool may_change;     /* FILE, since it was looked at, without its stamp doing so */
+    bool may_change;     /* FILE: it can change without a change of its stamp */
     struct stamp stamp;  /* FILE, FOLDER; zero of a file that may change, or a folder not settled */
     uint32_t covers;     /* FOLDER */
     struct proof digest; /* FILE, LIST, VARIABLE, LIBRARY */
@@ -123,7 +123,7 @@ int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
 /* Brings a VARIABLE up to date with the environment. */
 void input_look_at_variable(struct input *i);
 
-/* True if set `set` holds stamps that inputs_now renewed. */
+/* True if inputs_now renewed stamps in set `set`. */
 bool inputs_are_renewed(const struct inputs *in, size_t set);
 
 #endif

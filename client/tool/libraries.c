@@ -187,7 +187,7 @@ static int add_library_path(struct warm *w, struct key_builder *key, const char 
     const char *at = getenv("LD_LIBRARY_PATH");
     struct stat st;
     int code = 0;
-    if (at && strchr(at, ';')) /* for ld, a part of a folder's name */
+    if (at && strchr(at, ';')) /* ld takes it for a part of a folder's name */
         key_add_u64(key, SEMICOLON, 1);
     for (size_t len; !code && at && *at; at = at[len] ? at + len + 1 : NULL) {
         len = strcspn(at, ":;");

@@ -5,9 +5,9 @@
  *     LD_LIBRARY_PATH ──▶ files of that name, in order ─┐
  *     /etc/ld.so.cache ──▶ its entries for that name ───┴──▶ one digest
  *
- * Equal digests, equal answer: so an entry for another name does not count, and a file that newly
- * wins does. The digest has all that could win, and does not decide which does. Folders that a
- * program names itself (RUNPATH), and the loader's own folders, are in the trace.
+ * Equal digests mean an equal answer. The digest covers all files that the loader could choose for the name,
+ * and does not decide which one it chooses. Entries for other names do not count. Folders that a program
+ * names itself (RUNPATH), and the loader's own folders, are in the trace.
  *
  * Thread: main. Memory: keeps the loader's list until the process ends.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * needed.c - reads the names of the libraries that an ELF file needs. trace_log.c calls it for what a
- * linker has read. Files may be large, and change meanwhile: only the parts are read that matter.
+ * linker has read. Files may be large, and change meanwhile: it reads only the parts that matter.
  *
  * Thread: any; no state.
  */

@@ -10,8 +10,8 @@
 #include "keygen/err.h"
 
 /* Calls `on_name` for each library that the ELF file names, until it returns an error, and returns
- * that. The name is valid during the call. Another file needs none. REFUSED if nobody knows what it
- * needs: it is damaged, or of another width or byte order. */
+ * that. The name is valid during the call. A file of another kind needs none. REFUSED if that is
+ * not known: the file is damaged, or of another width or byte order. */
 int needed_libraries(const char *path, int (*on_name)(void *self, const char *name), void *self);
 
 #endif

@@ -62,9 +62,9 @@ static const char *const environment[] = {"PATH",
                                           "LD_ORIGIN_PATH",
                                           NULL};
 
-static int refuse(struct err *e, const char *what)
+static int refuse(struct err *e, const char *what, const char *why)
 {
-    return err_set(e, WARM_EREFUSED, "%s: not kept", what);
+    return err_set(e, WARM_EREFUSED, "%.100s: %s", what, why);
 }
 
 static const char *base_of(const char *path)
@@ -82,7 +82,9 @@ static int begin(struct tool_job *job, struct key_builder *key, const char *doma
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     tool_key_preloads(key, VARIABLES);
-    return tool_key_environment(key, VARIABLES, environment) ? 0 : refuse(e, "so many variables");
+    return tool_key_environment(key, VARIABLES, environment)
+               ? 0
+               : refuse(e, "the environment", "more than 256 variables can change the result");
 }
 
 static void add_folder(struct tool_job *job, struct key_builder *key)
@@ -183,7 +185,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
-        code = refuse(e, "so many folders");
+        code = refuse(e, input, "the command names too many temporary folders");
     while (job->n_roots && spells_root(job, input))
         free(job->roots[--job->n_roots]);
     if (!code)
@@ -209,7 +211,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
 static int add_word(struct words *w, char *text, struct err *e)
 {
     if (w->n == WORDS_MAX)
-        return refuse(e, "so many arguments");
+        return refuse(e, "nvcc", "the command has more than 4096 arguments");
     w->list[w->n++] = (struct view){text, strlen(text)};
     return 0;
 }
@@ -220,7 +222,7 @@ static int add_variable(struct tool_job *job, const char *name, struct words *w,
     if (!value || !*value)
         return 0;
     if (strpbrk(value, "'\"\\"))
-        return refuse(e, name);
+        return refuse(e, name, "warm does not read quotes and backslashes in this variable");
     char *rest, *copy = tool_job_keep(job, strdup(value));
     int code = copy ? 0 : err_set(e, WARM_ENOMEM, "no memory");
     for (char *word = copy ? strtok_r(copy, " \t\n", &rest) : NULL; !code && word;
@@ -256,6 +258,8 @@ static const char *value_of(const struct words *w, size_t i, const char *const n
     return NULL;
 }
 
+#define HOST_OPTION "an option for the host's compiler that warm does not know, or does not keep"
+
 /* Checks options for the host's compiler, joined by commas, which programs quote once more. Each
  * must be in its table (cc_options.h), and change code or messages alone. */
 static int check_host(struct extra *x, const char *value, struct err *e)
@@ -265,14 +269,14 @@ static int check_host(struct extra *x, const char *value, struct err *e)
     bool quoted = len > 1 && (value[0] == '\'' || value[0] == '"') && value[len - 1] == value[0];
     int n = snprintf(text, sizeof text, "%.*s", (int)(quoted ? len - 2 : len), value + quoted);
     if (n < 0 || (size_t)n >= sizeof text || strstr(text, "native") || strpbrk(text, "'\"\\ "))
-        return refuse(e, value);
+        return refuse(e, value, HOST_OPTION);
     for (char *o = strtok_r(text, ",", &rest); o; o = strtok_r(NULL, ",", &rest)) {
         const struct cc_option *option = o[0] == '-' ? cc_option_find(o) : NULL;
         bool whole = option && (option->form == ALONE || option->form == PREFIX ||
                                 (option->form == EITHER && o[strlen(option->name)]));
         if (!whole || (option->rule != KEEP && option->rule != SHOWS && option->rule != DEBUG &&
                        option->rule != NO_DEBUG))
-            return refuse(e, value);
+            return refuse(e, value, HOST_OPTION);
         x->debug |= option->rule == DEBUG;
     }
     return 0;
@@ -287,7 +291,7 @@ static int take_extra(struct extra *x, const struct words *w, size_t *i, struct 
                                         "--generate-nonsystem-dependencies-with-compile"};
     const char *word = w->list[*i].data, *value;
     if (x->n == EXTRA_MAX)
-        return refuse(e, "so many options for the host's compiler");
+        return refuse(e, "nvcc", "more than 32 options for the host's compiler");
     x->list[x->n] = word;
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
         if (strcmp(word, flags[k]) == 0) {
@@ -331,13 +335,15 @@ static int nvcc_parsed(struct tool_job *job, const struct options *o, const stru
 {
     const char *ending = nvcc_ending(w);
     if (strcmp(o->hardware, "native") == 0)
-        return refuse(e, "-arch=native");
+        return refuse(e, "-arch=native",
+                      "it depends on this machine's GPU: name the architecture, as -arch=sm_90");
     if (o->input < 0)
-        return refuse(e, "no input");
+        return refuse(e, "nvcc", "the command names no input file");
     if (!ending)
-        return refuse(e, "nvcc without -cubin, -ptx, -fatbin or -c");
+        return refuse(e, "nvcc",
+                      "warm keeps only commands with -cubin, -ptx, -fatbin, -c, -dc or -dw");
     if (x->dependencies && !x->dependency_file)
-        return refuse(e, "-MD without -MF");
+        return refuse(e, "-MD", "nvcc chooses the name of the dependency file: name it with -MF");
     int code = nvcc_output(job, o, w->list, ending, e);
     if (!code && x->dependency_file)
         code = tool_add_output(job, x->dependency_file, e);
@@ -429,19 +435,20 @@ static int add_files(struct tool_job *job, struct err *e)
         bool is_option = job->argv[i][0] == '-' || job->argv[i][0] == '@';
         if (is_option && !output && !names_module_id(job->argv[i]) &&
             !nvidia_option_is_known(base_of(job->program), job->argv[i]))
-            return err_set(e, WARM_EREFUSED, "%s: not in the table of options", job->argv[i]);
+            return refuse(e, job->argv[i], "warm does not know this option");
         if (output)
             code = tool_add_output(job, output, e);
         else if (file && job->n_sources < TOOL_SOURCES_MAX)
             job->sources[job->n_sources++] = file;
         if (!code && file && !output && tool_is_temporary(file) &&
             !tool_add_root(job, file, strlen(file)))
-            code = refuse(e, "so many files");
+            code = refuse(e, file, "one of too many temporary input files");
         if (code)
             return code;
         i += output && next;
     }
-    return job->n_outputs ? 0 : refuse(e, "no output");
+    return job->n_outputs ? 0
+                          : refuse(e, base_of(job->program), "the command names no output file");
 }
 
 static void add_arguments(struct tool_job *job, struct key_builder *key)

@@ -72,7 +72,7 @@ int pch_write_stub(const struct tool_job *job, struct err *e)
     struct writer w;
     char cwd[PATH_MAX];
     if (!getcwd(cwd, sizeof cwd))
-        return err_sys(e, WARM_EIO, errno, "cannot tell the folder");
+        return err_sys(e, WARM_EIO, errno, "cannot tell the name of the working folder");
     writer_init(&w, STUB_MAX);
     writer_bytes(&w, stub_magic, sizeof stub_magic);
     writer_bytes(&w, cwd, strlen(cwd) + 1);
@@ -127,7 +127,7 @@ int pch_write_inputs(const struct tool_job *job, const char *path, const struct 
     struct stat st;
     struct writer w;
     if (made_path(path, made) || stat(path, &st) < 0)
-        return err_set(e, WARM_ENOT_FOUND, "no header %s", path);
+        return err_set(e, WARM_ENOT_FOUND, "there is no precompiled header %s", path);
     struct stamp stamp = stamp_of(&st);
     writer_init(&w, 0);
     writer_bytes(&w, made_magic, sizeof made_magic);
@@ -147,14 +147,14 @@ int pch_read_inputs(const char *path, struct inputs *out, struct err *e)
     uint8_t *data;
     size_t len, head = sizeof made_magic + sizeof(struct stamp);
     if (made_path(path, made) || stat(path, &st) < 0)
-        return err_set(e, WARM_ENOT_FOUND, "no header %s", path);
+        return err_set(e, WARM_ENOT_FOUND, "there is no precompiled header %s", path);
     int code = tool_read_file(made, INPUTS_BYTES_MAX, &data, &len, e);
     if (code)
         return code;
     struct stamp stamp = stamp_of(&st);
     if (len < head || memcmp(data, made_magic, sizeof made_magic) != 0 ||
         memcmp(data + sizeof made_magic, &stamp, sizeof stamp) != 0)
-        code = err_set(e, WARM_ENOT_FOUND, "%s is not the header that was made", path);
+        code = err_set(e, WARM_ENOT_FOUND, "%s is not the precompiled header that warm made", path);
     else
         code = inputs_read(data + head, len - head, out, e);
     free(data);
@@ -227,10 +227,12 @@ static int make_from_stub(const char *path, struct err *e)
         become_maker(&stub, path);
     free(data);
     if (pid < 0)
-        return err_set(e, WARM_EIO, "cannot make %s", path);
+        return err_set(e, WARM_EIO, "cannot start the compiler of the precompiled header %s", path);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    return status == 0 ? 0 : err_set(e, WARM_ECRASHED, "%s could not be made", path);
+    return status == 0 ? 0
+                       : err_set(e, WARM_ECRASHED,
+                                 "the compiler of the precompiled header %s failed", path);
 }
 
 int pch_make_real(const char *path, struct err *e)

@@ -46,8 +46,8 @@ int preprocessed_pack(const struct tool_job *job, struct view text, struct write
     }
     return ok && !out->failed ? 0
                               : err_set(e, WARM_EREFUSED,
-                                        "the text shows a folder otherwise than "
-                                        "as that of a file");
+                                        "the preprocessed text names a temporary folder "
+                                        "outside of the names of files");
 }
 
 bool preprocessed_unpack(const struct tool_job *job, struct view packed, struct writer *out)

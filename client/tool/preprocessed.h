@@ -15,11 +15,11 @@
 
 #include "client/tool/tool.h"
 
-/* Appends the packed text. REFUSED if a root shows in it otherwise. */
+/* Appends the packed text. REFUSED if it names a root in another way. */
 int preprocessed_pack(const struct tool_job *job, struct view text, struct writer *out,
                       struct err *e);
 
-/* Appends the text for this job. False if it is not packed like that. */
+/* Appends the text for this job. False if preprocessed_pack cannot have made `packed`. */
 bool preprocessed_unpack(const struct tool_job *job, struct view packed, struct writer *out);
 
 #endif

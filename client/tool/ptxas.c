@@ -34,7 +34,7 @@
 
 enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES };
 
-/* Variables that ptxas was seen to read, and others of NVIDIA's. */
+/* Variables that count: those that ptxas was seen to read, and others of NVIDIA's. */
 static const char *const environment[] = {"CAN_FINALIZE_DEBUG", "PTXAS_*", "OCG_*", "NVVM_*", NULL};
 static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE"};
 
@@ -127,7 +127,7 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
                       struct err *e)
 {
     if (o->input < 0)
-        return err_set(e, WARM_EREFUSED, "no input file");
+        return err_set(e, WARM_EREFUSED, "ptxas: the command names no input file");
     const char *input = args[o->input].data, *output = DEFAULT_OUTPUT;
     if (o->output >= 0) {
         const char *text = args[o->output].data, *equals = strchr(text, '=');
@@ -168,7 +168,9 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     snprintf(job->label, sizeof job->label, "ptxas %s", job->argc > 1 ? job->argv[1] : "");
     for (size_t i = 0; i < sizeof refused_environment / sizeof refused_environment[0]; i++)
         if (getenv(refused_environment[i]))
-            return err_set(e, WARM_EREFUSED, "%s: not kept", refused_environment[i]);
+            return err_set(e, WARM_EREFUSED,
+                           "%s: ptxas writes a file that a hit would not write: unset it",
+                           refused_environment[i]);
     int code = warm_file_identity(w, job->program, tool);
     if (code)
         return err_set(e, code, "cannot read %s", job->program);

@@ -32,7 +32,7 @@ static const char magic[4] = "WRES";
 
 /* ---- texts ---- */
 
-/* Returns the root whose name stands at `at`, or -1. The beginning of a longer name is none. */
+/* Returns the root whose name stands at `at`, or -1. A longer name that only begins like a root is none. */
 static int root_at(const struct tool_job *job, const char *at, size_t left)
 {
     int best = -1;
@@ -54,7 +54,9 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
     struct writer marked;
     const char *data = (const char *)text->data;
     if (text->failed || (text->len && memchr(data, ROOT_MARK, text->len)))
-        return err_set(e, WARM_EREFUSED, "what it printed cannot be kept");
+        return err_set(e, WARM_EREFUSED,
+                       "its messages have more than 64 MiB, or a byte 0x01, which marks folders in "
+                       "a kept text");
     writer_init(&marked, 0);
     for (size_t i = 0; i < text->len;) {
         int root = data[i] == '/' ? root_at(job, data + i, text->len - i) : -1;
@@ -71,7 +73,7 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
     writer_blob(w, marked.data, marked.len);
     bool failed = marked.failed;
     writer_close(&marked);
-    return failed ? err_set(e, WARM_ENOMEM, "no memory for a text") : 0;
+    return failed ? err_set(e, WARM_ENOMEM, "no memory for the compiler's messages") : 0;
 }
 
 static bool write_all(int fd, const void *data, size_t len)
@@ -132,8 +134,7 @@ static struct proof outputs_names(const struct tool_job *job)
     return names;
 }
 
-/* True if a text or a file of the run has the name of an output, if that has `min_len`
- * characters. */
+/* True if the text has the name of an output. Names of less than `min_len` characters do not count. */
 static bool names_output(const struct tool_job *job, struct view text, size_t min_len)
 {
     for (size_t i = 0; i < job->n_outputs; i++)
@@ -179,9 +180,12 @@ static int check_status(const struct compiler_run *run, struct err *e)
 {
     int status = WEXITSTATUS(run->wait_status);
     if (!WIFEXITED(run->wait_status))
-        return err_set(e, WARM_EREFUSED, "it died of signal %d", WTERMSIG(run->wait_status));
+        return err_set(e, WARM_EREFUSED, "the compiler died of signal %d",
+                       WTERMSIG(run->wait_status));
     if (status == 126 || status == 127 || (status && is_passing(run)))
-        return err_set(e, WARM_EREFUSED, "it failed in a way that may pass");
+        return err_set(e, WARM_EREFUSED,
+                       "the compiler failed for a reason that may pass, such as memory, disk or "
+                       "permissions: see its message");
     return 0;
 }
 
@@ -247,7 +251,9 @@ static int check_text(const uint8_t *data, size_t len, const char *text,
 {
     for (size_t width = 1; width <= 4; width *= 2)
         if (shows_text(data, len, text, width, sections))
-            return err_set(e, WARM_EREFUSED, "the result shows %s", text);
+            return err_set(e, WARM_EREFUSED,
+                           "the result contains the name %s, which differs in another folder",
+                           text);
     return 0;
 }
 
@@ -272,10 +278,11 @@ static int check_folder(const struct tool_job *job, const void *data, size_t len
     if (!job->traced || job->keys_cwd || tool_root_of(job, job->cwd, &rest) >= 0 || len == 0 ||
         !memmem(data, len, job->cwd, strlen(job->cwd)))
         return 0;
-    return err_set(e, WARM_EREFUSED, "the result shows %s", job->cwd);
+    return err_set(e, WARM_EREFUSED,
+                   "the result contains the working folder %s, which its key lacks", job->cwd);
 }
 
-/* Files that are packed: their names of roots are those of the job. */
+/* How a file is kept: as it is, or packed, with marks in place of the job's roots. */
 enum packing { PLAIN, OF_DEPENDENCIES, PREPROCESSED };
 
 static enum packing packing_of(const struct tool_job *job, const char *path)
@@ -287,8 +294,8 @@ static enum packing packing_of(const struct tool_job *job, const char *path)
     return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
-/* Appends a file that the run left. *out_named: it holds the name of an output. Short names occur
- * by chance, and do not count. */
+/* Appends a file that the run left. Sets *out_named if it has the name of an output. Short names occur by
+ * chance, and do not count. */
 static int write_file(const struct tool_job *job, const char *path, const struct compiler_run *run,
                       struct writer *w, bool *out_named, struct err *e)
 {
@@ -352,7 +359,7 @@ int result_write(const struct tool_job *job, const struct compiler_run *run, str
     for (size_t i = 0; !code && i < job->n_outputs; i++)
         code = write_file(job, job->outputs[i], run, w, &named, e);
     if (!code && w->failed)
-        code = err_set(e, WARM_ETOO_BIG, "the result is too big");
+        code = err_set(e, WARM_ETOO_BIG, "the result has more than 256 MiB");
     if (!code && named) {
         struct proof names = outputs_names(job);
         memcpy(w->data + at, names.bytes, sizeof names.bytes);
@@ -390,7 +397,7 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
     struct result result = {.n_files = reader_u16(&r)};
     if (r.failed || memcmp(head.data, magic, sizeof magic) != 0 || version != RESULT_VERSION ||
         result.n_files > TOOL_OUTPUTS_MAX)
-        return err_set(e, WARM_EVERSION, "not a result that we can read");
+        return err_set(e, WARM_EVERSION, "the stored result is of another version of warm");
     result.status = (int)reader_u32(&r);
     reader_copy(&r, result.named.bytes, sizeof result.named.bytes);
     result.out = reader_blob(&r, TOOL_RESULT_MAX);
@@ -403,7 +410,7 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
         f->data = reader_bytes(&r, n > TOOL_RESULT_MAX ? SIZE_MAX : (size_t)n);
     }
     if (!reader_done(&r))
-        return err_set(e, WARM_EMALFORMED, "a result is damaged");
+        return err_set(e, WARM_EMALFORMED, "the stored result is damaged");
     *out = result;
     return 0;
 }

@@ -5,8 +5,8 @@
  * Bytes, little-endian: "WRES", u16 version 4, u16 n files, u32 exit status, SHA-256 of the
  * outputs' names if they show in the texts or files (else zero), blob standard output, blob
  * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
- * (tool.h) stands as the byte 1 and its index as a digit; lines in which ptxas says how long it took
- * are left out. A file of dependencies and a preprocessed text are packed, if the job has
+ * (tool.h) stands as the byte 1 and its index as a digit. The texts lack the lines in which ptxas says how
+ * long it took. A file of dependencies and a preprocessed text are packed, if the job has
  * roots (dependencies.h, preprocessed.h). Of a precompiled header there are no bytes: a stub stands
  * for it (pch.h).
  *
@@ -32,13 +32,13 @@ struct result {
     struct result_file files[TOOL_OUTPUTS_MAX];
 };
 
-/* Appends the result of `run`, with its files from job->outputs. REFUSED: it must not be kept
- * (killed, out of memory, …, or a root shows where it cannot be put back), TOO_BIG, NOMEM, IO. */
+/* Appends the result of `run`, with its files from job->outputs. Errors: REFUSED (it must not
+ * be kept: killed, out of memory, …, or a root shows where no hit can replace it), TOO_BIG, NOMEM, IO. */
 int result_write(const struct tool_job *job, const struct compiler_run *run, struct writer *w,
                  struct err *e);
 
-/* True if the messages of a ptxas run may show its source: a line's number, a name. An info
- * (client/lib/ptxas_log.h) shows functions alone, by names that sources of the same form share. */
+/* True if the messages of a ptxas run may show its source: a line's number, a name. An info line
+ * (client/lib/ptxas_log.h) shows names of functions alone. Sources of one canonical form share these. */
 bool result_shows_source(const struct compiler_run *run);
 
 /* Decodes a result; *out borrows the data. Errors: MALFORMED, VERSION. */

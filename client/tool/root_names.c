@@ -229,7 +229,8 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);
     cuda_reach_free(t.reach);
-    return shows ? err_set(e, WARM_EREFUSED, "the name of %s may show",
+    return shows ? err_set(e, WARM_EREFUSED,
+                           "a text that it read may use the name of %s (__FILE__ and the like)",
                            job->n_roots ? "a temporary folder" : "a source")
                  : 0;
 }

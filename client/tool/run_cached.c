@@ -15,7 +15,7 @@
  *    no daemon, or none that answers in time: the caller runs the real tool;
  *    the run must not be kept: a mark that lives some seconds tells the waiters, so that they do not
  *    wait for each other in turn;
- *    a result is damaged, or cannot be written to its place: there is none, as far as this run goes.
+ *    a result is damaged, or cannot be written to its place: this run treats it as a miss.
  *
  * The first key covers only what most results need. If a run needs more, the same command is
  * planned again with a larger key, under which the result is kept; a mark at the first key leads
@@ -44,7 +44,7 @@
 #define MARK_MAX 256
 #define MARK_TTL_MS 3000u
 #define AGAIN "ask again: "
-#define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* after changes of headers the first key may do */
+#define AGAIN_TTL_MS (7u * 24 * 3600 * 1000) /* until then headers may have changed */
 
 /* The parts of a key beyond the first. */
 struct more {
@@ -76,7 +76,7 @@ static int get(struct warm *w, const char *name, unsigned flags, struct warm_val
 {
     int code = warm_get(w, name, strlen(name), flags, out);
     if (code < 0 && code != WARM_ENOT_FOUND)
-        tool_debug("asked in vain: %s", warm_message(w));
+        tool_debug("no answer from the daemon to a look-up: %s", warm_message(w));
     return code;
 }
 
@@ -98,7 +98,7 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
         code = warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
     }
     if (code)
-        tool_debug("not stored: %s", warm_message(patient(s)));
+        tool_debug("the daemon did not store it: %s", warm_message(patient(s)));
     return code;
 }
 
@@ -126,7 +126,7 @@ static bool read_again(const struct warm_value *value, struct more *out)
     return false;
 }
 
-/* True if the value is a mark, which has the reason why there is no result. */
+/* True if the value is a mark. It has the reason why there is no result, or the parts of a larger key. */
 static bool read_mark(struct serving *s, const struct warm_value *value)
 {
     size_t len = strlen(MARK);
@@ -175,7 +175,7 @@ static int plan_again(const struct tool_job *job, struct more more, struct warm 
 
 /* ---- hits ---- */
 
-/* Replays a value, which it takes. Returns the exit status, or -1 if the value is useless. */
+/* Replays a value, which it takes. Returns the exit status, or -1 if the value is a mark, or no result. */
 static int replay(struct serving *s, struct warm_value *value)
 {
     struct result result;
@@ -314,7 +314,7 @@ static int keep_traced(struct serving *s, const struct compiler_run *run,
     if (!code)
         code = put(s, s->job->names[0], &manifest, "manifest", run->cost_ms);
     if (code)
-        err_set(e, code, "the cache did not take it");
+        err_set(e, code, "the daemon did not store the result: %s", warm_error_name(code));
     writer_close(&manifest);
     inputs_close(&in);
     return code;
@@ -326,7 +326,8 @@ static int keep_direct(struct serving *s, const struct compiler_run *run,
     int code = 0;
     for (size_t i = 0; !code && i < s->job->n_names; i++)
         code = put(s, s->job->names[i], result, "cubin", run->cost_ms);
-    return code ? err_set(e, code, "the cache did not take it") : 0;
+    return code ? err_set(e, code, "the daemon did not store the result: %s", warm_error_name(code))
+                : 0;
 }
 
 static int write_and_put(struct serving *s, const struct compiler_run *run, struct err *e)
@@ -365,7 +366,7 @@ static int keep_by_key(struct serving *s, const struct compiler_run *run, struct
     need_more(s, more, &unused);
     int code = write_and_put(s, run, e);
     if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0) {
-        tool_debug("for its folders alone: %s", e->text);
+        tool_debug("tries the key of these folders alone: %s", e->text);
         code = write_and_put(s, run, e);
     }
     return code;
@@ -409,7 +410,7 @@ static bool may_speak(const struct serving *s, const struct compiler_run *run)
 /* Keeps a run with job->given, and passes its messages on. False if its result must not stand. */
 static bool keep_given(struct serving *s, const struct compiler_run *run)
 {
-    struct err e = {.text = "it failed, or its messages may show the spelling"}, unused;
+    struct err unused, e = {.text = "it failed, or its messages may have the changed names"};
     bool prints = run->out.len || run->err.len;
     if (may_speak(s, run)) {
         need_more(s, (struct more){.loud = prints}, &unused);
@@ -422,7 +423,7 @@ static bool keep_given(struct serving *s, const struct compiler_run *run)
             return true;
         }
     }
-    tool_debug("once more, as it was written: %s", e.text);
+    tool_debug("runs again as it was written: %s", e.text);
     return false;
 }
 
@@ -460,7 +461,7 @@ static bool run_as_written(struct serving *s, struct more more, struct compiler_
     return run_once(s, out);
 }
 
-/* Runs job->given, or the user's own command if that must be. *out_kept: its result is kept. */
+/* Runs job->given, or the user's own command if its result needs that. *out_kept: the result is kept. */
 static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kept)
 {
     struct more more;
@@ -516,7 +517,7 @@ static int serve(struct serving *s)
         return status;
     }
     if (s->is_marked && !s->more.exact && !s->more.loud) {
-        tool_debug("passed on: another run of it was not kept: %s", s->reason);
+        tool_debug("passed on: the same command ran a moment ago and was not kept: %s", s->reason);
         warm_note(s->quick, "uncacheable", s->job->label, s->reason);
     }
     if (s->is_marked)

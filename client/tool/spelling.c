@@ -10,7 +10,7 @@
  * does the same, but for results that show the name too. Here such results keep the user's own:
  *     options   -g, dependencies, -E, -S and each that cc_options.c does not know to hide names
  *     texts     __FILE__ and other names of a file, in any text that is read (root_names.c)
- *     bytes     the spelling stands in the result, but as the name of the object's file (result.c)
+ *     bytes     the spelling stands in the result, except as the name of the object's file (result.c)
  *     messages  any, and any failure
  * The last three are known after the run. Its messages are held back. Then the user's own command
  * runs, and its result has the larger key of run_cached.c. A note in the cache, by the command without
@@ -20,8 +20,8 @@
  * Only names below the working folder change: to relative ones without "." and "..". So a compiler
  * finds the same source, and its headers in the same folder.
  *
- * cc.c gives options instead for TorchInductor's sources. Their messages do not depend on the options,
- * and are passed on after the run; the rest of their way is the same.
+ * For TorchInductor's sources cc.c adds options instead. Their messages do not depend on the options, and
+ * are passed on after the run. All else is the same.
  *
  * Thread: main; no state.
  */

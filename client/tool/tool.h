@@ -54,18 +54,18 @@ struct tool_job {
     char label[128];    /* for people: "g++ foo.cpp" */
     bool traced;
     char cwd[PATH_MAX];  /* the working folder */
-    bool in_top;         /* it is "/", which cannot be found in a result */
+    bool in_top;         /* it is "/": no search of a result for that name tells anything */
     bool keys_cwd;       /* it is in the key, by its path: so it may show in the result */
-    bool short_names;    /* files in it go by either name */
+    bool short_names;    /* the compiler names files in it with or without it */
     bool keys_path;      /* $PATH is in the key, so programs on it need no look */
-    bool expands_macros; /* it expands macros, in which the clock may show */
-    bool preprocesses;   /* it expands macros, and computes nothing with their texts */
-    bool reads_marks; /* its text is preprocessed: line markers name the files, not their places */
-    bool terminal;    /* standard error is one: colours, lines as wide as it */
-    bool times_show;  /* the result has times of files: a touched file is a changed one */
-    bool lazy;        /* the output is a precompiled header: made when it is needed (pch.h) */
-    bool timed_log;   /* its messages may be of ptxas, with the time that it took */
-    bool by_form;     /* the key has a canonical form of the source: messages must not show it */
+    bool expands_macros; /* the compiler expands macros, and __TIME__ is one */
+    bool preprocesses;   /* the command only preprocesses: it computes nothing with texts */
+    bool reads_marks;    /* its source is preprocessed: line markers name the files */
+    bool terminal;       /* an output is one, so messages have its colours and width */
+    bool times_show;     /* the result has times of files: a touched file is a changed one */
+    bool lazy;           /* the output is a precompiled header: made when it is needed (pch.h) */
+    bool timed_log;      /* its messages may be of ptxas, with the time that it took */
+    bool by_form;        /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
     bool exact; /* the key has all folders as they are, and the source as it is */
     bool loud;  /* messages count, and all that they depend on: locale, terminal */
@@ -74,7 +74,7 @@ struct tool_job {
     size_t n_roots;
     const char *outputs[TOOL_OUTPUTS_MAX]; /* files that a run may leave */
     size_t n_outputs;
-    const char *dependencies; /* of them the file of dependencies; NULL: none (dependencies.h) */
+    const char *dependencies; /* the one of them that dependencies.h describes; NULL: none */
     const char *sources[TOOL_SOURCES_MAX]; /* must be in the trace, or the result is not kept */
     size_t n_sources;
     bool any_source;                       /* one of them is enough: some may be mere names */
@@ -100,7 +100,8 @@ struct tool_job {
 /* Frees all that the job owns. */
 void tool_job_close(struct tool_job *job);
 
-/* Fills in the job by its front end. REFUSED, with the reason. `w` may be NULL. */
+/* Fills in the job by its front end. Errors: REFUSED, with the reason for `warm why`; NOT_FOUND, NOMEM, …
+ * `w` may be NULL. */
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Takes a string and keeps it as long as the job lives. Returns it; NULL without memory. */
@@ -109,22 +110,22 @@ char *tool_job_keep(struct tool_job *job, char *text);
 /* Returns the argc - 1 arguments from argv[1] on (free()); NULL without memory. */
 struct view *tool_arguments(const struct tool_job *job);
 
-/* Adds a folder or file whose place does not count. False if there are too many. */
+/* Adds a root. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);
 /* Returns the index of the root that `path` is or lies in, and in *out_rest the text behind it (""
  * or "/x"). -1: none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
 
 /*
- * Adds a file that a run may leave. REFUSED if replacing the present file differs from writing over
- * it: a device or a link, a file of another user, with other names, or with other permissions than
- * a new file gets.
+ * Adds a file that a run may leave. Errors: NOMEM (`path` is NULL: no memory for it); REFUSED if replacing the
+ * present file differs from writing over it. That is a device or a link, or a file of another user, with other
+ * names, or with other permissions than a new file gets.
  */
 int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 
 /* True if the text names a root: then it means that folder, and not the root of another run. */
 bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
-/* Does the same for variables with these names (as for tool_key_environment), and of those by
+/* True if a variable with one of these names (as for tool_key_environment) names a root, or a variable by
  * which programs and libraries are found. */
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names);
 
@@ -158,7 +159,7 @@ void tool_key_preloads(struct key_builder *key, uint32_t tag);
 /* True if the program is GCC, by the name of the file that its path leads to. */
 bool tool_is_gcc(const struct tool_job *job);
 
-/* True if the path lies below an absolute folder; NULL: false. */
+/* True if the path lies below an absolute folder. False if `folder` is NULL. */
 bool tool_is_below(const char *path, const char *folder);
 /* True if the file lies in a folder in which PyTorch builds extensions. */
 bool tool_is_of_extension(const char *path);
@@ -170,9 +171,8 @@ bool tool_is_temporary(const char *path);
 /* Reads a whole file of at most `max` bytes. Gives *out (free()). */
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);
 
-/* Fills in the job from program and argv: a front end. 0, or REFUSED with the reason. `w` may be
- * NULL.
- */
+/* Fills in the job of a host compiler from program and argv: a front end. Errors: as tool_plan. `w` may be
+ * NULL. */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
 /* Does the same for ptxas. */
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
@@ -194,13 +194,13 @@ void tool_not_kept(const struct tool_job *job, struct warm *w, const char *misse
 /* Returns the one spelling of a path below the working folder (free()); NULL if there is none, or no
  * memory. */
 char *spelling_of(const struct tool_job *job, const char *path);
-/* Computes the name of the note that this command had to run as it was written. */
+/* Computes the name of this command's note: that it had to run as the user wrote it (spelling.c). */
 void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
-/* Appends a line to the file that WARM_TOOL_DEBUG names: what was done, and why. */
+/* Says what was done, and why: a line in the file that WARM_TOOL_DEBUG names, and in the log of WARM_LOG. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Adds the CPU's features, for -march=native. False on a kind of machine that we do not know. */
+/* Adds the CPU's features, for -march=native. False on a kind of machine that warm does not know. */
 bool cpu_add(struct key_builder *key, uint32_t tag);
 
 #endif

@@ -40,8 +40,8 @@ enum seen {
     SEEN_WRITE = 8,
     SEEN_LIST = 16,
     SEEN_FOUND = 32,
-    IS_INPUT = 64, /* has become one */
-    IS_OURS = 128, /* its path is no record's: owned */
+    IS_INPUT = 64, /* it is an input already */
+    IS_OURS = 128, /* its path is not in the log: owned */
 };
 
 #define VARIABLES_MAX 256
@@ -112,7 +112,7 @@ static int see_variable(struct reading *r, const char *name, struct err *e)
         if (strcmp(r->variables[i], name) == 0)
             return 0;
     if (r->n_variables == VARIABLES_MAX)
-        return err_set(e, WARM_EREFUSED, "it asks for too much of the environment");
+        return err_set(e, WARM_EREFUSED, "it read more than 256 variables of the environment");
     r->variables[r->n_variables++] = name;
     return 0;
 }
@@ -134,7 +134,8 @@ static int see_inferred(struct reading *r, char *path, unsigned if_there, struct
 {
     if (!path || r->n_inferred++ == INFERRED_MAX) {
         free(path);
-        return err_set(e, WARM_ETOO_BIG, "so many variants of libraries");
+        return err_set(e, WARM_ETOO_BIG,
+                       "its libraries have more than 4096 variants for certain processors");
     }
     struct entry *entry = find(r, path);
     bool is_new = !entry->path;
@@ -148,7 +149,7 @@ static int see_inferred(struct reading *r, char *path, unsigned if_there, struct
     return 0;
 }
 
-/* Notes a name that the loader looked for; of one that `is_foreign`, a copy. */
+/* Notes a name that the loader looked for. Copies it if `is_foreign`: the name is not in the log. */
 static int see_name_of(struct reading *r, const char *name, size_t len, bool is_foreign,
                        struct err *e)
 {
@@ -161,7 +162,7 @@ static int see_name_of(struct reading *r, const char *name, size_t len, bool is_
             return 0;
     char *copy = is_foreign && r->n_owned < NAMES_MAX ? strndup(name, len) : NULL;
     if (r->n_names == NAMES_MAX || (is_foreign && !copy))
-        return free(copy), err_set(e, WARM_ETOO_BIG, "so many libraries");
+        return free(copy), err_set(e, WARM_ETOO_BIG, "it looked for more than 1024 libraries");
     if (copy)
         r->owned[r->n_owned++] = copy;
     r->names[r->n_names++] = copy ? copy : name;
@@ -179,8 +180,8 @@ static int see_variants(struct reading *r, const char *text, struct err *e)
     const char *name = strrchr(text, '/');
     char *folder = name ? strndup(text, (size_t)(name - text)) : NULL, *path;
     DIR *d = folder ? opendir(folder) : NULL;
-    int code =
-        d ? see_name(r, LIBRARY_PROCESSOR, e) : err_set(e, WARM_EREFUSED, "cannot list %s", text);
+    int code = d ? see_name(r, LIBRARY_PROCESSOR, e)
+                 : err_set(e, WARM_EREFUSED, "cannot list the folder of %s", text);
     for (struct dirent *entry; !code && (entry = readdir(d));)
         if (entry->d_name[0] != '.')
             code = asprintf(&path, "%s/%s%s", folder, entry->d_name, name) < 0
@@ -261,13 +262,17 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     case TRACE_READ: see(r, path, SEEN_READ); return 0;
     case TRACE_VARIABLE: return see_variable(r, path, e);
     case TRACE_MADE: see_made(r, path); return 0;
-    case TRACE_CLOCK: return err_set(e, WARM_EREFUSED, "the time shows in it");
+    case TRACE_CLOCK:
+        return err_set(e, WARM_EREFUSED,
+                       "it uses the time (__DATE__, __TIME__ or __TIMESTAMP__): SOURCE_DATE_EPOCH "
+                       "sets the first two");
     case TRACE_EXISTS: see(r, path, SEEN_EXISTS); return 0;
     case TRACE_ABSENT: see(r, path, SEEN_ABSENT); return 0;
     case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
     case TRACE_FOUND: see(r, path, SEEN_FOUND); return 0;
     case TRACE_WRITE: see(r, path, SEEN_WRITE); return 0;
-    default: return err_set(e, WARM_EREFUSED, "cannot tell what it did with %s", path);
+    default:
+        return err_set(e, WARM_EREFUSED, "warm cannot tell what the compiler did with %s", path);
     }
 }
 
@@ -277,7 +282,9 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     for (size_t i = 0; i < len; i++)
         records += log[i] == '\0';
     if (len == 0 || log[len - 1] != '\0')
-        return err_set(e, WARM_EREFUSED, "there is no trace of what it read");
+        return err_set(
+            e, WARM_EREFUSED,
+            "no trace of what it read: a static program, or a trace of more than 64 MiB");
     records += INFERRED_MAX;
     for (r->slots = 64; r->slots < 4 * records; r->slots *= 2) /* each record may add two */
         continue;
@@ -297,7 +304,7 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     if (r->counts_list)
         see(r, LOADER_LIST, access(LOADER_LIST, F_OK) == 0 ? SEEN_READ : SEEN_ABSENT);
     if (r->begun != r->executed + 1)
-        return err_set(e, WARM_EREFUSED, "%u of %u processes were not seen",
+        return err_set(e, WARM_EREFUSED, "%u of its %u processes left no trace: static programs?",
                        r->executed + 1 - r->begun, r->executed + 1);
     return 0;
 }
@@ -325,7 +332,7 @@ static bool is_temporary_folder(const char *path)
            strcmp(path, "/usr/tmp") == 0;
 }
 
-/* True for paths that every process looks at, and no result shows. nvcc lists the temporary folder
+/* True for paths that every process looks at, and that no result depends on. nvcc lists the temporary folder
  * to tidy up. */
 static bool is_harmless(const struct entry *entry)
 {
@@ -383,7 +390,11 @@ static int add_text(struct reading *r, struct input *i, const char *text)
     return 0;
 }
 
-static int no_room(struct err *e) { return err_set(e, WARM_ETOO_BIG, "it read too many files"); }
+static int no_room(struct err *e)
+{
+    return err_set(e, WARM_ETOO_BIG,
+                   "it read or looked for more than 131072 files, or memory ran out");
+}
 
 static bool ends_in(const char *path, const char *end)
 {
@@ -402,12 +413,13 @@ static bool says_more(const struct tool_job *job, const char *path)
 static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)
 {
     if (says_more(r->job, path))
-        return err_set(e, WARM_EREFUSED, "it reads %s", path);
+        return err_set(e, WARM_EREFUSED,
+                       "it read %s, which can hold options or times beyond the key", path);
     struct stamp stamp = stamp_of(st);
     struct proof digest;
     bool may_change;
     if (!stamp_is_before(&stamp, r->started_ns))
-        return err_set(e, WARM_EREFUSED, "%s changed while it ran", path);
+        return err_set(e, WARM_EREFUSED, "%s changed during the run, or just before it", path);
     if (file_digest(r->w, path, &stamp, &digest, &may_change))
         return err_set(e, WARM_EREFUSED, "cannot read %s", path);
     struct input *i = add(r, INPUT_FILE, path);
@@ -427,7 +439,7 @@ static int add_absent(struct reading *r, const char *path, struct err *e)
     struct stat st;
     snprintf(top, sizeof top, "%s", path);
     if (lstat(path, &st) == 0) /* a dangling link, or made meanwhile */
-        return err_set(e, WARM_EREFUSED, "%s appeared while it ran", path);
+        return err_set(e, WARM_EREFUSED, "%s is a broken link, or appeared during the run", path);
     for (;;) {
         snprintf(parent, sizeof parent, "%s", top);
         char *slash = strrchr(parent, '/');
@@ -455,7 +467,7 @@ static int add_program(struct reading *r, const char *found, struct err *e)
     const char *name = strrchr(found, '/');
     name = name ? name + 1 : found;
     if (!program_find(name, now) || strcmp(now, found) != 0)
-        return err_set(e, WARM_EREFUSED, "it found %s otherwise than by PATH", name);
+        return err_set(e, WARM_EREFUSED, "it started %s, but not the one that PATH leads to", name);
     struct input *i = add(r, INPUT_PROGRAM, name);
     return i ? add_text(r, i, found) : no_room(e);
 }
@@ -473,7 +485,7 @@ static int add_list(struct reading *r, const char *path, struct err *e)
 {
     struct proof digest;
     if (folder_digest(path, &digest))
-        return err_set(e, WARM_EREFUSED, "cannot list %s", path);
+        return err_set(e, WARM_EREFUSED, "cannot list the folder %s", path);
     struct input *i = add(r, INPUT_LIST, path);
     if (!i)
         return no_room(e);
@@ -488,7 +500,10 @@ static int add_header(struct reading *r, const struct entry *entry, struct err *
         if (r->n_headers == TOOL_SOURCES_MAX)
             return no_room(e);
         if (pch_read_inputs(entry->path, &r->headers[r->n_headers], NULL))
-            return err_set(e, WARM_EREFUSED, "nobody knows what %s was made from", entry->path);
+            return err_set(
+                e, WARM_EREFUSED,
+                "warm did not make the precompiled header %s, and does not know its inputs",
+                entry->path);
         r->n_headers++;
     }
     return add(r, INPUT_HEADER, entry->path) ? 0 : no_room(e);
@@ -498,9 +513,10 @@ static int add_made(const struct entry *entry, struct err *e)
 {
     struct stat st;
     if (entry->first == SEEN_READ || entry->first == SEEN_LIST)
-        return err_set(e, WARM_EREFUSED, "it changed a file that it had read: %s", entry->path);
+        return err_set(e, WARM_EREFUSED, "it changed %s, which it had read before", entry->path);
     if (lstat(entry->path, &st) == 0)
-        return err_set(e, WARM_EREFUSED, "it also wrote %s", entry->path);
+        return err_set(e, WARM_EREFUSED, "it also wrote %s, which is not one of its known outputs",
+                       entry->path);
     return 0;
 }
 
@@ -520,14 +536,17 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
     struct stat st;
     const char *path = entry->path;
     if (is_output(r->job, path))
-        return entry->first == SEEN_READ ? err_set(e, WARM_EREFUSED, "it read its output %s", path)
-                                         : 0;
+        return entry->first == SEEN_READ
+                   ? err_set(e, WARM_EREFUSED, "it read %s before it wrote it as its output", path)
+                   : 0;
     if (is_harmless(entry) || entry->all & IS_INPUT)
         return 0;
     if (entry->all & SEEN_WRITE)
         return add_made(entry, e);
     if (is_made_from_folder(r, path))
-        return err_set(e, WARM_EREFUSED, "it looked for %s", path);
+        return err_set(e, WARM_EREFUSED,
+                       "it used %s by its full name, and another working folder has another name",
+                       path);
     if (is_header(path))
         return add_header(r, entry, e);
     int code = entry->all & SEEN_FOUND && !r->job->keys_path ? add_program(r, path, e) : 0;
@@ -536,17 +555,18 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
     entry->all |= IS_INPUT;
     if (stat(path, &st) < 0)
         return entry->all & (SEEN_READ | SEEN_LIST)
-                   ? err_set(e, WARM_EREFUSED, "%s is gone", path)
+                   ? err_set(e, WARM_EREFUSED, "%s was read, and then removed", path)
                    : (entry->all &= ~(unsigned)IS_INPUT, add_absent(r, path, e));
     if (entry->all & SEEN_ABSENT)
-        return err_set(e, WARM_EREFUSED, "%s appeared while it ran", path);
+        return err_set(e, WARM_EREFUSED, "%s was absent, and appeared during the run", path);
     if (entry->all & SEEN_LIST)
         return add_list(r, path, e);
     if (entry->all & SEEN_READ && S_ISREG(st.st_mode))
-        return strncmp(path, "/proc/", 6) != 0 ? add_file(r, path, &st, e)
-                                               : err_set(e, WARM_EREFUSED, "it reads %s", path);
+        return strncmp(path, "/proc/", 6) != 0
+                   ? add_file(r, path, &st, e)
+                   : err_set(e, WARM_EREFUSED, "it read %s, which differs in each process", path);
     if (entry->all & SEEN_READ && !S_ISDIR(st.st_mode))
-        return err_set(e, WARM_EREFUSED, "it reads %s, which is no file", path);
+        return err_set(e, WARM_EREFUSED, "it read %s, which is no plain file", path);
     return add_existing(r, path, &st, e);
 }
 
@@ -617,8 +637,8 @@ static int see_needed(void *self, const char *name)
 }
 
 /* Notes the names of all libraries that others need. GNU ld looks for these in LD_LIBRARY_PATH, if the
- * command's folders have none. So what it finds there counts, and not the variable. False if nobody
- * knows what it finds. */
+ * command's folders have none. So what it finds there counts, and not the variable. False if that is not
+ * known. */
 static bool see_needed_names(struct reading *r)
 {
     const char *folders = getenv("LD_LIBRARY_PATH");
@@ -659,7 +679,8 @@ static int add_libraries(struct reading *r, struct err *e)
     for (size_t i = 0; i < r->n_names; i++) {
         struct proof digest;
         if (library_digest(r->w, r->names[i], r->started_ns, &digest))
-            return err_set(e, WARM_EREFUSED, "nobody knows how %s is found", r->names[i]);
+            return err_set(e, WARM_EREFUSED, "warm cannot tell how the loader finds the library %s",
+                           r->names[i]);
         struct input *input = add(r, INPUT_LIBRARY, r->names[i]);
         if (!input)
             return no_room(e);
@@ -683,7 +704,7 @@ static int check_outputs(struct reading *r, struct err *e)
                            (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
         if (!r->made[i] || strncmp(text, r->made[i], (size_t)len) != 0 ||
             strcmp(short_name(r, r->made[i] + len), path) != 0)
-            return err_set(e, WARM_EREFUSED, "%s is not what this run made", path);
+            return err_set(e, WARM_EREFUSED, "another process wrote %s during the run", path);
     }
     return 0;
 }
@@ -701,7 +722,7 @@ static int check_sources(struct reading *r, struct err *e)
             unseen = job->sources[i];
     }
     return unseen && !(job->any_source && n_seen)
-               ? err_set(e, WARM_EREFUSED, "it was not seen to read %s", unseen)
+               ? err_set(e, WARM_EREFUSED, "its trace does not show that it read %s", unseen)
                : 0;
 }
 
@@ -716,14 +737,15 @@ static int scan_text(const char *path, struct cuda_scan *scan, struct err *e)
     if (file_is_binary(path))
         return 0;
     if (tool_read_file(path, TEXT_MAX_BYTES, &data, &len, NULL))
-        return err_set(e, WARM_EREFUSED, "the time may show in it: cannot read %s", path);
+        return err_set(e, WARM_EREFUSED, "cannot read %s, to look for __DATE__ and __TIME__ in it",
+                       path);
     cuda_scan(data, len, scan);
     free(data);
     return 0;
 }
 
-/* Checks compilers whose use of the clock is not recorded: REFUSED if a text or an argument names
- * it, or holds the pieces of such a name. */
+/* Checks the texts of compilers whose use of the clock is not recorded. REFUSED if a text or an argument has
+ * the name of a macro for the clock, or the pieces of such a name. */
 static int check_clock(struct reading *r, struct err *e)
 {
     struct cuda_scan scan = {0};
@@ -736,7 +758,9 @@ static int check_clock(struct reading *r, struct err *e)
     for (int i = 1; i < r->job->argc; i++)
         cuda_scan(r->job->argv[i], strlen(r->job->argv[i]), &scan);
     if (!code && cuda_scan_uses_clock(&scan))
-        code = err_set(e, WARM_EREFUSED, "the time may show in it");
+        code = err_set(
+            e, WARM_EREFUSED,
+            "it may use the time: a text or an option names __DATE__, __TIME__ or __TIMESTAMP__");
     return code;
 }
 
