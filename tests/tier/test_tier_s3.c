@@ -242,6 +242,36 @@ Test(tier_s3, cancelled)
 
 /* ---- what the server can do ---- */
 
+static void on_closed(void *user) { *(bool *)user = true; }
+static bool is_closed;
+
+static void close_backend(struct tier_request *r)
+{
+    struct backend_kit *own = r->user;
+    own->backend->functions->close(own->backend, on_closed, &is_closed);
+}
+
+/* AddressSanitizer sees if libcurl is asked for more after that. */
+Test(tier_s3, an_answer_may_lead_to_the_end_of_the_backend)
+{
+    struct backend_kit own;
+    struct tier_request get[4];
+    unsigned n_done = 0;
+    backend_open(&own, url, NULL);
+    for (int i = 0; i < 4; i++) {
+        get[i] = request(TIER_GET, "ab/e-1", 0);
+        get[i].timeout_ms = 5000;
+        get[i].done = i ? backend_on_done : close_backend;
+        get[i].user = i ? (void *)&n_done : &own;
+        own.backend->functions->start(own.backend, &get[i]);
+    }
+    uv_run(&own.loop, UV_RUN_DEFAULT);
+    cr_assert(is_closed);
+    cr_assert_eq(n_done, 3, "each ends once");
+    cr_assert_eq(get[0].outcome, TIER_ABSENT, "%s", get[0].said);
+    cr_assert_eq(uv_loop_close(&own.loop), 0);
+}
+
 Test(tier_s3, a_probe_tells_what_works)
 {
     struct tier_request probe = request(TIER_PROBE, "probe-x", 0),

@@ -163,11 +163,12 @@ static bool starts_again(struct exchange *x, CURLcode code)
     return curl->multi_add_handle(x->pool->multi, x->easy) == CURLM_OK;
 }
 
+/* Ends what libcurl has finished. `done` may close the pool: then libcurl has nothing more to say. */
 static void take_ended(struct transfer_pool *p)
 {
     CURLMsg *m;
     int left;
-    while ((m = curl->multi_info_read(p->multi, &left))) {
+    while (!p->closing && (m = curl->multi_info_read(p->multi, &left))) {
         struct exchange *x;
         char said[TIER_SAID_MAX];
         CURLcode code = m->data.result;
