@@ -6,7 +6,7 @@
  *          ─▶ service ─▶ connections ─▶ "ready"
  *   SIGTERM, SIGINT:
  *     1. no new connections, no new waits; running requests may end                  (DRAIN_MS)
- *     2. waiters are told SHUTDOWN, compiles are cancelled                           (END_MS)
+ *     2. waiters are told SHUTDOWN, compiles are cancelled, leases are given back    (END_MS)
  *     3. connections, workers, service are closed; the store commits; the loop ends
  *   SIGHUP: the file is read again; settings that can change while the daemon runs do.
  *
@@ -50,7 +50,7 @@
 #include "store/store.h"
 
 #define DRAIN_MS 3000u       /* for running requests to end by themselves */
-#define END_MS 3000u         /* for cancelled requests to end */
+#define END_MS 3000u         /* for cancelled requests to end, and leases to be given back */
 #define STOP_TICK_MS 10u     /* how often that is checked */
 #define FDS_SPARE 256u       /* descriptors for everything but connections */
 #define ROOM_MS 2000u        /* how often the free space is looked at */
@@ -420,7 +420,7 @@ static void on_stop_tick(uv_timer_t *timer)
         service_shutdown(d->service);
         enter(d, PHASE_ENDING, END_MS);
     } else if (d->phase == PHASE_ENDING && service_is_idle(d->service) &&
-               (late || server_is_quiet(d->server))) {
+               (late || (server_is_quiet(d->server) && service_owes_nothing(d->service)))) {
         enter(d, PHASE_CLOSING, 0);
         uv_timer_stop(timer);
         server_close(d->server, on_server_closed, d);

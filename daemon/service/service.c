@@ -130,6 +130,8 @@ bool service_is_idle(const struct service *s)
     return !s->n_puts && !s->n_preparing && !s->builds && !s->audit;
 }
 
+bool service_owes_nothing(const struct service *s) { return tier_has_let_go(s->tier); }
+
 void service_close(struct service *s)
 {
     log_evictions(s);

@@ -259,6 +259,8 @@ void tier_stop(struct tier *t)
     tier_leases_close(t);
 }
 
+bool tier_has_let_go(const struct tier *t) { return !t || (!t->leases && !t->fetches); }
+
 void tier_close(struct tier *t)
 {
     if (!t)
@@ -266,7 +268,8 @@ void tier_close(struct tier *t)
     tier_stop(t);
     tier_save(t);
     tier_link_close(t->link);
-    assert(!t->fetches && !t->leases); /* the link ended what was asked, and no thread verifies */
+    tier_leases_free(t);
+    assert(!t->fetches); /* the link ended what was asked, and no thread verifies */
     free_timers(t);
     for (struct tier_push *p;
          (p = t->pushes);) { /* the store is closed next, and reports no more */

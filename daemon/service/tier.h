@@ -54,6 +54,8 @@ int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report
 
 /* True if nothing is left that could be sent now. NULL is fine. */
 bool tier_has_sent_all(const struct tier *t);
+/* True if no lease is asked for, or is still to be given back. NULL is fine. */
+bool tier_has_let_go(const struct tier *t);
 /* Writes what must not be lost, once a minute and at the end. NULL is fine. */
 void tier_save(struct tier *t);
 /* Writes the member "tier" of STATS. NULL is fine. */

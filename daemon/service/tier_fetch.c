@@ -494,8 +494,9 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
     if (f->is_cancelled || t->closing) {
         if (fd >= 0)
             close(fd);
-        if (a->outcome == TIER_LEASE) /* nobody makes it: given back at the next tick */
-            tier_lease_add(t, &f->id, &f->errand.ask);
+        bool may_have = a->outcome == TIER_LEASE || a->outcome == TIER_FAILED;
+        if (errand->ask.operation == TIER_ASK && may_have)
+            tier_lease_decline(t, &f->id, &errand->ask);
         fetch_end(f, NULL, "");
         return;
     }

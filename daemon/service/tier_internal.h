@@ -77,8 +77,11 @@ struct tier_lease {
     char name[ENTRY_NAME];
     uint8_t token[TIER_TOKEN_SIZE];
     uint32_t slot;
-    uint64_t renew_at_ms, offered_ms; /* offered: its entry waits to be sent since; 0: not yet */
-    bool is_lost, is_over, is_busy;   /* over: it is freed after the errand */
+    uint64_t next_ms;               /* the time of the next request */
+    uint64_t offered_ms;            /* its entry waits to be sent since; 0: not yet */
+    bool is_lost, is_over, is_busy; /* over: it is freed after the errand, */
+    bool is_owed;                   /* and given back before, until */
+    uint64_t give_up_ms;
     struct tier_errand errand;
 };
 
@@ -212,6 +215,8 @@ void tier_send_soon(struct tier *t);
 void tier_lease_token(uint8_t out[TIER_TOKEN_SIZE]);
 /* Notes a lease that was given. NOMEM is silent: it then ends by its time. */
 void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask);
+/* Gives a lease back at once that nobody wants, or that perhaps was given. */
+void tier_lease_decline(struct tier *t, const struct store_id *id, const struct tier_ask *ask);
 /* Finds the lease on an entry; NULL if there is none. */
 struct tier_lease *tier_lease_find(const struct tier *t, const struct store_id *id);
 /* Notes that the entry is in the queue. True if it has a lease. */
@@ -226,6 +231,8 @@ void tier_leases_tick(struct tier *t);
 size_t tier_leases_count(const struct tier *t);
 /* Gives all leases back. */
 void tier_leases_close(struct tier *t);
+/* Frees those that could not be given back. The link has ended all requests. */
+void tier_leases_free(struct tier *t);
 
 /* ---- tier_fetch.c ---- */
 

@@ -9,7 +9,9 @@
  * Failures:
  *   - nobody makes the key any more, or its entry is not worth sending: RELEASE, and another node has the
  *     lease at its next question;
+ *   - nobody wants the answer of an ASK any more: RELEASE, whether it was a lease or is not known;
  *   - this daemon dies, hangs or loses its network: the lease ends after tier_lease;
+ *   - a RENEW is on its way meanwhile: RELEASE follows its answer; one that fails is sent again, for a while;
  *   - the lease is lost: the key is made and sent all the same;
  *   - the entry cannot be sent for SEND_LIMIT_MS: RELEASE.
  *
@@ -26,6 +28,7 @@
 #include "daemon/service/tier_internal.h"
 
 #define LEASE_OP_MS 2000u
+#define AGAIN_MS 100u /* between two tries to give a lease back */
 #define SEND_LIMIT_MS 5000u
 
 void tier_lease_token(uint8_t out[TIER_TOKEN_SIZE])
@@ -44,21 +47,29 @@ struct tier_lease *tier_lease_find(const struct tier *t, const struct store_id *
 
 static uint64_t lease_ms(const struct tier *t) { return t->service->config.config->tier_lease_ms; }
 
-void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask)
+static struct tier_lease *lease_new(struct tier *t, const struct store_id *id,
+                                    const struct tier_ask *ask)
 {
     assert(ask->operation == TIER_ASK && *ask->name);
-    struct tier_lease *l = tier_lease_find(t, id) ? NULL : calloc(1, sizeof *l);
+    struct tier_lease *l = calloc(1, sizeof *l);
     if (!l)
-        return;
+        return NULL;
     l->tier = t;
     l->id = *id;
     memcpy(l->name, ask->name, sizeof l->name);
     memcpy(l->token, ask->token, sizeof l->token);
     l->slot = ask->slot;
-    l->renew_at_ms = service_clock_ms(t->service) + lease_ms(t) / 3;
+    l->next_ms = service_clock_ms(t->service) + lease_ms(t) / 3;
     LIST_ADD(t->leases, l);
-    stats_add(&t->service->stats, STATS_tier_leases, STORE_OTHER, 1);
     tier_tick_start(t);
+    return l;
+}
+
+void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier_ask *ask)
+{
+    if (tier_lease_find(t, id) || !lease_new(t, id, ask))
+        return;
+    stats_add(&t->service->stats, STATS_tier_leases, STORE_OTHER, 1);
 }
 
 bool tier_lease_offered(struct tier *t, const struct store_id *id)
@@ -76,6 +87,8 @@ static void lease_free(struct tier_lease *l)
     free(l);
 }
 
+static void lease_leave(struct tier_lease *l);
+
 static void on_answer(struct tier_errand *errand, const struct tier_answer *a, int fd)
 {
     struct tier_lease *l = errand->user;
@@ -84,8 +97,12 @@ static void on_answer(struct tier_errand *errand, const struct tier_answer *a, i
     l->is_lost |= a->outcome == TIER_ABSENT;
     if (fd >= 0)
         close(fd);
+    if (errand->ask.operation == TIER_RELEASE) {
+        l->is_owed &= a->outcome != TIER_OK;
+        l->next_ms = service_clock_ms(l->tier->service) + AGAIN_MS;
+    }
     if (l->is_over)
-        lease_free(l);
+        lease_leave(l);
 }
 
 static bool lease_send(struct tier_lease *l, enum tier_operation operation)
@@ -104,13 +121,33 @@ static bool lease_send(struct tier_lease *l, enum tier_operation operation)
     return l->is_busy;
 }
 
+/* Gives a lease that is over back, if it must, as soon as it may ask; then frees it. */
+static void lease_leave(struct tier_lease *l)
+{
+    assert(l->is_over && !l->is_busy);
+    uint64_t now = service_clock_ms(l->tier->service);
+    bool gives = l->is_owed && !l->is_lost && now < l->give_up_ms;
+    if (!gives || (now >= l->next_ms && !lease_send(l, TIER_RELEASE)))
+        lease_free(l);
+}
+
 /* Forgets a lease. With `give`, gives it back first. */
 static void lease_over(struct tier_lease *l, bool give)
 {
     assert(!l->is_over);
     l->is_over = true;
-    if (!l->is_busy && !(give && !l->is_lost && lease_send(l, TIER_RELEASE)))
-        lease_free(l);
+    l->is_owed = give;
+    l->next_ms = service_clock_ms(l->tier->service);
+    l->give_up_ms = l->next_ms + 2 * LEASE_OP_MS; /* one for a RENEW that is on its way */
+    if (!l->is_busy)
+        lease_leave(l);
+}
+
+void tier_lease_decline(struct tier *t, const struct store_id *id, const struct tier_ask *ask)
+{
+    struct tier_lease *l = lease_new(t, id, ask);
+    if (l)
+        lease_over(l, true);
 }
 
 void tier_lease_sent(struct tier *t, const struct store_id *id)
@@ -141,12 +178,14 @@ void tier_leases_tick(struct tier *t)
     uint64_t now = service_clock_ms(t->service);
     for (struct tier_lease *l = t->leases, *next; l; l = next) {
         next = l->next;
-        if (l->is_over || l->is_busy)
+        if (l->is_busy)
             continue;
-        if (!lease_is_used(l, now)) {
+        if (l->is_over) {
+            lease_leave(l);
+        } else if (!lease_is_used(l, now)) {
             lease_over(l, true);
-        } else if (now >= l->renew_at_ms) {
-            l->renew_at_ms = now + lease_ms(t) / 3;
+        } else if (now >= l->next_ms) {
+            l->next_ms = now + lease_ms(t) / 3;
             lease_send(l, TIER_RENEW);
         }
     }
@@ -166,5 +205,13 @@ void tier_leases_close(struct tier *t)
         next = l->next;
         if (!l->is_over)
             lease_over(l, true);
+    }
+}
+
+void tier_leases_free(struct tier *t)
+{
+    while (t->leases) {
+        t->leases->is_over = true;
+        lease_free(t->leases);
     }
 }

@@ -73,19 +73,26 @@ static bool has(struct warm *w, const char *what, size_t i)
     return hit;
 }
 
-/* Asks for a name that nobody has, as one who can make it; then makes it. */
-static void make(const struct warmd *k, size_t i)
+/* Becomes the maker of a name for all nodes, and returns the connection. */
+static int lead(const struct warmd *k, const char *name)
 {
-    char name[40];
-    int fd = warmd_native(k);
-    uint64_t began = clock_now_ms();
-    snprintf(name, sizeof name, "made-%zu", i);
-    warmd_get(fd, 1, name, true, 0);
     static struct warmd_frame f;
+    int fd = warmd_native(k);
+    warmd_get(fd, 1, name, true, 0);
     do
         cr_assert(warmd_frame_try(fd, &f));
     while (f.frame.type == WIRE_WAIT);
-    cr_assert_eq(f.frame.type, WIRE_LEASE, "%s", faults[i]);
+    cr_assert_eq(f.frame.type, WIRE_LEASE, "%s", name);
+    return fd;
+}
+
+/* Does so in time, and leaves. */
+static void make(const struct warmd *k, size_t i)
+{
+    char name[40];
+    uint64_t began = clock_now_ms();
+    snprintf(name, sizeof name, "made-%zu", i);
+    int fd = lead(k, name);
     cr_assert_lt(clock_now_ms() - began, LIMIT_MS, "%s: the lease", faults[i]);
     close(fd);
 }
@@ -100,6 +107,67 @@ static void await_reads(const struct warmd *k, struct warm *w, size_t fault)
         usleep(50000);
     }
     cr_assert_fail("%s: the tier is not asked again: %s", faults[fault], warmd_stats(k));
+}
+
+/* Waits until the proxy has seen a command. */
+static void await_seen(void)
+{
+    char seen[16] = "";
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(10000)) {
+        engine_tell(&proxy, "seen", seen, sizeof seen);
+        if (atoi(seen))
+            return;
+    }
+    cr_assert_fail("nothing goes through the proxy");
+}
+
+static int count_leases(void)
+{
+    char *out;
+    run_command(&out, "redis-cli -p %d --scan --pattern '*:l' | wc -l", redis.port);
+    int n = atoi(out);
+    free(out);
+    return n;
+}
+
+Test(tier_trouble, a_lease_that_is_being_renewed_is_given_back_at_the_end, .timeout = 120)
+{
+    char *options[] = {"--tier-lease", "15s", NULL};
+    struct warmd k = tier_up(NULL, tier_key_file, options);
+    int fd = lead(&k, "graph-1");
+    cr_assert_eq(count_leases(), 1);
+    set_fault("hole");
+    await_seen(); /* RENEW: nothing else is asked for */
+    close(fd);
+    kill(k.pid, SIGTERM);
+    await_log(&k, "stopping");
+    set_fault("none"); /* and RENEW fails */
+    cr_assert_eq(warmd_reap(k.pid), 0);
+    cr_assert_eq(count_leases(), 0, "others would wait for the rest of 15 s");
+    warmd_free(&k);
+}
+
+/* Waits until all nodes together have so many leases. */
+static void await_leases(int n)
+{
+    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(10000))
+        if (count_leases() == n)
+            return;
+    cr_assert_fail("%d leases, not %d", count_leases(), n);
+}
+
+Test(tier_trouble, a_lease_that_nobody_hears_of_is_given_back, .timeout = 120)
+{
+    char *options[] = {"--tier-lease", "10m", NULL};
+    struct warmd k = tier_up(NULL, tier_key_file, options);
+    int fd = warmd_native(&k);
+    set_fault("mute");
+    warmd_get(fd, 1, "graph-1", true, 0);
+    await_leases(1); /* its answer does not come */
+    close(fd);
+    await_leases(0);
+    set_fault("none");
+    warmd_down(&k);
 }
 
 Test(tier_trouble, no_fault_makes_a_wrong_byte_or_a_long_wait, .timeout = 300)

@@ -7,6 +7,7 @@ it has spoilt since:
     none        nothing
     reset       each connection is reset at once
     hole        takes everything, answers nothing
+    mute        takes everything to the server, and no answer back
     slow        a byte each 100 ms
     cut         resets in the middle of the answer
     flip        flips a bit in the last byte of each large piece, both ways
@@ -76,6 +77,8 @@ async def copy(reader, writer, fault, is_answer):
                 writer.write(data[i:i + 1])
                 await writer.drain()
                 await asyncio.sleep(.1)
+            continue
+        if fault == "mute" and is_answer:
             continue
         if fault == "cut" and is_answer:
             writer.write(data[:len(data) // 2])
