@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/service/bookkeeping.h"
+#include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/tier.h"
 #include "store/clock.h"
@@ -214,6 +215,17 @@ static void get_begin(struct call *call, enum wire_space space, struct view key)
         bookkeeping_asked(call->service, call->peer);
 }
 
+/* Returns what has come from the tier for a call and is on its way to the disk, or NULL: the tier is asked once. */
+static struct artifact *find_coming(const struct call *call)
+{
+    const struct service *s = call->service;
+    const struct pending_put *p = s->tier ? find_put(s, &call->id, NULL) : NULL;
+    struct artifact *a = p ? p->artifact : NULL;
+    bool is_it =
+        a && a->from_tier && a->kind != STORE_MANIFEST && proof_equal(&p->asked, &call->proof);
+    return is_it ? a : NULL;
+}
+
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
                  const struct proof *proof, uint64_t wait_ms)
 {
@@ -238,7 +250,7 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
             call->proof = proof_of_bytes(key.data, key.len);
         f = flight_find(s->flights, &call->id, &call->proof);
     }
-    struct artifact *known = f ? flight_result(f) : NULL;
+    struct artifact *known = f ? flight_result(f) : find_coming(call);
     if (known && !known->manifest) {
         call_answer_artifact(call, known, WIRE_WAS_HIT);
         return;

@@ -151,8 +151,10 @@ void put_result(struct service *s, struct flight *flight, struct artifact *a, st
 {
     struct err e = {0};
     struct store_put put = {.row = *row, .keep_existing = keep_existing};
-    if (queue_put(&(struct pending_put){.service = s, .flight = flight, .artifact = a}, &put, &e) ==
-        0)
+    struct pending_put p = {.service = s, .flight = flight, .artifact = a, .asked = row->proof};
+    if (row->name.len)
+        p.asked = proof_of_bytes(row->name.data, row->name.len);
+    if (queue_put(&p, &put, &e) == 0)
         return;
     stats_add(&s->stats, STATS_dropped, a->kind, 1);
     log_user(row->maker, LOG_LEVEL_WARNING, "a result is not stored: %s", e.text);

@@ -21,7 +21,7 @@ struct pending_put {
     bool travels;       /* it waits to be sent to the tier, too */
     bool is_ours;       /* its memfd is this process's memory */
     bool is_awaited;    /* a flight waits for its digest, */
-    struct proof asked; /* this one; */
+    struct proof asked; /* this one, or what came from the tier was asked for with it; */
     struct call *lease; /* whose lease it is under; NULL if that call has ended */
     uint32_t maker;     /* whose budgets it is in: */
     uint64_t n_bytes;

@@ -148,11 +148,10 @@ static const char slow_disk[] = "#include <sys/syscall.h>\n#include <unistd.h>\n
                                 "int fdatasync(int fd) { if (access(SLOW, F_OK) == 0) "
                                 "usleep(1500000); return (int)syscall(SYS_fdatasync, fd); }\n";
 
-/* A scan that comes before the marks are committed finds nothing. */
-Test(tier_queue, pushed_entries_are_sent_however_slow_the_disk_is)
+/* Starts a daemon whose disk takes 1.5 s for each commit while there is a file of this name, which is given. */
+static struct warmd tier_up_slow(char *const *options, char **out_slow)
 {
-    char *dear[] = {"--tier-min-cost", "1h", NULL}, *warm = bin_path("warm"), *out;
-    char *slow = path_join(tier_folder, "slow"), *library = path_join(tier_folder, "slow.so");
+    char *slow = path_join(tier_folder, "slow"), *library = path_join(tier_folder, "slow.so"), *out;
     char *source = path_join(tier_folder, "slow.c");
     FILE *f = fopen(source, "w");
     cr_assert(f && fputs(slow_disk, f) >= 0 && fclose(f) == 0);
@@ -162,23 +161,55 @@ Test(tier_queue, pushed_entries_are_sent_however_slow_the_disk_is)
     free(out);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
     setenv("LD_PRELOAD", library, 1);
-    struct warmd k = tier_up(NULL, tier_key_file, dear);
+    struct warmd k = tier_up(NULL, tier_key_file, options);
     unsetenv("LD_PRELOAD");
+    free(source);
+    free(library);
+    *out_slow = slow;
+    return k;
+}
+
+static void touch(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    cr_assert(f && fclose(f) == 0);
+}
+
+/* A scan that comes before the marks are committed finds nothing. */
+Test(tier_queue, pushed_entries_are_sent_however_slow_the_disk_is)
+{
+    char *dear[] = {"--tier-min-cost", "1h", NULL}, *warm = bin_path("warm"), *out, *slow;
+    struct warmd k = tier_up_slow(dear, &slow);
     struct warm *w = warmd_libwarm(&k);
     put_cost(w, "cheap", 9, 5);
     warm_close(w);
     cr_assert(warmd_stats_have(&k, "\"queue\": 0,"));
-    f = fopen(slow, "w");
-    cr_assert(f && fclose(f) == 0);
+    touch(slow);
     cr_assert_eq(run_command(&out, "WARM_SOCKET=%s %s tier push", k.socket, warm), 0);
     free(out);
     unlink(slow);
     await_stats(&k, "\"tier_sent\": 1,");
     warmd_down(&k);
-    free(source);
-    free(library);
     free(slow);
     free(warm);
+}
+
+/* The second one asks while the first one's commit has 1.5 s to go. */
+Test(tier_queue, what_came_and_is_not_on_disk_yet_is_not_fetched_again)
+{
+    char *slow;
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "graph-1", "the bytes");
+    await_objects(1);
+    struct warmd k = tier_up_slow(NULL, &slow);
+    touch(slow);
+    expect_value(&k, "graph-1", "the bytes");
+    expect_value(&k, "graph-1", "the bytes");
+    cr_assert(warmd_stats_have(&k, "\"tier_hits\": 1,"));
+    unlink(slow);
+    warmd_down(&k);
+    warmd_down(&first);
+    free(slow);
 }
 
 /* The helper is stopped while it sends the old value. */
