@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# setup.sh PACKAGE…: installs the Debian packages that are missing, as root or through sudo. When
-# none is, it ends after one look at the package database. SETUP=no skips it, for machines where the
-# libraries came some other way.
+# setup.sh PACKAGE…: installs the missing ones of these Debian packages, as root or through sudo. If none is
+# missing, it ends after one look at the package database. SETUP=no skips it, for machines that got the
+# libraries in another way.
 set -eu
 
 [ "${SETUP:-}" != no ] || exit 0
 command -v dpkg-query >/dev/null || {
-    echo "setup: not a Debian system: install what corresponds to: $*; then run make with SETUP=no" >&2
+    echo "setup: not a Debian system: install the packages that correspond to: $*; then run make with SETUP=no" >&2
     exit 1
 }
 
@@ -26,7 +26,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null; then
     as_root='sudo env'
 else
-    echo "setup: missing, and neither root nor sudo to install them: apt-get install$missing" >&2
+    echo "setup: packages are missing, and without root or sudo they cannot be installed: apt-get install$missing" >&2
     exit 1
 fi
 log=$(mktemp)
@@ -40,7 +40,7 @@ install_missing() {
 }
 
 echo "setup: installing$missing" >&2
-# The package lists may be missing or too old for what the mirror has.
+# The package lists may be missing, or older than the mirror's packages.
 install_missing || { $as_root apt-get update >"$log" 2>&1 && install_missing; } || {
     tail -n 5 "$log" >&2
     echo "setup: apt-get could not install$missing" >&2

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# demo.sh BUILD: what a cache that outlives the process is worth, measured on real kernels.
+# demo.sh BUILD: measures on real kernels how much time a cache that outlives the process saves.
 #
-# Starts a private daemon on an empty store, compiles this folder's kernels for two GPU generations,
-# each in a process of its own: cold; again, warm; and again after the daemon was stopped and
-# started. Every figure of the table is the wall time of such processes in this run, from before the
-# fork to after the exit, and "identical" is cmp's answer on the files that they wrote. With a GPU it
-# then runs what was compiled. Leaves nothing running and nothing behind, also on Ctrl-C.
+# Starts a private daemon on an empty store. Compiles this folder's kernels for two GPU generations, each
+# in a process of its own: cold, then warm, then warm again after a restart of the daemon. Every figure of
+# the table is the wall time of such processes in this run, from before the fork to after the exit.
+# "identical" is cmp's answer on the files that they wrote. With a GPU it then runs the compiled kernels.
+# Leaves no process and no file behind, also on Ctrl-C.
 set -euo pipefail
 
 [ $# = 1 ] || { echo "usage: demo.sh BUILD" >&2; exit 2; }
@@ -16,7 +16,7 @@ kernels=$(realpath "$(dirname "$0")")
 cuda=$build/toolchain/13.5.37
 files="mlp_forward mlp_backward adam flash_attention cub_block"
 targets="sm_80 sm_90"
-warm_runs=5 # the warm figures are medians of so many processes
+warm_runs=5 # a warm figure is the median of so many processes
 
 work=$(mktemp -d)
 daemon=
@@ -68,8 +68,8 @@ compile() {
     outcome=$(sed -n 's/.*"outcome": *"\([a-z]*\)".*/\1/p' "$work/json")
 }
 
-# pass NAME OUTCOME RUNS: compiles everything RUNS times; times[NAME.FILE.TARGET] gets the median in
-# microseconds. Every answer must be of the kind OUTCOME.
+# pass NAME OUTCOME RUNS: compiles every kernel RUNS times. times[NAME.FILE.TARGET] gets the median in
+# microseconds. Every compile must end with OUTCOME.
 declare -A times
 pass() {
     for file in $files; do
@@ -89,7 +89,7 @@ pass() {
 
 ms() { printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10)); }
 
-# One row: the name, the target, three times in microseconds, bytes, yes or no.
+# row FILE TARGET COLD WARM AGAIN BYTES SAME: prints a row of the table. Times are in microseconds.
 row() {
     printf '%-20s %-7s %10s %10s %15s %8s %9s  %s\n' "$1" "$2" "$(ms "$3")" "$(ms "$4")" \
         "$(ms "$5")" "$(($3 / $4))x" "$6" "$7"

@@ -5,13 +5,13 @@
 #
 #   DIR/VERSION/lib/libnvrtc.so.N         and libnvrtc-builtins.so.N.M
 #   DIR/VERSION/include/nvrtc.h           cuda.h and CUDA's other headers for host programs
-#   DIR/VERSION/include-bundled/[cccl/]   CUDA's and CCCL's headers for kernels, where the compiler
-#                                         carries them (13.3 and later)
+#   DIR/VERSION/include-bundled/[cccl/]   CUDA's and CCCL's headers for kernels, if the compiler
+#                                         contains them (13.3 and later)
 #   DIR/VERSION/PINS                      the rows of the table that the folder was made from
 #
-# A wheel is downloaded once into the user's cache folder and its SHA-256 checked whenever it is
-# unpacked. A folder appears under its name only when it is complete, so a killed run leaves nothing
-# half. A run that finds everything in place reads the table and ends.
+# A wheel is downloaded once into the user's cache folder. Its SHA-256 is checked whenever it is unpacked.
+# A folder appears under its name only when it is complete, so a killed run leaves no incomplete one. If
+# all folders are there, the script reads the table and ends.
 set -eu
 
 die() { echo "toolchain: $*" >&2; exit 1; }
@@ -26,7 +26,7 @@ pins=$(grep "^$machine " "$sums") || die "no compiler is pinned for $machine in 
 # pins_of VERSION: that version's rows.
 pins_of() { echo "$pins" | awk -v v="$1" '$2 == v'; }
 
-# ready VERSION: was its folder made from these rows?
+# ready VERSION: true if its folder was made from these rows.
 ready() { [ "$(cat "$dir/$1/PINS" 2>/dev/null)" = "$(pins_of "$1")" ]; }
 
 missing=
@@ -38,8 +38,8 @@ done
 cache=${XDG_CACHE_HOME:-${HOME:?is not set, and neither is XDG_CACHE_HOME}/.cache}/warm-toolchain
 mkdir -p "$dir" "$cache" || die "cannot make $dir and $cache"
 
-# One run at a time for each user: two clones do not download the same wheel twice, and what a
-# killed run left behind can be told from what a running one is making.
+# One run at a time for each user. So two clones do not download the same wheel twice, and a file of a
+# killed run is never mistaken for one that a running script is making.
 exec 9>"$cache/lock"
 flock 9
 rm -rf "$cache"/.new "$dir"/.new
@@ -91,7 +91,7 @@ unpack() {
     mv -T "$new" "$dir/$1"
 }
 
-# unbundle FOLDER: has the compiler write out the headers that it carries, if it carries any.
+# unbundle FOLDER: makes the compiler write the headers that it contains, if it contains any.
 unbundle() {
     python3 - "$1"/lib/libnvrtc.so.* "$1/include-bundled" <<'PYTHON' || die "$1: no bundled headers"
 import ctypes, os, sys

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# portable.sh BUILD PREFIX ROOT: runs `make install` with PREFIX into the empty folder ROOT, for programs
+# portable.sh BUILD PREFIX ROOT: runs `make install` with PREFIX into the empty folder ROOT, for systems
 # with any glibc since 2.17. wheel.sh and rpm.sh pack ROOT.
 #
-# zig's C compiler brings the headers and the symbols of that glibc; the other libraries are the
-# system's, linked statically. The preloaded libraries are old enough as they are (`make check-glibc`).
+# zig's C compiler has the headers and the symbols of that glibc. The other libraries are the system's,
+# linked statically. The preloaded libraries come from BUILD, because they need no newer glibc
+# (`make check-glibc`).
 set -eu
 cd "$(dirname "$0")/.."
 build=$(mkdir -p "$1/portable" && cd "$1/portable" && pwd)
@@ -20,7 +21,7 @@ target=x86_64-linux-gnu.2.17
     "$venv/bin/pip" install -q -r packaging/wheel.txt
 }
 
-# The headers of the libraries alone: the system's C library has others.
+# Only the headers of the libraries: those of the system's C library do not fit zig's.
 include=$build/include
 libraries=$build/libraries
 rm -rf "$include" "$libraries" "$root"
@@ -44,7 +45,7 @@ chmod +x "$build/cc"
 mkdir -p "$build/obj"
 "$build/cc" -I. -D_GNU_SOURCE -O2 -fPIC -c -o "$build/obj/libc_gaps.o" packaging/libc_gaps.c
 
-# -Wno-…: clang's warnings beyond those that the sources are kept free of
+# -Wno-…: warnings of clang that the sources do cause
 make -j"$(nproc)" B="$build/obj" CC="$build/cc" WERROR= STATIC= PREFIX="$prefix" DESTDIR="$root" \
     OPT="-O2 -isystem $include -include packaging/libc_gaps.h -Wno-cast-qual -Wno-unused-command-line-argument" \
     LDFLAGS="-pthread -s $build/obj/libc_gaps.o -L$libraries" LOADED= install >"$build/make.log" 2>&1 || {

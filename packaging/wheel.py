@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """wheel.py PREFIX OUT: packs an installation below PREFIX into a wheel in OUT, and prints its path.
 
-    PREFIX/bin/*           the environment's bin/
-    PREFIX/lib/libwarm*.so its lib/, and so on: the programs find each other as they do below PREFIX
-    PREFIX/share/warm/python/{warm,jax_plugins}   also site-packages, for `import warm`
+    PREFIX/bin/*           goes to the environment's bin/
+    PREFIX/lib/libwarm*.so to its lib/, and so on: the programs find each other as they do below PREFIX
+    PREFIX/share/warm/python/{warm,jax_plugins}   also to site-packages, for `import warm`
 
 The format is that of the Python Packaging User Guide, "Binary distribution format". A wheel has no
-links: libwarm.so is the file. The order of its members and their times are fixed.
+links, so libwarm.so is the file itself. The order of its members and their times are fixed.
 """
 
 import base64

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# wheel.sh BUILD: makes BUILD/wheel/warm_cache-VERSION-py3-none-manylinux_2_17_x86_64.whl: everything
-# that `make install` installs, built by portable.sh. auditwheel says at the end for which systems it is.
+# wheel.sh BUILD: makes BUILD/wheel/warm_cache-VERSION-py3-none-manylinux_2_17_x86_64.whl. It has everything
+# that `make install` installs, built by portable.sh. At the end auditwheel checks that the tag is right.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p "$1/wheel"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """circles.py OBJECTS: fails if files of one folder call one another in a circle. `make check-circles` runs it.
 
-Reads the symbols of all objects below OBJECTS with nm. A file calls another if it wants a symbol that the
-other defines. Circles between folders cannot be: `make check-layers`. ALLOWED are parsers by recursive descent
+Reads the symbols of all objects below OBJECTS with nm. A file calls another if it uses a symbol that the
+other defines. `make check-layers` excludes circles between folders. ALLOWED are parsers by recursive descent
 that are too large for one file; the internal header of each says so."""
 import collections
 import os
@@ -29,7 +29,7 @@ def calls(folder):
 
 
 def reached(graph, start):
-    """Returns all that `start` calls, through others, too."""
+    """Returns all objects that `start` calls, directly or through others."""
     seen, todo = set(), [start]
     while todo:
         for other in graph[todo.pop()] - seen:

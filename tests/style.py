@@ -8,8 +8,8 @@
   name        files whose name repeats the name of their folder in front
   long test   tests of more than LINES lines
 
-Prints the first three for each folder, and how many assert, WARM_EXPECT and _Static_assert there are in
-1000 lines. If more have a fault than LIMITS allows, or there are fewer than ASSERTS, names each on stderr
+Prints the first three for each folder, and the number of assert, WARM_EXPECT and _Static_assert in 1000
+lines. If there are more faults than LIMITS allows, or fewer assertions than ASSERTS, prints them on stderr
 and ends with 1. A change that improves a figure lowers its limit."""
 import collections
 import os
@@ -49,7 +49,7 @@ def function_comments(text):
 
 
 def look_at(path, text, faults, count):
-    """Adds to `faults` what is wrong with a file, and to `count` what was looked at."""
+    """Adds the faults of a file to `faults`, and the numbers of checked functions and files to `count`."""
     folder, name = os.path.split(path)
     if path.startswith("tests/"):
         if len(text.splitlines()) > LINES:

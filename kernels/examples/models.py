@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the models of train_mlp.c beside this script, as StableHLO, and how JAX trains them.
+"""Writes the models of train_mlp.c beside this script, as StableHLO, and the losses of their training by JAX.
 
     python kernels/examples/models.py
 
-needs JAX (tests/clients/jax.txt). A model is a chain of dense layers with ReLU between them. NAME is its widths,
-mlp_1_16_1:
+Needs JAX (tests/clients/jax.txt). A model is a chain of dense layers with ReLU between them. NAME has its widths,
+as in mlp_1_16_1:
 
     NAME.mlir   the loss: weights and biases in order, then 128 points x and y, give the mean squared error. Its
                 derivative and the optimizer are the graph compiler's work
@@ -33,7 +33,7 @@ def loss(parameters, x, y):
 
 
 def adam(parameters, gradients, means, squares, step):
-    """Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2014, algorithm 1."""
+    """Takes one step: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2014, algorithm 1."""
     step = step + 1
     means = [BETA1 * m + (1 - BETA1) * g for m, g in zip(means, gradients)]
     squares = [BETA2 * v + (1 - BETA2) * g * g for v, g in zip(squares, gradients)]

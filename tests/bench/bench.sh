@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD [NAME…]: runs the benchmarks, each with the peers that it is compared with, in a folder
-# of its own that is removed at the end. Ends with one table: the median over the rounds of what was
-# measured, the lowest and the highest round, the target; then a line with what missed its target.
-# Peers that are not there are left out. Ratios are of the same round of the same run.
+# of its own that is removed at the end. Ends with a table. A row has the median of a figure over the
+# rounds, the lowest and the highest round, and the target. A line for each missed target follows.
+# Missing peers are left out. Ratios are of the same round of the same run.
 set -eu
 build=$(cd "$1" && pwd)
 shift

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_clients.py GROUP [LIBNVRTC]: whole programs that compile, from start to end, in milliseconds,
-and in brackets those of processor time that they took themselves (what the daemon took is not in it):
-those of the group nvrtc or nvrtc12, or of tools. Prints rows of the table that GROUP "head" begins.
+"""bench_clients.py GROUP [LIBNVRTC]: times whole programs that compile, from start to end, in milliseconds.
+Their own processor time is in brackets, without that of the daemon. GROUP is nvrtc, nvrtc12 or tools. It
+prints rows of a table; GROUP "head" prints the head.
 
-Each round starts every program without warm, with an empty store, with the store of a moment ago, and
-where the program has a cache of its own, a second time with that; the table has medians of the
-rounds. "imports" is the same program without its compiles: no cache can make it faster. NVRTC's own
-cache needs a real driver: WARM_TEST_LIBCUDA=1.
+Each round starts every program without warm, with an empty store, and then with the filled store. A
+program with a cache of its own starts a second time with that. The table has medians of the rounds.
+"imports" is the same program without its compiles: no cache can make it faster. NVRTC's own cache needs
+a real driver: WARM_TEST_LIBCUDA=1.
 """
 
 import os
@@ -32,7 +32,7 @@ CUDA_CORE_CACHED = programs.MANY.replace(
     "for i in", "from cuda.core.utils import FileStreamProgramCache\n"
     f"cache = FileStreamProgramCache(os.path.join(folder, '{OWN_CACHE}'))\nfor i in").replace(
     'compile("cubin")', 'compile("cubin", cache=cache)')
-# numba-cuda's cache takes no kernel that is linked with something.
+# numba-cuda's cache takes no kernel that is linked with other code.
 NUMBA_ALONE = programs.PRELUDE + """
 import numpy as np
 from numba import cuda
@@ -68,14 +68,14 @@ NUMBA_CACHED = NUMBA_ALONE.replace('[:])")', '[:])", cache=True)')
 
 
 class Client:
-    """A program, the same without its compiles, and with its own cache if it has one."""
+    """A program in three forms: as it is, without its compiles, and with its own cache if it has one."""
 
     def __init__(self, name, argv, imports, own=None):
         self.name, self.argv, self.imports, self.own = name, argv, imports, own
 
 
 def script(folder, name, text, own=None):
-    """A client that is a Python program."""
+    """Returns a client that is a Python program."""
     def write(kind, what):
         path = os.path.join(folder, f"{re.sub('[^a-z0-9]', '_', name.lower())}_{kind}.py")
         with open(path, "w") as f:
@@ -87,7 +87,7 @@ def script(folder, name, text, own=None):
 
 
 def shell(name, command, nothing):
-    """A client that is a compiler, started as programs start it; `nothing` compiles nothing."""
+    """Returns a client that is a compiler, started as programs start it. `nothing` compiles nothing."""
     return Client(name, ["sh", "-c", f"{command} && cksum out"], ["sh", "-c", nothing])
 
 
@@ -146,8 +146,8 @@ class Bench:
             else nvrtc_clients(self.folder, library)
 
     def timed(self, daemon, argv, **settings):
-        """Milliseconds from start to end, those on a processor, and what it printed."""
-        self.n_runs += 1  # Triton's own cache is never there, unless it is asked for
+        """Runs a program. Returns its milliseconds from start to end, those on a processor, and its output."""
+        self.n_runs += 1  # unless settings name a folder, Triton's own cache is empty each time
         settings = {"TRITON_CACHE_DIR": os.path.join(self.folder, f"triton{self.n_runs}"),
                     **self.settings, **settings}
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)

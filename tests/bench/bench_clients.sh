@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# bench_clients.sh BUILD: hits inside a process, beside a raw ping-pong (bench_preload.c), then whole
-# programs: without warm, cold, warm, and with the cache that they bring themselves (bench_clients.py).
-# The programs are those of `make test-clients CLIENTS="nvrtc nvrtc12 tools"`, in the same environments.
-# BENCH_ROUNDS=N: medians of N rounds, not of 5.
+# bench_clients.sh BUILD: times hits inside a process, beside a raw ping-pong (bench_preload.c). Then it times
+# whole programs: without warm, cold, warm, and with their own cache (bench_clients.py). The programs are
+# those of `make test-clients CLIENTS="nvrtc nvrtc12 tools"`, in the same environments.
+# BENCH_ROUNDS=N: medians of N rounds instead of 5.
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/../clients" && pwd)

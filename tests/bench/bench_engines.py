@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_engines.py BUILD: warm-tier beside curl on one object of SeaweedFS, in turns; both keep what comes in memory.
+"""bench_engines.py BUILD: compares warm-tier with curl on one object of SeaweedFS, in turns. Both write it to memory.
 `make bench-engines` runs it in the environment of tests/clients/tier.txt."""
 
 import os
@@ -19,14 +19,14 @@ LARGE, ROUNDS, EMPTY = 32 << 20, 7, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649
 
 
 def tier(url, credentials, what, size, times):
-    """The median in microseconds, and the helper's memory in KiB."""
+    """Returns the median in microseconds, and the helper's memory in KiB."""
     out = subprocess.run([BENCH, HELPER, url, credentials, what, str(size), str(times)], check=True,
                          capture_output=True, text=True, timeout=kit.RUN_S).stdout
     return [float(x) for x in out.split()]
 
 
 def curl(url):
-    """The seconds that curl takes for the object that `tier` has put."""
+    """Returns the seconds that curl takes for the object that tier() has put."""
     path = "/warm/pre/v1/ab/b-" + "7".rjust(64, "0")
     began = time.monotonic()
     subprocess.run(["curl", "-sf", "-o", os.path.join("/dev/shm", f"warm-bench-{os.getpid()}"), "--aws-sigv4", "aws:amz:us-east-1:s3", "-u",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# bench_graph.sh BUILD: what compiling a graph costs: bench_graph.c beside a daemon on a store of its own.
+# bench_graph.sh BUILD: times the compiles of graphs: runs bench_graph.c with a daemon on a store of its own.
 # $BENCH_ROUNDS: rounds, 5 at most; $JOBS: compiles at a time (the daemon's default).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

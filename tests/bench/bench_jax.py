@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_jax.py ROUNDS wall|cpu [ROW…]: the table of what a JAX program costs until its first result.
+"""bench_jax.py ROUNDS wall|cpu [ROW…]: prints the table of the time that JAX programs take to their first result.
 
-Each figure is the median of ROUNDS fresh processes of this run, in turns, of bench_jax_programs.py:
+Each figure is the median of ROUNDS fresh processes of bench_jax_programs.py. The forms take turns:
   cold     without warm, nothing cached
   JAX's    JAX's own cache, filled by the same program in the same place
   filling  with warm, nothing of the program stored (the libraries' identities are known)
   warm     with warm, in another folder, with other names of functions, arguments and keys
-  jit      warm.jax.jit, in another folder with other names: of "cold", from the end of the imports to
-           the first result, and with the imports, of which JAX's own are most
-  8 cold   eight processes ($TOGETHER) at once, nothing stored: wall seconds, and compiles, of those of one
-Results must have the same bits in all of them."""
+  jit      warm.jax.jit, in another folder with other names: its share of "cold", from the end of the
+           imports to the first result, and then with the imports, most of which are JAX's own
+  8 cold   eight processes ($TOGETHER) at once, nothing stored: wall seconds, and all compiles as a multiple
+           of those of one process
+Results must have the same bits in all forms."""
 
 import os
 import re
@@ -26,7 +27,7 @@ WIDTHS = ("1-16-1", "1-256-1", "1-16-16-1", "1-16-16-16-1", "five layers")
 ROWS = (*[f"grad {w}" for w in WIDTHS], *[f"enzyme {w}" for w in WIDTHS], "grad 64 layers",
         "grad 128 layers", "chain loop, each", "chain loop, packed", "chain scan, each",
         "chain scan, packed", "sharded loop", "sharded gradient")
-# Keys of dictionaries keep their order: JAX sorts by it.
+# The new names of dictionary keys sort as the old ones do, because JAX sorts by them.
 NAMES = {"mean_error": "objective", "predict": "forward", "params": "weights", "layer": "block",
          "module": "unit", "train": "fit", "adam": "update", "ocean": "sea", "exchange": "swap",
          "halo_exchange": "pad.17", "enzyme_loss": "to_differentiate", "by_array": "one_by_one",
@@ -62,7 +63,8 @@ class Bench:
         return [sys.executable, path, row, form]
 
     def settings(self, **more):
-        """Python's own cache of bytecode is there, for everything alike, as after a program's first run."""
+        """Returns the settings of a process. Python's cache of bytecode is filled for all forms, as after a
+        program's first run."""
         return dict(BENCH_CLOCK=self.clock, PYTHONPATH=os.path.join(kit.BUILD, "share/warm/python"),
                     PYTHONDONTWRITEBYTECODE=None,
                     PYTHONPYCACHEPREFIX=os.path.join(self.daemon.folder, "bytecode"), **more)
@@ -118,13 +120,13 @@ def seconds(value):
 
 
 def stages(runs, names=None):
-    """Seconds of each stage; without names, of those that are not to be done twice."""
+    """Returns the seconds of each stage; without names, of the stages that a cache saves."""
     names = names or [s for s in STAGES[3:] if median(runs, s) is not None]
     return " / ".join(seconds(median(runs, s)) for s in names)
 
 
 def made(runs):
-    """Passes and compilation: what is not to be done twice."""
+    """Returns the seconds of passes and compilation, which a cache saves."""
     return statistics.median(r["times"].get("passes", 0) + r["times"]["compile"] for r in runs)
 
 
@@ -160,7 +162,7 @@ def main():
     print("|---" * 11 + "|", flush=True)
     with kit.Daemon() as daemon:
         bench = Bench(daemon, rounds, clock)
-        bench.run(bench.here, "enzyme 1-16-1")  # from here on it is known what is in the libraries
+        bench.run(bench.here, "enzyme 1-16-1")  # from here on the daemon knows the libraries' identities
         for row in rows:
             print(report(row, *bench.row(row)), flush=True)
 

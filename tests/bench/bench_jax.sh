@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# bench_jax.sh BUILD [ROW…]: how fast JAX programs start: bench_jax.py, with the packages that
-# tests/clients/jax.txt pins. $ROUNDS processes for each figure (3), $TOGETHER at once (8; 0: not
-# measured); CLOCK=cpu counts the processes' CPU time, of all threads, where others use the machine.
+# bench_jax.sh BUILD [ROW…]: times the start of JAX programs: runs bench_jax.py, with the packages that
+# tests/clients/jax.txt pins. $ROUNDS: processes for each figure (3). $TOGETHER: processes at once (8; 0:
+# not measured). CLOCK=cpu: counts CPU time of all threads, for a machine with other load.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)

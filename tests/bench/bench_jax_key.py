@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_jax_key.py CANON: JAX's own key of a module beside ours, on the same modules, in one run.
+"""bench_jax_key.py CANON: compares JAX's own key of a module with ours, on the same modules, in one run.
 
-CANON is the benchmark program `canon` (bench_canon.c). Needs jax; CPU is enough. For each depth of a
-network's training step prints the time of jax's cache_key.get, the time of ours on the text that JAX
-prints of the same module, and their ratio: medians of rounds in turns, since processors that others
-use change their speed from one moment to the next."""
+CANON is the benchmark program `canon` (bench_canon.c). Needs jax; the CPU is enough. For each depth of a
+network's training step it prints the time of jax's cache_key.get, the time of our key of the text that JAX
+prints of the same module, and their ratio. The times are medians of rounds in turns, because a processor
+with other load changes its speed."""
 import os
 import re
 import statistics

@@ -3,8 +3,8 @@
 
     bench_jax_programs.py ROW FORM
 
-bench_jax.py writes this file's text, with the names in NAMES changed, into another folder: the same
-programs, as another user would have them. FORM: "jit", jax.jit in stages; "warm", warm.jax.jit."""
+bench_jax.py copies this file into another folder, and changes the names in NAMES: the same programs, as
+another user would have them. FORM "jit" is jax.jit in stages, "warm" is warm.jax.jit."""
 
 import json
 import os
@@ -43,7 +43,7 @@ if ROW.startswith("enzyme"):
 if "scan" in ROW or "packed" in ROW:
     import warm.jax
 if FORM == "warm":
-    warm.jax.jit  # is imported when it is asked for
+    warm.jax.jit  # this imports it
 stage("import")
 jax.devices()  # the backend starts, and with it the plugins
 stage("start")
@@ -202,7 +202,7 @@ WIDTHS = {
 
 
 def program():
-    """The function to compile, as jax.jit and as warm.jax.jit take it, its arguments, its options."""
+    """Returns the function to compile, as jax.jit or warm.jax.jit takes it, its arguments and its options."""
     kind, _, rest = ROW.partition(" ")
     if kind in ("grad", "enzyme"):
         loss, arguments = perceptron(WIDTHS[rest], kind == "enzyme")
@@ -218,7 +218,7 @@ def program():
 
 
 def timed_passes():
-    """Enzyme's passes: what is spent in them, or in standing in for them."""
+    """Times Enzyme's passes, or the look-up that replaces them."""
     if not ROW.startswith("enzyme"):
         return
     run = primitives.enzyme_call.run_pass_pipeline
@@ -234,7 +234,7 @@ def timed_passes():
 
 
 def key_times(lowered):
-    """Ours and JAX's own for this module, in CPU seconds."""
+    """Returns the CPU seconds of our key and of JAX's own for this module."""
     from jax._src import cache_key, compiler, xla_bridge
 
     from warm.jax import _keys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long whole programs take from start to end, cold and warm: programs.py, one process each.
+"""Times the programs of programs.py from start to end, cold and warm, each in a process of its own.
 
     bench_programs.sh BUILD [--rounds N] [ROW…]     ROW: a word of a program's name
 
@@ -11,8 +11,8 @@ For each program, one after the other, in folders of their own:
     elsewhere   `warm run`, fresh caches, the program in another folder
     renamed     the same with other names of its variables, functions and classes, and other lines
 
-A cell has the wall time, and in brackets the CPU seconds of the program with all that it started, and of the
-daemon. Medians of --rounds. "bits": whether all runs computed the same.
+A cell has the wall time. In brackets are the CPU seconds of the program, of all processes that it started, and of
+the daemon. All are medians of --rounds. "bits" tells whether all runs computed the same.
 """
 
 import argparse
@@ -33,7 +33,7 @@ PHASES = ("cold", "own", "first", "elsewhere", "renamed")
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TORCH_EXTENSIONS_DIR": "extensions",
           "TRITON_CACHE_DIR": "triton", "JAX_COMPILATION_CACHE_DIR": "jax", "CUPY_CACHE_DIR": "cupy",
           "HOME": "home", "XDG_CACHE_HOME": "home/.cache", "TMPDIR": "tmp"}
-# JAX's own cache keeps short compiles only when it is told to
+# JAX's own cache keeps short compiles only with this setting
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1", "HF_HUB_OFFLINE": "1"}
 
@@ -56,7 +56,7 @@ def copy(folder, renamed=False):
 
 
 def cpu_of(pid):
-    """The CPU seconds of a process and of its children that ended."""
+    """Returns the CPU seconds of a process and of its children that ended."""
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return sum(int(v) for v in fields[11:15]) / os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# bench_programs.sh BUILD [ROW…]: whole programs cold and warm: bench_programs.py, with the packages
-# that programs.txt pins.
+# bench_programs.sh BUILD [ROW…]: times whole programs, cold and warm: runs bench_programs.py, with the
+# packages that programs.txt pins.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)

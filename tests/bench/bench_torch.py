@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long PyTorch and Triton compile at the start of a program, without the cache and with it.
+"""Times the compiles of PyTorch and Triton at the start of a program, without the cache and with it.
 
     bench_torch.sh BUILD [--runs N] [--warm-runs N] [--ranks N] [--shared] [ROW…]
 
-Every run is a fresh process; what it measures begins after its imports. The subjects take turns, and a
-cell is the median of their wall times, with the CPU seconds of the process and of the compilers it
-started in brackets: on a machine with other load those are the ones to compare. Cold ones, which take
-most of the time, run --runs times, the others --warm-runs times as often.
+Every run is a fresh process, and its time begins after the imports. The subjects take turns. A cell is the
+median of the wall times. In brackets are the CPU seconds of the process and of the compilers that it
+started: compare these on a machine with other load. Cold subjects, which take most of the time, run --runs
+times, the others --warm-runs times as often.
 
     cold        fresh folders, no cache
     own warm    the folders of the run before: what the framework keeps by itself
@@ -14,12 +14,12 @@ most of the time, run --runs times, the others --warm-runs times as often.
     warm warm   `warm run`, folders of the same path, emptied, the store of the run before
     floor       dynamo's tracing and guards alone (backend "eager"): no cache of artifacts saves them
 
-What of 64 equal layers is work is counted, too: the graphs that Inductor compiled, how often they call a
-kernel, how many kernels these are, and the files that g++ made.
+The work for 64 equal layers is counted, too: the graphs that Inductor compiled, their calls of kernels, the
+distinct kernels, and the files that g++ made.
 
-Ranks are that many processes started at once, each with folders of its own, as on hosts or in
-containers (--shared: one folder for all, as on one host); once. Their compiles are the graphs that
-Inductor compiled and, after the plus, the files that g++ made; for Triton the kernels.
+Ranks are --ranks processes that start at once, in one round. Each has folders of its own, as on several
+hosts or in containers. With --shared all have one folder, as on one host. Their compiles are the graphs
+that Inductor compiled and, after the plus, the files that g++ made. For Triton they are the kernels.
 """
 
 import argparse
@@ -44,20 +44,20 @@ TORCH_ROWS = {
     "transformer, forward": ["--model", "transformer", "--layers", "2", "--forward"],
     "transformer, training step": ["--model", "transformer", "--layers", "2"],
 }
-# what `warm run --regional` sets; without warm it is the row above
+# with the variable that `warm run --regional` sets; without warm it is the row WHOLE
 REGIONAL = "64 layers, whole, --regional"
 WHOLE = "64 layers, whole, training step"
-# of which ranks are measured where no row is named: all of them take twice the time
+# the rows that ranks run if no row is named: all rows would take twice the time
 RANK_ROWS = (WHOLE, "six Triton kernels, sm_90")
 TRITON_ROWS = {"six Triton kernels, sm_80": ["80"], "six Triton kernels, sm_90": ["90"]}
 
 
 SUBJECTS = ("cold", "own warm", "warm cold", "warm warm", "floor")
-WORK = ("compiles", "calls", "kernels", "made")  # of a Run
+WORK = ("compiles", "calls", "kernels", "made")  # fields of a Run
 
 
 class Run:
-    """What one process said of itself."""
+    """The figures that one process printed."""
 
     def __init__(self, seen):
         torch = "first_s" in seen and "losses" in seen
@@ -88,7 +88,7 @@ class Bench:
         return finish(self.spawn(*arguments, **settings))
 
     def one_by_one(self, row):
-        """The runs of each subject."""
+        """Returns the runs of each subject."""
         seen = {name: [] for name in SUBJECTS}
         for _ in range(self.options.runs):
             with kit.Daemon() as daemon, kit.Folder() as at:
@@ -96,7 +96,7 @@ class Bench:
                     for i in range(times):
                         progress(f"{row}: {name}")
                         path = os.path.join(at, folder)
-                        if "warm" in settings:  # empty, and at the path of every run before
+                        if "warm" in settings:  # an empty folder, at the same path each time
                             shutil.rmtree(path, ignore_errors=True)
                         before = objects(daemon)
                         run = self.run(daemon, row, path, *more, **settings)
@@ -116,7 +116,7 @@ class Bench:
         return seen
 
     def ranks(self, row, warm):
-        """Wall time of all, CPU seconds of all, and the number of compiles."""
+        """Returns the wall time and the CPU seconds of all ranks together, and their compiles."""
         progress(f"{row}: {self.options.ranks} ranks {'with' if warm else 'without'} warm")
         n = self.options.ranks
         with kit.Daemon() as daemon, kit.Folder() as at:
@@ -139,7 +139,7 @@ def files_of_compilers(at):
 
 
 def objects(daemon):
-    """What compilers made that the daemon was given."""
+    """Returns how many files of compilers the daemon was given."""
     return daemon.stats("kinds").get("object", {}).get("puts", 0)
 
 
@@ -180,7 +180,7 @@ def ratio(seen, name, form):
 
 
 def after_tracing(seen):
-    """The same without imports, tracing and guards."""
+    """Returns the share of the cold CPU seconds that is left when warm, without imports, tracing and guards."""
     if not seen["floor"]:
         return "–"
     floor, cold, warm = (median(seen[name], "cpu") for name in ("floor", "cold", "warm warm"))
@@ -196,7 +196,7 @@ def print_single(results):
 
 
 def print_work(results):
-    """What of 64 equal layers is compiled, where, and how often."""
+    """Prints what the 64 equal layers compile, in which process, and how often."""
     places = [(WHOLE, "cold", "without, every process"), (WHOLE, "warm cold", "with warm, the first process"),
               (WHOLE, "warm warm", "with warm, later ones"), (REGIONAL, "warm cold", "--regional, the first"),
               (REGIONAL, "warm warm", "--regional, later ones")]
@@ -207,7 +207,7 @@ def print_work(results):
 
 
 def print_rest(results):
-    """What is left of a warm start, in CPU seconds, and whose it is."""
+    """Prints the parts that are left of a warm start, in CPU seconds."""
     rows = []
     for row, seen in results.items():
         if not seen["floor"]:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# bench_torch.sh BUILD [ROW…]: how PyTorch and Triton start, without the cache and with it; see
-# bench_torch.py, which prints the table. A ROW is a word of a row's name.
+# bench_torch.sh BUILD [ROW…]: times the start of PyTorch and Triton, without the cache and with it.
+# bench_torch.py prints the table. A ROW is a word of a row's name.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 clients=$here/../clients

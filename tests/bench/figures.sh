@@ -15,7 +15,7 @@ rm "$new.done"
 {
     echo "On $(date +%F): $(nproc) CPUs, $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)," \
         "Linux $(uname -r | cut -d - -f 1), load $load before and $(cut -d ' ' -f 1 /proc/loadavg) after."
-    # Lines of Markdown go as they are, others into a block. A last table with a head replaces earlier rows.
+    # Lines of Markdown stay as they are; the others go into a block. A last table with a head replaces earlier rows.
     awk '
         function block(text) { if (!open) { out = out "\n```console\n"; open = 1 } out = out text "\n" }
         function close_block() { if (open) out = out "```\n"; open = 0 }

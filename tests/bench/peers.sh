@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# peers.sh FOLDER: puts the programs that we are measured against into FOLDER/usr/bin (redis-server,
-# memcached, ccache), unpacked from their Debian packages: no service is installed or started.
+# peers.sh FOLDER: puts the programs that benchmarks compare us with into FOLDER/usr/bin: redis-server,
+# memcached, ccache. It unpacks them from their Debian packages, and installs or starts no service.
 set -eu
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
@@ -14,7 +14,7 @@ libraries="libhiredis0.14 libevent-2.1-7 libsasl2-2 liblzf1 libjemalloc2 libatom
 download() {
     apt-get download redis-tools memcached ccache $libraries >apt.log 2>&1
 }
-# The package lists may be too old for what the mirror has. Only root may bring new ones.
+# The package lists may be older than the mirror's packages. Only root may update them.
 download || { apt-get update >apt.log 2>&1 && download; } || {
     echo "peers.sh: cannot download the peers' packages:" >&2
     tail -n 2 apt.log >&2

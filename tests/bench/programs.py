@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of bench_programs.py: small users of libraries that compile. Processors are enough.
+"""The programs of bench_programs.py: small users of libraries that compile. They need no GPU.
 
     python programs.py NAME
 
-Runs one and prints a line of JSON: the digest of what it computed, and the seconds after the imports.
-bench_programs.py copies this file to another folder, and renames there what ends in `_n`.
+Runs one and prints a line of JSON: the digest of its results, and the seconds after the imports.
+bench_programs.py copies this file to another folder, and there renames all names that end in `_n`.
 """
 
 import hashlib

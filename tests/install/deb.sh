@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# deb.sh FOLDER RELEASE…: installs the packages of the folder in bare Debian roots, builds a program
-# twice under them as a user of the system's socket, installs them anew, removes and purges them. Only the user `warm` may be left. Needs root.
+# deb.sh FOLDER RELEASE…: installs the packages of the folder in bare Debian roots, and builds a program
+# twice with them, as a user of the system's socket. Then it installs them anew, removes and purges them.
+# Only the user `warm` may be left. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# prefix.sh RELEASE…: builds the tree in bare Debian roots as a user who is not root, installs it with
-# PREFIX=~/.local, builds a program twice under it, and uninstalls it. No file may be left. Needs root.
+# prefix.sh RELEASE…: builds the tree in bare Debian roots as a user who is not root, and installs it with
+# PREFIX=~/.local. Then it builds a program twice with it, and uninstalls it. No file may be left. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"

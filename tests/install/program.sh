@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# program.sh WARM: builds a C++ program twice under `warm run`, and fails unless the second build is
-# a hit with the same bytes. The daemon that it starts ends with the root's processes (root_run).
+# program.sh WARM: builds a C++ program twice under `warm run`, and fails unless the second build is a hit
+# with the same bytes. root_run ends the daemon that it starts, with the root's other processes.
 set -eu
 warm=$1
 dir=$(mktemp -d)

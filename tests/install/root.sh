@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 #
-# root.sh - bare Debian roots for the scripts beside it; to be sourced, as root. Sets up:
-#   root_new RELEASE PACKAGE…   prints a fresh folder with a root of that release
-#   root_run ROOT COMMAND…      runs a command in it, with nothing of this environment; processes that
-#                               it leaves behind are killed
-#   root_free ROOT
+# root.sh - bare Debian roots. The scripts beside it source it, as root, and get:
+#   root_new RELEASE PACKAGE…   makes a root of that release in a fresh folder, and prints the folder
+#   root_run ROOT COMMAND…      runs a command in it, with a clean environment, and kills the processes
+#                               that the command leaves behind
+#   root_free ROOT              removes it
 # Roots are kept as archives in $ROOTS (default: build/roots), so that only the first use downloads.
 
 ROOTS=${ROOTS:-build/roots}

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# rpm.sh FOLDER RELEASE…: installs the packages of the folder with rpm in bare Debian roots, builds a
-# program twice under them, upgrades and removes them. rpm knows no package of such a root, so it must
-# not look at their dependencies: packaging/rpm.sh has compared those with glibc's. Needs root.
+# rpm.sh FOLDER RELEASE…: installs the packages of the folder with rpm in bare Debian roots, and builds a
+# program twice with them. Then it upgrades and removes them. rpm knows no package of such a root, so it must
+# not look at dependencies. packaging/rpm.sh has compared those with glibc's. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# wheel.sh WHEEL RELEASE…: installs the wheel with pip into a virtual environment of bare Debian
-# roots, builds a program twice under it, and removes it. Nothing may be left. Needs root.
+# wheel.sh WHEEL RELEASE…: installs the wheel with pip into a virtual environment of bare Debian roots,
+# and builds a program twice with it. Then it removes the wheel. No file may be left. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"

@@ -3,13 +3,13 @@
 
     python tests/kernels/case0_curves.py >tests/data/case0_curves.txt
 
-needs JAX (tests/clients/jax.txt) and optax 0.2.8. Data: 128 points of y = x² - 2x + noise, mean squared error.
-Each model is
+Needs JAX (tests/clients/jax.txt) and optax 0.2.8. The data are 128 points of y = x² - 2x + noise, the loss is
+the mean squared error. Each model is
 
     model NAME
     parameters, x or y: the word, then the numbers; the parameters one behind the other
     adam: the losses before each of 101 steps of optax.adam(0.03)
-    OPTIMIZER: the parameters after 3 steps of it: sgd, momentum and adamw; of the first model alone
+    OPTIMIZER (sgd, momentum, adamw): the parameters after 3 of its steps; for the first model alone
     end
 """
 import os

@@ -3,8 +3,8 @@
 
     python tests/kernels/jax_graphs.py >tests/data/jax_graphs.txt
 
-needs JAX (tests/clients/jax.txt). The graphs are lowered for f32. The numbers come from the same
-functions on doubles, so that they are good to some 12 digits. Gradients are those of result 0, for the
+Needs JAX (tests/clients/jax.txt). The graphs are lowered for f32. The numbers come from the same
+functions on doubles, so about 12 digits of them are exact. Gradients are those of result 0, for the
 f32 arguments. Each graph is
 
     graph NAME
@@ -112,7 +112,7 @@ def product(r, pool, x):
 
 
 def looped(r, pool, x):
-    """A loop over x, or over its first dimension, that uses another value of the same shape."""
+    """Runs a loop over x, or over its first dimension, that uses another value of the same shape."""
     y = r.choice([y for y in pool if y.shape == x.shape])
     kind = r.randrange(4)
     if kind == 0 or x.ndim == 0:
@@ -129,7 +129,7 @@ def looped(r, pool, x):
 
 
 def indexed(r, x):
-    """Elements that are chosen by whole numbers and truth values."""
+    """Returns elements of x that whole numbers or truth values choose."""
     kind = r.randrange(4)
     i = lax.broadcasted_iota(jnp.int32, x.shape, r.randrange(x.ndim) if x.ndim else 0) if x.ndim else jnp.int32(3)
     if kind == 0:
@@ -174,7 +174,7 @@ def random_graph(seed):
 
 
 def mlp(sizes):
-    """The first case of the programs that this project is for: a chain of dense layers, MSE."""
+    """Returns a chain of dense layers with the mean squared error, and the shapes of its arguments."""
     def f(x, y, *weights):
         h = x
         for i in range(0, len(weights), 2):
@@ -196,7 +196,7 @@ def loop(x, w):
 
 
 def counted(x, w):
-    """A loop over i = 1, 3, 5, 7 that carries two values, which change places."""
+    """Runs a loop over i = 1, 3, 5, 7 that carries two values and exchanges them."""
     def body(i, carry):
         a, b = carry
         return jnp.sin(b * 0.5 + i.astype(x.dtype)), a @ w
@@ -207,7 +207,7 @@ def counted(x, w):
 
 
 def scanned(x, w, b):
-    """A scan over layers with weights of their own, and what each has computed."""
+    """Scans layers with weights of their own, and returns a sum of each layer's values, too."""
     def layer(h, wb):
         h = jnp.tanh(h @ wb[0] + wb[1])
         return h, jnp.sum(h, axis=0)
@@ -216,7 +216,7 @@ def scanned(x, w, b):
 
 
 def backwards(x, a):
-    """A scan from the last element to the first, of several values, with a captured one."""
+    """Scans several values from the last element to the first, and uses a captured value."""
     def step(c, v):
         c = c * a + jnp.maximum(v, 0.125)
         return c, c * v
@@ -225,7 +225,7 @@ def backwards(x, a):
 
 
 def nested(x, w):
-    """A loop inside of a loop; the inner one uses what the outer one carries."""
+    """Runs a loop inside of a loop. The inner one uses a value of the outer one."""
     def outer(h, v):
         def inner(g, _):
             return jnp.tanh(g * h + v), None
@@ -236,7 +236,7 @@ def nested(x, w):
 
 
 def kept(x, w):
-    """Products so large beside their operands' rows that they are kept for the way back."""
+    """Computes products that are so large beside the rows of their operands that the backward pass keeps them."""
     def step(h, _):
         return h + jnp.tanh(h @ w) * 0.125, None
     h, _ = lax.scan(step, x, None, length=3)
@@ -244,7 +244,7 @@ def kept(x, w):
 
 
 def chain(n, width, batch, scan):
-    """The third case: n equal modules. As layers one behind the other, or as a scan over them."""
+    """Returns n equal modules, one behind the other or as a scan over them, and the shapes of the arguments."""
     def module(h, w):
         return h + jnp.tanh(h @ w[0] + w[1]) @ w[2]
 
@@ -262,7 +262,7 @@ def chain(n, width, batch, scan):
 
 
 def trained(n, width, batch, steps):
-    """The same chain, scanned, trained by gradient descent inside of a while_loop."""
+    """Returns the training of a scanned chain, by gradient descent inside of a while_loop."""
     loss, shapes = chain(n, width, batch, True)
 
     def f(x, y, *weights):
@@ -292,7 +292,7 @@ def put(word, x):
         print(word, " ".join(str(int(v)) for v in np.ravel(x)))
 
 
-# JAX writes a logistic out; other frameworks do not.
+# JAX lowers a logistic to simpler operations; other frameworks keep it.
 LOGISTIC = """func.func public @main(%x: tensor<7xf32>) -> tensor<f32> {
   %0 = stablehlo.logistic %x : tensor<7xf32>
   %1 = stablehlo.multiply %0, %x : tensor<7xf32>

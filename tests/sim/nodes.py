@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""nodes.py: simulates how many nodes with a tier get the results of one job, by the rules of
+"""nodes.py: simulates many nodes with a tier that need the results of one job, by the rules of
 daemon/service/tier_fetch.c.
 
     nodes.py [--nodes 1250] [--keys 500] [--wide 8] [--median 0.6] [--seeds 3] [--like FILE]
 
-A node is a machine: its daemon merges the askers there. Each node wants all keys in one order, `wide` at a
-time. A key takes a log-normal time to make. One node in a hundred is eight times slower, one in 250 dies. Redis
-answers after 1 ms, and takes 120 000 questions a second. 1250 nodes of eight ranks are 10 000 ranks.
+A node is a machine: its daemon merges the requests of its processes. Each node wants all keys in one order,
+`wide` at a time. The time to make a key is log-normal. One node in a hundred is eight times slower, one in 250
+dies. Redis answers after 1 ms, and takes 120 000 requests a second. 1250 nodes of eight ranks are 10 000 ranks.
 
-Policies: alone (no tier), race (a tier without leases: who misses, makes), lease (ours). The result is a line
-of JSON for each: compiles for each key, and the makespan beside one machine that is alone.
+Policies: alone (no tier), race (a tier without leases: each node that misses compiles), lease (ours). For each it
+prints a line of JSON: the compiles for each key, and the makespan beside that of one machine alone.
 
-`--like FILE` takes nodes, keys, costs and window from a run of run.py, to compare the simulation with it.
+`--like FILE` takes nodes, keys, costs and `wide` from a run of run.py, to compare the simulation with it.
 """
 import argparse
 import heapq
@@ -77,7 +77,7 @@ class Simulation:
                 "asks_per_node_and_key": round(self.server.n / len(self.left) / len(self.costs), 2)}
 
     def alone(self):
-        """Returns how long one machine takes by itself."""
+        """Returns the seconds that one machine takes by itself."""
         ends = [0.0] * self.wide
         for cost in self.costs:
             heapq.heappush(ends, heapq.heappop(ends) + cost)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py: runs real daemons as many nodes, with one redis-server, and says how often each key was made.
+"""run.py: runs real daemons as nodes, with one redis-server, and prints how often each key was made.
 
     run.py BUILD [--nodes 16] [--clients 8] [--keys 100] [--median 0.3] [--no-tier] > run.json
     nodes.py --like run.json
 
-Each node is a warmd with a store of its own. Its clients want all keys in one order, each the next one. To make
-a key takes a sleep: of the daemons and of Redis all is real, and two cores are enough for many nodes. The result is
-one line of JSON, which nodes.py takes to compare the simulation with it.
+Each node is a warmd with a store of its own. Its clients take all keys in one order, each client the next one. To
+make a key they sleep, so two cores are enough for many nodes. All else, the daemons and Redis, is real. The result
+is one line of JSON, which nodes.py reads to compare the simulation with it.
 """
 import argparse
 import json

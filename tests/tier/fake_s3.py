@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """fake_s3.py [CERTIFICATE KEY]: a strict S3 on loopback for the tests; prints its port. One bucket, "warm".
 
-Unlike real engines it looks at everything: the signature over all x-amz-* headers, the hash of the body, the checksum,
-the clock, the conditions. GET /-/NAME=VALUE changes how it behaves, and prints how many requests there were since:
+Unlike real engines it checks everything: the signature over all x-amz-* headers, the hash of the body, the checksum,
+the clock, the conditions. GET /-/NAME=VALUE changes its behaviour, and returns how many requests of each kind came
+since the last change:
 
-    clock=SECONDS        its clock is off
-    keys=ID:SECRET[:TOKEN]   who may ask
-    region=NAME          where the bucket is
+    clock=SECONDS        sets its clock wrong by this
+    keys=ID:SECRET[:TOKEN]   accepts only these keys
+    region=NAME          the region of the bucket
     conditions=off       ignores If-Match and If-None-Match, as rclone does; 501: refuses them
     checksums=off        ignores x-amz-checksum-sha256
     deny=PUT             refuses a method
-    bucket=gone          there is none
-    answer=STATUS,…      answers everything so: 503, 429, 500, 403, 301, 404 as a page of some proxy, 200 with one
-    retry=TEXT           Retry-After of those
+    bucket=gone          the bucket does not exist
+    answer=STATUS        answers everything with this status, such as 503 or 200, and the page of some proxy
+    retry=TEXT           Retry-After of these answers
     damage=BYTE          flips this byte of each object that it returns
     hold=METHOD          does not answer this method until hold=
     issue=ID:SECRET:TOKEN:SECONDS   /container and /latest/… issue these keys, as a container's endpoint and EC2's do
-    bearer=TOKEN         is no S3 but a store of HTTP, for those who show this token
+    bearer=TOKEN         becomes a plain store of HTTP, for clients with this token
 """
 import base64
 import collections
@@ -156,7 +157,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                   Content_Type="application/octet-stream")
 
     def issue(self):
-        """Stands in for the endpoints that issue keys. EC2's wants a session (IMDSv2)."""
+        """Answers like the endpoints that issue keys. EC2's needs a session (IMDSv2)."""
         STATE.count[self.path] += 1
         folder = "/latest/meta-data/iam/security-credentials/"
         session = self.headers.get("X-aws-ec2-metadata-token")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fault_proxy.py PORT: stands between a client and a server on loopback, and spoils what goes through; prints its port.
-GET /-/fault=NAME chooses how, and ends the connections that are open. Each GET /-/… returns how many pieces of clients
-it has spoilt since:
+"""fault_proxy.py PORT: a proxy between a client and a server on loopback that damages the traffic. Prints its port.
+GET /-/fault=NAME chooses the damage, and ends the open connections. Each GET /-/… returns how many pieces clients have
+sent since that choice:
 
     none        nothing
     reset       each connection is reset at once
@@ -144,7 +144,7 @@ async def handle(reader, writer):
 
 
 async def peek(reader):
-    """The first bytes."""
+    """Returns the first bytes."""
     return await reader.read(65536)
 
 

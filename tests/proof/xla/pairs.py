@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One program in other spellings has one key, and XLA makes one executable of them.
+"""A proof of keys by XLA: all spellings of one program have one key, and XLA makes one executable of them.
 
     pairs.py --library libwarm.so [--cases N] [--seed N]
 
-Each case is a function of JAX, drawn and differentiated at random, and another spelling of its StableHLO:
-the names of all values and private functions, locations, attributes that do not count, the generic form,
-bytecode, or several of these. The keys must be equal; XLA compiles both for the CPU, and the optimized modules must be equal but
-for metadata and names, and the results bit for bit. A key with another constant must be another one.
-Exit status 0 if all of that held."""
+Each case is a function of JAX, drawn and differentiated at random, and another spelling of its StableHLO.
+The spelling has other names of all values and private functions, other locations, other attributes that
+do not count, the generic form, bytecode, or several of these. The keys must be equal. XLA compiles both
+for the CPU: the optimized modules must be equal but for metadata and names, and the results bit for bit.
+A program with another constant must have another key. The exit status is 0 if all of this holds."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ INNER = [jnp.tanh, jnp.sin, jax.nn.relu, jax.nn.softmax, jax.nn.gelu, jnp.exp, j
 
 
 def function(draw):
-    """A chain of functions of one array to a number; half of them with the gradient."""
+    """Draws a chain of functions from one array to a number. Half of the chains have the gradient, too."""
     chain = [draw.choice(INNER) for _ in range(draw.randint(1, 5))]
 
     def f(x):
@@ -48,14 +48,14 @@ def function(draw):
 
 
 def renamed(text, salt):
-    """Other names of values and of private functions."""
+    """Returns a text with other names of values and of private functions."""
     private = set(re.findall(r"func\.func private @(\w+)", text))
     text = re.sub(r"%([A-Za-z_]\w*|\d+)", lambda m: f"%n{salt}_{m[1]}", text)
     return re.sub(r"@(\w+)", lambda m: f"@f{salt}_{m[1]}" if m[1] in private else m[0], text)
 
 
 def attributed(text, salt):
-    """Other attributes that do not count, on the arguments and results of functions."""
+    """Returns a text with other attributes that do not count, on arguments and results of functions."""
     def head(m):
         named = re.sub(r'(jax\.result_info = )"[^"]*"', rf'\1"{salt}"', m[0])
         return re.sub(r"(%arg\d+: tensor<[^>]*>)(?=[,)])", r'\1 {mhlo.layout_mode = "default"}', named)
@@ -63,7 +63,7 @@ def attributed(text, salt):
 
 
 def respelled(draw, module):
-    """Another spelling: what it is called, its kind and bytes, and text that XLA can be given."""
+    """Returns another spelling of a module: its description, its kind and bytes, and a text for XLA."""
     how = draw.choice(["names", "locations", "attributes", "generic", "bytecode", "names in the generic form"])
     located = how == "locations" or draw.random() < 0.3
     text = module.operation.get_asm(enable_debug_info=located, print_generic_op_form="generic" in how)
@@ -77,7 +77,7 @@ def respelled(draw, module):
 
 
 def compiled(backend, text):
-    """The optimized module without names and metadata, and what it gives."""
+    """Returns the optimized module without names and metadata, and its results."""
     options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
     with mlir.make_ir_context():
         code = mlir.module_to_bytecode(ir.Module.parse(text))
