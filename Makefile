@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# warm: everything is built into $(B); `make help` lists the targets.
+# Builds everything into $(B). `make help` lists the targets.
 B       ?= build
 PREFIX  ?= /usr/local
 CC      ?= cc
@@ -13,15 +13,15 @@ CFLAGS   = -std=c11 $(OPT) $(WARNINGS) $(SAN) -fPIC -fno-omit-frame-pointer -fvi
 LDFLAGS  = $(SAN) -pthread
 # libcrypto comes as an archive: only its SHA-256 is linked, and no process pays to load the rest.
 CRYPTO   = -l:libcrypto.a
-# Ed25519 of the entries beyond the machine: EVP of libcrypto would add 3.8 MB to a static program.
+# Ed25519 signs the entries of the tier. EVP of libcrypto would add 3.8 MB to a static program (2026-11-24).
 SIGNING  = -l:libsodium.a
-# TLS for warm-tier alone, as shared libraries. It loads libcurl when it needs it: a build wants only the header.
+# TLS for warm-tier alone, as shared libraries. It loads libcurl at run time, so a build needs only the header.
 NETWORK  = -ldl -lssl -lcrypto
-# What frameworks compress their caches with; only `warm import` and `warm export` unpack them.
+# The compression of the frameworks' caches, and of values of the tier.
 PACKED   = -l:libz.a -l:libzstd.a
 # The screen of `warm top`: an archive, so that the command runs where ncurses is not installed.
 CURSES   = -l:libncursesw.a -l:libtinfo.a
-# `warm` starts in less time than a dynamic program can be loaded; sanitizers need it dynamic.
+# `warm` is static: it starts in less time than a dynamic program takes to load. Sanitizers need it dynamic.
 STATIC   = $(if $(SAN),,-static)
 
 # The sources and the objects of some folders.
@@ -29,7 +29,7 @@ src = $(foreach folder,$(1),$(wildcard $(folder)/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
 
 # Folders from the lowest layer up: a file includes headers of its own folder and of those before it.
-# `make check-layers` holds every file to it.
+# `make check-layers` checks every file.
 KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
 GRAPH_DIRS   = $(addprefix kernels/,program vjp codegen bundle)
 EXEC_DIRS    = kernels/exec
@@ -55,7 +55,7 @@ KERNELS = $(B)/obj/kernels.a
 GRAPH   = $(B)/obj/graph.a
 EXEC    = $(B)/obj/exec.a
 
-# What is loaded into other programs is never built with a sanitizer.
+# The libraries that are loaded into other programs are never built with a sanitizer.
 LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/libexec/warm/warm-tier \
     $(B)/libexec/warm/warm-exec $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
@@ -69,16 +69,16 @@ all: $(PROGRAMS)
 help:
 	@sed -n 's/^#: //p' Makefile
 
-# Keys are made for each program that is compiled: theirs are the functions worth inlining.
+# Each compile of a user's program makes a key, so the functions of keygen/ are worth inlining.
 $(call obj,$(KEYGEN_DIRS)): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
 $(B)/obj/%.o: %.c | $(B)/libraries
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# The template is a part of the program.
+# The program contains the text of the template.
 $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/codegen/tiled_product.cu
 
-# The libraries' headers and packages, looked for once: one line instead of a compiler's errors.
+# Looks for the libraries' headers once, and names missing packages in a line, before a compiler prints errors.
 LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
     zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev \
     curl/curl.h=libcurl4-openssl-dev
@@ -109,7 +109,7 @@ $(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
 
 # Libraries that are loaded into other programs run with every glibc since 2.17, where dlopen is in
-# libdl (client/preload/old_glibc.h). `make check-glibc` fails if they want a newer symbol.
+# libdl (client/preload/old_glibc.h). `make check-glibc` fails if they need a newer symbol.
 OLDEST_GLIBC = 2.17
 OLD_LIBDL    = -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 #: make check-glibc   check which glibc the preloaded libraries need
@@ -122,12 +122,12 @@ check-glibc: $(LOADED)
 	        END { exit bad }' || exit; \
 	done
 
-# In every program that `warm run` starts: exports what it stands in for, and nothing else.
+# In every program that `warm run` starts. It exports only the functions that it replaces.
 $(B)/lib/libwarm-preload.so: $(call obj,$(PRELOAD_DIRS)) $(CLIENT) client/preload/preload.map
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
 	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) $(OLD_LIBDL) $(CRYPTO)
-# In the compilers that `warm tool` starts on a miss: tells which files they looked for.
+# In the compilers that `warm tool` starts on a miss. It logs the files that they look for.
 $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ $(OLD_LIBDL)
@@ -187,14 +187,14 @@ test-run: all $(B)/tests/all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(TEST_FLAGS)
 
 # The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
-#: make asan, tsan    the tests with sanitizers
+#: make asan, tsan    run the tests with sanitizers
 .PHONY: asan tsan
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
 	    $(B)/asan/tests/all $(TEST_FLAGS)
-# Criterion cannot start under ThreadSanitizer: tests/plain stands in for it.
+# Criterion cannot start under ThreadSanitizer: tests/plain replaces it.
 PLAIN = $(B)/obj/tests/plain/plain.o $(TEST_SUPPORT)
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
@@ -208,15 +208,15 @@ tsan: setup-test
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 
-# What a power failure leaves of the store, at 10 000 moments; `make test` tries a sample.
-#: make power-loss    what a power failure takes, in 10 000 states
+# Checks the store after a power failure in each of 10 000 states. `make test` tries a sample.
+#: make power-loss    check the store after a power failure, in 10 000 states
 .PHONY: power-loss
 POWER_STATES = 10000
 power-loss: setup-test
 	$(MAKE) B=$(B) $(B)/tests/test_power_loss
 	WARM_POWER_STATES=$(POWER_STATES) $(B)/tests/test_power_loss
 
-# Hostile users against a well-behaved one, for an hour; .ci/run has half a minute of it.
+# Hostile users against a well-behaved one, for an hour. .ci/run does it for half a minute.
 .PHONY: siege
 SIEGE_SECONDS = 3600
 $(B)/siege/siege: $(call obj,tests/siege) $(TEST_SUPPORT) $(DAEMON) $(CLIENT)
@@ -227,8 +227,8 @@ siege: setup-test toolchain
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/siege/siege --seconds $(SIEGE_SECONDS) || \
 	    [ $$? = 77 ] # it has said that it needs root
 
-# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, over the code that
-# parses what others wrote. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
+# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, for the code that
+# parses bytes of others. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
@@ -241,7 +241,7 @@ $(B)/fuzz/obj/%.o: %.c
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
 $(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
-# What those begin with that would hardly come upon such a text by themselves.
+# The inputs with which some of them begin, because they would hardly find such a text by themselves.
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
 SEEDS_hlo           = $(wildcard tests/data/*.hlo)
@@ -260,13 +260,13 @@ $(addprefix fuzz-,$(FUZZERS)): fuzz-%:
 	$(B)/fuzz/$* $(FUZZ_ARGS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
 	    -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/seeds/$*
 
-# The proof of the keys by mutation, and by the compilers: what has equal keys compiles to equal bytes.
+# The proof of the keys by mutation, and by the compilers: texts with equal keys compile to equal bytes.
 # .ci/run and the tests run samples of it.
 PROOF_CASES    = 100000
 PROOF_COMPILES = 25
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
 PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
-# ptxas is given the PTX of the first NVRTC, which it must be able to read.
+# ptxas reads the PTX of the first NVRTC, so it must be as new.
 PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(TEST_SUPPORT) $(CLIENT)
 $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
@@ -274,7 +274,7 @@ $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
 $(B)/proof/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
-# programs in two spellings whose executables XLA is asked about; the tests of JAX as a client run a sample
+# Programs in two spellings that XLA compiles. tests/clients/jax_pairs.py runs a sample.
 PROOF_PAIRS = 500
 #: make proof         prove the keys by mutation and by the compilers
 .PHONY: proof proof-compiler
@@ -292,20 +292,20 @@ proof-compiler: setup-clients toolchain
 	    --nvrtc $(wildcard $(TOOLCHAIN)/13.5.37/lib/libnvrtc-builtins.so.*),$(TOOLCHAIN)/13.5.37/lib/libnvrtc.so.13 \
 	    --ptxas $$(echo $$venv/$(PTXAS)) $(PROVEN_CUDA)
 
-# Unmodified programs of others, in virtual environments that are kept in the user's cache folder.
+# Unmodified programs of others, in virtual environments in the user's cache folder.
 # `make test-clients CLIENTS="jax"` runs one group, `CLIENTS_SHORT=1` one program of each: tests/clients/run.sh.
 #: make test-clients  run programs of PyTorch, JAX, Triton, CuPy, … (CLIENTS=…)
 .PHONY: test-clients
 test-clients: setup-clients toolchain
 	$(MAKE) B=$(B) all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/clients/run.sh $(B) $(CLIENTS)
-#: make bench-clients, bench-torch, bench-jax   the same, measured
+#: make bench-clients, bench-torch, bench-jax   measure these programs
 .PHONY: bench-clients bench-torch bench-jax
 bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/bench_$*.sh $(B)
 
-#: make bench-programs thirty whole programs, cold, warm elsewhere, warm under other names
+#: make bench-programs measure thirty whole programs: cold, warm elsewhere, warm under other names
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all
@@ -330,7 +330,7 @@ bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
 	tests/bench/bench_graph.sh $(B)
 
-#: make bench-keys    how fast keys are made: generated programs, and the small modules of tests/data
+#: make bench-keys    measure how fast keys are made: of generated programs, and of the modules of tests/data
 .PHONY: bench-keys
 bench-keys: setup-test
 	$(MAKE) B=$(B) $(B)/bench/canon
@@ -350,14 +350,14 @@ bench-engines: setup-clients
 	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/bench_engines.py $(B)
 
 $(B)/bench/tier: CRYPTO += $(SIGNING)
-#: make bench-tier    a local hit with the tier on, off and dead; a hit from Redis
+#: make bench-tier    measure a local hit with the tier on, off and dead, and a hit from Redis
 .PHONY: bench-tier
 bench-tier: setup-test
 	$(MAKE) B=$(B) all $(B)/bench/tier
 	tests/bench/bench.sh $(B) tier
 
-# The CUDA toolchain: fetched once, only for what needs it (the demo, the tests); a run that finds it
-# complete takes some milliseconds. Only kernels/ sees cuda.h.
+# The CUDA toolchain, fetched once, and only for the demo and the tests. If it is complete, the script
+# takes some milliseconds. Only kernels/ sees cuda.h.
 TOOLCHAIN = $(B)/toolchain
 .PHONY: toolchain
 toolchain:
@@ -381,7 +381,7 @@ $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/stand_in.o
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 
-# Set-up: Debian packages, installed where they are missing. make itself is there already.
+# Set-up: installs the Debian packages that are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
 PACKAGES_TEST  = $(PACKAGES_DEMO) g++ libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base
@@ -400,7 +400,7 @@ setup-fuzz:
 setup-format:
 	@./setup.sh clang-format-14
 
-# The demo: what was compiled, cold, warm, and warm after a restart of the daemon.
+# The demo compiles kernels cold, warm, and warm after a restart of the daemon.
 #: make demo          install missing packages, build, compile kernels cold and warm
 .PHONY: demo
 demo: setup toolchain
@@ -423,7 +423,7 @@ for_system = $(if $(FOR_USER),,$(1))
 VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/wire/version.h)
 FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
                  -e 's|@prefix@|$(PREFIX)|g' -e 's|@version@|$(VERSION)|g'
-# from the source tree: FILE=PLACE; as it is, or with the paths filled in
+# FILE=PLACE: files of the source tree, installed as they are, or with the paths filled in
 INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
     systemd/user/warmd.socket=$(USERUNITS)/warmd.socket \
     $(call for_system,systemd/warmd.socket=$(SYSTEMDDIR)/system/warmd.socket \
@@ -543,12 +543,12 @@ IN_PRELOAD = $(call modules,$(PRELOAD_DIRS))
 check-circles: all
 	@python3 tests/circles.py $(B)/obj
 
-#: make check-style   figures of style that must not get worse
+#: make check-style   check figures of style, which must not get worse
 .PHONY: check-style
 check-style: setup
 	@python3 tests/style.py
 
-#: make format        lay all sources out anew; check-format only looks
+#: make format        format all sources; check-format only checks them
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 CLANG_FORMAT = clang-format-14
 .PHONY: format check-format
