@@ -2,9 +2,9 @@
 """bench_jax_key.py CANON: compares JAX's own key of a module with ours, on the same modules, in one run.
 
 CANON is the benchmark program `canon` (bench_canon.c). Needs jax; the CPU is enough. For each depth of a
-network's training step it prints the time of jax's cache_key.get, the time of our key of the text that JAX
-prints of the same module, and their ratio. The times are medians of rounds in turns, because a processor
-with other load changes its speed."""
+network's training step it prints three figures: the time of jax's cache_key.get, the time of our key of
+the module's text, and their ratio. The times are medians of rounds in turns, because a processor with
+other load changes its speed."""
 import os
 import re
 import statistics

@@ -6,8 +6,8 @@
 
 The layers are linear-relu-sigmoid-linear-relu behind one linear. --regional compiles one layer instead of
 the whole model. The backend "eager" compiles nothing: only dynamo's tracing and its guards are left. The
-program prints one line of JSON: seconds of import and of the first step, CPU seconds, torch's own counters
-of its caches, the calls of kernels in its graphs, and the loss of each step, bit by bit.
+program prints one line of JSON. It has the seconds of import and of the first step, CPU seconds, torch's own
+counters of its caches, the calls of kernels in the graphs, and the loss of each step, bit by bit.
 
 For tests:
   --model small      has two C++ kernels

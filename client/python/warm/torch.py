@@ -138,7 +138,7 @@ def watch(codecache: ModuleType) -> None:
     cache.prepare_key = staticmethod(prepare)
 
 
-# ---- what torch's own caches do not take ----
+# ---- graphs that torch does not cache ----
 
 _BYPASSED = {"bypass_fx_graph": "a graph of TorchInductor", "bypass_aot_autograd": "a graph of AOTAutograd"}
 

@@ -8,7 +8,7 @@ and optimizes. The result depends on the arguments and the library alone. It is 
     names (as a set), the module's text without locations and without its own name, the pipeline,
     the library by content.
 
-The order of statements counts here, unlike in the keys of executables: a gradient adds up its terms in
+The order of statements counts here, unlike in the keys of executables. A gradient adds up its terms in
 the reverse of that order, and another order of additions has other last bits.
 
 `lower-jit` writes addresses of the process into the module. So the result of the passes before it is

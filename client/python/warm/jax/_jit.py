@@ -6,9 +6,9 @@
         └─shapes──▶ meanwhile a thread loads the executable of the last time (_ahead.py)
 
 Of a gradient (warm.jax.grad, warm.jax.value_and_grad) only the forward function is traced. The backward
-pass is kept, and neither differentiation nor lowering nor compilation runs again. That is sound because
-a gradient depends on the forward jaxpr and on the rules of its custom_jvp and custom_vjp calls alone,
-and _jaxpr.py hashes both or gives up.
+pass is kept, and neither differentiation nor lowering nor compilation runs again. That is sound: a
+gradient depends on the forward jaxpr and on the rules of its custom_jvp and custom_vjp calls alone.
+_jaxpr.py hashes both, or gives up.
 
 In all other cases warm.jax.jit is jax.jit with JAX's cache: static or sharded arguments, effects, other
 devices, the program's own rules of differentiation, tracing inside of another transformation. Results

@@ -202,8 +202,8 @@ def options_bytes(options: Any, platform: str) -> bytes:
 
 
 def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
-    """Returns True if XLA makes the same code with and without this flag: it only moves dumps or caches,
-    belongs to another backend, or the options have that value anyway."""
+    """Returns True if XLA makes the same code with and without this flag. Such a flag only moves dumps or
+    caches, belongs to another backend, or has the value that the options have anyway."""
     if name in _NEUTRAL_FLAGS or name.startswith("xla_dump_"):
         return True
     if platform != "cpu":
