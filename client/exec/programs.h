@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * programs.h - finds programs as a shell finds them.
+ * programs.h - finds programs on $PATH, as a shell does.
  *
  * Thread: any, while no thread changes the environment. Memory: the caller's.
  */

@@ -20,7 +20,7 @@ enum { SLOTS = 32 };
 #define PAUSE_MIN_MS 250u
 #define PAUSE_MAX_MS (10u * 60 * 1000)
 #define PAUSE_FACTOR 100u
-/* A connection that was idle for so long is asked for a sign of life before it is relied on. */
+/* A connection that was idle for longer must answer a request first (is_alive). */
 #define STALE_MS 1000u
 
 enum slot_state { EMPTY, BUSY, IDLE };
@@ -54,7 +54,7 @@ static void note_success(void)
     atomic_store(&paused_until_ms, 0);
 }
 
-/* False during a pause. After it true for one thread, and for all when that one succeeded. */
+/* False during a pause. After the pause true for one thread, and for all once that one has succeeded. */
 static bool may_try(void)
 {
     uint64_t until = atomic_load_explicit(&paused_until_ms, memory_order_relaxed);

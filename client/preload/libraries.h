@@ -28,12 +28,12 @@ struct libraries {
     _Atomic(struct library *) items[LIBRARIES_MAX];
 };
 
-/* Makes a family's struct of the library that was loaded from `path`: gives it (free()). NULL if it
- * cannot. */
+/* Makes a family's struct of the library that was loaded from `path`: gives it (free()). NULL if that
+ * fails. */
 typedef struct library *(*library_new)(const char *path, const char *suffix);
 
-/* Returns the number of the library that `real` lies in, and makes it first if it is new; -1:
- * none. */
+/* Returns the number of the library that `real` lies in, and makes it first if it is new. -1 if there is no
+ * such library, or no free number. */
 int libraries_index(struct libraries *known, const void *real, const char *suffix,
                     library_new make);
 

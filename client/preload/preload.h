@@ -13,8 +13,8 @@
  * default visibility. Everything declared here, and libwarm, is hidden, so that no name of ours
  * meets a program's. After a broken promise (keygen/expect.h) all calls are passed on.
  *
- * Thread: any. Nothing happens, and nothing is allocated, before the first name of a family is
- * looked up. No lock is ever held: a fork finds everything usable. Memory: stand-ins live for ever.
+ * Thread: any. Until a program looks up a name of a family, only the constructor of exec.c runs, and nothing
+ * is allocated. No lock is ever held: a fork finds everything usable. Memory: stand-ins live for ever.
  */
 #ifndef WARM_PRELOAD_H
 #define WARM_PRELOAD_H
@@ -32,7 +32,7 @@ OLD_GLIBC_BIND(dladdr);
 OLD_GLIBC_BIND(dlerror);
 OLD_GLIBC_BIND(dlvsym);
 
-/* For the functions that programs are to find here. */
+/* Makes a function visible to programs. */
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
 #pragma GCC visibility push(hidden)
@@ -46,7 +46,7 @@ struct preload_family {
     const char *prefix;
     void *(*stand_in)(const char *name, void *real);
 };
-/* Returns the stand-in for `real`, or `real`: each of these. */
+/* Returns the stand-in for `real`, or `real` itself. Each of these is the stand_in of one family. */
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
@@ -65,8 +65,7 @@ typedef void *preload_dlsym_fn(void *handle, const char *name);
 /* Returns the next dlsym behind ours: the C library's, or that of another object like this one. */
 preload_dlsym_fn *preload_dlsym_address(void);
 
-/* Calls the real dlsym, which finds names without stand-ins. A handle of RTLD_NEXT means: after
- * this object. */
+/* Calls the real dlsym: its answer is no stand-in. RTLD_NEXT as handle means the objects after this one. */
 void *preload_real_dlsym(void *handle, const char *name);
 
 /* True if a function is one of this object. */

@@ -63,7 +63,7 @@ void refused_images_remember(const void *data, size_t len, unsigned sm, const st
     image.check = key_of_bytes(v->data, v->len);
     struct slot *s = &slots[atomic_fetch_add(&next_slot, 1) % REFUSED_IMAGES_MAX];
     if (atomic_exchange(&s->state, BUSY) == BUSY)
-        return; /* another thread fills it, one round of the ring later: forget this image */
+        return; /* another thread is one round of the ring ahead and fills it: forget this image */
     s->image = image;
     atomic_store(&s->state, THERE);
 }

@@ -39,9 +39,8 @@
 
 OLD_GLIBC_BIND(dlsym);
 
-#define TOLD_SLOTS 4096 /* of the table of recent records */
-#define TOLD_BYTES                                                                                 \
-    (512u << 10) /* of its texts: when they are full, new records are written each time */
+#define TOLD_SLOTS 4096         /* of the table of recent records */
+#define TOLD_BYTES (512u << 10) /* of its texts: once they are full, no new record is remembered */
 #define SEARCH_LIST_BYTES (32u << 10)
 #define FIRST_FD 200 /* above the descriptors that a compiler expects to get */
 
@@ -80,7 +79,7 @@ static _Atomic(const char *) told[TOLD_SLOTS];
 static char told_texts[TOLD_BYTES];
 static _Atomic size_t told_used;
 static int log_fd = -1;
-static bool moved; /* the working folder is not the one of WARM_TRACE_CWD */
+static bool moved; /* the working folder is not WARM_TRACE_CWD */
 
 /* ---- writing records ---- */
 
@@ -234,8 +233,8 @@ static bool is_loadable(const char *path)
            memcmp(head.e_ident, own->e_ident, EI_DATA + 1) == 0 && head.e_machine == own->e_machine;
 }
 
-/* Records the places where the loader looks for `name`, up to the first that has it. It takes an
- * entry of its list before its own folders: then these are too many, which does no harm. */
+/* Records the places where the loader looks for `name`, up to the first that has it. The loader prefers an
+ * entry of its list to its own folders: then some of the records are superfluous, which does no harm. */
 static void tell_search(const Dl_serinfo *folders, const char *name)
 {
     char path[2 * PATH_MAX];
@@ -252,7 +251,7 @@ static void tell_search(const Dl_serinfo *folders, const char *name)
     }
 }
 
-/* Records the names that an object needs, or all searches of it for `name`. */
+/* Records the names that an object needs and the searches for them; with `name` its searches for that alone. */
 static void tell_names(struct link_map *object, const char *name)
 {
     union search_list folders;
@@ -279,8 +278,8 @@ static void tell_names(struct link_map *object, const char *name)
     }
 }
 
-/* Records all libraries, and the searches for those that they need; with `name` all searches for
- * that. dl_iterate_phdr calls it once, with the loader's lock. */
+/* Records all libraries, and the searches for those that they need; with `name` the searches of all for that
+ * name. dl_iterate_phdr calls it once, with the loader's lock. */
 static int on_libraries(struct dl_phdr_info *info, size_t size, void *name)
 {
     (void)info, (void)size;

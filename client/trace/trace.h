@@ -14,7 +14,7 @@
  *     S  the process's LD_LIBRARY_PATH
  *     R  opened for reading                    P  a program was found on PATH, here
  *     E  exists, and was only looked at        W  opened for writing, or made
- *     A  looked for and absent                 ?  something that no record describes: the run's
+ *     A  looked for and absent                 ?  an act that no record describes: the run's
  *     D  a folder was listed                      result must not be kept
  *     V  the value of an environment variable was read: its name
  *     T  the local time was read: compilers do that for __DATE__, __TIME__ and __TIMESTAMP__

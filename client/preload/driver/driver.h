@@ -38,8 +38,8 @@ struct driver {
 };
 /* Returns the driver; NULL until a program looked up one of its functions. */
 const struct driver *driver_get(void);
-/* Returns the driver that `function` is in, and finds it first if it is new. A process has one:
- * NULL for any other, which is left alone. */
+/* Returns the driver that `function` is in, and finds its functions first if it is new. The first driver of a
+ * process is the one that is served: NULL for any other. */
 const struct driver *driver_of(const void *function);
 
 /* Options of the JIT compiler, sorted by their effect on a cubin. */
@@ -71,7 +71,7 @@ bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);
  * needs. */
 bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc);
 
-/* One load, to be tried with the program's image or with ours. */
+/* One load. jit.c tries it with the program's image or with a stored cubin. */
 struct load {
     int (*load)(const struct load *l, const void *image);
     void **out;

@@ -13,8 +13,7 @@
 
 enum { CU_NOT_FOUND = 500 }; /* there is no driver */
 
-/* Returns the answer of dlsym: the stand-in, or the real function of a driver that is left
- * alone. */
+/* Returns the answer of dlsym: the stand-in, or the real function of a driver that is not served. */
 static void *look_up(const char *symbol)
 {
     void *real = preload_real_dlsym(RTLD_NEXT, symbol);

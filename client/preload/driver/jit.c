@@ -69,7 +69,7 @@ static void read_option(int option, void **value, struct jit_options *out)
         }
         out->plain = false;
         break;
-    default: out->plain = false; /* a fallback, times, caches, future options */
+    default: out->plain = false; /* options for a fallback, times or caches, and unknown ones */
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * link.c - decides if a link of the program (cuLinkCreate, …AddData, …AddFile, …Complete) is served
- * from the cache. The stand-ins of driver.c lead here.
+ * from the cache. driver.c hands out these functions; exports.c and the program call them.
  *
  *     create ─▶ create the real link too; begin the key with options and device
  *     add ────▶ extend the key; did the driver accept these inputs before?

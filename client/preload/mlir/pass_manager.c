@@ -49,7 +49,7 @@ static bool text_equal(mlir_text a, mlir_text b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* True if another process can use the text: no addresses, no numbers of one process, no elided
+/* True if another process can use the text: it has no addresses, no numbers of one process, and no elided
  * constants. */
 static bool may_keep(const struct writer *text)
 {
@@ -304,7 +304,7 @@ static struct mlir_api *api_find(void *run)
     return api;
 }
 
-/* Stands in for the first library of the process only; the passes of another one run as without
+/* Returns the stand-in for the first library of the process only. The passes of another one run as without
  * us. */
 void *mlir_stand_in(const char *name, void *real)
 {

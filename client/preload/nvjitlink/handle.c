@@ -48,7 +48,7 @@ struct link {
     enum state state;
     char **options;
     size_t n_options;
-    struct key so_far; /* of library, options and inputs; zero until it is needed */
+    struct key so_far; /* of library, options and inputs; zero unless has_key */
     bool has_key;
     struct jit_input inputs[INPUTS_MAX];
     size_t n_inputs;
@@ -215,8 +215,8 @@ static bool keep_back(struct jit_input *in, const void *data, size_t len)
     return true;
 }
 
-/* Adds an input to the key. True if it is kept back; else the caller must add it to the real
- * handle. If it was not counted in l->n_inputs, the link cannot be served any more. */
+/* Adds an input to the key, and counts it in l->n_inputs. True if it is kept back; else the caller must add it
+ * to the real handle. If it was not counted, the link cannot be served any more. */
 static bool note_input(struct link *l, int type, const void *data, size_t len, const char *name)
 {
     if (!WARM_EXPECT(l->state == FRESH && l->n_inputs <= INPUTS_MAX))
@@ -231,11 +231,11 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
     key_next(l, type, name, data, len);
     *in = (struct jit_input){.type = type, .name = name ? strdup(name) : NULL};
     l->n_inputs++;
-    bool is_dear = type == TYPE_PTX || behind;
-    if (is_dear)
+    bool is_costly = type == TYPE_PTX || behind;
+    if (is_costly)
         name_entry(l, "-input", in->accepted);
     bool kept =
-        is_dear && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
+        is_costly && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
     if (kept)
         in->accepted[0] = '\0';
     connection_pool_return(w);

@@ -110,7 +110,7 @@ void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc
         warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC refused the source");
     else if (!has_its_builtins(library))
         warm_note(w, "uncacheable", own->entry.name,
-                  "NVRTC loaded other builtins than those beside it");
+                  "NVRTC loaded other builtins than those beside it: see LD_LIBRARY_PATH");
     else if (pack(library, program, expressions, n_expressions, &bundle))
         leased_entry_put(&own->entry, bundle.data, bundle.len, options);
     writer_close(&bundle);

@@ -22,13 +22,14 @@
 #pragma GCC visibility push(hidden)
 
 struct own_compile {
-    struct leased_entry entry; /* entry.w is NULL: nothing is to be stored */
+    struct leased_entry entry; /* entry.w is NULL if nothing will be stored */
     char hardware[64];
     char label[256];
     uint64_t began_ms;
 };
 
-/* Asks for the result of a job. Takes `w` if it returns WARM_LEASE, until own_end. */
+/* Asks for the result of a job, and returns as drawn above. Takes `w` if it returns WARM_LEASE, until
+ * own_end. */
 int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *job,
               struct warm_result *out);
 /* Stores what the library has made, if it succeeded, and gives the connection back. Does nothing

@@ -69,7 +69,7 @@ static void free_list(char **list, size_t n)
     free(list);
 }
 
-/* Frees the input, which nothing needs after the compile. */
+/* Frees the input, which is unused after the compile. */
 static void drop_input(struct program *p)
 {
     for (size_t i = 0; i < p->n_headers; i++) {
@@ -135,8 +135,7 @@ static bool copy_headers(struct program *p, size_t n, const char *const *texts,
     return true;
 }
 
-/* Returns our state of a new handle; NULL without memory. The real library accepted the
- * arguments. */
+/* Returns our state of a new handle; NULL without memory. The real library has accepted the arguments. */
 static struct program *program_new(struct nvrtc_library *library, const char *source,
                                    const char *name, size_t n_headers, const char *const *headers,
                                    const char *const *include_names)
@@ -363,7 +362,7 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
 
 /* ---- answers of a handle ---- */
 
-/* Returns the size of a text. NVRTC counts its NUL, and always has a text, if an empty one. */
+/* Returns the size of a text. NVRTC counts its NUL, and always has a text, which may be empty. */
 static int show_text_size(const struct program *p, const struct warm_part *part, size_t *out)
 {
     (void)p;

@@ -31,7 +31,7 @@ struct field {
     struct view map_key; /* entries of a map; empty otherwise */
 };
 
-/* Treatment of the fields of one message. Lists end with 0. A refused field may be there if it is
+/* The treatment of the fields of one message. Lists end with 0. A refused field may be present if it is
  * empty. */
 struct message {
     const uint32_t *dropped, *maps, *refused;

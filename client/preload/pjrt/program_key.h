@@ -14,9 +14,9 @@
  * The machine is the processor's features and the number of usable processors; for GPUs it is the
  * driver, the libraries that the plugin had loaded, and the assembler that it would run.
  *
- * Refused are programs that refer to the process they were made in; programs with custom calls that
- * could not be read; and custom calls whose handlers did not come through the plugin's table,
- * because another process might lack those.
+ * It refuses programs that refer to the process they were made in, and unreadable programs with custom calls.
+ * It also refuses custom calls whose handlers did not come through the plugin's table, because another
+ * process might lack those.
  *
  * Thread: any. Memory: results borrow from the client, as each struct says.
  */
@@ -54,7 +54,7 @@ bool pjrt_identity_find(struct warm *w, const char *path, bool has_device,
 /* True if the client's platform is the processor. False also if the client does not answer. */
 bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client);
 
-/* The client's own description; borrows from it. */
+/* The client's description of itself; borrows from it. */
 struct pjrt_platform {
     struct view name, version, device_kind; /* of the first device */
     bool shared;                            /* other processes own some of its devices */
