@@ -11,7 +11,7 @@
 
 /* forms and jobs */
 #define DOMAIN_MLIR "mlir/15"
-#define DOMAIN_REGION "region/2 "
+#define DOMAIN_REGION "region/2 " /* then the domain of its graph: "region/2 mlir/15" */
 #define DOMAIN_PTX "ptx/2"
 #define DOMAIN_CUDA "cuda/1"
 #define DOMAIN_HLO "hlo/14"
@@ -52,7 +52,7 @@
 #define DOMAIN_OWN_NVRTC "own-nvrtc/1"
 #define DOMAIN_NVJITLINK "nvjitlink/2"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
-#define DOMAIN_MLIR_PASSES "mlir-passes/1"
+#define DOMAIN_MLIR_PASSES "mlir-passes/1" /* of MLIR's own text: without DOMAIN_MLIR */
 
 /* Not among these: WARM_KEY_FORMAT is the address's version, and an archive's checksum finds no
  * entry. */

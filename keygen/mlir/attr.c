@@ -397,7 +397,7 @@ bool mlir_dict_entry(struct mlir *m, struct slice key, struct slice value, bool 
     const char *op = info ? info->name : NULL;
     size_t op_len = info ? info->name_len : 0;
     if (mlir_attr_is_dropped(op, op_len, key.at, slice_len(key), NULL, 0) && is_string(value))
-        return true; /* its string must not make the name of a function count */
+        return true; /* unread: a string could make a function's name count; other values go on below */
     graph_dict_key(m->g, key.at, slice_len(key));
     bool symbol = info && slice_is(key, "sym_name") && info->syntax == SYNTAX_MESH;
     if (symbol && slice_len(value) > 2 && value.at[0] == '"') {

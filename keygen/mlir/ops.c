@@ -37,8 +37,8 @@ static const char known_names[] =
     "sdy.manual_computation sdy.sharding_constraint ";
 
 /* The attributes that the form drops, each in its own places alone. `ops`: on these operations, a list
- * as above; NULL: on an argument or a result of a function. `value`: the default, which an absent
- * attribute means; NULL: whatever its value. jax.result_info also stands in
+ * as above; NULL: on arguments and results of functions, where XLA reads mhlo.layout_mode alike. `value`: the
+ * default, which an absent attribute means; NULL: whatever its value. jax.result_info also stands in
  * client/python/warm/jax/_enzyme.py. */
 static const struct dropped_attr {
     const char *ops, *key, *value;

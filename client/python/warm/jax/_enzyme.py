@@ -39,6 +39,7 @@ from warm.jax import _keys
 
 log = logging.getLogger("warm.jax")
 
+KEYS = "enzyme:2"  # begins each name: raise the number with each change of name_of
 MAGIC = b"warm-enzyme/1 "  # then a line of JSON, then the module's text by zlib
 PRIMITIVES, EXTENSION = "enzyme_ad.jax.primitives", "enzyme_call"
 
@@ -88,13 +89,13 @@ def may_keep(*texts: str) -> bool:
 
 
 def name_of(names: Sequence[str], source: str, pipeline: str, library: str) -> str:
-    fields: List[bytes] = [b"enzyme:2", library.encode(), pipeline.encode()]
+    fields: List[bytes] = [KEYS.encode(), library.encode(), pipeline.encode()]
     fields += sorted({n.encode() for n in names})
     text = _FUNCTION_HEAD.sub(
         lambda head: _RESULT_INFO.sub(r'\1""', head[0]), without_locations(source)
     )
     fields.append(_MODULE_NAME.sub(r"\1", text, count=1).encode())
-    return "enzyme:2:" + _keys.digest(fields)
+    return KEYS + ":" + _keys.digest(fields)
 
 
 def _encode(name: str, result: Tuple[str, str]) -> bytes:
