@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict_room.c - decides when and how much is evicted: for a put that has no room, in steps above the
- * high-water mark, and of expired entries. evict.c chooses the victims. The writer thread calls it
+ * evict_room.c - decides when and how much is evicted: for a put that has no room, and in steps above the
+ * high-water mark. It also removes expired entries. evict.c chooses the victims. The writer thread calls it
  * between its batches.
  *
  * Eviction starts at EVICT_START of the cap, in steps between the puts, and ends at EVICT_END. A put

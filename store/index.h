@@ -16,8 +16,8 @@
  * An entry is in the share of its owner, or, if the daemon made it, of its maker. A blob that several
  * makers have is in the share of the first.
  *
- * Codes: functions here return 0, a WARM_E* code, or LMDB's own code (a positive errno, or a number
- * below -30000): the three ranges are disjoint. index_error makes a WARM_E* of it.
+ * Codes: functions here return 0, a WARM_E* code, or LMDB's own code: a positive errno, or a number below
+ * -30000. The ranges are disjoint. index_error makes a WARM_E* of each.
  *
  * Thread: a read transaction belongs to the thread that began it. Memory: what was read lives until its
  * transaction ends, in a change until its next write.

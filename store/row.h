@@ -24,8 +24,8 @@ void row_encode(const struct store_row *row, struct writer *w);
 /* Returns the number of bytes that row_encode appends. */
 size_t row_encoded_len(const struct store_row *row);
 
-/* Decodes a row. *out borrows `data`, and is undefined after an error: CORRUPT for bytes that row_encode
- * cannot have written, VERSION for a row of an unknown version with a right checksum. */
+/* Decodes a row. *out borrows `data`, and is undefined after an error. Errors: CORRUPT (row_encode cannot have
+ * written these bytes), VERSION (the checksum is right, the version unknown). */
 int row_decode(const void *data, size_t len, struct store_row *out);
 
 /* Decodes a row whose checksum is wrong: to correct the accounts, never to serve it. False if its parts

@@ -3,8 +3,8 @@
  * writer.c - the writer thread, the only one that changes the index and the folder blobs/. It decides which
  * tasks share a transaction. store.c and the copier queue them.
  *
- * A round: take a batch of queued tasks (and wait up to commit_delay_ms for more), make room, apply the
- * batch in one transaction (transaction.c), tell the loop. Between rounds: one step of eviction, or, with
+ * A round: take a batch of queued tasks, make room, apply the batch in one transaction (transaction.c), tell
+ * the loop. A batch waits up to commit_delay_ms for more tasks. Between rounds: one step of eviction, or, with
  * nothing queued, of the idle work.
  *
  * Failure modes of a batch:

@@ -8,8 +8,8 @@
 #define WARM_EXEC_COMPILERS_H
 
 /*
- * Returns the plain name of the compiler at `path`, from the last component of the path: "g++" for
- * g++, g++-12 and x86_64-linux-gnu-g++-12.2; NULL for anything else (gcc-ar, ccg++).
+ * Returns the plain name of the compiler at `path`, from the last component of the path. It is "g++" for
+ * g++, g++-12 and x86_64-linux-gnu-g++-12.2. NULL for anything else (gcc-ar, ccg++).
  */
 const char *compiler_name(const char *path);
 

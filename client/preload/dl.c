@@ -40,7 +40,7 @@ static const struct preload_family *family_of(const char *name)
 
 /*
  * Returns the stand-in for a name. In the global scope the real dlsym finds our export first, even
- * if the program has no such library; the program's function is behind us, and NULL leaves dlerror
+ * if the program has no such library. The program's function is then behind us. NULL leaves dlerror
  * as the real dlsym does. Families look up further names, and a missing one must not show in
  * dlerror.
  */
@@ -54,8 +54,8 @@ static void *find_stand_in(const struct preload_family *family, const char *name
     return function;
 }
 
-/* Stands in for dlsym. A caller that asks for the next object after itself is an interposer too: it
- * gets the real answer, and never an export of ours if nothing is behind us. */
+/* Stands in for dlsym. A caller that asks for the next object after itself is an interposer too, and gets the
+ * real answer. It never gets an export of ours that has no real function behind it. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)
 {

@@ -424,8 +424,8 @@ static bool add_roots(struct command *c, size_t len)
 
 /* ---- spelling ---- */
 
-/* True if the one temporary folder of all sources has a name that roots hide better: it is not the
- * working folder, or arguments beside the sources and -o name it too. */
+/* True if roots hide the name of the one temporary folder of all sources better. It is then not the working
+ * folder, or arguments other than the sources and -o name it, too. */
 static bool is_left_to_roots(const struct command *c)
 {
     size_t len = common_folder(c), file = 0;

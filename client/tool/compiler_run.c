@@ -207,8 +207,8 @@ static void close_pipes(struct pipes *p)
             close(fds[i]);
 }
 
-/* Opens the compiler's output in place of `fd`: a terminal of the same width if `fd` is one, so
- * that the compiler colours and folds its messages; otherwise a pipe. ends[0] is ours. */
+/* Opens the compiler's output in place of `fd`: a pipe, or a terminal of the same width if `fd` is one. So the
+ * compiler colours and folds its messages as usual. ends[0] is ours. */
 static int open_channel(int fd, int ends[2])
 {
     struct termios mode;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads,
- * without those that differ between the cores of a processor (their numbers). cc.c calls it for
+ * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads. The numbers of
+ * cores do not count, because they differ between the cores of one processor. cc.c calls it for
  * such options, libraries.c for variants of a library.
  *
  * Thread: any; no state.

@@ -5,7 +5,7 @@
  *
  * The file is one rule, "TARGETS: FILES", then with -MP a line "FILE:" for each file but the first.
  * GCC's algorithm (libcpp/mkdeps.cc, make_write, the same since GCC 4): names have a space between
- * them; a name that would go beyond column 72 gets a new line, after " \".
+ * them. A name that would go beyond column 72 gets a new line, after " \".
  *
  * Thread: any; no state.
  */

@@ -8,7 +8,7 @@
  *     canonical  the same with the PTX's canonical form (keygen): comments, names of its own and,
  *                unless full debug output is asked for, line information do not count
  *
- * The exact result is asked for first, as "ptxas:exact:…"; its miss is not counted. The canonical
+ * It asks for the exact result first, as "ptxas:exact:…". That miss is not counted. The canonical
  * result differs from it at most in line information: it may name another place of the same
  * kernel's source. WARM_TOOL_EXACT=1 turns the canonical key off. Options follow
  * keygen/cuda/options.h; the file names do not count. The name by which the tool was called does:

@@ -18,7 +18,7 @@
  *    a result is damaged, or cannot be written to its place: this run treats it as a miss.
  *
  * The first key covers only what most results need. If a run needs more, the same command is
- * planned again with a larger key, under which the result is kept; a mark at the first key leads
+ * planned again with a larger key, under which the result is kept. A mark at the first key leads
  * there:
  *    exact  the result shows a folder (__FILE__ in a header): its place counts
  *    loud   the run printed something: the locale and the terminal count

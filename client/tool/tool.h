@@ -144,8 +144,8 @@ bool tool_key_environment(struct key_builder *key, uint32_t tag, const char *con
 
 /* True if both outputs go to one place, so that their order shows. */
 bool tool_prints_to_one_place(void);
-/* Adds the surroundings of messages, if the job is loud: the locale, one place or two for outputs,
- * and a terminal (job->terminal) with its kind and width. */
+/* Adds the surroundings of messages, if the job is loud: the locale, and one place or two for outputs. Also
+ * adds the kind and width of a terminal, and sets job->terminal. */
 void tool_key_messages(struct tool_job *job, struct key_builder *key, uint32_t tag);
 /* True for variables that show in messages alone; tool_key_messages adds them. */
 bool tool_is_of_messages(const char *variable);

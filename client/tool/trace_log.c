@@ -402,8 +402,8 @@ static bool ends_in(const char *path, const char *end)
     return len >= n && strcmp(path + len - n, end) == 0;
 }
 
-/* True for files that decide more than their content shows: files of options that compilers read by
- * themselves, and Clang's precompiled headers, which have times of their sources. */
+/* True for files that decide more than their content shows. Compilers read some files of options by themselves.
+ * Clang's precompiled headers have the times of their sources. */
 static bool says_more(const struct tool_job *job, const char *path)
 {
     return strcmp(job->family, "cc") == 0 &&
@@ -614,8 +614,8 @@ static int add_headers_inputs(struct reading *r, struct err *e)
     return 0;
 }
 
-/* True for variables that show in no result: places for temporary files, variables of `make`, and
- * those that are in the key or are followed in another way. */
+/* True for variables that show in no result: places for temporary files, and variables of `make`. Also true for
+ * those that the key covers in another way. */
 static bool is_harmless_variable(const struct reading *r, const char *name)
 {
     static const char *const names[] = {"TMPDIR", "TMP",  "TEMP",      "TEMPDIR",

@@ -187,8 +187,8 @@ union search_list {
     char room[SEARCH_LIST_BYTES];
 };
 
-/* Asks the loader where it looks for the libraries that an object needs: its own folders, those of
- * the objects that loaded it, LD_LIBRARY_PATH, then the loader's folders. */
+/* Asks the loader where it looks for the libraries that an object needs. These are the object's folders, those
+ * of the objects that loaded it, LD_LIBRARY_PATH, then the loader's folders. */
 static bool read_search_list(struct link_map *object, union search_list *out)
 {
     return real_dlinfo && real_dlinfo(object, RTLD_DI_SERINFOSIZE, &out->info) == 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * own.h - keeps what a program compiles with an NVRTC that the daemon neither loads nor has a copy of,
- * such as one in a virtual environment.
+ * own.h - keeps what a program compiles with an NVRTC of its own, such as one in a virtual environment. The
+ * daemon neither loads it nor has a copy of it.
  *
  *     own_begin ─┬─ 0: the result of an earlier compile
  *                ├─ WARM_LEASE: the program compiles ──▶ own_end stores the result

@@ -251,7 +251,7 @@ static bool is_about_tiles(size_t n_options, const char *const *options)
     return false;
 }
 
-/* Asks the daemon. True if the FRESH program is SERVED now; otherwise only its options have
+/* Asks the daemon. True if the FRESH program is SERVED now. Otherwise only its options have
  * changed, and `own` may hold a lease to store what the real compile makes. */
 static bool serve(struct program *p, size_t n_options, const char *const *options,
                   struct own_compile *own)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - the part of the PJRT C API that we use: the table of functions that a plugin hands out,
- * and the arguments of a few of them.
+ * api.h - the part of the PJRT C API that we use: a plugin's table of functions, and the arguments
+ * of a few of them.
  *
  *     GetPjrtApi() ──▶ struct pjrt_api: size, extensions, version, fn[0], fn[1], …
  *     fn[PJRT_CLIENT_COMPILE](args) ──▶ NULL, or an error that PJRT_ERROR_DESTROY frees

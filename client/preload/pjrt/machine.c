@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.c - identifies the machine that a plugin compiles for, beyond its client's answers: the
- * processor, and for GPUs the driver, the libraries and the assembler. pjrt.c calls it once a
+ * machine.c - identifies the machine that a plugin compiles for, beyond its client's answers. That is
+ * the processor; for GPUs also the driver, the libraries and the assembler. pjrt.c calls it once a
  * plugin.
  *
  * Thread: any; no state.
