@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pjrt_options.c - the part of a PJRT key that describes the compile options, a protobuf message.
+ * test_compile_options.c - the part of a PJRT key that describes the compile options, a protobuf message.
  *
  * The source is included: the shim is a library of its own, and no archive has it.
  */
@@ -43,7 +43,7 @@ static struct key key_of(int *out_code, const char *bytes, size_t len)
     "b\x12\x01"                                                                                    \
     "2"
 
-Test(pjrt_options, order_of_a_map_does_not_count)
+Test(compile_options, order_of_a_map_does_not_count)
 {
     int code;
     EQUAL("\x1a\x14\x1a\x12" MAP_A MAP_B, "\x1a\x14\x1a\x12" MAP_B MAP_A);
@@ -57,7 +57,7 @@ Test(pjrt_options, order_of_a_map_does_not_count)
               "2");
 }
 
-Test(pjrt_options, dumps_do_not_count_and_everything_else_does)
+Test(compile_options, dumps_do_not_count_and_everything_else_does)
 {
     int code;
     EQUAL("\x1a\x06\x1a\x04\xea\x06\x01x", "\x1a\x02\x1a\x00");        /* 109 */
@@ -68,7 +68,7 @@ Test(pjrt_options, dumps_do_not_count_and_everything_else_does)
     DIFFERENT("\xea\x06\x01x", "");              /* 109 of another message is not a dump */
 }
 
-Test(pjrt_options, what_a_key_cannot_hold_is_refused)
+Test(compile_options, what_a_key_cannot_hold_is_refused)
 {
     int code;
     KEY("\x1a\x06\x1a\x04\xfa\x0d\x01x"); /* 223: results of autotuning in a file */
@@ -85,7 +85,7 @@ Test(pjrt_options, what_a_key_cannot_hold_is_refused)
     cr_expect(!pjrt_flag_is_refused("--xla_cpu_enable_fast_min_max=true"));
 }
 
-Test(pjrt_options, repeated_fields_keep_their_order)
+Test(compile_options, repeated_fields_keep_their_order)
 {
     int code;
     DIFFERENT("\x0a\x01"
@@ -100,7 +100,7 @@ Test(pjrt_options, repeated_fields_keep_their_order)
           "a");
 }
 
-Test(pjrt_options, damaged_messages_are_refused)
+Test(compile_options, damaged_messages_are_refused)
 {
     int code;
     static const char whole[] = DEBUG_4("\xf8\x01\x01\x00");
