@@ -309,7 +309,7 @@ bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all
-	tests/bench/bench_programs.sh $(B)
+	tests/bench/python.sh $(B) tests/bench/programs.txt bench_programs
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)

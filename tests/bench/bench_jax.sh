@@ -5,11 +5,6 @@
 # not measured). CLOCK=cpu: counts CPU time of all threads, for a machine with other load.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-build=$(cd "$1" && pwd)
+build=$1
 shift
-venv=$("$here/../clients/venv.sh" "$here/../clients/jax.txt") || {
-    echo "bench-jax: the packages cannot be installed" >&2
-    exit 1
-}
-WARM_BUILD=$build PYTHONPATH=$here/../clients PYTHONDONTWRITEBYTECODE=1 \
-    exec "$venv/bin/python" "$here/bench_jax.py" "${ROUNDS:-3}" "${CLOCK:-wall}" "$@"
+exec "$here/python.sh" "$build" "$here/../clients/jax.txt" bench_jax "${ROUNDS:-3}" "${CLOCK:-wall}" "$@"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the programs of programs.py from start to end, cold and warm, each in a process of its own.
 
-    bench_programs.sh BUILD [--rounds N] [ROW…]     ROW: a word of a program's name
+    python.sh BUILD programs.txt bench_programs [--rounds N] [ROW…]     ROW: a word of a program's name
 
 For each program, one after the other, in folders of their own:
 

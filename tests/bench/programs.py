@@ -303,6 +303,13 @@ def data_n(rows=16, columns=32):
     return rng.standard_normal((rows, columns)).astype("f"), rng.standard_normal((rows, 1)).astype("f")
 
 
+def train_jax_n(step_n, params_n, state_n):
+    """Takes three steps, and shows the losses."""
+    for _ in range(3):
+        params_n, state_n, value_n = step_n(params_n, state_n)
+        show(value_n)
+
+
 @program
 def flax_training_n():
     jax = jax_n()
@@ -325,9 +332,7 @@ def flax_training_n():
         value, grads = jax.value_and_grad(lambda p: ((net_n.apply(p, x_n) - y_n) ** 2).mean())(params)
         updates, state = optimizer_n.update(grads, state)
         return optax.apply_updates(params, updates), state, value
-    for _ in range(3):
-        params_n, state_n, value_n = step_n(params_n, state_n)
-        show(value_n)
+    train_jax_n(step_n, params_n, state_n)
 
 
 @program
@@ -362,9 +367,7 @@ def equinox_training_n():
         value, grads = eqx.filter_value_and_grad(lambda m: ((jax.vmap(m)(x_n) - y_n) ** 2).mean())(net)
         updates, state = optimizer_n.update(grads, state, eqx.filter(net, eqx.is_array))
         return eqx.apply_updates(net, updates), state, value
-    for _ in range(3):
-        net_n, state_n, value_n = step_n(net_n, state_n)
-        show(value_n)
+    train_jax_n(step_n, net_n, state_n)
 
 
 @program
