@@ -84,31 +84,6 @@ Test(command, every_command_explains_itself)
     warmd_free(&k);
 }
 
-/* The scripts are made from the help, so this finds what the help says and the command has not. No daemon
- * can be started below a device: `doctor --fix` would. */
-Test(command, every_option_that_is_completed_is_one)
-{
-    struct warmd k = warmd_new();
-    char *warm_path = bin_path("warm"), *out;
-    static const char script[] =
-        "export WARM_SOCKET=/dev/null/warmd.sock\n"
-        "source <(\"$1\" completion bash) && bash -n <(\"$1\" completion zsh) || echo no script\n"
-        "COMP_WORDS=(warm '') COMP_CWORD=1; _warm\n"
-        "for c in \"${COMPREPLY[@]}\"; do\n"
-        "    COMP_WORDS=(warm $c -) COMP_CWORD=2; _warm\n"
-        "    [ ${#COMPREPLY[@]} -gt 0 ] || echo none for $c\n"
-        "    for o in \"${COMPREPLY[@]}\"; do\n"
-        "        \"$1\" $c $o </dev/null 2>&1 | grep -H --label=\"$c\" 'unknown option'\n"
-        "    done\n"
-        "done\n";
-    write_in(&k, "script", script);
-    run_command(&out, "cd %s && bash script %s 2>&1", k.dir, warm_path);
-    cr_assert_str_eq(out, "");
-    free(out);
-    free(warm_path);
-    warmd_free(&k);
-}
-
 Test(command, without_a_daemon_the_status_is_3)
 {
     struct warmd k = warmd_new();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What the shell's
- * completions offer. What a read-only root leaves of `warm run`. */
+/* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What a read-only
+ * root leaves of `warm run`. */
 #include "tests/support/warmd.h"
 
 /* Runs `warm ARGUMENTS` with a home and a socket of the test's own; its status. */
@@ -64,38 +64,6 @@ Test(doctor, names_the_files_of_the_daemon_and_counts_what_was_not_kept)
     warmd_down(&k);
     free(settings);
     free(large);
-}
-
-/* The script asks the command for what may stand at a place. */
-Test(completion, completes_keys_values_and_files)
-{
-    struct warmd k = warmd_up(NULL);
-    char *program = bin_path("warm"), *out;
-    static const char script[] =
-        "export PATH=\"${1%/*}:$PATH\"; echo 1 >value-file; warm put name value-file\n"
-        "source <(warm completion bash)\n"
-        "at() { COMP_WORDS=(warm \"$@\") COMP_CWORD=$#; _warm; echo \"$*: ${COMPREPLY[*]}\"; }\n"
-        "at show ''; at ls --kind tri; at ls --sort h; at import --from ja; at completion z\n"
-        "at run python value-; at compile value-\n";
-    char *path = path_join(k.dir, "script");
-    file_write(path, script, sizeof script - 1);
-    run_command(&out, "cd '%s' && WARM_SOCKET='%s' bash script \"$(realpath '%s')\" 2>&1", k.dir,
-                k.socket, program);
-    char key[WARM_KEY_TEXT];
-    struct key name = key_of_bytes("name", 4);
-    key_to_text(&name, key);
-    key[12] = '\0';
-    static const char *const rest[] = {
-        "ls --kind tri: triton\n",         "ls --sort h: hits\n",
-        "import --from ja: jax\n",         "completion z: zsh\n",
-        "run python value-: value-file\n", "compile value-: value-file\n"};
-    cr_expect(strstr(out, key), "%s is not in %s", key, out);
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        cr_expect(strstr(out, rest[i]), "%s: %s", rest[i], out);
-    free(out);
-    free(path);
-    free(program);
-    warmd_down(&k);
 }
 
 Test(doctor, fix_verifies_a_store_with_damaged_values)

@@ -80,6 +80,15 @@ static void expect_file(const char *want)
     free(path), free(names), free(text);
 }
 
+/* Makes the file as its user, then gives it this text. */
+static void expect_made(const char *text)
+{
+    char *path = path_join(folder, "warm/warmd.conf");
+    expect(0, "set max-size 1G", "");
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
 Test(settings, the_file_is_made_with_its_folder)
 {
     NEEDS_ANOTHER_USER();
@@ -92,9 +101,8 @@ Test(settings, the_file_is_made_with_its_folder)
 Test(settings, one_line_changes_and_all_others_stay)
 {
     NEEDS_ANOTHER_USER();
-    expect(0, "set max-size 1G", "");
-    shell("printf '# mine\n\n\tmax-size=1G\n#jobs = 0\nmax_size = 3G\nmax_value = 1G\n'"
-          " >warm/warmd.conf && chmod 600 warm/warmd.conf");
+    expect_made("# mine\n\n\tmax-size=1G\n#jobs = 0\nmax_size = 3G\nmax_value = 1G\n");
+    shell("chmod 600 warm/warmd.conf");
     expect(0, "set max_size 2G", "max_size = 2G");
     expect(0, "set jobs 3", "jobs = 3");
     expect_file("# mine\n\nmax_size = 2G\n#jobs = 0\nmax_value = 1G\njobs = 3\n");
@@ -104,8 +112,7 @@ Test(settings, one_line_changes_and_all_others_stay)
 Test(settings, a_last_line_without_its_end_stays_a_line)
 {
     NEEDS_ANOTHER_USER();
-    expect(0, "set jobs 1", "");
-    shell("printf 'max_size = 1G' >warm/warmd.conf");
+    expect_made("max_size = 1G");
     expect(0, "set jobs 3", "");
     expect_file("max_size = 1G\njobs = 3\n");
 }

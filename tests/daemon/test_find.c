@@ -17,7 +17,6 @@
 static const struct peer root = {.uid = 0, .space = 0, .is_admin = true, .administers = true};
 static const struct peer ada = {.uid = 1000, .space = 1000, .is_admin = true};
 static struct service_rig rig;
-static struct err e;
 
 static void setup(void) { service_rig_up(&rig); }
 static void teardown(void) { service_rig_down(&rig); }
@@ -34,36 +33,22 @@ static struct store_id id_of(uint8_t place)
     return (struct store_id){STORE_MADE_HERE, address_key(&made.address)};
 }
 
-static void on_stored(void *arg, int status, bool existed, const struct key *key,
-                      const struct err *why)
-{
-    (void)existed, (void)key, (void)why;
-    cr_assert_eq(status, 0);
-    *(bool *)arg = true;
-}
-
 /* Begins to put a value at a place under a proof. */
 static void begin_put(const struct peer *peer, uint8_t place, uint8_t proof, enum store_kind kind,
-                      struct view value, bool *done)
+                      struct view value, struct service_rig_put *end)
 {
     struct service_made made = made_of(place, proof);
-    struct service_put put = {.made = &made,
-                              .kind = kind,
-                              .data = value.data,
-                              .len = value.len,
-                              .fd = -1,
-                              .on_done = on_stored,
-                              .arg = done};
-    *done = false;
-    cr_assert_eq(service_put(rig.service, peer, &put, &e), 0, "%s", e.text);
+    struct service_put put = {
+        .made = &made, .kind = kind, .data = value.data, .len = value.len, .fd = -1};
+    cr_assert_eq(service_rig_put_begin(&rig, peer, put, end), 0);
 }
 
 /* Puts it and waits until it is stored. */
 static void put(uint8_t place, uint8_t proof, enum store_kind kind, struct view value)
 {
-    bool done;
-    begin_put(&root, place, proof, kind, value, &done);
-    service_rig_until(&rig, &done);
+    struct service_rig_put end;
+    begin_put(&root, place, proof, kind, value, &end);
+    cr_assert_eq(service_rig_put_end(&rig, &end), 0);
 }
 
 static enum found find_at(uint8_t place, uint8_t proof, struct find *out)
@@ -100,8 +85,8 @@ Test(find, a_result_is_found_under_its_own_proof_alone)
 Test(find, a_result_is_found_before_it_is_stored)
 {
     struct find f;
-    bool done, second;
-    begin_put(&root, 1, 1, STORE_CUBIN, view_of_text("code"), &done);
+    struct service_rig_put first, second;
+    begin_put(&root, 1, 1, STORE_CUBIN, view_of_text("code"), &first);
     cr_assert_eq(find_at(1, 1, &f), FOUND_RESULT);
     cr_assert(f.pending && !f.value);
     cr_expect(f.pending->len == 4 && memcmp(f.pending->data, "code", 4) == 0);
@@ -114,8 +99,8 @@ Test(find, a_result_is_found_before_it_is_stored)
     struct store_id id = id_of(1);
     const struct pending_put *newest = find_put(rig.service, &id, NULL);
     cr_expect(newest && newest->proof.bytes[0] == 2);
-    service_rig_until(&rig, &done);
-    service_rig_until(&rig, &second);
+    cr_assert_eq(service_rig_put_end(&rig, &first), 0);
+    cr_assert_eq(service_rig_put_end(&rig, &second), 0);
     cr_expect_null(find_put(rig.service, &id, NULL));
     cr_assert_eq(find_at(1, 2, &f), FOUND_RESULT);
     cr_expect(f.value && !f.pending, "from now on from the store");
@@ -168,11 +153,11 @@ static void expect_manifest(void)
 Test(find, a_manifest_is_no_result)
 {
     struct writer w;
-    bool done;
+    struct service_rig_put end;
     write_manifest(&w);
-    begin_put(&root, 1, 1, STORE_MANIFEST, (struct view){w.data, w.len}, &done);
+    begin_put(&root, 1, 1, STORE_MANIFEST, (struct view){w.data, w.len}, &end);
     expect_manifest();
-    service_rig_until(&rig, &done);
+    cr_assert_eq(service_rig_put_end(&rig, &end), 0);
     expect_manifest();
     expect_none(1, 2, 0);
     writer_close(&w);
@@ -221,9 +206,9 @@ Test(find, the_maker_is_known_stored_or_on_its_way)
     struct proof right = {{1}}, wrong = {{2}};
     struct key check, want = key_of_bytes("code", 4);
     uint32_t maker;
-    bool done;
+    struct service_rig_put end;
     cr_expect(!maker_of(1, NULL, &maker, &check));
-    begin_put(&ada, 1, 1, STORE_CUBIN, view_of_text("code"), &done);
+    begin_put(&ada, 1, 1, STORE_CUBIN, view_of_text("code"), &end);
     for (int stored = 0; stored < 2; stored++) {
         maker = 0;
         cr_expect(maker_of(1, &right, &maker, &check), "%d", stored);
@@ -231,6 +216,6 @@ Test(find, the_maker_is_known_stored_or_on_its_way)
         cr_expect(key_equal(&check, &want));
         cr_expect(maker_of(1, NULL, &maker, &check));
         cr_expect(!maker_of(1, &wrong, &maker, &check));
-        service_rig_until(&rig, &done);
+        cr_assert_eq(service_rig_put_end(&rig, &end), 0);
     }
 }

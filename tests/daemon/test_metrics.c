@@ -3,9 +3,7 @@
  * test_metrics.c - GET /metrics on the daemon's socket: curl's request, whatever else may come, and the
  * official parser of OpenMetrics (Debian's python3-prometheus-client).
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
+#include "tests/support/engine.h"
 #include "tests/support/warmd.h"
 
 #define REQUEST "GET /metrics HTTP/1.1\r\nHost: warm\r\n\r\n"
@@ -169,33 +167,12 @@ Test(metrics, a_request_in_pieces_is_one)
     warmd_down(&k);
 }
 
-/* Returns a TCP port that is free now. */
-static unsigned free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
-static int connect_port(unsigned port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    return fd;
-}
-
 Test(metrics, a_loopback_port_answers_and_tells_of_no_user)
 {
     struct warmd k = warmd_new();
     char port[32], *out, *more;
-    snprintf(port, sizeof port, "127.0.0.1:%u", free_port());
+    int fds[40], number = engine_free_port();
+    snprintf(port, sizeof port, "127.0.0.1:%d", number);
     char *options[] = {"--metrics-listen", port, NULL};
     warmd_start(&k, options);
     put_and_get(&k);
@@ -207,10 +184,10 @@ Test(metrics, a_loopback_port_answers_and_tells_of_no_user)
     free(more);
     free(out);
     /* Those who say nothing make room. */
-    int fds[40];
-    unsigned number = (unsigned)atoi(strchr(port, ':') + 1);
-    for (size_t i = 0; i < 40; i++)
-        fds[i] = connect_port(number);
+    for (size_t i = 0; i < 40; i++) {
+        fds[i] = engine_connect(number);
+        cr_assert_geq(fds[i], 0);
+    }
     cr_assert_eq(run_command(&out, "curl -fsS http://%s/metrics", port), 0);
     cr_expect_not_null(strstr(out, "# EOF"), "%s", out);
     for (size_t i = 0; i < 40; i++)

@@ -65,43 +65,6 @@ static void ask(struct asker *a, const struct peer *peer, const char *name, enum
     service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of_text(name), NULL, 60000);
 }
 
-struct stored {
-    bool done, existed;
-    int status;
-};
-
-static void on_stored(void *arg, int status, bool existed, const struct key *key,
-                      const struct err *e)
-{
-    struct stored *s = arg;
-    (void)key, (void)e;
-    cr_assert(!s->done, "told twice");
-    *s = (struct stored){true, existed, status};
-}
-
-/* Returns 0 once the value is committed, or the error. */
-static int put_with(const struct peer *peer, struct service_put put, bool *out_existed)
-{
-    struct stored s = {.done = false};
-    struct err e;
-    put.kind = STORE_OTHER;
-    put.on_done = on_stored;
-    put.arg = &s;
-    put.fd = -1;
-    int code = service_put(rig.service, peer, &put, &e);
-    if (code)
-        return code;
-    service_rig_until(&rig, &s.done);
-    if (out_existed)
-        *out_existed = s.existed;
-    return s.status;
-}
-
-static struct service_put put_of(const char *name, const char *value)
-{
-    return (struct service_put){.name = view_of_text(name), .data = value, .len = strlen(value)};
-}
-
 /* True if a look-up finds this value; NULL: finds nothing. */
 static bool finds(const struct peer *peer, const char *name, const char *value)
 {
@@ -119,10 +82,10 @@ static bool finds(const struct peer *peer, const char *name, const char *value)
 Test(service, a_name_is_its_users_own)
 {
     cr_assert(finds(&alice, "name", NULL));
-    cr_assert_eq(put_with(&alice, put_of("name", "hers"), NULL), 0);
+    cr_assert_eq(service_rig_put(&rig, &alice, service_rig_text("name", "hers")), 0);
     cr_assert(finds(&alice, "name", "hers"));
     cr_assert(finds(&bob, "name", NULL), "another user's name is another entry");
-    cr_assert_eq(put_with(&bob, put_of("name", "his"), NULL), 0);
+    cr_assert_eq(service_rig_put(&rig, &bob, service_rig_text("name", "his")), 0);
     cr_assert(finds(&alice, "name", "hers"));
     cr_assert(finds(&bob, "name", "his"));
 }
@@ -130,33 +93,36 @@ Test(service, a_name_is_its_users_own)
 Test(service, a_value_that_is_not_its_checksum_is_refused)
 {
     struct key other = key_of_bytes("other", 5);
-    struct service_put put = put_of("name", "value");
+    struct service_put put = service_rig_text("name", "value");
     put.check = &other;
-    cr_assert_eq(put_with(&alice, put, NULL), WARM_ECORRUPT);
+    cr_assert_eq(service_rig_put(&rig, &alice, put), WARM_ECORRUPT);
     cr_assert(finds(&alice, "name", NULL));
     struct key right = key_of_bytes("value", 5);
     put.check = &right;
-    cr_assert_eq(put_with(&alice, put, NULL), 0);
+    cr_assert_eq(service_rig_put(&rig, &alice, put), 0);
     cr_assert(finds(&alice, "name", "value"));
 }
 
 Test(service, an_existing_value_is_kept_if_the_put_asks_for_it)
 {
-    bool existed;
-    struct service_put put = put_of("name", "second");
-    put.keep_existing = true;
-    cr_assert_eq(put_with(&alice, put_of("name", "first"), &existed), 0);
-    cr_assert(!existed);
-    cr_assert_eq(put_with(&alice, put, &existed), 0);
-    cr_assert(existed);
+    struct service_rig_put end;
+    struct service_put first = service_rig_text("name", "first"),
+                       second = service_rig_text("name", "second");
+    second.keep_existing = true;
+    cr_assert_eq(service_rig_put_begin(&rig, &alice, first, &end), 0);
+    cr_assert_eq(service_rig_put_end(&rig, &end), 0);
+    cr_assert(!end.existed);
+    cr_assert_eq(service_rig_put_begin(&rig, &alice, second, &end), 0);
+    cr_assert_eq(service_rig_put_end(&rig, &end), 0);
+    cr_assert(end.existed);
     cr_assert(finds(&alice, "name", "first"));
 }
 
 Test(service, a_value_above_the_limit_is_refused)
 {
-    struct service_put put = put_of("name", "x");
+    struct service_put put = service_rig_text("name", "x");
     rig.config.max_value = 0;
-    cr_assert_eq(put_with(&alice, put, NULL), WARM_ETOO_BIG);
+    cr_assert_eq(service_rig_put(&rig, &alice, put), WARM_ETOO_BIG);
 }
 
 /* ---- leases ---- */
@@ -171,9 +137,9 @@ Test(service, one_asker_gets_the_lease_and_all_get_its_value)
     cr_assert_str_eq(b.seen, "W");
     cr_assert_str_eq(c.seen, "L", "another user waits for nobody");
     cr_assert_neq(a.token, c.token);
-    struct service_put put = put_of("name", "made");
+    struct service_put put = service_rig_text("name", "made");
     put.lease = &a.call;
-    cr_assert_eq(put_with(&alice, put, NULL), 0);
+    cr_assert_eq(service_rig_put(&rig, &alice, put), 0);
     service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=made");
     call_drop(&c.call, false);
@@ -207,7 +173,7 @@ Test(service, a_put_of_another_than_the_holder_answers_the_waiters)
     struct asker a, b;
     ask(&a, &alice, "name", ASK_LEASE);
     ask(&b, &alice, "name", ASK_LEASE);
-    cr_assert_eq(put_with(&alice, put_of("name", "theirs"), NULL), 0);
+    cr_assert_eq(service_rig_put(&rig, &alice, service_rig_text("name", "theirs")), 0);
     service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=theirs");
     if (!a.ended)

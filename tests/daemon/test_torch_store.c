@@ -31,15 +31,6 @@ static void teardown(void) { service_rig_down(&rig); }
 
 TestSuite(torch_store, .init = setup, .fini = teardown, .timeout = 120);
 
-static struct service_put put_of(const char *name, const char *value)
-{
-    return (struct service_put){.name = view_of_text(name),
-                                .kind = STORE_OTHER,
-                                .data = value,
-                                .len = strlen(value),
-                                .fd = -1};
-}
-
 /* Moves the value of a put into a file. */
 static void to_file(struct service_put *put)
 {
@@ -52,7 +43,7 @@ static void to_file(struct service_put *put)
 
 Test(torch_store, json_of_its_caches_is_taken_apart)
 {
-    struct service_put put = put_of(ENTRY, JSON);
+    struct service_put put = service_rig_text(ENTRY, JSON);
     void *bytes;
     cr_assert_eq(torch_store_take_apart(&put, &bytes, &e), 0);
     cr_assert_not_null(bytes);
@@ -69,7 +60,7 @@ Test(torch_store, other_values_and_other_names_stay_as_they_came)
                                           {ENTRY, ""},
                                           {"my:key", JSON}};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        struct service_put put = put_of(kept[i][0], kept[i][1]);
+        struct service_put put = service_rig_text(kept[i][0], kept[i][1]);
         void *bytes = &put;
         cr_expect_eq(torch_store_take_apart(&put, &bytes, &e), 0);
         cr_expect_null(bytes);
@@ -84,7 +75,7 @@ Test(torch_store, other_values_and_other_names_stay_as_they_came)
 Test(torch_store, bytes_of_the_stored_form_are_refused_from_outside)
 {
     static const char value[] = "\0torch1\n\x80\x04.";
-    struct service_put put = put_of("my:key", "");
+    struct service_put put = service_rig_text("my:key", "");
     void *bytes;
     put.data = value, put.len = sizeof value - 1;
     cr_expect_eq(torch_store_take_apart(&put, &bytes, &e), WARM_EINVALID);
@@ -99,7 +90,7 @@ Test(torch_store, bytes_of_the_stored_form_are_refused_from_outside)
 
 Test(torch_store, a_file_is_taken_apart_into_another_one)
 {
-    struct service_put put = put_of(ENTRY, JSON);
+    struct service_put put = service_rig_text(ENTRY, JSON);
     to_file(&put);
     cr_expect(torch_store_is_long(&put));
     torch_store_take_file_apart(&put);
@@ -113,7 +104,7 @@ Test(torch_store, a_file_is_taken_apart_into_another_one)
 Test(torch_store, a_file_that_is_something_else_is_left_alone)
 {
     static const char text[] = "{\"data\": \"gASVBQ==\", \"time_taken_ms\": x}";
-    struct service_put put = put_of(ENTRY, text);
+    struct service_put put = service_rig_text(ENTRY, text);
     char bytes[sizeof text] = "";
     to_file(&put);
     int fd = put.fd;
@@ -149,24 +140,12 @@ static struct artifact *entry_of(const char *letters)
     return a;
 }
 
-static void on_stored(void *arg, int status, bool existed, const struct key *key,
-                      const struct err *why)
-{
-    (void)existed, (void)key, (void)why;
-    cr_assert_eq(status, 0);
-    *(bool *)arg = true;
-}
-
 /* Stores a graph as its client does. */
 static void put_graph(const struct peer *peer, char letter)
 {
     char name[100];
-    bool done = false;
     snprintf(name, sizeof name, FX, fx_key(letter));
-    struct service_put put = put_of(name, "graph");
-    put.on_done = on_stored, put.arg = &done;
-    cr_assert_eq(service_put(rig.service, peer, &put, &e), 0, "%s", e.text);
-    service_rig_until(&rig, &done);
+    cr_assert_eq(service_rig_put(&rig, peer, service_rig_text(name, "graph")), 0);
 }
 
 /* Waits until the store has written all that was queued: a put comes behind them. */

@@ -213,28 +213,24 @@ Test(install, daemon_install_without_systemd_says_so)
     free(out);
 }
 
-Test(install, systemd_rates_the_service_at_no_more_than_0_6)
+/* Expects that systemd rates the exposure of a unit at no more than a tenth of `most`. */
+static void expect_rated(const char *unit, int most)
 {
     char *out;
     int rc = run_command(&out,
-                         "systemd-analyze security --offline=yes --threshold=6 "
-                         "'%s/usr/lib/systemd/system/warmd.service' 2>&1",
-                         root);
+                         "systemd-analyze security --offline=yes --threshold=%d "
+                         "'%s/usr/lib/systemd/system/%s' 2>&1",
+                         most, root, unit);
     cr_expect_eq(rc, 0, "%s", out);
     cr_expect_not_null(strstr(out, "Overall exposure level"), "%s", out);
     free(out);
 }
 
+Test(install, systemd_rates_the_service_at_no_more_than_0_6) { expect_rated("warmd.service", 6); }
+
 Test(install, systemd_rates_the_helper_at_no_more_than_1_8)
 {
-    char *out;
-    int rc = run_command(&out,
-                         "systemd-analyze security --offline=yes --threshold=18 "
-                         "'%s/usr/lib/systemd/system/warm-tier@.service' 2>&1",
-                         root);
-    cr_expect_eq(rc, 0, "%s", out);
-    cr_expect_not_null(strstr(out, "Overall exposure level"), "%s", out);
-    free(out);
+    expect_rated("warm-tier@.service", 18);
 }
 
 Test(install, both_services_take_no_more_than_a_part_of_the_machine)

@@ -38,7 +38,7 @@ int engine_free_port(void)
     return ntohs(a.sin_port);
 }
 
-static int connect_to(int port)
+int engine_connect(int port)
 {
     struct sockaddr_in a = loopback(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -85,7 +85,7 @@ void engine_start_on_port(struct engine *s, const char *const *argv)
     run_program(s, argv, null);
     close(null);
     for (int i = 0; i < 1000; i++, usleep(10000)) {
-        int fd = connect_to(s->port);
+        int fd = engine_connect(s->port);
         if (fd < 0)
             continue;
         close(fd);
@@ -107,7 +107,7 @@ void engine_tell(const struct engine *s, const char *text, char *out, size_t cap
     char answer[4096];
     size_t len = 0;
     ssize_t n;
-    int fd = connect_to(s->port);
+    int fd = engine_connect(s->port);
     cr_assert_geq(fd, 0);
     cr_assert_gt(dprintf(fd, "GET /-/%s HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n", text),
                  0);

@@ -19,6 +19,9 @@ struct engine {
 /* Returns a port of loopback that nobody listens on now. */
 int engine_free_port(void);
 
+/* Returns a connection to a port of loopback; -1 if nobody listens there. */
+int engine_connect(int port);
+
 /* Starts a program that prints its port as its first line. NULL ends `argv`. */
 void engine_start(struct engine *s, const char *const *argv);
 /* Starts a program that shall listen on s->port, and waits until it does. */

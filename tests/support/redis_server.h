@@ -16,11 +16,6 @@ struct redis_server {
     char url[64]; /* redis://127.0.0.1:PORT/1 */
 };
 
-/* Returns a port of loopback that nobody listens on. */
-int free_port(void);
-/* Waits until somebody listens on a port of loopback. */
-void await_port(int port);
-
 /* Starts a server with one more option and its value, and waits until it listens. */
 void redis_server_start(struct redis_server *s, const char *option, const char *value);
 /* Starts a server that was stopped again, empty, on its port. */

@@ -68,6 +68,47 @@ void service_rig_until(struct service_rig *r, const bool *flag)
     cr_assert(*flag, "nothing happened");
 }
 
+struct service_put service_rig_text(const char *name, const char *value)
+{
+    return (struct service_put){.name = view_of_text(name),
+                                .kind = STORE_OTHER,
+                                .data = value,
+                                .len = strlen(value),
+                                .fd = -1};
+}
+
+static void on_stored(void *arg, int status, bool existed, const struct key *key,
+                      const struct err *e)
+{
+    struct service_rig_put *put = arg;
+    (void)key, (void)e;
+    cr_assert(!put->done, "told twice");
+    *put = (struct service_rig_put){true, existed, status};
+}
+
+int service_rig_put_begin(struct service_rig *r, const struct peer *peer, struct service_put put,
+                          struct service_rig_put *out)
+{
+    struct err e;
+    *out = (struct service_rig_put){.done = false};
+    put.on_done = on_stored;
+    put.arg = out;
+    return service_put(r->service, peer, &put, &e);
+}
+
+int service_rig_put_end(struct service_rig *r, const struct service_rig_put *put)
+{
+    service_rig_until(r, &put->done);
+    return put->status;
+}
+
+int service_rig_put(struct service_rig *r, const struct peer *peer, struct service_put put)
+{
+    struct service_rig_put end;
+    int code = service_rig_put_begin(r, peer, put, &end);
+    return code ? code : service_rig_put_end(r, &end);
+}
+
 static void on_closed(void *arg) { *(bool *)arg = true; }
 
 void service_rig_down(struct service_rig *r)

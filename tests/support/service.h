@@ -28,6 +28,22 @@ struct service_rig {
 void service_rig_up(struct service_rig *r);
 /* Runs the loop until *flag; fails the test after a minute. */
 void service_rig_until(struct service_rig *r, const bool *flag);
+/* Returns a put of a text under a name, of kind OTHER. */
+struct service_put service_rig_text(const char *name, const char *value);
+
+/* The end of a put. */
+struct service_rig_put {
+    bool done, existed;
+    int status;
+};
+/* Begins a put, which fills in *out when it ends. Returns the code of service_put. */
+int service_rig_put_begin(struct service_rig *r, const struct peer *peer, struct service_put put,
+                          struct service_rig_put *out);
+/* Waits until a put has ended. Returns its status. */
+int service_rig_put_end(struct service_rig *r, const struct service_rig_put *put);
+/* Puts a value. Returns 0 once it is stored, or the error. */
+int service_rig_put(struct service_rig *r, const struct peer *peer, struct service_put put);
+
 /* Drains and frees all; expects that no handle is left. */
 void service_rig_down(struct service_rig *r);
 

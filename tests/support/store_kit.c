@@ -136,6 +136,15 @@ void kit_on_report(void *arg, int status, const struct store_report *r, const st
     k->report = *r;
 }
 
+/* Waits for the end of what `code` began. Returns its status, or the error that kept it from beginning. */
+static int end_of(struct store_kit *k, int code)
+{
+    if (code != 0)
+        return code;
+    kit_wait(k, &k->done);
+    return k->status;
+}
+
 struct store_put kit_put_of(struct store_kit *k, uint32_t owner, uint64_t n, size_t len)
 {
     struct store_put put = {.fd = -1, .on_done = kit_on_done, .arg = k};
@@ -151,11 +160,7 @@ int kit_put_with(struct store_kit *k, const struct store_put *put)
 {
     struct err e;
     k->done = false;
-    int rc = store_put(k->store, put, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_put(k->store, put, &e));
 }
 
 int kit_put_version(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t version, size_t len)
@@ -211,11 +216,7 @@ int kit_remove(struct store_kit *k, uint32_t owner, uint64_t n)
     struct store_id id = kit_id(owner, n);
     struct err e;
     k->done = false;
-    int rc = store_remove(k->store, &id, 1, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_remove(k->store, &id, 1, kit_on_report, k, &e));
 }
 
 int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned)
@@ -223,11 +224,7 @@ int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned)
     struct store_id id = kit_id(owner, n);
     struct err e;
     k->done = false;
-    int rc = store_pin(k->store, &id, 1, pinned, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_pin(k->store, &id, 1, pinned, kit_on_report, k, &e));
 }
 
 int kit_expire(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t expires_ms)
@@ -235,33 +232,21 @@ int kit_expire(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t expires
     struct store_id id = kit_id(owner, n);
     struct err e;
     k->done = false;
-    int rc = store_expire(k->store, &id, 1, expires_ms, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_expire(k->store, &id, 1, expires_ms, kit_on_report, k, &e));
 }
 
 int kit_evict(struct store_kit *k, const struct store_filter *f, uint64_t to_bytes, bool dry)
 {
     struct err e;
     k->done = false;
-    int rc = store_evict(k->store, f, to_bytes, dry, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_evict(k->store, f, to_bytes, dry, kit_on_report, k, &e));
 }
 
 int kit_verify(struct store_kit *k, uint64_t sample)
 {
     struct err e;
     k->done = false;
-    int rc = store_verify(k->store, sample, NULL, kit_on_report, k, &e);
-    if (rc != 0)
-        return rc;
-    kit_wait(k, &k->done);
-    return k->status;
+    return end_of(k, store_verify(k->store, sample, NULL, kit_on_report, k, &e));
 }
 
 struct store_stats kit_stats(struct store_kit *k)
