@@ -117,7 +117,7 @@ from warm.jax import _enzyme as e
 def real(names, source, pipeline):
     if sys.argv[1] == "abort":
         print("holds the lease", flush=True)
-        time.sleep(3)  # the other one waits for it by now, or comes after the end
+        time.sleep(3)  # by then the other process waits for the lease, or it asks after the end
         os.abort()
     return "main_1", source
 print(e.Memo(real, "library")(["main"], "source", "cse"))
@@ -238,7 +238,7 @@ import warm.jax
 @jax.custom_jvp
 def f(x): return x * 2
 @f.defjvp
-@functools.wraps(jax.nn.silu)       # which says that it is of JAX's module
+@functools.wraps(jax.nn.silu)       # this gives the rule the name of JAX's module
 def rule(p, t): return f(*p), t[0] * %d
 print(np.asarray(warm.jax.jit(warm.jax.grad(lambda x: f(x).sum()))(jnp.ones(3))))
 '''

@@ -135,7 +135,7 @@ def printing(params, x, y):
     jax.debug.print("{}", x[0, 0])
     return base(params, x, y)
 
-# What XLA's algebra makes one, and a key does not.
+# Programs that XLA's algebra makes equal, but keys do not.
 def plus_zero(params, x, y):
     return base(params, x, y) + 0.0
 
@@ -181,7 +181,7 @@ WRITTEN = dict(
 )
 
 def run(f, *arguments):
-    """Whether it was a hit."""
+    """Returns True if it was a hit."""
     counts.clear()
     jax.block_until_ready(f(*arguments))
     jax.effects_barrier()

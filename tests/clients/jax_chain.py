@@ -106,11 +106,11 @@ def loop(ms, x):
 assert scans(lambda x: warm.jax.chain(mixed, x), batch) == 2
 near(warm.jax.chain(mixed, batch), loop(mixed, batch), "mixed")
 
-# What does not return what it takes, what is no pytree, one module, none: as the loop does it.
+# Modules that return another type, modules that are no pytrees, one module, none: all as in the loop.
 widen = [(lambda p, x: jnp.concatenate([x, x * p], -1), np.float32(2))] * 3
 assert scans(lambda x: warm.jax.chain(widen, x), batch) == 0
 near(warm.jax.chain(widen, batch), loop(widen, batch), "widen", exactly=True)
-looks = [(lambda p, x: x * p if x.sum() > 0 else x - p, np.float32(2))] * 3  # at values: no scan can
+looks = [(lambda p, x: x * p if x.sum() > 0 else x - p, np.float32(2))] * 3  # it reads values: no scan can
 near(warm.jax.chain(looks, batch), loop(looks, batch), "values", exactly=True)
 try:
     warm.jax.chain([(lambda p, x: x @ p, np.ones((D + 1, D), "f"))] * 2, batch)
@@ -128,7 +128,7 @@ half = [(apply, {k: v.astype(np.float16) for k, v in p.items()}) for p in weight
 assert scans(lambda x: warm.jax.chain(half + mixed[:4], x), batch) >= 1
 near(warm.jax.chain(half + mixed[:4], batch), loop(half + mixed[:4], batch), "dtypes")
 
-# Pytrees that can be called, with what is static in their structure.
+# Pytrees that can be called, with static parts in their structure.
 @jax.tree_util.register_pytree_node_class
 class Dense:
     def __init__(self, w, act):
@@ -174,7 +174,7 @@ for wrong in (lambda: warm.jax.chain([3], batch), lambda: warm.jax.chain(plain, 
         continue
     raise AssertionError("accepted")
 
-# Packed: as many arrays as dtypes, everything back in its place.
+# Packed: one array for each dtype, and unpack() restores every leaf.
 tree = {"a": np.arange(6, dtype="f").reshape(2, 3), "b": [np.int32(4), np.zeros((0, 2), "f")],
         "c": (np.float16(1.5), None, 7, jax.random.key(1)), "d": jnp.ones(3, jnp.bfloat16),
         "e": np.array([True, False]), "f": np.array([1 + 2j], np.complex64)}

@@ -54,7 +54,7 @@ def loop(u, w):
 def gradient(u, w):
     return jax.grad(lambda u: loop(u, w)[0].sum())(u)
 
-# Numbers of channels begin elsewhere.
+# The first channel has another number.
 sys.modules["jax._src.interpreters.mlir"].COLLECTIVE_CHANNEL_ID += o["channel"]
 
 u = np.arange(64, dtype="f").reshape(8, 8) / 64

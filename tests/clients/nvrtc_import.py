@@ -16,7 +16,7 @@ from cupy.cuda import compiler
 compiled = []
 real = compiler._NVRTCProgram.compile
 def compile_noted(self, *arguments):
-    if "scale" in self.src:  # and not the empty program that CuPy compiles for its keys
+    if "scale" in self.src:  # CuPy also compiles an empty program for its keys
         compiled.append(self.src)
     return real(self, *arguments)
 compiler._NVRTCProgram.compile = compile_noted

@@ -40,7 +40,7 @@ def compiled(code, kind, names=(), **options):
     for name in names:
         show(name, made.symbol_mapping[name])
 compiled(SAXPY, "cubin")
-compiled(SAXPY, "cubin", lineinfo=True, name="/src/saxpy.cu")  # else its name is a random one
+compiled(SAXPY, "cubin", lineinfo=True, name="/src/saxpy.cu")  # without a name it would get a random one
 compiled(SAXPY, "ptx")
 compiled(SAXPY, "ltoir", link_time_optimization=True)
 compiled(NAMES, "cubin", names=("scale<float, 2>", "scale<double, 3>"))

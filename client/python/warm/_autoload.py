@@ -2,9 +2,9 @@
 """The code that `import torch` and `import triton` run. Each framework calls the entry points of its
 own group ("torch.backends", "triton.backends"), and so torch() or triton() of this module.
 
-Such an import takes as much longer as a look at the environment. If `warm run` pointed the framework at
-our daemon, this module patches the modules below as soon as Python has loaded them. Python loads them
-when the framework first compiles.
+This costs such an import one look at the environment. If `warm run` pointed the framework at our daemon,
+this module patches the modules below as soon as Python has loaded them. Python loads them when the
+framework first compiles.
 
     torch._inductor.remote_cache    makes warm.torch.Backend the backend of remote caches
     torch._inductor.codecache       shows each graph to warm.torch before torch asks for it, tells `warm why`
