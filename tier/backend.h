@@ -82,6 +82,7 @@ struct tier_request {
 
     /* GET, ASK: refuses an object larger than this before it reads it. */
     uint64_t limit;
+    bool may_lend; /* the object may come as result_data */
 
     /* ASK, FINISH, RENEW, RELEASE. `job` may be empty: then no answer is kept for the job (see KEYS of the EVAL). */
     uint8_t token[TIER_TOKEN_SIZE];
@@ -92,6 +93,8 @@ struct tier_request {
     /* The answer. */
     enum tier_outcome outcome;
     int result_fd; /* GET, ASK with TIER_OK: a memfd at offset 0, or -1 */
+    const void *
+        result_data; /* with may_lend: the bytes themselves in place of it, borrowed until `done` ends */
     uint64_t result_length;
     uint64_t wait_ms;
     struct tier_capabilities capabilities; /* PROBE */

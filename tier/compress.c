@@ -2,7 +2,7 @@
 /*
  * compress.c - packs and unpacks objects with zstd, a piece at a time. main.c of warm-tier calls it.
  *
- * Thread: any; no state.
+ * Thread: any; each keeps a context of its own.
  */
 #include "tier/compress.h"
 
@@ -103,6 +103,17 @@ int compress_unpack(int fd, uint64_t len, uint64_t limit, uint64_t *out_len)
     }
     munmap((void *)(uintptr_t)bytes, (size_t)len);
     return out;
+}
+
+uint64_t compress_unpack_bytes(const uint8_t *bytes, uint64_t len, uint8_t *out, uint64_t limit)
+{
+    static _Thread_local ZSTD_DCtx *z; /* kept: it is larger than what it unpacks */
+    bool is_whole = begins_as_frame(bytes, len) &&
+                    ZSTD_findFrameCompressedSize(bytes, (size_t)len) == (size_t)len;
+    if (!is_whole || (!z && !(z = ZSTD_createDCtx())))
+        return 0;
+    size_t n = ZSTD_decompressDCtx(z, out, (size_t)limit, bytes, (size_t)len);
+    return ZSTD_isError(n) ? 0 : n;
 }
 
 uint64_t compress_bound(uint64_t limit) { return ZSTD_compressBound((size_t)limit); }

@@ -11,7 +11,7 @@
  * What comes back may be anything. Unpacking ends at the size that was asked for. Bytes that are no whole
  * frame stay as they are: warmd compares digests and refuses them.
  *
- * Thread: any; no state. Memory: descriptors in are borrowed, those that come out are the caller's.
+ * Thread: any; each keeps a context of its own. Memory: descriptors in are borrowed, those that come out are the caller's.
  */
 #ifndef WARM_TIER_COMPRESS_H
 #define WARM_TIER_COMPRESS_H
@@ -26,6 +26,8 @@ int compress_pack(int fd, uint64_t len, uint64_t *out_len);
 /* Unpacks a frame into at most `limit` bytes. Returns a memfd that can be sealed, or -1: it is no frame,
  * or not a whole one, or would be larger. */
 int compress_unpack(int fd, uint64_t len, uint64_t limit, uint64_t *out_len);
+/* Does so in memory. Returns the length of what was unpacked, or 0. */
+uint64_t compress_unpack_bytes(const uint8_t *bytes, uint64_t len, uint8_t *out, uint64_t limit);
 /* Returns how large an object may be in a backend if its bytes are at most `limit`. */
 uint64_t compress_bound(uint64_t limit);
 

@@ -39,7 +39,7 @@ struct carry {
     uv_work_t work;
     int packed_fd; /* what the work made; -1: the object stays as it is */
     uint64_t packed_length;
-    bool is_started, is_cancelled;
+    bool is_started, is_cancelled, wants_bytes;
 };
 
 static uv_loop_t loop;
@@ -47,17 +47,38 @@ static struct tier_backend *backend;
 static unsigned n_carried;
 static struct carry *carried;
 
-/* Sends an answer. The socket blocks: a daemon that does not read now will soon, or is gone. */
-static void answer(const struct tier_answer *a, int fd)
+/* Sends an answer with `n` bytes after it. The socket blocks: a daemon that does not read now will soon, or is gone. */
+static void answer(const struct tier_answer *a, size_t n, int fd)
 {
-    if (packet_send(TIER_FD, a, sizeof *a, &fd, fd >= 0) != 0)
+    if (packet_send(TIER_FD, a, sizeof *a + n, &fd, fd >= 0) != 0)
         _exit(0);
 }
 
 static bool has_object(const struct tier_request *r)
 {
     return (r->operation == TIER_GET || r->operation == TIER_ASK) && r->outcome == TIER_OK &&
-           r->result_fd >= 0;
+           (r->result_fd >= 0 || r->result_data);
+}
+
+static struct {
+    struct tier_answer head;
+    uint8_t bytes[TIER_BYTES_MAX];
+} packet;
+
+/* Writes the object of a request into the packet. Bytes that are no frame stay as they are. */
+static size_t take_bytes(struct carry *c)
+{
+    static uint8_t raw[TIER_BYTES_MAX + (TIER_BYTES_MAX >> 3)]; /* compress_bound of it is less */
+    struct tier_request *r = &c->request;
+    const uint8_t *bytes = r->result_data ? r->result_data : raw;
+    size_t len = (size_t)r->result_length;
+    if (!r->result_data && (len > sizeof raw || pread(r->result_fd, raw, len, 0) != (ssize_t)len))
+        return 0;
+    size_t n = (size_t)compress_unpack_bytes(bytes, len, packet.bytes, c->limit);
+    if (n || len > c->limit)
+        return n;
+    memcpy(packet.bytes, bytes, len);
+    return len;
 }
 
 /* Answers a request that has ended, and frees it. */
@@ -65,19 +86,26 @@ static void finish(struct carry *c)
 {
     assert(c->is_started && n_carried);
     struct tier_request *r = &c->request;
-    struct tier_answer a = {.id = c->id,
-                            .outcome = r->outcome,
-                            .length = r->result_length,
-                            .wait_ms = r->wait_ms,
-                            .capabilities = r->capabilities};
-    int fd = has_object(r) ? r->result_fd : -1;
-    memcpy(a.said, r->said, sizeof a.said);
+    struct tier_answer *a = &packet.head;
+    bool has = has_object(r);
+    size_t n = has && c->wants_bytes ? take_bytes(c) : 0;
+    int fd = has && !c->wants_bytes ? r->result_fd : -1;
+    *a = (struct tier_answer){.id = c->id,
+                              .outcome = r->outcome,
+                              .length = n ? n : r->result_length,
+                              .wait_ms = r->wait_ms,
+                              .capabilities = r->capabilities};
+    memcpy(a->said, r->said, sizeof a->said);
+    if (has && c->wants_bytes && !n) {
+        a->outcome = TIER_TOO_LARGE;
+        snprintf(a->said, sizeof a->said, "larger than expected");
+    }
     if (fd >= 0)
         fcntl(fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL); /* warmd looks at them */
-    answer(&a, fd);
-    if (fd >= 0)
-        close(fd);
+    answer(a, n, fd);
+    if (has && r->result_fd >= 0)
+        close(r->result_fd);
     if (r->fd >= 0)
         close(r->fd);
     struct carry **at = &carried;
@@ -113,7 +141,7 @@ static void on_done(struct tier_request *r)
 {
     struct carry *c = r->user;
     c->work.data = c;
-    if (!has_object(r)) {
+    if (!has_object(r) || c->wants_bytes) {
         finish(c);
     } else if (c->limit <= PACK_HERE_MAX * 2 ||
                uv_queue_work(&loop, &c->work, unpack, on_unpacked) != 0) {
@@ -202,16 +230,18 @@ static void carry(const struct tier_ask *ask, int fd)
             .id = ask->id, .outcome = TIER_LATER, .said = "too many requests"};
         if (fd >= 0)
             close(fd);
-        answer(&busy, -1);
+        answer(&busy, 0, -1);
         return;
     }
     c->id = ask->id;
+    c->wants_bytes = ask->wants_bytes && ask->limit <= TIER_BYTES_MAX;
     c->limit = ask->limit;
     c->request = (struct tier_request){.operation = ask->operation,
                                        .timeout_ms = ask->timeout_ms,
                                        .fd = fd,
                                        .length = ask->length,
                                        .limit = compress_bound(ask->limit),
+                                       .may_lend = c->wants_bytes,
                                        .expire_ms = ask->expire_ms,
                                        .only_if_absent = ask->only_if_absent,
                                        .lease_ms = ask->lease_ms,
@@ -278,7 +308,7 @@ int main(int argc, char **argv)
         return 1;
     if (!make_backend(argv, hello.said, sizeof hello.said))
         hello.outcome = TIER_MISSET;
-    answer(&hello, -1);
+    answer(&hello, 0, -1);
     if (!backend || uv_poll_init(&loop, &poll, TIER_FD) != 0)
         return 1;
     fcntl(TIER_FD, F_SETFL, fcntl(TIER_FD, F_GETFL) & ~O_NONBLOCK); /* libuv set it */

@@ -4,12 +4,14 @@
  *
  *     warmd                                              warm-tier
  *     ───── ASK + [the object's bytes, for a PUT] ─────▶ starts the backend's request
- *     ◀──── ANSWER + [a sealed memfd, for a GET]          in any order, one for each ASK
+ *     ◀──── ANSWER + [the object: its bytes, or a memfd]  in any order, one for each ASK
  *     ───── (end of the socket) ───────────────────────▶ ends
  *
  * The first ANSWER has id 0: TIER_OK if the helper has a backend, else TIER_MISSET with the reason, and the
  * helper ends. Both programs come from one build and run on one machine, so packets are structs. warmd
  * believes nothing in them: entry.h says what makes an object count.
+ *
+ * The bytes of a small object come in the packet itself: a memfd for each costs ten times as much.
  *
  * TIER_CANCEL gives the request of that id up. It has no answer of its own.
  *
@@ -19,10 +21,12 @@
 #define WARM_TIER_MESSAGE_H
 
 #include "tier/backend.h"
+#include "tier/entry.h"
 
 #define TIER_FD 3         /* the helper's end of the socket */
 #define TIER_ASKS_MAX 64u /* requests at once */
-#define TIER_CANCEL 255u  /* beside the numbers of enum tier_operation */
+#define TIER_BYTES_MAX ENTRY_OBJECT_MAX
+#define TIER_CANCEL 255u /* beside the numbers of enum tier_operation */
 
 struct tier_ask {
     uint64_t id;        /* from 1 on */
@@ -34,6 +38,7 @@ struct tier_ask {
     uint64_t limit;     /* GET, ASK */
     uint64_t expire_ms; /* PUT, FINISH */
     bool only_if_absent;
+    bool wants_bytes; /* GET, ASK: the object in the packet; limit <= TIER_BYTES_MAX */
     uint8_t token[TIER_TOKEN_SIZE]; /* ASK, FINISH, RENEW, RELEASE; and */
     uint64_t lease_ms;
     uint32_t slot;
@@ -43,7 +48,7 @@ struct tier_ask {
 struct tier_answer {
     uint64_t id;
     uint32_t outcome; /* enum tier_outcome */
-    uint64_t length;  /* GET: bytes of the descriptor */
+    uint64_t length;  /* GET, ASK: of the object */
     uint64_t wait_ms;
     struct tier_capabilities capabilities; /* PROBE */
     char said[TIER_SAID_MAX];

@@ -342,20 +342,16 @@ static bool ask_for_value(struct tier_fetch *f)
 /* ---- the entry ---- */
 
 /* Reads what came, and checks that it is the entry. *out_count: where a refusal counts. */
-static int read_entry(struct tier_fetch *f, int fd, uint64_t len, uint64_t **out_count,
-                      struct err *e)
+static int read_entry(struct tier_fetch *f, struct view bytes, uint64_t **out_count, struct err *e)
 {
     struct tier *t = f->tier;
     const struct trusted_key *signer;
     *out_count = &t->n_other;
-    if (len > ENTRY_OBJECT_MAX)
-        return err_set(e, WARM_ETOO_BIG, "it is too large");
-    f->bytes = malloc(len ? (size_t)len : 1);
+    f->bytes = malloc(bytes.len);
     if (!f->bytes)
         return err_set(e, WARM_ENOMEM, "no memory for an entry");
-    int code = file_read_start(fd, f->bytes, (size_t)len, e);
-    if (code == 0)
-        code = entry_read(f->bytes, (size_t)len, &t->trusted, &f->entry, &signer, e);
+    memcpy(f->bytes, bytes.data, bytes.len);
+    int code = entry_read(f->bytes, bytes.len, &t->trusted, &f->entry, &signer, e);
     *out_count = code == WARM_EDENIED ? &t->n_unsigned : &t->n_other;
     if (code)
         return code;
@@ -376,12 +372,11 @@ static int read_entry(struct tier_fetch *f, int fd, uint64_t len, uint64_t **out
     return 0;
 }
 
-static void take_entry(struct tier_fetch *f, int fd, uint64_t len)
+static void take_entry(struct tier_fetch *f, struct view bytes)
 {
     struct err e = {0};
     uint64_t *count;
-    int code = read_entry(f, fd, len, &count, &e);
-    close(fd);
+    int code = read_entry(f, bytes, &count, &e);
     if (code) {
         fetch_refuse(f, count, e.text);
         return;
@@ -441,6 +436,7 @@ static bool ask_for_entry(struct tier_fetch *f)
                                      .user = f,
                                      .ask = {.operation = asks ? TIER_ASK : TIER_GET,
                                              .limit = ENTRY_OBJECT_MAX,
+                                             .wants_bytes = true,
                                              .timeout_ms = ASK_MS,
                                              .lease_ms = t->service->config.config->tier_lease_ms,
                                              .slot = hedges ? ++f->slot : 0}};
@@ -491,9 +487,9 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
     assert(f->is_sent);
     struct tier *t = f->tier;
     f->is_sent = false;
+    if (fd >= 0)
+        close(fd);
     if (f->is_cancelled || t->closing) {
-        if (fd >= 0)
-            close(fd);
         bool may_have = a->outcome == TIER_LEASE || a->outcome == TIER_FAILED;
         if (errand->ask.operation == TIER_ASK && may_have)
             tier_lease_decline(t, &f->id, &errand->ask);
@@ -503,13 +499,9 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
     if (ask_without_leases(f, a))
         return;
     bool works = tier_note(t, &t->reads, a);
-    if (a->outcome == TIER_OK && fd >= 0) {
-        take_entry(f, fd, a->length);
-        return;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (a->outcome == TIER_LEASE && f->waits)
+    if (a->outcome == TIER_OK && errand->bytes.len)
+        take_entry(f, errand->bytes);
+    else if (a->outcome == TIER_LEASE && f->waits)
         take_lease(f);
     else if (a->outcome == TIER_LEASE) {
         tier_lease_add(t, &f->id, &f->errand.ask);

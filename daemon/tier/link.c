@@ -40,6 +40,10 @@ struct tier_link {
     uint64_t last_id, pause_ms;
     struct tier_errand *errands;
     struct loop_timer *tick, *restart;
+    struct {
+        struct tier_answer head;
+        uint8_t bytes[TIER_BYTES_MAX];
+    } packet; /* that has come */
 };
 
 /* ---- the end of the helper ---- */
@@ -48,9 +52,9 @@ static void end_errand(struct tier_link *l, struct tier_errand *r, const struct 
                        int fd)
 {
     assert(l->errands && r->done);
-    LIST_REMOVE(l->errands, r);
-    if (!l->errands)
-        loop_timer_stop(l->tick);
+    LIST_REMOVE(
+        l->errands,
+        r); /* on_tick stops when there are none: to stop here costs each request two calls */
     r->done(r, a, fd);
 }
 
@@ -112,8 +116,9 @@ static void take_hello(struct tier_link *l, const struct tier_answer *a)
     l->config.on_ready(l->config.arg);
 }
 
-static void take_answer(struct tier_link *l, struct tier_answer *a, int fd)
+static void take_answer(struct tier_link *l, size_t n_bytes, int fd)
 {
+    struct tier_answer *a = &l->packet.head;
     assert(!l->closing);
     struct tier_errand *r = l->errands;
     a->said[sizeof a->said - 1] = '\0';
@@ -121,6 +126,8 @@ static void take_answer(struct tier_link *l, struct tier_answer *a, int fd)
         r = r->next;
     if (a->outcome != TIER_FAILED)
         l->pause_ms = PAUSE_MIN_MS;
+    if (r && n_bytes)
+        r->bytes = (struct view){(const char *)l->packet.bytes, n_bytes};
     if (r)
         end_errand(l, r, a, fd);
     else if (fd >= 0)
@@ -134,12 +141,11 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct tier_link *l = poll->data;
     (void)events;
     for (unsigned i = 0; i < ANSWERS_A_TURN && !uv_is_closing((uv_handle_t *)poll); i++) {
-        struct tier_answer a;
         int fd;
-        ssize_t n = status ? 0 : packet_receive(l->fd, &a, sizeof a, &fd, 1);
+        ssize_t n = status ? 0 : packet_receive(l->fd, &l->packet, sizeof l->packet, &fd, 1);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        if (n != (ssize_t)sizeof a) {
+        if (n < (ssize_t)sizeof l->packet.head) {
             if (n > 0 && fd >= 0)
                 close(fd);
             log_warning("warm-tier ended; it starts again in %llu ms",
@@ -147,7 +153,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
             end_helper(l, "warm-tier ended");
             return;
         }
-        take_answer(l, &a, fd);
+        take_answer(l, (size_t)n - sizeof l->packet.head, fd);
     }
 }
 
@@ -158,6 +164,8 @@ static void on_tick(void *arg)
     struct tier_errand *r = l->errands;
     while (r && r->ends_ms > now)
         r = r->next;
+    if (!l->errands)
+        loop_timer_stop(l->tick);
     if (r) {
         log_warning("warm-tier does not answer: it is ended and starts again");
         end_helper(l, "warm-tier did not answer");
@@ -303,8 +311,9 @@ bool tier_link_send(struct tier_link *l, struct tier_errand *r)
     r->ask.id = ++l->last_id;
     if (packet_send(l->fd, &r->ask, sizeof r->ask, &r->fd, r->fd >= 0) != 0)
         return false;
-    if (!l->errands)
+    if (!loop_timer_runs(l->tick))
         loop_timer_start(l->tick, TICK_MS, TICK_MS);
+    r->bytes = (struct view){NULL, 0};
     r->ends_ms = uv_now(l->config.loop) + r->ask.timeout_ms + GRACE_MS;
     LIST_ADD(l->errands, r);
     return true;

@@ -43,7 +43,8 @@ struct tier_errand {
 
     struct tier_ask ask; /* the caller fills all but the id */
     int fd;              /* PUT: borrowed until tier_link_send returns; else -1 */
-    /* Called once, never from within tier_link_send. `fd` is the object of a GET, or -1; it is given. */
+    struct view bytes; /* with ask.wants_bytes: the object, borrowed until `done` ends, or empty */
+    /* Called once, never from within tier_link_send. `fd` is the object of another GET, or -1; it is given. */
     void (*done)(struct tier_errand *errand, const struct tier_answer *answer, int fd);
     void *user;
 };

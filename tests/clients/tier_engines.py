@@ -132,7 +132,7 @@ def credentials(folder):
 
 class Helper:
     """warm-tier by itself, with the packets of tier/message.h."""
-    ASK, ANSWER = "@QII81sQ32sQQ?16sQI65s0Q", "@QIQQ5?Q200s160s0Q"
+    ASK, ANSWER = "@QII81sQ32sQQ??16sQI65s0Q", "@QIQQ5?Q200s160s0Q"
     LEASE_MS, TIMEOUT_MS = 120000, 60000
     OPERATION = {"ask": 2, "probe": 6}
     OUTCOMES = {0: "ok", 3: "lease", 4: "wait"}
@@ -148,7 +148,7 @@ class Helper:
 
     def send(self, operation, name):
         self.socket.send(struct.pack(self.ASK, 1, self.OPERATION[operation], self.TIMEOUT_MS, name.encode(), 0, b"",
-                                     1 << 20, 0, False, self.token, self.LEASE_MS, 0, b""))
+                                     1 << 20, 0, False, False, self.token, self.LEASE_MS, 0, b""))
 
     def answer(self):
         """Returns the outcome in words, and its message."""

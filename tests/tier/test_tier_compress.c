@@ -33,6 +33,20 @@ static bool same_bytes(int a, int b, size_t len)
     return same;
 }
 
+/* Unpacks a frame into a memfd and into memory: both are one, or none. */
+static int unpack_both(int frame, uint64_t len, uint64_t limit, uint64_t *out_len)
+{
+    int fd = compress_unpack(frame, len, limit, out_len);
+    uint8_t *in = malloc(len + 1), *out = malloc(2 * limit), *same = out + limit;
+    cr_assert_eq(pread(frame, in, len, 0), (ssize_t)len);
+    uint64_t n = compress_unpack_bytes(in, len, out, limit);
+    cr_assert_eq(n, fd < 0 ? 0 : *out_len, "%zu", (size_t)n);
+    cr_assert(fd < 0 || (pread(fd, same, n, 0) == (ssize_t)n && memcmp(out, same, n) == 0));
+    free(in);
+    free(out);
+    return fd;
+}
+
 static void expect_round_trip(size_t len, size_t period, const char *begin, bool packed)
 {
     uint64_t frame_len = 0, back_len = 0;
@@ -40,15 +54,15 @@ static void expect_round_trip(size_t len, size_t period, const char *begin, bool
     cr_assert_eq(frame >= 0, packed, "%zu bytes", len);
     if (packed) {
         cr_assert_leq(frame_len, compress_bound(len));
-        cr_assert_eq(compress_unpack(frame, frame_len, len - 1, &back_len), -1, "one byte more");
-        int back = compress_unpack(frame, frame_len, len, &back_len);
+        cr_assert_eq(unpack_both(frame, frame_len, len - 1, &back_len), -1, "one byte more");
+        int back = unpack_both(frame, frame_len, len, &back_len);
         cr_assert_geq(back, 0);
         cr_assert_eq(back_len, len);
         cr_assert(same_bytes(fd, back, len));
         close(back);
         close(frame);
     } else {
-        cr_assert_eq(compress_unpack(fd, len, len, &back_len), -1, "it is no frame");
+        cr_assert_eq(unpack_both(fd, len, len, &back_len), -1, "it is no frame");
     }
     close(fd);
 }
@@ -77,7 +91,7 @@ Test(tier_compress, a_bomb_ends_at_the_limit)
     cr_assert_eq(ftruncate(fd, (off_t)len), 0);
     int frame = compress_pack(fd, len, &frame_len);
     cr_assert_lt(frame_len, 10000u);
-    cr_assert_eq(compress_unpack(frame, frame_len, 1 << 20, &out_len), -1);
+    cr_assert_eq(unpack_both(frame, frame_len, 1 << 20, &out_len), -1);
     cr_assert_leq(out_len, 1u << 20);
     close(frame);
     close(fd);
@@ -86,10 +100,11 @@ Test(tier_compress, a_bomb_ends_at_the_limit)
 Test(tier_compress, no_cut_or_changed_frame_is_taken_for_more_than_bytes)
 {
     uint64_t frame_len, out_len;
+    uint8_t bytes[3000], unpacked[3000];
     size_t len = 3000;
     int fd = file_of(len, 70, ""), frame = compress_pack(fd, len, &frame_len);
     for (uint64_t cut = 0; cut < frame_len; cut++)
-        cr_assert_eq(compress_unpack(frame, cut, len, &out_len), -1, "%zu", (size_t)cut);
+        cr_assert_eq(unpack_both(frame, cut, len, &out_len), -1, "%zu", (size_t)cut);
     for (uint64_t at = 0; at < frame_len; at++) {
         uint8_t byte, flipped;
         cr_assert_eq(pread(frame, &byte, 1, (off_t)at), 1);
@@ -97,6 +112,8 @@ Test(tier_compress, no_cut_or_changed_frame_is_taken_for_more_than_bytes)
         cr_assert_eq(pwrite(frame, &flipped, 1, (off_t)at), 1);
         int back = compress_unpack(frame, frame_len, len, &out_len);
         cr_assert(back < 0 || out_len <= len);
+        cr_assert_eq(pread(frame, bytes, frame_len, 0), (ssize_t)frame_len);
+        cr_assert_leq(compress_unpack_bytes(bytes, frame_len, unpacked, len), len);
         if (back >= 0)
             close(back);
         cr_assert_eq(pwrite(frame, &byte, 1, (off_t)at), 1);
