@@ -132,7 +132,11 @@ void engine_make_certificates(const char *folder)
         "echo subjectAltName=IP:127.0.0.1,DNS:localhost >names && "
         "for who in server client; do openssl req $key -keyout $who.key -out $who.csr "
         "-subj /CN=$who && openssl x509 -req -in $who.csr -CA ca.crt -CAkey ca.key "
-        "-CAcreateserial -days 2 -extfile names -out $who.crt || exit; done",
+        "-CAcreateserial -days 2 -extfile names -out $who.crt || exit; done && "
+        "openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days -1 "
+        "-extfile names -out expired.crt && echo subjectAltName=DNS:other.example >names && "
+        "openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 "
+        "-extfile names -out elsewhere.crt",
         folder);
     cr_assert_eq(code, 0, "%s", out);
     free(out);

@@ -33,7 +33,7 @@ void engine_stop(struct engine *s);
 void engine_tell(const struct engine *s, const char *text, char *out, size_t cap);
 
 /* Makes certificates in a folder: ca.crt, server.crt and .key for 127.0.0.1 and localhost, client.crt and .key, and
- * other.crt, an authority that signed none of these. */
+ * other.crt, an authority that signed none of these. With server.key: expired.crt, and elsewhere.crt for other.example. */
 void engine_make_certificates(const char *folder);
 
 #endif

@@ -10,6 +10,7 @@ sent since that choice:
     mute        takes everything to the server, and no answer back
     slow        a byte each 100 ms
     cut         resets in the middle of the answer
+    end         ends the connection, in order, in the middle of the answer
     flip        flips a bit in the last byte of each large piece, both ways
     rubbish     answers with random bytes
     http-CODE   answers each request of HTTP with a page: http-500, http-503, http-403, http-301, http-200
@@ -80,9 +81,12 @@ async def copy(reader, writer, fault, is_answer):
             continue
         if fault == "mute" and is_answer:
             continue
-        if fault == "cut" and is_answer:
+        if fault in ("cut", "end") and is_answer:
             writer.write(data[:len(data) // 2])
             await writer.drain()
+            if fault == "end":
+                writer.close()
+                await writer.wait_closed()
             return
         if fault == "flip" and len(data) > LARGE:
             data = data[:-1] + bytes([data[-1] ^ 1])
