@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tier_file.c - a folder as a backend: objects are whole or absent, and errors are no misses. */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/backend.h"
@@ -88,6 +92,98 @@ Test(tier_file, the_probe_tells_what_the_folder_can_do)
     cr_assert_lt(r.capabilities.clock_skew_ms, 5000);
     struct tier_request ask = {.operation = TIER_ASK, .name = "ab/e-abcd"};
     cr_assert_eq(backend_run(&f.kit, &ask), TIER_CANNOT);
+    close_folder(&f);
+}
+
+/* Makes the folder a file system of its own, of 1 MiB, for this test alone. */
+static void mount_folder(const struct folder *f)
+{
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("warm-test", f->path, "tmpfs", 0, "size=1m,mode=755") != 0)
+        cr_skip_test("needs root, to mount a file system");
+}
+
+static unsigned count_files(const struct folder *f)
+{
+    char *out;
+    run_command(&out, "find %s -type f | wc -l", f->path);
+    unsigned n = (unsigned)atoi(out);
+    free(out);
+    return n;
+}
+
+Test(tier_file, a_full_folder_keeps_what_it_has_and_no_part_of_the_rest)
+{
+    struct folder f;
+    char out[64], *large = malloc(2 << 20);
+    open_folder(&f);
+    mount_folder(&f);
+    memset(large, 'x', (2 << 20) - 1);
+    large[(2 << 20) - 1] = '\0';
+    cr_assert_eq(put(&f, "ab/e-1", "value", false), TIER_OK);
+    struct tier_request r = {.operation = TIER_PUT, .name = "ab/e-2"};
+    r = backend_send_whole(&f.kit, r, large);
+    cr_assert_eq(r.outcome, TIER_FAILED, "%s", r.said);
+    cr_assert_str_eq(r.said, "No space left on device");
+    cr_assert_eq(get(&f, "ab/e-2", 64, out), TIER_ABSENT);
+    cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_OK);
+    cr_assert_str_eq(out, "value");
+    cr_assert_eq(count_files(&f), 1, "no .new- is left");
+    cr_assert_eq(put(&f, "ab/e-3", "there is room again", false), TIER_OK);
+    free(large);
+    close_folder(&f);
+}
+
+Test(tier_file, a_folder_that_is_read_only_is_read)
+{
+    struct folder f;
+    char out[64];
+    open_folder(&f);
+    mount_folder(&f);
+    cr_assert_eq(put(&f, "ab/e-1", "value", false), TIER_OK);
+    cr_assert_eq(mount("none", f.path, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_OK);
+    cr_assert_str_eq(out, "value");
+    struct tier_request r = {.operation = TIER_PUT, .name = "ab/e-2"};
+    r = backend_send_whole(&f.kit, r, "x");
+    cr_assert_eq(r.outcome, TIER_DENIED, "%s", r.said);
+    cr_assert_str_eq(r.said, "Read-only file system");
+    cr_assert_eq(put(&f, "cd/e-2", "x", false), TIER_DENIED, "and makes no folder");
+    struct tier_request probe = {.operation = TIER_PROBE, .name = "probe-here"};
+    cr_assert_eq(backend_run(&f.kit, &probe), TIER_OK);
+    cr_assert(probe.capabilities.reads && !probe.capabilities.writes);
+    cr_assert(strstr(probe.capabilities.said, "not written"), "%s", probe.capabilities.said);
+    cr_assert_eq(mount("none", f.path, NULL, MS_REMOUNT, NULL), 0);
+    close_folder(&f);
+}
+
+Test(tier_file, a_folder_of_somebody_else_is_read_and_what_is_no_file_is_no_object)
+{
+    struct folder f;
+    char out[64];
+    if (geteuid() != 0)
+        cr_skip_test("needs root, to become another user");
+    open_folder(&f);
+    cr_assert_eq(put(&f, "ab/e-1", "value", false), TIER_OK);
+    cr_assert_eq(put(&f, "ab/e-2", "nobody else's", false), TIER_OK);
+    char *shell;
+    cr_assert_eq(run_command(&shell,
+                             "cd %s && chmod 755 . v1 v1/ab && chmod 600 v1/ab/e-2 && "
+                             "mkfifo -m 644 v1/ab/e-3 && ln -s e-1 v1/ab/e-4 && mkdir v1/ab/e-5",
+                             f.path),
+                 0);
+    free(shell);
+    cr_assert_eq(seteuid(12345), 0);
+    cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_OK);
+    cr_assert_str_eq(out, "value");
+    cr_assert_eq(get(&f, "ab/e-2", 64, out), TIER_DENIED);
+    cr_assert_eq(get(&f, "ab/e-3", 64, out), TIER_FAILED, "a pipe");
+    cr_assert_eq(get(&f, "ab/e-4", 64, out), TIER_FAILED, "a link may lead anywhere");
+    cr_assert_eq(get(&f, "ab/e-5", 64, out), TIER_FAILED, "a folder");
+    cr_assert_eq(put(&f, "ab/e-6", "x", false), TIER_DENIED);
+    cr_assert_eq(put(&f, "cd/e-7", "x", false), TIER_DENIED);
+    cr_assert_eq(seteuid(0), 0);
     close_folder(&f);
 }
 

@@ -76,6 +76,13 @@ static enum tier_outcome say_errno(struct job *j, int error)
     }
 }
 
+/* Does so for a PUT, which is never absent: that would count as sent. */
+static enum tier_outcome say_unsent(struct job *j, int error)
+{
+    enum tier_outcome outcome = say_errno(j, error);
+    return outcome == TIER_ABSENT ? TIER_FAILED : outcome;
+}
+
 /* Copies `len` bytes from `from` at `offset` to the start of `to`. Returns 0 or an errno. */
 static int copy_bytes(int from, uint64_t offset, int to, uint64_t len)
 {
@@ -84,8 +91,8 @@ static int copy_bytes(int from, uint64_t offset, int to, uint64_t len)
     for (uint64_t at = 0; !error && at < len;) {
         size_t piece = len - at < COPY_BYTES ? (size_t)(len - at) : COPY_BYTES;
         ssize_t n = pread(from, buffer, piece, (off_t)(offset + at));
-        if (n > 0 && pwrite(to, buffer, (size_t)n, (off_t)at) != n)
-            error = errno ? errno : EIO;
+        if (n > 0) /* a full disk takes a part, and refuses the rest */
+            n = pwrite(to, buffer, (size_t)n, (off_t)at);
         if (n <= 0 && !(n < 0 && errno == EINTR))
             error = n < 0 ? errno : EIO;
         at += n > 0 ? (uint64_t)n : 0;
@@ -131,14 +138,20 @@ static enum tier_outcome do_get(struct job *j)
     return outcome;
 }
 
-/* Makes the folders below the configured one; that one must be there. */
-static void make_folders(char *path, size_t from)
+/* Makes the folders below the configured one; that one must be there. Returns 0 or an errno. */
+static int make_folders(char *path, size_t from)
 {
-    for (char *slash = strchr(path + from + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    int error = 0;
+    for (char *slash = strchr(path + from + 1, '/'); slash && !error;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        mkdir(path, 0777); /* the umask decides; a failure shows when the file is made */
+        if (mkdir(path, 0777) != 0) /* the umask decides */
+            error = errno;
+        if (error && access(path, X_OK) == 0)
+            error = 0; /* it was there */
         *slash = '/';
     }
+    return error;
 }
 
 /* Moves a complete file to its place. Returns 0 or an errno. */
@@ -162,11 +175,11 @@ static enum tier_outcome put_bytes(struct job *j, const char *name, int from, ui
     int n = snprintf(made, sizeof made, "%.*s/.new-XXXXXX", (int)folder, path);
     if (n < 0 || (size_t)n >= sizeof made)
         return say(&j->own, TIER_MISSET, "the path is too long");
-    make_folders(made, strlen(j->folder));
-    int to = mkostemp(made, O_CLOEXEC);
+    int error = make_folders(made, strlen(j->folder));
+    int to = error ? -1 : mkostemp(made, O_CLOEXEC);
     if (to < 0)
-        return say_errno(j, errno);
-    int error = copy_bytes(from, offset, to, len);
+        return say_unsent(j, error ? error : errno);
+    error = copy_bytes(from, offset, to, len);
     if (!error && (fchmod(to, 0644) != 0 || fdatasync(to) != 0))
         error = errno;
     if (close(to) != 0 && !error)
@@ -174,7 +187,7 @@ static enum tier_outcome put_bytes(struct job *j, const char *name, int from, ui
     if (!error)
         error = place_file(made, path, j->own.only_if_absent);
     unlink(made);
-    return error ? say_errno(j, error) : TIER_OK;
+    return error ? say_unsent(j, error) : TIER_OK;
 }
 
 /* Finds out how far the file server's clock is from ours. */
