@@ -176,6 +176,42 @@ Test(tier, no_flipped_byte_is_served)
     warmd_down(&second);
 }
 
+static double part; /* of each object, that stays */
+static int cut_file(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)at;
+    if (type == FTW_F && strstr(path, "/v1/"))
+        cr_assert_eq(truncate(path, (off_t)((double)st->st_size * part)), 0);
+    return 0;
+}
+
+/* As after a copy of the folder that did not come to its end. */
+Test(tier, half_an_object_is_not_served)
+{
+    static char large[200000];
+    static const double parts[] = {0.99, 0.5, 0.0};
+    memset(large, 'x', sizeof large);
+    for (size_t i = 0; i < sizeof large; i += 7)
+        large[i] = (char)('a' + i / 7 % 26);
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "graph-1", "the bytes");
+    struct warm *w = warmd_libwarm(&first);
+    cr_assert_eq(warm_put(w, "large", 5, large, sizeof large, NULL), 0);
+    warm_close(w);
+    await_objects(3);
+    warmd_down(&first);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        part = parts[i];
+        nftw(tier_folder, cut_file, 8, FTW_PHYS);
+        struct warmd second = tier_up(NULL, tier_key_file, NULL);
+        expect_miss(&second, "graph-1");
+        expect_miss(&second, "large");
+        put_one(&second, "graph-2", "other bytes");
+        expect_value(&second, "graph-2", "other bytes");
+        warmd_down(&second);
+    }
+}
+
 Test(tier, a_killed_helper_is_a_miss_and_starts_again)
 {
     struct warmd first = tier_up(NULL, tier_key_file, NULL);

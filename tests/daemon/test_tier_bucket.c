@@ -88,3 +88,55 @@ Test(tier_bucket, a_bucket_that_vanishes_costs_hits_alone)
     expect_value(&k, "new", "other bytes");
     warmd_down(&k);
 }
+
+/* Tells the server something. Returns how many requests it has seen since it was told something before. */
+static int tell(const char *text)
+{
+    char counts[400];
+    int n = 0;
+    engine_tell(&s3, text, counts, sizeof counts);
+    for (const char *at = counts; (at = strchr(at, ' ')); at++)
+        n += atoi(at);
+    return n;
+}
+
+Test(tier_bucket, a_server_that_says_when_to_come_again_is_left_alone_until_then)
+{
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    expect_miss(&k, "graph-0");
+    tell("retry=3");
+    tell("answer=503");
+    uint64_t began = clock_now_ms();
+    expect_miss(&k, "graph-1");
+    put_one(&k, "graph-2", "the bytes");
+    await_stats(&k, "\"writes\": {\"state\": \"off\"");
+    await_log(&k, "503");
+    cr_assert_eq(tell("answer="), 2, "one GET, one PUT");
+    for (int i = 0; i < 20; i++)
+        expect_miss(&k, "graph-1");
+    int early = tell("retry=");
+    cr_assert(early == 0 || clock_now_ms() - began >= 3000, "%d requests within 3 s", early);
+    await_stats(&k, "\"tier_sent\": 1,");
+    cr_assert_geq(clock_now_ms() - began, 3000);
+    await_stats(&k, "\"reads\": {\"state\": \"on\"");
+    warmd_down(&k);
+}
+
+/* Amazon answers 403 then, and nobody can tell that from keys that may not read. */
+Test(tier_bucket, who_may_not_list_the_bucket_is_told_so_and_no_error_is_a_miss)
+{
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "here", "the bytes");
+    await_stats(&first, "\"tier_sent\": 1,");
+    engine_tell(&s3, "list=no", NULL, 0);
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    expect_value(&k, "here", "the bytes");
+    expect_miss(&k, "another");
+    await_log(&k,
+              "403 AccessDenied: the policy does not allow it; without s3:ListBucket, an absent "
+              "object looks so, too");
+    cr_assert(warmd_stats_have(&k, "\"tier_misses\": 0,"));
+    expect_value(&k, "here", "the bytes");
+    warmd_down(&first);
+    warmd_down(&k);
+}

@@ -12,6 +12,7 @@ since the last change:
     conditions=off       ignores If-Match and If-None-Match, as rclone does; 501: refuses them
     checksums=off        ignores x-amz-checksum-sha256
     deny=PUT             refuses a method
+    list=no              who asks may not list the bucket: what is absent is 403, as in Amazon's
     bucket=gone          the bucket does not exist
     answer=STATUS        answers everything with this status, such as 503 or 200, and the page of some proxy
     retry=TEXT           Retry-After of these answers
@@ -148,7 +149,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def get(self, key):
         if key not in STATE.objects:
-            raise Refusal(404, "NoSuchKey")
+            raise Refusal(*(403, "AccessDenied") if STATE.set["list"] == "no" else (404, "NoSuchKey"))
         body, etag, at = STATE.objects[key]
         if STATE.set["damage"]:
             i = int(STATE.set["damage"])

@@ -119,10 +119,10 @@ Test(tier_tls, a_certificate_that_has_expired_or_is_another_hosts_is_named)
             start_server(schemes[s], rows[i].certificate);
             open_at(schemes[s], server.port);
             struct tier_request get = get_once();
-            cr_assert_eq(get.outcome, TIER_MISSET, "%s, %s: %d %s", schemes[s],
-                         rows[i].certificate, get.outcome, get.said);
-            cr_assert(strstr(get.said, rows[i].said) || strstr(get.said, rows[i].of_redis), "%s: %s",
-                      schemes[s], get.said);
+            cr_assert_eq(get.outcome, TIER_MISSET, "%s, %s: %d %s", schemes[s], rows[i].certificate,
+                         get.outcome, get.said);
+            cr_assert(strstr(get.said, rows[i].said) || strstr(get.said, rows[i].of_redis),
+                      "%s: %s", schemes[s], get.said);
             cr_assert_eq(put_once(), TIER_MISSET, "%s: a PUT", schemes[s]);
             backend_close(&kit);
             engine_stop(&server);
