@@ -911,28 +911,38 @@ static bool must_wait(const struct draft *a, const struct draft *b)
            (was_read && was_read->elsewhere);
 }
 
+/* True if a draft of the derivative reads values of the function alone: it computes another one again. */
+static bool is_again(const struct gen *g, const struct draft *d)
+{
+    bool again = d->args.n > 0;
+    for (uint32_t i = 0; i < d->args.n; i++)
+        again &= d->args.at[i].value < g->p->ops.at[g->forward].results;
+    return again;
+}
+
 /* True if a small draft belongs to the layer of the group's launch. `before` counts the products in a row
  * at the group's end. In the function a launch begins with a product. In the derivative it begins behind
- * one, unless the draft only reorders the product's elements. So each launch is one layer, whatever its
- * neighbours are. */
-static bool is_of_layer(const struct gen *g, const struct draft *d, uint32_t before)
+ * one, unless the draft only reorders the product's elements; and with a value of the function that is computed
+ * again, for the next layer. So each launch is one layer, whatever its neighbours are. */
+static bool is_of_layer(const struct gen *g, const struct draft *d, uint32_t before, bool products)
 {
     bool moves = !g->values[d->value].read && d->work == d->n;
     if (g->out->n_forward == PROGRAM_NONE)
         return before + d->is_product < 2;
-    return before == 0 || (before == 1 && moves);
+    return !(products && is_again(g, d)) && (before == 0 || (before == 1 && moves));
 }
 
 /* True if a draft may join the group. */
 static bool joins(const struct gen *g, struct draft *d)
 {
-    bool small = is_small(d), parallel = true;
+    bool small = is_small(d), parallel = true, products = false;
     uint32_t before = 0, n_args = d->args.n + 1;
     for (uint32_t i = 0; i < g->group.n; i++) {
         const struct draft *other = &g->group.at[i];
         n_args += other->args.n + 1;
         small &= is_small(other);
         parallel &= other->n == d->n && !must_wait(other, d);
+        products |= other->is_product;
         if (read_of(d, other->to) && other->products > before)
             before = other->products;
     }
@@ -940,7 +950,7 @@ static bool joins(const struct gen *g, struct draft *d)
     if (g->group.n == GROUP_MAX || n_args > GROUP_ARGS_MAX ||
         (d->is_product && g->group.n >= GROUP_MAX / 2))
         return false;
-    return small ? is_of_layer(g, d, before) : parallel;
+    return small ? is_of_layer(g, d, before, products) : parallel;
 }
 
 static uint32_t place_in(const uint32_t *list, uint32_t n, uint32_t value)

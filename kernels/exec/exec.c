@@ -166,6 +166,17 @@ int graph_exec_launch(struct graph_exec *x, struct err *e)
     return graph_bundle_run(x->b, 0, x->b->launches.n, launch_one, &(struct launching){x, e});
 }
 
+int graph_exec_launch_forward(struct graph_exec *x, struct err *e)
+{
+    return graph_bundle_run(x->b, 0, x->b->n_forward, launch_one, &(struct launching){x, e});
+}
+
+int graph_exec_launch_backward(struct graph_exec *x, struct err *e)
+{
+    return graph_bundle_run(x->b, x->b->n_forward, x->b->launches.n, launch_one,
+                            &(struct launching){x, e});
+}
+
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e)
 {
     assert(i < x->b->results.n && data);

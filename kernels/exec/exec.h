@@ -38,6 +38,11 @@ void graph_exec_bind(struct graph_exec *x, uint32_t i, uint64_t address);
 int graph_exec_write(struct graph_exec *x, uint32_t i, const void *data, struct err *e);
 /* Puts all launches on the stream. */
 int graph_exec_launch(struct graph_exec *x, struct err *e);
+/* Puts those of the forward pass on the stream: they write the function's own results. */
+int graph_exec_launch_forward(struct graph_exec *x, struct err *e);
+/* Puts those of the derivative on the stream. They read the cotangents, and what the last forward pass has
+ * left. */
+int graph_exec_launch_backward(struct graph_exec *x, struct err *e);
 /* Waits for the stream, and copies a result from the device. */
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e);
 

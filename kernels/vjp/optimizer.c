@@ -253,7 +253,7 @@ int optimizer_step(const struct program *p, uint32_t function, const uint32_t *a
     char name[256];
     int rc = check(p, function, arguments, n, e);
     if (rc == 0)
-        rc = vjp_function(p, function, arguments, n, &d, e);
+        rc = vjp_whole(p, function, arguments, n, &d, e);
     if (rc)
         return rc;
     const char *its = p->functions.at[function].name;

@@ -35,6 +35,8 @@ struct back {
     uint32_t *ops;              /* by operation of `from`: its last copy */
     uint32_t *stacks;           /* by value of `from`: its rows, or NONE */
     uint32_t *seen;             /* by value of `from`: the loop that was searched last, + 1 */
+    bool *kept;                 /* by value of `from`: the way back reads it and need not copy it */
+    bool whole;                 /* the way back may read all values */
     uint32_t trip;              /* whose body is computed again: an i32 */
 };
 
@@ -349,6 +351,93 @@ static void copy_block(struct back *k, const struct block *b, bool keeps)
     }
 }
 
+/* ---- what the way back reads ---- */
+
+/* Notes a value that has memory because a loop uses it. Those that cost nothing to compute have none. */
+static void keep_used(struct back *k, uint32_t value)
+{
+    const struct program *p = k->from;
+    const struct operation *op =
+        k->origins[value] == PROGRAM_NONE ? NULL : &p->ops.at[k->origins[value]];
+    k->kept[value] |= !op || !(op->op == OP_IOTA || op->op == OP_BROADCAST ||
+                               (op->op == OP_CONSTANT && p->ints.at[op->ints + 1]));
+}
+
+/* Finds the values that have memory in the code of the function alone: results, operands and results of
+ * products, results of reductions and loops, and what a loop's body uses from outside. */
+static void find_memory(struct back *k, const struct block *b)
+{
+    const struct program *p = k->from;
+    uint32_t outside = 0; /* values below it are from outside of the loop that is open */
+    for (uint32_t i = 0; i < b->n_args; i++)
+        k->kept[b->args + i] = true;
+    for (uint32_t i = 0; i < b->n_results; i++)
+        k->kept[p->operands.at[b->results + i]] = true;
+    for (uint32_t i = b->first, end = i; i < b->end; i++) {
+        const struct operation *op = &p->ops.at[i];
+        bool makes = op->op == OP_DOT || op->op == OP_REDUCE || op->op == OP_WHILE ||
+                     (op->op == OP_CONSTANT && !p->ints.at[op->ints + 1]);
+        for (uint32_t j = 0; j < op->n_results; j++)
+            k->kept[op->results + j] |= makes;
+        for (uint32_t j = 0; j < op->n_operands; j++)
+            if (op->op == OP_DOT)
+                k->kept[p->operands.at[op->operands + j]] = true;
+            else if (i < end && p->operands.at[op->operands + j] < outside)
+                keep_used(k, p->operands.at[op->operands + j]);
+        if (op->op == OP_WHILE && i >= end) {
+            outside = program_loop_block(p, op, 0)->args;
+            end = op->next;
+        }
+    }
+}
+
+/* Copies the operation of a value once more, and what computes its operands, down to values that have memory
+ * or were copied before. So the code of the function itself is the same with a derivative and without. */
+static void copy_again(struct back *k, uint32_t value)
+{
+    const struct program *p = k->from;
+    struct kept todo = {.failed = false};
+    PUSH(&todo, todo.values, value);
+    while (todo.values.n && !todo.failed && !k->v.code) {
+        uint32_t top = todo.values.at[todo.values.n - 1], before = todo.values.n;
+        const struct operation *op = k->kept[top] ? NULL : &p->ops.at[k->origins[top]];
+        for (uint32_t i = 0; op && i < op->n_operands; i++)
+            if (!k->kept[p->operands.at[op->operands + i]])
+                PUSH(&todo, todo.values, p->operands.at[op->operands + i]);
+        if (todo.values.n > before)
+            continue;
+        todo.values.n--;
+        if (op)
+            copy_op(k, k->origins[top]);
+        k->kept[top] = true;
+    }
+    if (todo.failed && !k->v.code)
+        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
+    free(todo.values.at);
+}
+
+/* Copies what the rule of operation i of the function reads. */
+static void copy_for_rule(struct back *k, uint32_t i)
+{
+    const struct program *p = k->from;
+    const struct operation *op = &p->ops.at[i];
+    uint32_t outside =
+        op->op == OP_WHILE ? program_loop_block(p, op, 0)->args : (uint32_t)p->values.n;
+    for (uint32_t at = i; at < op->next; at++) /* of a loop, all that it uses from outside */
+        for (uint32_t j = 0; j < p->ops.at[at].n_operands; j++)
+            if (p->operands.at[p->ops.at[at].operands + j] < outside)
+                copy_again(k, p->operands.at[p->ops.at[at].operands + j]);
+    uint32_t value = op->results, first = k->values[value];
+    if (op->op == OP_WHILE || k->v.code)
+        return;
+    if (k->kept[value]) {
+        copy_op(k, i); /* of other operands */
+        k->values[value] = first;
+    } else {
+        copy_again(k, value);
+    }
+}
+
 /* ---- the way back ---- */
 
 /* Returns the cotangent of a value; zeros if nothing was passed to it. */
@@ -378,7 +467,7 @@ static void find_used(struct back *k, const struct operation *op, struct kept *o
     }
 }
 
-static void walk_back(struct back *k, const struct block *b);
+static void walk_back(struct back *k, const struct block *b, bool again);
 
 /* Writes the body of a loop's way back. `args` are the trips behind this one, cotangents of the `carried`
  * values, and of those `used` from outside; fills `results` in the same order. */
@@ -405,7 +494,7 @@ static void loop_body(struct back *k, const struct operation *op, const struct c
     copy_block(k, body, true);
     for (uint32_t i = 0; !v->code && i < carried->values.n; i++)
         vjp_pass(v, k->values[p->operands.at[body->results + carried->values.at[i]]], args + 1 + i);
-    walk_back(k, body);
+    walk_back(k, body, false);
     results[n++] = two(k, OP_ADD, args, whole(k, 1));
     for (uint32_t i = 0; i < carried->values.n; i++)
         results[n++] = cotangent_of(v, k->values[body->args + carried->values.at[i]]);
@@ -467,8 +556,9 @@ out:
     free(used.values.at);
 }
 
-/* Runs the rules of a block's operations, from the last to the first. */
-static void walk_back(struct back *k, const struct block *b)
+/* Runs the rules of a block's operations, from the last to the first. In the function's own block, `again`,
+ * it copies what they read. */
+static void walk_back(struct back *k, const struct block *b, bool again)
 {
     const struct program *p = k->from;
     struct kept ops = {.failed = false};
@@ -480,13 +570,18 @@ static void walk_back(struct back *k, const struct block *b)
         uint32_t i = ops.values.at[--ops.values.n];
         const struct operation *op = &p->ops.at[i];
         if (op->op == OP_WHILE) {
-            if (is_active(k, op))
+            if (is_active(k, op)) {
+                if (again)
+                    copy_for_rule(k, i);
                 loop_back(k, op);
+            }
             continue;
         }
         uint32_t y = k->values[op->results];
         if (!k->v.active[y] || k->v.cotangents[y] == PROGRAM_NONE)
             continue;
+        if (again)
+            copy_for_rule(k, i);
         struct operation copy = k->v.p->ops.at[k->ops[i]];
         copy.results = y; /* the kept row, if there is one */
         vjp_rule(&k->v, &copy, k->v.cotangents[y]);
@@ -540,7 +635,8 @@ static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
         if (program_tensor(v->p, results[i])->elem == ELEM_F32)
             vjp_pass(v, results[i], next++);
     }
-    walk_back(k, b);
+    find_memory(k, b);
+    walk_back(k, b, !k->whole);
     v->line = 0;
     for (uint32_t i = 0; !v->code && i < n; i++)
         results[b->n_results + i] = cotangent_of(v, args + arguments[i]);
@@ -562,8 +658,8 @@ static int check_arguments(const struct program *p, const struct block *b,
     return 0;
 }
 
-int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
-                 struct program **out, struct err *e)
+static int vjp_of(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
+                  bool whole, struct program **out, struct err *e)
 {
     struct program *plain = NULL;
     int rc = check_arguments(p, &p->blocks.at[p->functions.at[function].block], arguments, n, e);
@@ -574,13 +670,16 @@ int vjp_function(const struct program *p, uint32_t function, const uint32_t *arg
     size_t n_values = (size_t)plain->values.n + 1;
     struct back k = {.v = {.p = program_new(), .e = e},
                      .from = plain,
+                     .whole = whole,
                      .origins = calloc(n_values, sizeof *k.origins),
                      .active = calloc(n_values, sizeof *k.active),
                      .values = calloc(n_values, sizeof *k.values),
                      .ops = calloc((size_t)plain->ops.n + 1, sizeof *k.ops),
                      .stacks = malloc(n_values * sizeof *k.stacks),
-                     .seen = calloc(n_values, sizeof *k.seen)};
-    bool memory = k.v.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen;
+                     .seen = calloc(n_values, sizeof *k.seen),
+                     .kept = calloc(n_values, sizeof *k.kept)};
+    bool memory =
+        k.v.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen && k.kept;
     for (uint32_t i = 0; memory && i < plain->data.n; i++) /* constants keep their places */
         PUSH(k.v.p, k.v.p->data, plain->data.at[i]);
     if (!memory || k.v.p->failed) {
@@ -598,9 +697,22 @@ int vjp_function(const struct program *p, uint32_t function, const uint32_t *arg
     free(k.ops);
     free(k.stacks);
     free(k.seen);
+    free(k.kept);
     free(k.v.active);
     free(k.v.cotangents);
     program_free(k.v.p);
     program_free(plain);
     return k.v.code;
+}
+
+int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
+                 struct program **out, struct err *e)
+{
+    return vjp_of(p, function, arguments, n, false, out, e);
+}
+
+int vjp_whole(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
+              struct program **out, struct err *e)
+{
+    return vjp_of(p, function, arguments, n, true, out, e);
 }

@@ -9,6 +9,10 @@
  *   gradient    g: the same for a chosen argument; sum over results of c × dy/dx
  *   active      said of a value that depends on a chosen argument and that a gradient can pass
  *
+ * The function's own code is the same without a derivative, if it has no loop: gradients read only what it
+ * stores in any case, and compute other values again. So the forward pass alone has the same kernels. It
+ * stores results, operands and results of products, and results of reductions.
+ *
  * A loop becomes two: one forward, which keeps what the other needs of each trip, and one that runs from the
  * last trip to the first. It keeps the carried values, and of each other value the cheaper way:
  *
@@ -35,5 +39,8 @@
  * for an active loop whose trips are not known; TOO_BIG; NOMEM. */
 int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
                  struct program **out, struct err *e);
+/* Computes it for a caller that never runs the function alone: the gradients may read all of its values. */
+int vjp_whole(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
+              struct program **out, struct err *e);
 
 #endif

@@ -65,6 +65,58 @@ Test(graph_compile, models_of_one_width_share_their_kernels)
     warmd_down(&k);
 }
 
+/* Counts the kernels of one bundle that another one has, by the keys of their entries. */
+static uint32_t n_shared(const struct warm_graph_result *of, const struct warm_graph_result *with)
+{
+    struct graph_bundle a, b;
+    struct err e = {0};
+    uint32_t n = 0;
+    cr_assert_eq(graph_bundle_read(of->data, of->len, &a, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_bundle_read(with->data, with->len, &b, &e), 0, "%s", e.text);
+    for (uint32_t i = 0; i < a.kernels.n; i++)
+        for (uint32_t k = 0; k < b.kernels.n; k++)
+            n += a.kernels.at[i].key.len == b.kernels.at[k].key.len &&
+                 memcmp(a.kernels.at[i].key.data, b.kernels.at[k].key.data,
+                        a.kernels.at[i].key.len) == 0;
+    graph_bundle_close(&a);
+    graph_bundle_close(&b);
+    return n;
+}
+
+/* Compiles the forward pass alone, and then with gradients in another process's name: a new connection. */
+Test(graph_compile, a_forward_pass_and_its_derivative_share_entries)
+{
+    NEEDS_TOOLCHAIN(lib);
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    struct warm *w = warmd_libwarm(&k), *later = warmd_libwarm(&k);
+    size_t len;
+    struct warm_graph_result forward;
+    char *text = file_read("kernels/examples/mlp_1_16_16_1.mlir", &len);
+    cr_assert_eq(compile(w, text, len, NULL, 0, &forward), 0, "%s", warm_message(w));
+    struct warm_graph_result both = compile_model(later, "mlp_1_16_16_1", 6);
+    cr_expect_eq(forward.n_hits, 0u);
+    cr_expect_eq(both.n_hits, forward.n_kernels, "%u of %u", both.n_hits, forward.n_kernels);
+    cr_expect_eq(n_shared(&forward, &both), forward.n_kernels);
+    cr_expect_gt(both.n_kernels, forward.n_kernels);
+    free(text);
+    text = file_read("kernels/examples/mlp_1_16_16_16_16_1.mlir", &len);
+    warm_graph_result_free(&forward);
+    cr_assert_eq(compile(w, text, len, NULL, 0, &forward), 0, "%s", warm_message(w));
+    cr_expect_eq(forward.n_hits, forward.n_kernels); /* another depth, the same width */
+    free(text);
+    char *entries = NULL, *program = bin_path("warm");
+    cr_expect_eq(run_command(&entries, "WARM_SOCKET=%s %s ls | grep -c cubin", k.socket, program),
+                 0);
+    cr_expect_eq(strtoul(entries, NULL, 10), both.n_kernels, "%s", entries); /* and no others */
+    free(entries);
+    free(program);
+    warm_graph_result_free(&forward);
+    warm_graph_result_free(&both);
+    warm_close(later);
+    warm_close(w);
+    warmd_down(&k);
+}
+
 /* Expects an error, with these words in its message. */
 static void refused(struct warm *w, const char *text, const uint32_t *arguments, size_t n, int code,
                     const char *words)

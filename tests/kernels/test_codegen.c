@@ -199,6 +199,44 @@ Test(codegen, a_layer_alone_has_the_kernels_of_64)
     }
 }
 
+/* True if launch i of two codes is the same: the same kernel on as many blocks. */
+static bool same_launch(const struct codegen *a, const struct codegen *b, uint32_t i)
+{
+    const struct launch *x = &a->launches.at[i], *y = &b->launches.at[i];
+    const struct kernel_text *t = &a->texts.at[x->kernel], *u = &b->texts.at[y->kernel];
+    return t->len == u->len && x->blocks == y->blocks && x->threads == y->threads &&
+           memcmp(a->source.data + t->at, b->source.data + u->at, t->len) == 0;
+}
+
+/* So who compiles the forward pass alone has its kernels for the derivative, and the other way round. A loop
+ * that keeps rows for its way back has kernels of its own. */
+Test(codegen, a_forward_pass_has_the_same_kernels_with_a_derivative_and_without)
+{
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs), n_compared = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct program *p = NULL, *f = NULL;
+        struct err e = {0};
+        if (!graphs[i].n_gradients ||
+            memmem(graphs[i].module, graphs[i].module_len, "stablehlo.while", 15))
+            continue;
+        cr_assert_eq(program_read(graphs[i].module, graphs[i].module_len, &p, &e), 0, "%s", e.text);
+        cr_assert_eq(program_flatten(p, program_function(p, NULL), &f, &e), 0, "%s", e.text);
+        struct program *d = for_cpu_derivative(&graphs[i]);
+        struct codegen alone = code_of(graphs[i].name, f), both = code_of(graphs[i].name, d);
+        cr_assert_eq(alone.launches.n, both.n_forward, "%s", graphs[i].name);
+        for (uint32_t k = 0; k < both.n_forward; k++)
+            cr_expect(same_launch(&alone, &both, k), "%s: launch %u", graphs[i].name, k);
+        n_compared++;
+        codegen_free(&alone);
+        codegen_free(&both);
+        program_free(d);
+        program_free(f);
+        program_free(p);
+    }
+    cr_expect_gt(n_compared, (size_t)150);
+}
+
 Test(codegen, calls_are_refused)
 {
     static const char MODULE[] =
