@@ -208,6 +208,15 @@ tsan: setup-test
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 
+# Compiles every generated kernel by both NVRTCs for each architecture, and runs each without each of its barriers.
+# `make test` has a sample.
+#: make test-codegen  every generated kernel compiles without a spill, and needs its barriers
+.PHONY: test-codegen
+test-codegen: setup-test toolchain
+	$(MAKE) B=$(B) $(B)/tests/all
+	WARM_TEST_ALL=1 WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all --filter 'codegen/both*'
+	WARM_TEST_ALL=1 $(B)/tests/all --filter 'barriers/*'
+
 # Checks the store after a power failure in each of 10 000 states. `make test` tries a sample.
 #: make power-loss    check the store after a power failure, in 10 000 states
 .PHONY: power-loss

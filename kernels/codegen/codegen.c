@@ -25,6 +25,7 @@
 #define GROUP_ARGS_MAX 256       /* of such a launch; CUDA passes 4 KiB of arguments at least */
 #define ARGS_MAX 4000            /* of a launch of one draft; sm_70 and later take 32 764 bytes */
 #define SMALL_WORK_MAX (1 << 15) /* statements: some us in one block, our estimate of a launch */
+#define OWNS_MAX 8               /* more only make code longer */
 #define ZERO UINT32_MAX          /* in place of a name: the number 0 */
 
 /* What each kernel may call. The edge cases are those of eval.c. */
@@ -106,6 +107,12 @@ struct index {
     uint32_t at[PROGRAM_RANK_MAX]; /* names, or ZERO */
 };
 
+/* An index of the element that the kernel writes, in a tensor of this type. */
+struct own {
+    const struct tensor *type;
+    struct index index;
+};
+
 /* A hash table with open addressing: numbers + 1, or 0. */
 struct table {
     uint32_t *slots, mask;
@@ -156,8 +163,8 @@ struct gen {
     struct let let;          /* the declaration being written */
     VECTOR(struct let) lets; /* in scope */
     struct table let_slots;
-    struct index own; /* of the element that the kernel writes */
-    const struct tensor *own_type;
+    struct own owns[OWNS_MAX]; /* the first one is of what it computes */
+    uint32_t n_owns;
     uint32_t target;            /* the value that the kernel writes in place; NONE */
     uint32_t target_at;         /* the element that it writes */
     bool conflict;              /* it reads other elements of `target` */
@@ -419,15 +426,37 @@ static void say_index(struct gen *g, uint32_t name)
         SAY(g, "t%u", name);
 }
 
+/* True if an index of a tensor is `own`, which has the place of the element that the kernel writes: dimensions
+ * of one element aside, both tensors have the same ones, and the indices are equal. */
+static bool is_own(const struct own *own, const struct tensor *t, const struct index *index)
+{
+    for (uint32_t i = 0, k = 0;; i++, k++) {
+        while (i < t->rank && t->dims[i] == 1)
+            i++;
+        while (k < own->type->rank && own->type->dims[k] == 1)
+            k++;
+        if (i == t->rank || k == own->type->rank)
+            return i == t->rank && k == own->type->rank;
+        if (t->dims[i] != own->type->dims[k] || index->at[i] != own->index.at[k])
+            return false;
+    }
+}
+
+/* Notes an index that has the place of the element that the kernel writes. */
+static void add_own(struct gen *g, const struct tensor *t, const struct index *index)
+{
+    if (g->n_owns < OWNS_MAX)
+        g->owns[g->n_owns++] = (struct own){t, *index};
+}
+
 /* Declares the place of an index in a row-major tensor. */
 static uint32_t place_of(struct gen *g, const struct tensor *t, const struct index *index)
 {
     int64_t stride = 1;
     bool first = true;
-    if (g->own_type && t->rank == g->own_type->rank &&
-        memcmp(t->dims, g->own_type->dims, sizeof t->dims) == 0 &&
-        memcmp(index->at, g->own.at, t->rank * sizeof *index->at) == 0)
-        return 0;
+    for (uint32_t i = 0; i < g->n_owns; i++)
+        if (is_own(&g->owns[i], t, index))
+            return 0;
     uint32_t name = let(g, "long long");
     for (uint32_t d = t->rank; d-- > 0; stride *= t->dims[d]) {
         if (index->at[d] == ZERO)
@@ -568,7 +597,10 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
     const int64_t *ints = g->p->ints.at + op->ints;
     struct index to = {{0}};
     if (op->op == OP_RESHAPE) {
-        to = index_of(g, of, place_of(g, t, index));
+        uint32_t place = place_of(g, t, index);
+        to = index_of(g, of, place);
+        if (place == 0)
+            add_own(g, of, &to);
         return emit_operand(g, op, 0, &to);
     }
     for (uint32_t d = 0; d < of->rank; d++) {
@@ -690,10 +722,13 @@ static uint32_t emit_update(struct gen *g, const struct operation *op, const str
     return emit_choice(g, of->elem, emit_all(g, fits, of->rank), y, x);
 }
 
-/* Writes a loop over n indices, and returns the index. */
-static uint32_t begin_loop(struct gen *g, int64_t n)
+/* Writes a loop over n indices, and returns the index. One index needs no loop. */
+static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops)
 {
+    if (n == 1)
+        return ZERO;
     uint32_t name = g->names++;
+    ++*n_loops;
     SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "LL; t%u++) {\n", name, name, n, name);
     g->rounds = n && g->rounds < INT64_MAX / n ? g->rounds * n : g->rounds;
     g->work = g->rounds > g->work ? g->rounds : g->work;
@@ -713,13 +748,13 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
 {
     const struct tensor *of = operand_type(g, op, 0);
     const int64_t *ints = g->p->ints.at + op->ints;
-    uint32_t n = op->n_ints - 1, first = emit_operand(g, op, 1, index), sum = g->names++;
+    uint32_t n = 0, first = emit_operand(g, op, 1, index), sum = g->names++;
     struct index to = {{0}};
     uint32_t lets = g->lets.n;
     SAY(g, "    %s t%u = t%u;\n", TYPES[of->elem], sum, first);
     for (uint32_t d = 0, k = 1, kept = 0; d < of->rank; d++) {
         bool reduced = k < op->n_ints && ints[k] == d;
-        to.at[d] = reduced ? begin_loop(g, of->dims[d]) : index->at[kept];
+        to.at[d] = reduced ? begin_loop(g, of->dims[d], &n) : index->at[kept];
         k += reduced;
         kept += !reduced;
     }
@@ -736,10 +771,10 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1], out = b, sum = g->names++;
     enum elem elem = operand_type(g, op, 0)->elem;
     struct index to[2] = {{{0}}};
-    uint32_t loops[PROGRAM_RANK_MAX], x[2], lets = g->lets.n;
+    uint32_t loops[PROGRAM_RANK_MAX], x[2], lets = g->lets.n, n = 0;
     SAY(g, "    %s t%u = 0;\n", TYPES[elem], sum);
     for (uint32_t i = 0; i < c; i++)
-        loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]]);
+        loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]], &n);
     for (uint32_t side = 0; side < 2; side++) {
         const int64_t *batch = ints + 2 + side * b, *contracted = ints + 2 + 2 * b + side * c;
         bool used[PROGRAM_RANK_MAX] = {false};
@@ -761,7 +796,7 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     product = settled(g, product);
     SAY(g, "    t%u = ", sum);
     say_applied(g, OP_ADD, elem, sum, product);
-    end_loops(g, c, lets);
+    end_loops(g, n, lets);
     return sum;
 }
 
@@ -842,17 +877,17 @@ static void draft_close(struct draft *d)
 static uint32_t emit_slice(struct gen *g, const struct operation *op)
 {
     const struct tensor *of = operand_type(g, op, 0), *update = operand_type(g, op, 1);
-    struct index to = {{0}};
+    struct index to = {{0}}, own = g->owns[0].index;
     for (uint32_t d = 0; d < of->rank; d++) {
         uint32_t start = emit_start(g, op, 2 + d, of->dims[d], update->dims[d]);
         to.at[d] = let(g, "long long");
         SAY(g, "t%u + ", start);
-        say_index(g, g->own.at[d]);
+        say_index(g, own.at[d]);
         SAY(g, ";\n");
         to.at[d] = settled(g, to.at[d]);
     }
     g->target_at = place_of(g, of, &to);
-    return emit_operand(g, op, 1, &g->own);
+    return emit_operand(g, op, 1, &own);
 }
 
 /* Writes the kernel that computes a value. With a `target` it is to write there in place; `slice` says that
@@ -870,12 +905,12 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     g->target = target;
     g->target_at = 0;
     g->conflict = false;
-    g->own_type = NULL;
+    g->n_owns = 0;
     g->rounds = g->work = 1;
     writer_init(&g->body, 0);
-    g->own = index_of(g, own, 0);
-    g->own_type = own;
-    uint32_t x = slice ? emit_slice(g, op) : op ? emit_op(g, op, &g->own) : emit(g, value, &g->own);
+    struct index index = index_of(g, own, 0);
+    add_own(g, own, &index);
+    uint32_t x = slice ? emit_slice(g, op) : op ? emit_op(g, op, &index) : emit(g, value, &index);
     SAY(g, "    p[t%u] = t%u;\n", g->target_at, x);
     for (uint32_t i = 0; i < g->args.n; i++)
         PUSH(g, d.args, g->args.at[i]);
@@ -905,10 +940,9 @@ static const struct arg *read_of(const struct draft *d, uint32_t value)
 static bool must_wait(const struct draft *a, const struct draft *b)
 {
     const struct arg *reads = read_of(b, a->to), *was_read = read_of(a, b->to);
-    if (!reads && !was_read && a->to != b->to)
-        return false;
-    return a->n != b->n || a->slice || b->slice || (reads && reads->elsewhere) ||
-           (was_read && was_read->elsewhere);
+    return (reads && (reads->elsewhere || a->slice)) ||
+           (was_read && (was_read->elsewhere || b->slice)) ||
+           (a->to == b->to && (a->slice || b->slice));
 }
 
 /* True if a draft of the derivative reads values of the function alone: it computes another one again. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_barriers.c - no barrier of a kernel may be missing: without any one of them ThreadSanitizer finds a race,
- * and with all of them none. So the runs under ThreadSanitizer (make tsan) show something. Each kernel runs in a program of its own, with a
- * thread for each of the GPU's.
+ * test_barriers.c - each barrier of a kernel is needed: without it ThreadSanitizer finds a race, and with all
+ * of them none. So the runs under ThreadSanitizer (make tsan) show something. Each kernel runs in a program of
+ * its own, with a thread for each of the GPU's.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -84,49 +84,68 @@ static void write_template(struct mutants *m)
     write_mutants(m, &w);
 }
 
-/* Writes the kernels of a graph's forward pass. A derivative may have a barrier too many: behind a sum over a
- * dimension of one element. */
-static void write_graph(struct mutants *m, const char *name)
+/* Writes each kernel of a graph, forward and back, once. */
+static void write_graph(struct mutants *m, const struct jax_graph *graph)
 {
-    struct jax_graph *graphs;
-    size_t n = jax_graphs_read(&graphs), i = 0;
     struct codegen c;
     struct err e = {0};
-    while (i < n && strcmp(graphs[i].name, name) != 0)
-        i++;
-    cr_assert_lt(i, n, "%s", name);
-    struct program *d = for_cpu_derivative(&graphs[i]);
+    struct program *d = for_cpu_derivative(graph);
     cr_assert_eq(codegen_function(d, program_function(d, NULL), &c, &e), 0, "%s", e.text);
-    for (uint32_t k = 0; k < c.n_forward; k++) {
+    for (uint32_t k = 0; k < c.n_kernels; k++) {
         struct writer w;
         writer_init(&w, 0);
-        codegen_write_kernel(&c, c.launches.at[k].kernel, &w);
+        codegen_write_kernel(&c, k, &w);
         write_mutants(m, &w);
     }
     codegen_free(&c);
     program_free(d);
 }
 
-Test(barriers, each_of_them_is_needed)
+/* Runs each mutant; expects a race without a barrier, and none with all. Ends the mutants. */
+static void expect_races(struct mutants *m, const char *name)
 {
-    struct mutants m = {.cpu = for_cpu_open()};
-    write_template(&m);
-    cr_assert_eq(m.n, (size_t)3);     /* it has two */
-    write_graph(&m, "mlp_1_16_16_1"); /* the loss waits for the prediction */
-    cr_assert_geq(m.n, (size_t)5);
-    write_main(&m);
-    cr_assert_eq(run(&m,
+    write_main(m);
+    cr_assert_eq(run(m,
                      "c++ -std=c++17 -O1 -w -ffp-contract=off -fsanitize=thread -I. -pthread "
                      "%1$s/graphs.cpp -o %1$s/mutants",
                      0),
                  0);
-    for (size_t i = 0; i < m.n; i++) {
+    for (size_t i = 0; i < m->n; i++) {
         int status = 0;
-        for (int tries = 0; status == 0 && tries < (m.broken[i] ? TRIES_MAX : 1); tries++)
-            status = run(&m, "%1$s/mutants %2$zu 2>%1$s/log", i);
-        cr_expect_eq(status, m.broken[i] ? EXIT_RACE : 0, "mutant %zu: status %d", i, status);
-        cr_expect_eq(run(&m, "grep -q 'data race' %s/log", 0), m.broken[i] ? 0 : 1, "mutant %zu",
-                     i);
+        for (int tries = 0; status == 0 && tries < (m->broken[i] ? TRIES_MAX : 1); tries++)
+            status = run(m, "%1$s/mutants %2$zu 2>%1$s/log", i);
+        cr_expect_eq(status, m->broken[i] ? EXIT_RACE : 0, "%s: mutant %zu: status %d", name, i,
+                     status);
+        cr_expect_eq(run(m, "grep -q 'data race' %s/log", 0), m->broken[i] ? 0 : 1,
+                     "%s: mutant %zu", name, i);
     }
-    cr_expect_eq(run(&m, "rm -r %s", 0), 0);
+    cr_expect_eq(run(m, "rm -r %s", 0), 0);
+}
+
+Test(barriers, each_one_of_the_template_is_needed)
+{
+    struct mutants m = {.cpu = for_cpu_open()};
+    write_template(&m);
+    cr_assert_eq(m.n, (size_t)3); /* it has two */
+    expect_races(&m, "tiles");
+}
+
+/* All graphs take an hour: with WARM_TEST_ALL. */
+Test(barriers, each_one_of_forward_and_backward_kernels_is_needed)
+{
+    static const char *const NAMES[] = {"mlp_1_16_16_1", "chain", "scanned"};
+    struct jax_graph *graphs;
+    size_t n = jax_graphs_read(&graphs), n_mutants = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool chosen = getenv("WARM_TEST_ALL");
+        for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
+            chosen |= strcmp(graphs[i].name, NAMES[k]) == 0;
+        if (!chosen)
+            continue;
+        struct mutants m = {.cpu = for_cpu_open()};
+        write_graph(&m, &graphs[i]);
+        n_mutants += m.n;
+        expect_races(&m, graphs[i].name);
+    }
+    cr_expect_gt(n_mutants, (size_t)20);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/vjp/optimizer.h"
 #include "kernels/vjp/vjp.h"
 #include "tests/kernels/for_cpu.h"
 #include "tests/support/support.h"
@@ -40,8 +41,34 @@ static void *nvrtc_loaded(const char *folder, bool new)
     return handle;
 }
 
-/* Compiles a source for an architecture; expects no error and no spilled register. */
-static void nvrtc_takes(void *handle, const char *name, const char *source, const char *arch)
+static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
+
+/* The two NVRTCs. */
+struct nvrtcs {
+    char *folders[2];
+    void *handles[2];
+};
+
+static struct nvrtcs nvrtcs_open(void)
+{
+    struct nvrtcs n = {.folders = {toolchain_lib("12.9.86"), toolchain_lib("13.5.37")}};
+    if (!n.folders[0] || !n.folders[1])
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    for (int i = 0; i < 2; i++)
+        n.handles[i] = nvrtc_loaded(n.folders[i], i);
+    return n;
+}
+
+static void nvrtcs_close(struct nvrtcs *n)
+{
+    free(n->folders[0]);
+    free(n->folders[1]);
+}
+
+/* Compiles a source for an architecture, with at most this many registers. Returns the log: empty without a
+ * warning and a spilled register. Static memory. */
+static const char *nvrtc_log(void *handle, const char *name, const char *source, const char *arch,
+                             int registers)
 {
     int (*create)(void **, const char *, const char *, int, const char *const *,
                   const char *const *);
@@ -55,33 +82,39 @@ static void nvrtc_takes(void *handle, const char *name, const char *source, cons
     *(void **)&cubin_size = dlsym(handle, "nvrtcGetCUBINSize");
     *(void **)&destroy = dlsym(handle, "nvrtcDestroyProgram");
 
-    char log[4096] = "", option[32];
-    const char *options[] = {option, "--no-cache", "--ptxas-options=--warn-on-spills"};
+    static char log[4096];
+    char option[32], limit[32];
+    const char *options[] = {option, "--no-cache", "--ptxas-options=--warn-on-spills", limit};
     void *program;
     size_t len = 0, cubin = 0;
     snprintf(option, sizeof option, "-arch=%s", arch);
+    snprintf(limit, sizeof limit, "--maxrregcount=%d", registers);
     cr_assert_eq(create(&program, source, "graph.cu", 0, NULL, NULL), 0);
-    int rc = compile(program, 3, options);
+    int rc = compile(program, registers ? 4 : 3, options);
+    snprintf(log, sizeof log, "a long log");
     if (log_size(program, &len) == 0 && len < sizeof log)
         log_of(program, log);
     cr_expect_eq(rc, 0, "%s for %s: %d\n%s", name, arch, rc, log);
-    cr_expect_str_eq(log, "", "%s for %s: %s", name, arch, log);
     cr_expect_eq(cubin_size(program, &cubin), 0);
     cr_expect_gt(cubin, (size_t)0);
     destroy(&program);
+    return log;
+}
+
+/* Compiles a source for an architecture; expects no error and no spilled register. */
+static void nvrtc_takes(void *handle, const char *name, const char *source, const char *arch)
+{
+    const char *log = nvrtc_log(handle, name, source, arch, 0);
+    cr_expect_str_eq(log, "", "%s for %s: %s", name, arch, log);
 }
 
 Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
 {
-    static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
     static const struct tiled SIZES[] = {
         {1, 512, 512, 512, 0, 512, 1, 0, 512, 1},            /* row-major */
         {1, 511, 300, 65, 0, 1, 511, 0, 1, 65},              /* both transposed, with edges */
         {24, 100, 64, 32, 100 * 32, 32, 1, 64 * 32, 64, 1}}; /* a batch */
-    char *folders[] = {toolchain_lib("12.9.86"), toolchain_lib("13.5.37")};
-    if (!folders[0] || !folders[1])
-        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
-    void *libraries[] = {nvrtc_loaded(folders[0], false), nvrtc_loaded(folders[1], true)};
+    struct nvrtcs n = nvrtcs_open();
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         struct writer source;
         writer_init(&source, 0);
@@ -89,37 +122,86 @@ Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
         tiled_write(&SIZES[i], &source);
         writer_u8(&source, 0);
         for (size_t k = 0; k < 6; k++)
-            nvrtc_takes(libraries[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2]);
+            nvrtc_takes(n.handles[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2]);
+        for (size_t k = 0; k < 6 && i == 0; k++) { /* a spilled register would be seen */
+            const char *log =
+                nvrtc_log(n.handles[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2], 32);
+            cr_expect(strstr(log, "spill"), "%s: %s", ARCHS[k / 2], log);
+        }
         writer_close(&source);
     }
-    free(folders[0]);
-    free(folders[1]);
+    nvrtcs_close(&n);
 }
 
-/* All sources would take minutes: one graph in ten, or all with WARM_TEST_ALL. */
+/* The codes of a graph. The first is that of its derivative, or of the graph if it has none. A forward pass
+ * alone has other code if it has a loop, and a training step always. */
+enum { CODES = 3 };
+static bool code_number(const struct jax_graph *g, int i, struct codegen *out)
+{
+    struct optimizer adam;
+    struct program *p = NULL, *made = NULL;
+    struct err e = {0};
+    uint32_t arguments[JAX_TENSORS_MAX];
+    bool trains = strncmp(g->name, "mlp", 3) == 0 || strncmp(g->name, "chain", 5) == 0;
+    if (i && (!g->n_gradients ||
+              !(i == 1 ? memmem(g->module, g->module_len, "stablehlo.while", 15) != NULL : trains)))
+        return false;
+    for (uint32_t k = 0; k < JAX_TENSORS_MAX; k++)
+        arguments[k] = k + 2; /* behind x and y */
+    cr_assert_eq(program_read(g->module, g->module_len, &p, &e), 0, "%s", e.text);
+    uint32_t f = program_function(p, NULL);
+    int rc = optimizer_parse("adam,lr=0.03", &adam, &e);
+    if (i == 0)
+        made = for_cpu_derivative(g);
+    else if (i == 1)
+        rc = program_flatten(p, f, &made, &e);
+    else
+        rc = optimizer_step(p, f, arguments, (uint32_t)g->n_args - 2, &adam, &made, &e);
+    cr_assert_eq(rc, 0, "%s: %s", g->name, e.text);
+    *out = code_of(g->name, made);
+    writer_u8(&out->source, 0);
+    program_free(made);
+    program_free(p);
+    return true;
+}
+
+/* Returns the next number of a sequence (Steele, Lea and Flood, SplitMix, 2014). */
+static uint64_t any_number(uint64_t *state)
+{
+    uint64_t x = *state += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+/* Each code is compiled by each NVRTC for each architecture. All take ten minutes: `make test-codegen`, or with
+ * WARM_TEST_ALL. Else it is a sample, chosen by WARM_TEST_SEED. */
 Test(codegen, both_nvrtcs_compile_the_code)
 {
-    static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100"};
-    char *folders[] = {toolchain_lib("12.9.86"), toolchain_lib("13.5.37")};
-    if (!folders[0] || !folders[1])
-        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
-    void *libraries[] = {nvrtc_loaded(folders[0], false), nvrtc_loaded(folders[1], true)};
+    const char *all = getenv("WARM_TEST_ALL"), *seed = getenv("WARM_TEST_SEED");
+    uint64_t state = seed ? strtoull(seed, NULL, 10) : 1;
+    struct nvrtcs nvrtcs = nvrtcs_open();
     struct jax_graph *graphs;
-    size_t n = jax_graphs_read(&graphs), turn = 0;
-    for (size_t i = 0; i < n; i += getenv("WARM_TEST_ALL") ? 1 : 10) {
-        if (!graphs[i].n_gradients)
-            continue;
-        struct program *d = for_cpu_derivative(&graphs[i]);
-        struct codegen c = code_of(graphs[i].name, d);
-        writer_u8(&c.source, 0);
-        for (size_t k = 0; k < (i == 0 ? 6 : 1); k++, turn++)
-            nvrtc_takes(libraries[turn % 2], graphs[i].name, (const char *)c.source.data,
-                        ARCHS[turn % 6 / 2]);
-        codegen_free(&c);
-        program_free(d);
-    }
-    free(folders[0]);
-    free(folders[1]);
+    size_t n = jax_graphs_read(&graphs), n_codes = 0, n_compiles = 0;
+    for (size_t i = 0; i < n; i++)
+        for (int code = 0; code < CODES; code++) {
+            struct codegen c;
+            if (!code_number(&graphs[i], code, &c))
+                continue;
+            n_codes++;
+            for (size_t k = 0; k < 6; k++) {
+                if (!all && any_number(&state) % 64)
+                    continue;
+                nvrtc_takes(nvrtcs.handles[k % 2], graphs[i].name, (const char *)c.source.data,
+                            ARCHS[k / 2]);
+                n_compiles++;
+            }
+            codegen_free(&c);
+        }
+    cr_expect_gt(n_codes, (size_t)320);
+    cr_expect(all ? n_compiles == 6 * n_codes : n_compiles >= 10 && n_compiles < 60, "%zu of %zu",
+              n_compiles, 6 * n_codes);
+    nvrtcs_close(&nvrtcs);
 }
 
 /* ---- sharing and refusals ---- */
