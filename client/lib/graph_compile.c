@@ -12,6 +12,7 @@
  */
 #include "client/lib/warm.h" /* first: its own error codes are the ones that are checked in client.c */
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "client/lib/request.h"
 #include "kernels/bundle/graph_bundle.h"
 #include "kernels/vjp/optimizer.h"
+#include "keygen/canon/canon.h"
 
 #define LAUNCHES_MAX 1000000u
 #define TARGET_LEN_MAX 31u
@@ -95,6 +97,70 @@ static int plan_graph(struct compiling *c, struct err *e)
     return rc;
 }
 
+/* True if a character may be part of an operation's name. */
+static bool is_of_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+
+/* Returns the number of bytes up to the end of line `line`, from 1 on; *out_begin is where it begins. */
+static size_t find_line(struct view text, uint32_t line, size_t *out_begin)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < line && at < text.len; i++) {
+        const char *end = memchr((const char *)text.data + at, '\n', text.len - at);
+        *out_begin = at;
+        at = end ? (size_t)(end - (const char *)text.data) + 1 : text.len;
+    }
+    return at;
+}
+
+/* Returns the operation's name in a line of the canonical form: "stablehlo.add" of "%3 = stablehlo.add %1". */
+static struct view op_of_line(struct view line)
+{
+    const char *text = line.data, *dot = memchr(text, '.', line.len);
+    size_t first = dot ? (size_t)(dot - text) : 0, end = first;
+    while (first && is_of_name(text[first - 1]))
+        first--;
+    while (end < line.len && is_of_name(text[end]))
+        end++;
+    return (struct view){text + first, end - first};
+}
+
+/* Counts how often a name stands in a text, as a word. Sets *out_line to the line of number `nth`. */
+static size_t count_name(struct view text, struct view name, size_t nth, size_t *out_line)
+{
+    const char *from = text.data, *at = from, *end = from + text.len, *hit;
+    size_t n = 0, line = 1;
+    while (name.len && (hit = memmem(at, (size_t)(end - at), name.data, name.len))) {
+        for (; at < hit; at++)
+            line += *at == '\n';
+        at += name.len;
+        n += (hit == from || !is_of_name(hit[-1])) && (at == end || !is_of_name(*at));
+        if (n == nth && !*out_line)
+            *out_line = line;
+    }
+    return n;
+}
+
+/* Returns the line of the text that was given for a line of its canonical form. Both have their operations in
+ * the same order, so it is the line of as many operations of that name. 0: it is not known. */
+static size_t line_given(const struct warm_graph *g, uint32_t form_line)
+{
+    struct canon_input input = {.data = g->data, .len = g->len};
+    struct canon_result result;
+    struct writer form;
+    size_t line = 0, begin = 0, ignored = 1;
+    writer_init(&form, 0);
+    if (canon_key(&input, &result, &form, NULL) == 0 && result.kind == CANON_MLIR && !form.failed) {
+        struct view text = {g->data, g->len}, whole = {form.data, form.len};
+        struct view front = {form.data, find_line(whole, form_line, &begin)};
+        struct view op = op_of_line((struct view){form.data + begin, front.len - begin});
+        size_t n = count_name(front, op, 0, &ignored);
+        if (count_name(whole, op, 0, &ignored) != count_name(text, op, n, &line))
+            line = 0;
+    }
+    writer_close(&form);
+    return line;
+}
+
 /* Plans, and says of an error where it is: in the text that was given, or in its canonical form. */
 static int plan(struct compiling *c)
 {
@@ -102,6 +168,9 @@ static int plan(struct compiling *c)
     int rc = plan_graph(c, &e);
     if ((rc == WARM_EMALFORMED || rc == WARM_ETRUNCATED) && e.line)
         return err_set(&c->w->err, rc, "line %u, column %u: %s", e.line, e.column, e.text);
+    size_t line = rc && e.line ? line_given(c->g, e.line) : 0;
+    if (line)
+        return err_set(&c->w->err, rc, "line %zu: %s", line, e.text);
     if (rc && e.line)
         return err_set(&c->w->err, rc, "%s (line %u of `warm hash --explain`)", e.text, e.line);
     return rc ? err_set(&c->w->err, rc, "%s", e.text) : 0;

@@ -83,7 +83,23 @@ static uint32_t n_shared(const struct warm_graph_result *of, const struct warm_g
     return n;
 }
 
-/* Compiles the forward pass alone, and then with gradients in another process's name: a new connection. */
+/* Returns how many cubins the store has, once there are n or the wait is over: they are written after the answer. */
+static unsigned long n_cubins(const struct warmd *k, unsigned long n)
+{
+    uint64_t until_ms = clock_now_ms() + WARMD_WAIT_MS;
+    char *program = bin_path("warm");
+    unsigned long is;
+    do {
+        char *out;
+        run_command(&out, "WARM_SOCKET=%s %s ls | grep -c cubin", k->socket, program);
+        is = strtoul(out, NULL, 10);
+        free(out);
+    } while (is < n && clock_now_ms() < until_ms);
+    free(program);
+    return is;
+}
+
+/* Compiles the forward pass alone, and then with gradients on another connection. */
 Test(graph_compile, a_forward_pass_and_its_derivative_share_entries)
 {
     NEEDS_TOOLCHAIN(lib);
@@ -104,12 +120,7 @@ Test(graph_compile, a_forward_pass_and_its_derivative_share_entries)
     cr_assert_eq(compile(w, text, len, NULL, 0, &forward), 0, "%s", warm_message(w));
     cr_expect_eq(forward.n_hits, forward.n_kernels); /* another depth, the same width */
     free(text);
-    char *entries = NULL, *program = bin_path("warm");
-    cr_expect_eq(run_command(&entries, "WARM_SOCKET=%s %s ls | grep -c cubin", k.socket, program),
-                 0);
-    cr_expect_eq(strtoul(entries, NULL, 10), both.n_kernels, "%s", entries); /* and no others */
-    free(entries);
-    free(program);
+    cr_expect_eq(n_cubins(&k, both.n_kernels), both.n_kernels); /* and no others */
     warm_graph_result_free(&forward);
     warm_graph_result_free(&both);
     warm_close(later);
@@ -133,20 +144,82 @@ Test(graph_compile, what_is_refused_is_named)
         "%0 = stablehlo.add %x, %x : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
     static const char CBRT[] = "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
                                "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const char CBRT_LAST[] =
+        "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\n// cbrt of\n"
+        "%0 = stablehlo.add %x, %x : tensor<2xi32>\nreturn %0 : tensor<2xi32>\n}\n"
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = stablehlo.add %x, %x : tensor<f32>\n%1 = stablehlo.cbrt %0 : tensor<f32>\n"
+        "return %1 : tensor<f32>\n}\n";
+    static const char CBRT_SAID[] = /* two of that name, and one operation */
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n// stablehlo.cbrt\n"
+        "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
     static const uint32_t second[] = {1}, third[] = {2}, three[] = {0, 0, 0};
     struct warmd k = warmd_up(NULL);
     struct warm *w = warmd_libwarm(&k);
     struct warm_graph other = {.data = ADD, .len = sizeof ADD - 1, .target = "compute_90"};
     struct warm_graph_result r;
     refused(w, "module {", NULL, 0, WARM_ETRUNCATED, "line 1, column 9: ");
-    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "stablehlo.cbrt");
-    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "of `warm hash --explain`)");
+    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2: stablehlo.cbrt: ");
+    refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED, "line 8: stablehlo.cbrt: "); /* not f's */
+    refused(w, CBRT_SAID, NULL, 0, WARM_EUNSUPPORTED, "(line 2 of `warm hash --explain`)");
     refused(w, ADD, second, 1, WARM_EINVALID, "argument 1");
     refused(w, ADD, third, 1, WARM_EINVALID, "the gradient of argument 2, and there are 2");
     refused(w, ADD, three, 3, WARM_EINVALID, "gradients of 3 arguments of 2");
     cr_expect_eq(warm_graph_compile(w, &other, &r), WARM_EINVALID);
     cr_expect(strstr(warm_message(w), "compute_90"), "%s", warm_message(w));
     warm_close(w);
+    warmd_down(&k);
+}
+
+/* The daemon closes a connection that does not greet in ten seconds. A plan may take longer, so the greeting
+ * goes first: the end of a connection that says nothing tells when that time is over. */
+Test(graph_compile, a_plan_that_takes_long_keeps_the_connection)
+{
+    static const char BAD[] = "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+                              "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    NEEDS_TOOLCHAIN(lib);
+    struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
+    struct warm *w = warmd_libwarm(&k);
+    struct warm_graph_result r;
+    size_t len;
+    char *text = file_read("kernels/examples/mlp_1_16_1.mlir", &len);
+    int silent = warmd_connect(&k);
+    cr_expect_eq(compile(w, BAD, strlen(BAD), NULL, 0, &r), WARM_EUNSUPPORTED); /* planned */
+    cr_expect(warmd_is_closed(silent));
+    cr_assert_eq(compile(w, text, len, NULL, 0, &r), 0, "%s", warm_message(w));
+    warm_graph_result_free(&r);
+    close(silent);
+    free(text);
+    warm_close(w);
+    warmd_down(&k);
+}
+
+/* Expects that `warm compile` of a file refuses it with one line. */
+static void file_is_refused(const struct warmd *k, const char *name, const char *text,
+                            const char *options, const char *line)
+{
+    char *out, want[256], *path = path_join(k->dir, name), *program = bin_path("warm");
+    file_write(path, text, strlen(text));
+    int status = run_command(&out, "WARM_SOCKET=%s %s compile %s --arch sm_90 %s -o %s.out 2>&1",
+                             k->socket, program, path, options, path);
+    snprintf(want, sizeof want, "warm: %s: %s\n", path, line);
+    cr_expect_eq(status, 2, "%d", status);
+    cr_expect_str_eq(out, want, "%s", out);
+    free(out);
+    free(path);
+    free(program);
+}
+
+Test(graph_compile, a_file_of_another_kind_is_no_source_of_cuda)
+{
+    struct warmd k = warmd_up(NULL);
+    for (int vjp = 0; vjp < 2; vjp++) {
+        const char *options = vjp ? "--vjp" : "";
+        file_is_refused(&k, "empty.mlir", "", options, "it is empty");
+        file_is_refused(&k, "hello.mlir", "hello", options, "not MLIR text or bytecode");
+        file_is_refused(&k, "cut.mlirbc", "ML\xefR", options,
+                        "line 1, column 5: the bytecode ends in its header");
+    }
     warmd_down(&k);
 }
 

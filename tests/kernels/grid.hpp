@@ -32,9 +32,26 @@ struct index3 {
 thread_local index3 threadIdx, blockIdx;
 index3 blockDim, gridDim;
 
+/* Two barriers in turn. Of one alone ThreadSanitizer would believe that a slow thread, which leaves it, has seen
+ * what fast ones did before they came to it again. */
+struct barrier {
+    pthread_barrier_t each[2];
+    void open(unsigned n)
+    {
+        for (auto &b : each)
+            pthread_barrier_init(&b, nullptr, n);
+    }
+    void wait(unsigned &turns) { pthread_barrier_wait(&each[turns++ % 2]); }
+    void close()
+    {
+        for (auto &b : each)
+            pthread_barrier_destroy(&b);
+    }
+};
+thread_local unsigned block_turns, warp_turns;
+
 /* The running block: barriers, and a place where a warp's threads leave words for each other. */
-pthread_barrier_t block_barrier;
-pthread_barrier_t warp_barriers[MAX_THREADS / WARP];
+barrier block_barrier, warp_barriers[MAX_THREADS / WARP];
 [[maybe_unused]] float shuffled[MAX_THREADS];
 
 [[maybe_unused]] unsigned thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
@@ -55,12 +72,12 @@ fiber *running_fiber;
     if (running_fiber)
         swapcontext(&running_fiber->at, &fiber_scheduler);
     else
-        pthread_barrier_wait(&block_barrier);
+        block_barrier.wait(block_turns);
 }
 
 [[maybe_unused]] void __syncwarp()
 {
-    pthread_barrier_wait(&warp_barriers[thread_number() / WARP]);
+    warp_barriers[thread_number() / WARP].wait(warp_turns);
 }
 
 [[maybe_unused]] float __shfl_xor_sync(unsigned, float x, int mask)
@@ -113,9 +130,9 @@ void *worker_main(void *data)
 
     gridDim = grid;
     blockDim = block;
-    pthread_barrier_init(&block_barrier, nullptr, n);
+    block_barrier.open(n);
     for (unsigned i = 0; i < n_warps; i++)
-        pthread_barrier_init(&warp_barriers[i], nullptr, WARP);
+        warp_barriers[i].open(WARP);
     for (unsigned i = 0; i < n; i++) {
         workers[i] = {pthread_t(), {i % block.x, i / block.x, 0}, run, args};
         if (pthread_create(&workers[i].thread, nullptr, worker_main, &workers[i]) != 0)
@@ -124,8 +141,8 @@ void *worker_main(void *data)
     for (unsigned i = 0; i < n; i++)
         pthread_join(workers[i].thread, nullptr);
     for (unsigned i = 0; i < n_warps; i++)
-        pthread_barrier_destroy(&warp_barriers[i]);
-    pthread_barrier_destroy(&block_barrier);
+        warp_barriers[i].close();
+    block_barrier.close();
 }
 
 void fiber_main()

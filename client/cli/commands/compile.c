@@ -482,6 +482,13 @@ static int compile_graph(struct compile_run *run, const char *file, const struct
     return graph_job_compile(&g, in);
 }
 
+/* True if a name says that the file is MLIR. */
+static bool is_named_mlir(const char *file)
+{
+    const char *ending = strrchr(file, '.');
+    return ending && (strcmp(ending, ".mlir") == 0 || strcmp(ending, ".mlirbc") == 0);
+}
+
 static int compile_file(struct compile_run *run, const char *file)
 {
     struct cli_input in;
@@ -491,9 +498,11 @@ static int compile_file(struct compile_run *run, const char *file)
         return CLI_USAGE;
     }
     enum canon_kind kind = canon_detect(file, in.data, in.len);
-    int status;
+    int status = CLI_USAGE;
     if (kind == CANON_MLIR || kind == CANON_MLIR_BYTECODE)
         status = compile_graph(run, file, &in);
+    else if (is_named_mlir(file))
+        cli_say("%s: %s", file, in.len ? "not MLIR text or bytecode" : "it is empty");
     else if (run->vjp)
         status = cli_usage(run->self, "--vjp is for StableHLO, and %s is %s", file,
                            canon_kind_name(kind));
