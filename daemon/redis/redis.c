@@ -153,7 +153,7 @@ void redis_do_info(struct redis_command *c)
     struct store_stats store;
     struct writer text;
     uint64_t n_names;
-    if (!redis_count_names(r, &n_names))
+    if (redis_cannot_yield(c) || !redis_count_names(r, &n_names))
         return;
     store_stats(service_store(r->service), &store);
     writer_init(&text, 0);

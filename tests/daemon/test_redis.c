@@ -275,6 +275,30 @@ Test(redis, info_counts_the_names_that_dbsize_counts_and_the_connections)
     warmd_down(&k);
 }
 
+/* INFO counts names in several turns, and a long argument's file is gone in the second. */
+Test(redis, info_with_a_long_argument_is_answered)
+{
+    enum { NAMES = 1100, LEN = 70000 };
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_connect(&k);
+    char *x = calloc(1, LEN + 1);
+    memset(x, 'x', LEN);
+    struct writer w;
+    writer_init(&w, 0);
+    writer_format(&w, "*%d\r\n$4\r\nMSET\r\n", 2 * NAMES + 1);
+    for (int i = 0; i < NAMES; i++)
+        writer_format(&w, "$4\r\n%04d\r\n$1\r\nv\r\n", i);
+    warmd_flush(fd, &w);
+    warmd_redis(fd, "", "+OK\r\n");
+    writer_format(&w, "*2\r\n$4\r\nINFO\r\n$%d\r\n%s\r\n", LEN, x);
+    warmd_flush(fd, &w);
+    warmd_redis(fd, "", "-ERR a name is too long\r\n");
+    warmd_redis(fd, "DBSIZE\r\n", ":1100\r\n");
+    free(x);
+    close(fd);
+    warmd_down(&k);
+}
+
 Test(redis, redis_benchmark_works)
 {
     if (!have("redis-benchmark --version", "redis-benchmark"))
