@@ -12,11 +12,14 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/http/http.h"
+#include "daemon/net/listener.h"
 
 #define BACKLOG 16
 
@@ -30,7 +33,8 @@ struct port_client {
 };
 
 struct port {
-    uv_tcp_t tcp;
+    struct listener listener; /* not uv_listen, which accepts as long as others connect */
+    uv_loop_t *loop;
     struct service *service;
     struct port_client *client[PORT_CLIENTS]; /* the oldest first */
     size_t n;
@@ -129,15 +133,15 @@ static void on_bytes(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         client_answer(c);
 }
 
-static void on_client(uv_stream_t *stream, int status)
+/* Takes a connection. */
+static bool on_client(void *arg, int fd)
 {
-    struct port *p = stream->data;
-    struct port_client *c = status ? NULL : calloc(1, sizeof *c);
-    if (!c)
-        return;
-    if (uv_tcp_init(stream->loop, &c->tcp)) {
+    struct port *p = arg;
+    struct port_client *c = calloc(1, sizeof *c);
+    if (!c || uv_tcp_init(p->loop, &c->tcp)) {
         free(c);
-        return;
+        close(fd);
+        return true;
     }
     writer_init(&c->answer, 0);
     c->tcp.data = c;
@@ -145,37 +149,61 @@ static void on_client(uv_stream_t *stream, int status)
         client_close(p->client[0]);
     c->port = p;
     p->client[p->n++] = c;
-    if (uv_accept(stream, (uv_stream_t *)&c->tcp) ||
-        uv_read_start((uv_stream_t *)&c->tcp, on_room, on_bytes))
+    int rc = uv_tcp_open(&c->tcp, fd);
+    if (rc)
+        close(fd);
+    if (rc || uv_read_start((uv_stream_t *)&c->tcp, on_room, on_bytes))
         client_close(c);
+    return true;
 }
 
 /* ---- the port ---- */
 
-static void on_port_closed(uv_handle_t *handle) { free(handle->data); }
+static void on_port_closed(void *arg)
+{
+    struct port *p = arg;
+    close(p->listener.fd);
+    free(p);
+}
+
+/* Returns a socket that listens at an address, or -1 with errno. */
+static int listen_at(const struct sockaddr_storage *address)
+{
+    int on = 1, fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t len =
+        address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, (const struct sockaddr *)address, len) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    int errnum = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = errnum;
+    return -1;
+}
 
 int port_open(struct port **out, uv_loop_t *loop, struct service *service, const char *listen,
               struct err *e)
 {
     struct sockaddr_storage address;
-    int rc, code = port_address(listen, &address, e);
+    int code = port_address(listen, &address, e);
     struct port *p = code ? NULL : calloc(1, sizeof *p);
     if (code)
         return code;
     if (!p)
         return err_set(e, WARM_ENOMEM, "no memory for a port");
+    p->loop = loop;
     p->service = service;
-    if ((rc = uv_tcp_init(loop, &p->tcp))) {
+    int fd = listen_at(&address);
+    if (fd < 0)
+        code = err_sys(e, WARM_EIO, errno, "metrics_listen %s", listen);
+    else
+        code = listener_start(&p->listener, loop, fd, on_client, p, e);
+    if (code) {
+        if (fd >= 0)
+            close(fd);
         free(p);
-        return err_set(e, WARM_EIO, "metrics_listen: %s", uv_strerror(rc));
-    }
-    p->tcp.data = p;
-    rc = uv_tcp_bind(&p->tcp, (struct sockaddr *)&address, 0);
-    if (!rc)
-        rc = uv_listen((uv_stream_t *)&p->tcp, BACKLOG, on_client);
-    if (rc) {
-        uv_close((uv_handle_t *)&p->tcp, on_port_closed);
-        return err_set(e, WARM_EIO, "metrics_listen %s: %s", listen, uv_strerror(rc));
+        return code;
     }
     *out = p;
     return 0;
@@ -187,5 +215,5 @@ void port_close(struct port *p)
         return;
     while (p->n)
         client_close(p->client[p->n - 1]);
-    uv_close((uv_handle_t *)&p->tcp, on_port_closed);
+    listener_close(&p->listener, on_port_closed);
 }

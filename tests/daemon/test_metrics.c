@@ -3,6 +3,13 @@
  * test_metrics.c - GET /metrics on the daemon's socket: curl's request, whatever else may come, and the
  * official parser of OpenMetrics (Debian's python3-prometheus-client).
  */
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 #include "tests/support/engine.h"
 #include "tests/support/warmd.h"
 
@@ -193,6 +200,79 @@ Test(metrics, a_loopback_port_answers_and_tells_of_no_user)
     for (size_t i = 0; i < 40; i++)
         close(fds[i]);
     free(out);
+    warmd_down(&k);
+}
+
+/* Builds a library that makes each accept slow. */
+static void make_slow_accept(const struct warmd *k, char *out_library)
+{
+    static const char source[] =
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <sys/socket.h>\n#include <unistd.h>\n"
+        "int accept4(int fd, struct sockaddr *a, socklen_t *len, int flags)\n{\n"
+        "    int (*real)(int, struct sockaddr *, socklen_t *, int);\n"
+        "    *(void **)&real = dlsym(RTLD_NEXT, \"accept4\");\n"
+        "    int got = real(fd, a, len, flags);\n"
+        "    if (got >= 0)\n        usleep(5000);\n    return got;\n}\n";
+    char *path = path_join(k->dir, "slow.c"), *out;
+    snprintf(out_library, PATH_MAX, "%s/slow.so", k->dir);
+    file_write(path, source, strlen(source));
+    cr_assert_eq(run_command(&out, "cc -shared -fPIC -o %s %s -ldl 2>&1", out_library, path), 0,
+                 "%s", out);
+    free(out);
+    free(path);
+}
+
+/* Connects to a port and goes away, as often as it can. Returns when that is under way. */
+static pid_t flood(int port)
+{
+    int told[2];
+    char byte = 0;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct linger reset = {1, 0};
+    cr_assert_eq(pipe2(told, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid) {
+        cr_assert_eq(read(told[0], &byte, 1), 1);
+        close(told[0]);
+        close(told[1]);
+        return pid;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (unsigned i = 0;; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(fd, (struct sockaddr *)&at, sizeof at);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(fd);
+        if (i == 1000 && write(told[1], &byte, 1) != 1)
+            _exit(1);
+    }
+}
+
+Test(metrics, connections_to_the_port_without_end_leave_turns_for_others)
+{
+    struct warmd k = warmd_new();
+    char port[32], library[PATH_MAX];
+    int number = engine_free_port();
+    snprintf(port, sizeof port, "%d", number);
+    char *options[] = {"--metrics-listen", port, NULL};
+    make_slow_accept(&k, library);
+    setenv("LD_PRELOAD", library, 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+    warmd_start(&k, options);
+    unsetenv("LD_PRELOAD");
+    unsetenv("ASAN_OPTIONS");
+    int redis = warmd_connect(&k);
+    warmd_redis(redis, "PING\r\n", "+PONG\r\n");
+    pid_t others[] = {flood(number), flood(number), flood(number)};
+    for (unsigned i = 0; i < 3; i++)
+        warmd_redis(redis, "PING\r\n", "+PONG\r\n");
+    for (size_t i = 0; i < 3; i++) {
+        kill(others[i], SIGKILL);
+        waitpid(others[i], NULL, 0);
+    }
+    close(redis);
     warmd_down(&k);
 }
 
