@@ -82,6 +82,19 @@ static size_t log_time(char *out, size_t cap)
                                 offset_min < 0 ? '-' : '+', minutes / 60, minutes % 60);
 }
 
+bool log_is_journal(void)
+{
+    char own[64];
+    struct stat st;
+    const char *named =
+        getenv("JOURNAL_STREAM"); /* DEVICE:INODE; a program may have it from its parent */
+    if (!named || fstat(STDERR_FILENO, &st) != 0)
+        return false;
+    snprintf(own, sizeof own, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    return strcmp(own, named) == 0;
+}
+
 /* Writes everything before the message: for the journal "<4>" instead of a time. Returns the bytes
  * written. */
 static size_t log_prefix(char *out, size_t cap, enum log_level level)
@@ -93,7 +106,7 @@ static size_t log_prefix(char *out, size_t cap, enum log_level level)
                  [LOG_FORMAT_JSON] = {"{\"time\": \"%s\", ", "\"level\": \"%s\", \"msg\": \""}};
     const char *name = log_level_name(level);
     char time[48];
-    if (getenv("JOURNAL_STREAM")) {
+    if (log_is_journal()) {
         size_t n = (size_t)snprintf(out, cap, "<%d>", (int)level);
         if (log_form == LOG_FORMAT_TEXT)
             return n + (size_t)snprintf(out + n, cap - n, "warmd: ");
@@ -151,25 +164,12 @@ static size_t log_suffix(char *out, size_t cap, const struct log_asker *asker)
 
 static int journal = -1; /* a connected datagram socket, or -1 */
 
-/* True if stderr is the stream that $JOURNAL_STREAM names, DEVICE:INODE. */
-static bool log_stderr_is_journal(void)
-{
-    char own[64];
-    struct stat st;
-    const char *named = getenv("JOURNAL_STREAM");
-    if (!named || fstat(STDERR_FILENO, &st) != 0)
-        return false;
-    snprintf(own, sizeof own, "%llu:%llu", (unsigned long long)st.st_dev,
-             (unsigned long long)st.st_ino);
-    return strcmp(own, named) == 0;
-}
-
 void log_open_journal(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     assert(strlen(path) < sizeof at.sun_path);
     strcpy(at.sun_path, path);
-    if (journal >= 0 || !log_stderr_is_journal())
+    if (journal >= 0 || !log_is_journal())
         return;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0)

@@ -40,6 +40,8 @@ bool log_format_from_name(const char *name, enum log_format *out);
 /* Sets the format of the lines. */
 void log_set_format(enum log_format format);
 
+/* True if stderr is the journal: the stream that $JOURNAL_STREAM names. */
+bool log_is_journal(void);
 #define LOG_JOURNAL "/run/systemd/journal/socket"
 /* Sends lines of the format text to the journal's socket at `path` from now on, if stderr is the
  * journal. */

@@ -7,12 +7,12 @@
  * Thread: loop thread.
  */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/wire/version.h"
 #include "daemon/process/json.h"
+#include "daemon/process/log.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
@@ -227,7 +227,7 @@ static void write_log_place(struct writer *out)
     char path[PATH_MAX];
     ssize_t len = readlink("/proc/self/fd/2", path, sizeof path - 1);
     path[len > 0 ? len : 0] = '\0';
-    write_field(out, "log", getenv("JOURNAL_STREAM") ? "journal" : path);
+    write_field(out, "log", log_is_journal() ? "journal" : path);
 }
 
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out)

@@ -41,9 +41,20 @@ static unsigned n_lines(const char *text, const char *with)
     return n;
 }
 
+/* Makes stderr the stream that systemd names for the journal. */
+static void name_stderr(void)
+{
+    char stream[64];
+    struct stat st;
+    cr_assert_eq(fstat(STDERR_FILENO, &st), 0);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
+}
+
 static void log_what_a_client_chose(void)
 {
-    setenv("JOURNAL_STREAM", "1:2", 1);
+    name_stderr();
     log_warning("%s is left out", "/a\n<2>warmd: forged\r\x1b[2J\x9b\x7f\xc3\xa4");
 }
 
@@ -149,10 +160,25 @@ Test(log, each_format_has_time_level_and_asker)
     free(text);
 }
 
-Test(log, the_journal_gets_a_level_and_no_time)
+/* Programs of a desktop have $JOURNAL_STREAM from a parent whose stderr is another one. */
+Test(log, a_file_is_not_the_journal)
 {
     setenv("JOURNAL_STREAM", "1:2", 1);
     char *text = logged(log_requests);
+    const char *at = text;
+    expect_line(&at, "", " info warmd: uid 7 (pid 42) evicted 3 entries\n");
+    free(text);
+}
+
+static void log_requests_to_the_journal(void)
+{
+    name_stderr();
+    log_requests();
+}
+
+Test(log, the_journal_gets_a_level_and_no_time)
+{
+    char *text = logged(log_requests_to_the_journal);
     cr_expect(strncmp(text, "<6>warmd: uid 7 ", 16) == 0, "%s", text);
     cr_expect_not_null(strstr(text, "\n<6>level=info msg=\"uid 7 "), "%s", text);
     cr_expect_not_null(strstr(text, "\n<6>{\"level\": \"info\", "), "%s", text);
@@ -163,12 +189,7 @@ static char *journal_path;
 
 static void log_to_the_journal(void)
 {
-    char stream[64];
-    struct stat st;
-    cr_assert_eq(fstat(STDERR_FILENO, &st), 0);
-    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
-             (unsigned long long)st.st_ino);
-    setenv("JOURNAL_STREAM", stream, 1);
+    name_stderr();
     log_open_journal(journal_path);
     log_asked(7, 42, "evicted %d entries", 3);
     log_warning("a\nPRIORITY=0");
