@@ -30,7 +30,9 @@ static void take_line(struct service_settings *s, char *line)
     if (!equals || *trim(line) == '#')
         return;
     *equals = '\0';
-    const char *name = trim(line), *value = trim(equals + 1);
+    char *name = trim(line), *value = trim(equals + 1);
+    for (char *dash = name; (dash = strchr(dash, '-'));)
+        *dash = '_'; /* as in warmd */
     char *to = strcmp(name, "tier") == 0               ? s->url
                : strcmp(name, "tier_credentials") == 0 ? s->credentials
                : strcmp(name, "tier_ca") == 0          ? s->ca

@@ -104,7 +104,7 @@ Test(tier_service, and_an_s3_whose_keys_it_cannot_read)
     file_write(credentials, keys, strlen(keys));
     cr_assert_eq(chmod(credentials, 0600), 0);
     cr_assert_eq(chown(credentials, NOBODY, NOBODY), 0);
-    snprintf(line, sizeof line, "tier_credentials = %s\n", credentials);
+    snprintf(line, sizeof line, "tier-credentials = %s\n", credentials); /* "-" is "_" */
     service_up(line); /* the daemons' own options name no credentials */
     two_daemons_share("graph-1");
     engine_stop(&s3);
