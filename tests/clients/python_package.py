@@ -444,6 +444,28 @@ class AnotherUsersDaemon(Case):
             module.UnixDomainSocketConnection(self.path)._connect().close()
 
 
+class Torch(unittest.TestCase):
+    def test_functions_of_torch_take_what_its_next_version_gives_them(self):
+        from warm.torch import watch, watch_autograd
+
+        class Cache:
+            @staticmethod
+            def prepare_key(gm, inputs, passed=None):
+                return None, [gm, inputs, passed]
+
+            @staticmethod
+            def try_load(mod, args, aot_config, local=False):
+                return mod, args, aot_config, local
+
+        module = types.ModuleType("codecache")
+        module.FxGraphCache = module.AOTAutogradCache = Cache
+        watch(module)
+        watch_autograd(module)
+        self.assertEqual(Cache.prepare_key(gm=1, inputs=2), (None, [1, 2, None]))
+        self.assertEqual(Cache.try_load(1, args=2, aot_config=3, local=True), (1, 2, 3, True))
+        self.assertEqual(Cache.try_load(mod=1, args=2, aot_config=3), (1, 2, 3, False))
+
+
 class Installation(kit.TestCase):
     def test_every_file_is_python_3_9(self):
         files = glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)

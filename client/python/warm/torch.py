@@ -120,16 +120,16 @@ def watch(codecache: ModuleType) -> None:
     cache = codecache.FxGraphCache
     prepare_key = cache.prepare_key
 
-    def prepare(gm: Any, *arguments: Any, **options: Any) -> Any:
+    def prepare(*arguments: Any, **options: Any) -> Any:
         try:
-            _graph.is_silent = not has_collectives(gm)
+            _graph.is_silent = not has_collectives(arguments[0])
         except Exception:
             _graph.is_silent = False
-        found = prepare_key(gm, *arguments, **options)
+        found = prepare_key(*arguments, **options)
         try:
             key, details = found[0]
-            made_of = weakref.ref(gm)
-            passed = arguments[1] if len(arguments) > 1 else {}
+            made_of = weakref.ref(arguments[0])
+            passed = arguments[2] if len(arguments) > 2 else {}
             _graph.asked = key, lambda: _form(made_of(), passed, details)
         except Exception:  # found[0] is None: torch does not ask
             _graph.asked = None
@@ -255,16 +255,17 @@ def watch_autograd(module: ModuleType) -> None:
     cache = module.AOTAutogradCache
     try_load = cache.try_load
 
-    def load(mod: Any, arguments: Any, config: Any, extra: Any = None, *more: Any, **options: Any) -> Any:
+    def load(*arguments: Any, **options: Any) -> Any:  # other versions may take others
         def form() -> list[str]:
+            mod, inputs, config, extra = arguments[:4]
             gm = getattr(mod, "gm", mod)
             with module.sanitize_gm_for_cache(gm):
-                parts = module.AOTAutogradCacheDetails(gm, arguments, config, module.create_fx_config(extra))
+                parts = module.AOTAutogradCacheDetails(gm, inputs, config, module.create_fx_config(extra))
                 return _form(gm, {}, module.AOTAutogradCachePickler(gm).debug_lines(parts))
 
         _graph.autograd = form
         try:
-            return try_load(mod, arguments, config, extra, *more, **options)
+            return try_load(*arguments, **options)
         finally:
             _graph.autograd = None
 
