@@ -196,7 +196,7 @@ class Why(kit.TestCase):
         """
         why = self.second_of(program, program.replace("20, 3", "5, 3"))
         self.assertIn("a graph of AOTAutograd", why)
-        self.assertRegex(why, "the one that is kept is only for 11 <=")
+        self.assertRegex(why, "the stored graph is only for 11 <=")
 
     def second_of(self, *programs):
         """Returns what `why` says of the second of two programs, which run in folders of their own."""

@@ -285,7 +285,7 @@ def tell_guards(codecache: ModuleType) -> None:
             if status["cache_status_detailed"] == "guard_miss":
                 kind = _BYPASSED["bypass_fx_graph" if cls is codecache.FxGraphCache else "bypass_aot_autograd"]
                 guard = " ".join(str(status.get("cache_status_guard_expr")).split())
-                _client.client().note("uncacheable", kind, f"the one that is kept is only for {guard}"[:200])
+                _client.client().note("uncacheable", kind, f"the stored graph is only for {guard}"[:200])
         except Exception:
             pass
         return found

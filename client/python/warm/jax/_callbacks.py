@@ -59,10 +59,10 @@ def by_index(module: Any, n: int) -> Any:
         for call in calls:
             target = ir.StringAttr(call.attributes["call_target_name"]).value
             if target in _TARGETS.values():
-                raise _library.Refused("a custom call has a name of ours")
+                raise _library.Refused("a custom call has a name that warm reserves")
             if target in _TARGETS:
                 if not _is_by_index(call.attributes, n):
-                    raise _library.Refused("a callback is not known by its index alone")
+                    raise _library.Refused("a callback has more than its index")
                 call.attributes["call_target_name"] = ir.StringAttr.get(_TARGETS[target])
     return copy
 

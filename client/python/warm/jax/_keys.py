@@ -162,7 +162,7 @@ def _debug_options(data: bytes, on_cpu: bool) -> bytes:
     kept = []
     for number, field, content in _fields(data):
         if not on_cpu and content and number in _READ_NAMES:
-            raise _library.Refused(f"{_READ_NAMES[number]}: what is in the file is not in a key")
+            raise _library.Refused(f"{_READ_NAMES[number]}: no key has the content of that file")
         if not on_cpu and number == _CUDA_DATA_DIR:
             kept.append((number, b"", _cuda_files(os.fsdecode(content))))
         if number not in left_out:
@@ -208,7 +208,7 @@ def _has_no_effect(name: str, value: str, options: Any, platform: str) -> bool:
         return True
     if platform != "cpu":
         if value and name in _READ_NAMES.values():
-            raise _library.Refused(f"{name}: what is in the file is not in a key")
+            raise _library.Refused(f"{name}: no key has the content of that file")
         return False
     if name.startswith("xla_gpu_"):
         return True
