@@ -52,23 +52,23 @@
 #define DOMAIN_OWN_NVRTC "own-nvrtc/1"
 #define DOMAIN_NVJITLINK "nvjitlink/2"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
+#define DOMAIN_NVVM "nvvm/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1" /* of MLIR's own text: without DOMAIN_MLIR */
 
-/* Not among these: WARM_KEY_FORMAT is the address's version, and an archive's checksum finds no
- * entry. */
+/* Not listed: WARM_KEY_FORMAT is the address's version; an archive's checksum finds no entry. */
 #define DOMAIN_ADDRESS "address"
 #define DOMAIN_ARCHIVE "archive/2"
 
 #define DOMAINS_ALL                                                                                \
-    DOMAIN_MLIR " " DOMAIN_REGION " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_HLO " " DOMAIN_FX      \
-                " " DOMAIN_RAW " " DOMAIN_EXACT " " DOMAIN_CUDA_EXACT " " DOMAIN_PTX_EXACT         \
-                " " DOMAIN_CUDA_SHARED " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS               \
-                " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT                    \
-                " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL                 \
-                " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER           \
-                " " DOMAIN_LIBRARY " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV                \
-                " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST  \
-                " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK                    \
-                " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " " DOMAIN_OWN_NVRTC " "
+    DOMAIN_MLIR                                                                                    \
+    " " DOMAIN_REGION " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_HLO " " DOMAIN_FX " " DOMAIN_RAW   \
+    " " DOMAIN_EXACT " " DOMAIN_CUDA_EXACT " " DOMAIN_PTX_EXACT " " DOMAIN_CUDA_SHARED             \
+    " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC         \
+    " " DOMAIN_TOOL_RESULT " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL      \
+    " " DOMAIN_CC_SOURCES " " DOMAIN_CC " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER " " DOMAIN_LIBRARY    \
+    " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK  \
+    " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET                \
+    " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " " DOMAIN_OWN_NVRTC    \
+    " " DOMAIN_NVVM " "
 
 #endif

@@ -19,6 +19,7 @@ static const struct preload_family families[] = {
     {"nvrtc", nvrtc_stand_in},
     {"nvJitLink", nvjitlink_stand_in},
     {"__nvJitLink", nvjitlink_stand_in},
+    {"nvvm", nvvm_stand_in},
     {"GetPjrtApi", pjrt_stand_in},
     {"cuModuleLoad", driver_stand_in},
     {"cuLibraryLoad", driver_stand_in},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handle_table.c - a hash table of handles without locks. The stand-ins for NVRTC, nvJitLink and
+ * handle_table.c - a hash table of handles without locks. The stand-ins for NVRTC, nvJitLink, libNVVM and
  * the driver's linker keep one each; handle_table.h has the protocol of a slot.
  *
  * Thread: any.

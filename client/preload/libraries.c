@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libraries.c - decides which set of stand-ins serves a library. The families of NVRTC and
- * nvJitLink call it for each function that a program looks up.
+ * libraries.c - decides which set of stand-ins serves a library. The families of NVRTC, nvJitLink and
+ * libNVVM call it for each function that a program looks up.
  *
  * Thread: any, no lock.
  */

@@ -49,6 +49,7 @@ struct preload_family {
 /* Returns the stand-in for `real`, or `real` itself. Each of these is the stand_in of one family. */
 void *nvrtc_stand_in(const char *name, void *real);     /* nvrtc.c */
 void *nvjitlink_stand_in(const char *name, void *real); /* nvjitlink.c */
+void *nvvm_stand_in(const char *name, void *real);      /* nvvm.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
 void *mlir_stand_in(const char *name, void *real);      /* pass_manager.c */

@@ -57,6 +57,7 @@ enum store_kind bookkeeping_kind_of_name(struct view name)
                  {"cc:", STORE_OBJECT},
                  {"nvrtc:", STORE_CUBIN},
                  {"nvjitlink", STORE_CUBIN},
+                 {"nvvm:", STORE_OBJECT},
                  {"cuda-jit:", STORE_CUBIN},
                  {"cuda-link", STORE_CUBIN},
                  {"ptxas:", STORE_CUBIN},

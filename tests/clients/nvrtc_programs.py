@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified programs that compile with NVRTC and nvJitLink. They print the same with warm as without it,
+"""Unmodified programs that compile with NVRTC, nvJitLink and libNVVM. They print the same with warm as without it,
 and start warm.
 
 Each program prints one line with a digest for each artifact that it made. Its first argument is a folder
@@ -153,6 +153,53 @@ nvjitlink.destroy(handle)
 print(b"registers" in log, b"time" in log)
 """
 
+# Uses each function of a program: two modules, PTX and LTO IR, compiles that fail, a second compile of one program,
+# and a module that comes after a compile.
+NVVM = PRELUDE + """
+from cuda.bindings import nvvm
+def module(name, factor):
+    return ('target triple = "nvptx64-nvidia-cuda"\\n'
+        'target datalayout = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-'
+        'f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"\\n'
+        f'define void @{name}(float* %x) {{ %v = load float, float* %x\\n %w = fmul float %v, {factor}.0\\n'
+        ' store float %w, float* %x\\n ret void }\\n'
+        f'!nvvm.annotations = !{{!0}}\\n!0 = !{{void (float*)* @{name}, !"kernel", i32 1}}\\n'
+        '!nvvmir.version = !{!1}\\n!1 = !{i32 2, i32 0}\\n').encode()
+def ask(program, what):
+    data = bytearray(getattr(nvvm, f"get_{what}_size")(program))
+    if data:
+        getattr(nvvm, f"get_{what}")(program, data)
+    show(what, data)
+def compiled(options, *modules, lazy=None, verify=True, again=None, late=None):
+    program = nvvm.create_program()
+    for i, data in enumerate(modules):
+        nvvm.add_module_to_program(program, data, len(data), f"module{i}")
+    if lazy:
+        nvvm.lazy_add_module_to_program(program, lazy, len(lazy), "lazy")
+    if verify:
+        nvvm.verify_program(program, len(options), options)
+    for options in [options] if again is None else [options, again]:
+        nvvm.compile_program(program, len(options), options)
+        ask(program, "compiled_result")
+        ask(program, "program_log")
+    if late:
+        nvvm.add_module_to_program(program, late, len(late), "late")
+        nvvm.compile_program(program, len(options), options)
+        ask(program, "compiled_result")
+    nvvm.destroy_program(program)
+compiled(["-arch=compute_90", "-opt=3"], module("k", 2))
+compiled(["-arch=compute_90", "-opt=3"], module("k", 3))
+compiled(["-arch=compute_90", "-opt=0"], module("k", 2), verify=False)
+compiled(["-arch=compute_90"], module("k", 2), module("l", 2), verify=False, again=["-arch=compute_80"])
+compiled(["-arch=compute_90"], module("k", 2), late=module("m", 5))
+compiled(["-arch=compute_90", "-gen-lto"], module("k", 2))
+for modules, lazy in ([b"no module"], None), ([module("k", 2)], module("l", 2)):
+    try:
+        compiled(["-arch=compute_90"], *modules, lazy=lazy, verify=False)
+    except Exception as e:
+        show("error", str(e))
+"""
+
 # End to end: NVVM, NVRTC for the linked sources, nvJitLink, the driver. The bytes that nvJitLink made show
 # what the driver launched.
 NUMBA = PRELUDE + """
@@ -208,7 +255,7 @@ for i in range(24):
 """
 
 PROGRAMS = {"cuda.core": CUDA_CORE, "cuda.bindings": CUDA_BINDINGS, "CuPy": CUPY,
-            "nvJitLink": NVJITLINK, "numba": NUMBA}
+            "nvJitLink": NVJITLINK, "libNVVM": NVVM, "numba": NUMBA}
 FOLDER_SHOWS = ("cuda.core", "nvJitLink", "numba")  # LTO IR holds the working folder
 LINKED = ("nvJitLink", "numba")  # programs that use nvJitLink
 WITH_HEADER = ("cuda.core", "cuda.bindings", "CuPy", "numba")
@@ -286,6 +333,15 @@ class Programs(kit.TestCase):
 
     def test_nvjitlink(self):
         self.check_warm("nvJitLink")
+
+    def test_libnvvm(self):
+        self.check_warm("libNVVM")
+
+    def test_an_environment_that_changes_libnvvm_is_passed_on(self):
+        with kit.Daemon() as daemon:
+            plain = self.output(daemon, NVVM, warm=False, LIBNVVM_NVVM_VERSION="2.0")
+            self.assertEqual(plain, self.output(daemon, NVVM, LIBNVVM_NVVM_VERSION="2.0"))
+            self.assertEqual(made(daemon), 0)
 
     def test_a_hit_says_no_time(self):
         self.write("timed.ptx", ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvvm.c - decides which libNVVM a call is for, and defines the functions that programs call instead, as
+ * nvrtc.c does. dl.c asks it for a stand-in.
+ *
+ * Thread: any, no lock.
+ */
+#include "client/preload/nvvm/nvvm.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct libraries libraries;
+
+/* Makes our struct of a libNVVM, and keeps the library loaded. */
+static struct library *nvvm_new(const char *path, const char *suffix)
+{
+    struct nvvm_library *l = calloc(1, sizeof *l);
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), *found;
+    bool has_all = l && handle && !*suffix && stat(path, &l->file) == 0;
+#define FN(name, parameters, arguments)                                                            \
+    found = has_all ? preload_real_dlsym(handle, "nvvm" #name) : NULL;                             \
+    has_all = found != NULL;                                                                       \
+    if (has_all)                                                                                   \
+        memcpy(&l->name, &found, sizeof found);
+#include "client/preload/nvvm/nvvm.fn"
+    if (has_all) {
+        strcpy(l->path, path);
+        return &l->at;
+    }
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
+}
+
+#define STAND_IN(set, name, parameters, arguments)                                                 \
+    static int s##set##_##name parameters                                                          \
+    {                                                                                              \
+        struct nvvm_library *library = (struct nvvm_library *)atomic_load(&libraries.items[set]);  \
+        return nvvm_on_##name NVVM_WITH arguments;                                                 \
+    }
+#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
+#include "client/preload/nvvm/nvvm.fn"
+#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
+#include "client/preload/nvvm/nvvm.fn"
+#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
+#include "client/preload/nvvm/nvvm.fn"
+#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
+#include "client/preload/nvvm/nvvm.fn"
+
+static const struct {
+    const char *name;
+    void *function[LIBRARIES_MAX]; /* by set */
+} stand_ins[] = {
+#define FN(name, parameters, arguments)                                                            \
+    {"nvvm" #name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
+#include "client/preload/nvvm/nvvm.fn"
+};
+
+void *nvvm_stand_in(const char *name, void *real)
+{
+    if (!preload_may_stand_in(name, real))
+        return real;
+    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++)
+        if (strcmp(name, stand_ins[i].name) == 0) {
+            int set = libraries_index(&libraries, real, "", nvvm_new);
+            return set < 0 ? real : stand_ins[i].function[set];
+        }
+    return real;
+}
