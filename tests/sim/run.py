@@ -50,6 +50,16 @@ def connect_unix(path):
     return s
 
 
+def count_commands(port):
+    """How many commands a redis-server has carried out, those inside of EVAL included."""
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        s.sendall(b"INFO stats\r\n")
+        text = b""
+        while b"total_commands_processed:" not in text or not text.endswith(b"\r\n"):
+            text += s.recv(65536)
+    return int(text.split(b"total_commands_processed:")[1].split()[0])
+
+
 class Node:
     def __init__(self, build, folder, number, options):
         self.path = f"{folder}/{number}.sock"
@@ -109,6 +119,7 @@ def main():
                     "tier_overtook", "tier_errors", "tier_timeouts", "tier_refused")}
         print(json.dumps({"counted": counted, "nodes": a.nodes, "wide": a.clients,
                           "compiles_per_key": round(sum(n.made for n in nodes) / a.keys, 2),
+                          "commands_per_node_and_key": round(count_commands(port) / a.nodes / a.keys, 2),
                           "makespan_s": round(max(n.ended for n in nodes) - began, 2),
                           "median_s": round(sorted(n.ended for n in nodes)[a.nodes // 2] - began, 2),
                           "costs": [round(c, 3) for c in costs]}))
