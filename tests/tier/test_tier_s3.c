@@ -251,7 +251,6 @@ static void close_backend(struct tier_request *r)
     own->backend->functions->close(own->backend, on_closed, &is_closed);
 }
 
-/* AddressSanitizer sees if libcurl is asked for more after that. */
 Test(tier_s3, an_answer_may_lead_to_the_end_of_the_backend)
 {
     struct backend_kit own;
