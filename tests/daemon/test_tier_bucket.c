@@ -140,3 +140,37 @@ Test(tier_bucket, who_may_not_list_the_bucket_is_told_so_and_no_error_is_a_miss)
     warmd_down(&first);
     warmd_down(&k);
 }
+
+Test(tier_bucket, a_certificate_that_does_not_verify_costs_hits_alone)
+{
+    static const char *const names[] = {"expired", "elsewhere", "server"};
+    static const char *const said[] = {"expired", "host name", NULL};
+    char certificate[400], key[400], *ca = path_join(tier_folder, "ca.crt");
+    char *options[] = {"--tier-ca", ca, "--tier-breaker", "300ms", NULL};
+    struct engine server = {0};
+    engine_make_certificates(tier_folder);
+    snprintf(key, sizeof key, "%s/server.key", tier_folder);
+    struct warmd k = warmd_new();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(certificate, sizeof certificate, "%s/%s.crt", tier_folder, names[i]);
+        const char *const argv[] = {"python3", "tests/tier/fake_s3.py", certificate, key, NULL};
+        engine_start(&server, argv);
+        snprintf(tier_url, sizeof tier_url, "s3://warm/t?endpoint=https://127.0.0.1:%d",
+                 server.port);
+        tier_up_again(&k, NULL, tier_key_file, options);
+        uint64_t began = clock_now_ms();
+        expect_miss(&k, "absent");
+        cr_assert_lt(clock_now_ms() - began, 10000, "%s: its budget is 2 s", names[i]);
+        put_one(&k, names[i], "the bytes");
+        expect_value(&k, names[i], "the bytes");
+        if (said[i])
+            await_log(&k, said[i]);
+        else
+            await_stats(&k, "\"tier_sent\": 3,"); /* what waited meanwhile, too */
+        kill(k.pid, SIGTERM);
+        cr_assert_eq(warmd_reap(k.pid), 0);
+        engine_stop(&server);
+    }
+    warmd_free(&k);
+    free(ca);
+}
