@@ -98,7 +98,8 @@ static void finish(struct carry *c)
     memcpy(a->said, r->said, sizeof a->said);
     if (has && c->wants_bytes && !n) {
         a->outcome = TIER_TOO_LARGE;
-        snprintf(a->said, sizeof a->said, "larger than expected");
+        snprintf(a->said, sizeof a->said,
+                 r->result_length ? "larger than expected" : "the object is empty");
     }
     if (fd >= 0)
         fcntl(fd, F_ADD_SEALS,
