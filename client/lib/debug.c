@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define UNREAD (-1)
@@ -52,16 +51,27 @@ bool debug_wants(enum debug_level level)
     return (int)level <= now && level != DEBUG_OFF;
 }
 
+size_t debug_time(struct timespec t, char *out, size_t cap)
+{
+    long long days = t.tv_sec / 86400 + 719468, s = t.tv_sec % 86400; /* since March 1st, year 0 */
+    long long era = days / 146097, day = days % 146097;
+    long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    day -= 365 * year + year / 4 - year / 100;
+    long long month = (5 * day + 2) / 153; /* since March */
+    return (size_t)snprintf(out, cap, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld.%03ldZ",
+                            year + 400 * era + (month > 9), month < 10 ? month + 3 : month - 9,
+                            day - (153 * month + 2) / 5 + 1, s / 3600, s / 60 % 60, s % 60,
+                            t.tv_nsec / 1000000);
+}
+
 /* Writes the time, the level and the process. Returns the bytes written. */
 static size_t put_head(char *out, size_t cap, enum debug_level level)
 {
     struct timespec now;
-    struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &tm);
-    return (size_t)snprintf(out, cap, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s warm[%ld]: ",
-                            tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-                            tm.tm_sec, now.tv_nsec / 1000000, level_names[level], (long)getpid());
+    size_t n = debug_time(now, out, cap);
+    return n + (size_t)snprintf(out + n, cap - n, " %s warm[%ld]: ", level_names[level],
+                                (long)getpid());
 }
 
 static void write_line(const char *line, size_t len)
@@ -70,8 +80,8 @@ static void write_line(const char *line, size_t len)
     enum debug_level level;
     if (!text || !debug_setting(text, &level, &path))
         return; /* the program has changed it */
-    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600)
-                  : STDERR_FILENO;
+    const int how = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; /* a FIFO */
+    int fd = path ? open(path, how, 0600) : STDERR_FILENO;
     if (fd < 0 || write(fd, line, len) < 0)
         errno = 0; /* nowhere left to say so */
     if (path && fd >= 0)

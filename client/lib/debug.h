@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 enum debug_level { DEBUG_OFF, DEBUG_ERROR, DEBUG_WARNING, DEBUG_INFO, DEBUG_ALL };
 
@@ -27,6 +28,10 @@ bool debug_wants(enum debug_level level);
 void debug_say(enum debug_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Writes a time since 1970 in UTC; returns the bytes written. Without gmtime_r, whose lock another thread may
+ * hold at a fork: the child then waits for ever. Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+ * civil_from_days. */
+size_t debug_time(struct timespec t, char *out, size_t cap);
 /* Writes how a request for an entry ended: `verb` "get", its name or key, 0 or an error, the value's
  * bytes, and the time since `began_us` (debug_now_us). */
 void debug_request(const char *verb, const char *name, size_t name_len, const char *outcome,

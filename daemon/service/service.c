@@ -8,7 +8,6 @@
  */
 #include "daemon/service/service.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 

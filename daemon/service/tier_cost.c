@@ -7,7 +7,6 @@
  *
  * Thread: loop thread.
  */
-#include <assert.h>
 #include <string.h>
 
 #include "daemon/service/compile_request.h"
