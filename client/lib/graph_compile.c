@@ -152,9 +152,12 @@ static size_t line_given(const struct warm_graph *g, uint32_t form_line)
     if (canon_key(&input, &result, &form, NULL) == 0 && result.kind == CANON_MLIR && !form.failed) {
         struct view text = {g->data, g->len}, whole = {form.data, form.len};
         struct view front = {form.data, find_line(whole, form_line, &begin)};
-        struct view op = op_of_line((struct view){form.data + begin, front.len - begin});
+        bool head = memmem(form.data + begin, front.len - begin, "func ", 5) == form.data + begin;
+        struct view op = head ? view_of_text("func")
+                              : op_of_line((struct view){form.data + begin, front.len - begin});
+        struct view name = head ? view_of_text("func.func") : op;
         size_t n = count_name(front, op, 0, &ignored);
-        if (count_name(whole, op, 0, &ignored) != count_name(text, op, n, &line))
+        if (count_name(whole, op, 0, &ignored) != count_name(text, name, n, &line))
             line = 0;
     }
     writer_close(&form);
@@ -166,7 +169,7 @@ static int plan(struct compiling *c)
 {
     struct err e = {0};
     int rc = plan_graph(c, &e);
-    if ((rc == WARM_EMALFORMED || rc == WARM_ETRUNCATED) && e.line)
+    if (rc && e.column) /* keygen's */
         return err_set(&c->w->err, rc, "line %u, column %u: %s", e.line, e.column, e.text);
     size_t line = rc && e.line ? line_given(c->g, e.line) : 0;
     if (line)

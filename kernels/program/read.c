@@ -90,7 +90,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(struct read *r, int code,
 /* Fails because the text is not what keygen writes. */
 static bool strange(struct read *r)
 {
-    return fail(r, WARM_EMALFORMED, "the canonical text ends a statement in an unknown way");
+    return fail(r, WARM_EMALFORMED, "a statement of unknown syntax, or whose types do not fit");
 }
 
 static bool lacks(struct read *r, struct view what, const char *of)

@@ -150,6 +150,16 @@ Test(graph_compile, what_is_refused_is_named)
         "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
         "%0 = stablehlo.add %x, %x : tensor<f32>\n%1 = stablehlo.cbrt %0 : tensor<f32>\n"
         "return %1 : tensor<f32>\n}\n";
+    static const char DYNAMIC[] =
+        "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\nreturn %x : tensor<2xi32>\n}\n"
+        "func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "return %x : tensor<?xf32>\n}\n";
+    static const char UNFIT[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = stablehlo.add %x, %x : tensor<2xf32>\nreturn %x : tensor<f32>\n}\n";
+    static const char ELIDED[] =
+        "func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "%0 = stablehlo.constant dense<...> : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
     static const char CBRT_SAID[] = /* two of that name, and one operation */
         "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n// stablehlo.cbrt\n"
         "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
@@ -161,6 +171,9 @@ Test(graph_compile, what_is_refused_is_named)
     refused(w, "module {", NULL, 0, WARM_ETRUNCATED, "line 1, column 9: ");
     refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2: stablehlo.cbrt: ");
     refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED, "line 8: stablehlo.cbrt: "); /* not f's */
+    refused(w, DYNAMIC, NULL, 0, WARM_EUNSUPPORTED, "line 4: a dynamic shape");
+    refused(w, UNFIT, NULL, 0, WARM_EMALFORMED, "line 2: a statement of unknown syntax, or");
+    refused(w, ELIDED, NULL, 0, WARM_EREFUSED, "line 2, column ");
     refused(w, CBRT_SAID, NULL, 0, WARM_EUNSUPPORTED, "(line 2 of `warm hash --explain`)");
     refused(w, ADD, second, 1, WARM_EINVALID, "argument 1");
     refused(w, ADD, third, 1, WARM_EINVALID, "the gradient of argument 2, and there are 2");
