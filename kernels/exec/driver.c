@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <elf.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ static int resolve(struct driver *d, struct err *e)
 #undef X
     };
 
-    d->lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    /* its threads may outlive the context, so it stays */
+    d->lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!d->lib)
         return err_set(e, WARM_EUNSUPPORTED, "%s", dlerror());
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -131,17 +133,40 @@ const char *driver_arch(const struct driver *d) { return d->arch; }
 
 /* ---- modules ---- */
 
-/* True if the bytes are a whole ELF file. The driver is not told the length, so a cubin that was
- * cut off must not reach it. */
-static int is_whole_elf(const void *bytes, size_t len)
+/* True if n bytes at an offset are within len. */
+static bool is_within(uint64_t offset, uint64_t n, size_t len)
+{
+    return offset <= len && n <= len - offset;
+}
+
+/* True if the bytes are a whole ELF file: its tables and sections are within. The driver is not told the length,
+ * so a cubin that was cut off must not reach it. */
+static bool is_whole_elf(const void *bytes, size_t len)
 {
     Elf64_Ehdr header;
+    Elf64_Shdr section;
+    Elf64_Phdr segment;
     if (len < sizeof header)
-        return 0;
+        return false;
     memcpy(&header, bytes, sizeof header);
-    size_t tables = (size_t)header.e_shnum * header.e_shentsize;
-    return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_shoff <= len &&
-           tables <= len - header.e_shoff;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        !is_within(header.e_shoff, (uint64_t)header.e_shnum * sizeof section, len) ||
+        !is_within(header.e_phoff, (uint64_t)header.e_phnum * sizeof segment, len) ||
+        (header.e_shnum && header.e_shentsize != sizeof section) ||
+        (header.e_phnum && header.e_phentsize != sizeof segment))
+        return false;
+    for (size_t i = 0; i < header.e_shnum; i++) {
+        memcpy(&section, (const char *)bytes + header.e_shoff + i * sizeof section, sizeof section);
+        if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&
+            !is_within(section.sh_offset, section.sh_size, len))
+            return false;
+    }
+    for (size_t i = 0; i < header.e_phnum; i++) {
+        memcpy(&segment, (const char *)bytes + header.e_phoff + i * sizeof segment, sizeof segment);
+        if (!is_within(segment.p_offset, segment.p_filesz, len))
+            return false;
+    }
+    return true;
 }
 
 int driver_load(struct driver *d, const void *cubin, size_t len, void **out_module, struct err *e)
@@ -150,7 +175,12 @@ int driver_load(struct driver *d, const void *cubin, size_t len, void **out_modu
     void *module = NULL;
     if (!is_whole_elf(cubin, len))
         return err_set(e, WARM_EMALFORMED, "not a whole cubin");
-    int result = d->cuModuleLoadData(&module, cubin);
+    void *aligned = malloc(len); /* in a bundle a cubin begins at any byte */
+    if (!aligned)
+        return err_set(e, WARM_ENOMEM, "a cubin");
+    memcpy(aligned, cubin, len);
+    int result = d->cuModuleLoadData(&module, aligned);
+    free(aligned);
     int code = result == CUDA_ERROR_NO_BINARY_FOR_GPU ? WARM_EUNSUPPORTED : WARM_EMALFORMED;
     int rc = checked(d, result, code, "cuModuleLoadData", e);
     if (rc == 0)

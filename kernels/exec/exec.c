@@ -14,13 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes of a kernel's parameters: CUDA C++ Programming Guide, table of compute capabilities. The driver reads as
+ * many parameters as the kernel has, whatever the bundle says of it: there is room for all. */
+#define PARAMETERS_MAX 32764u
+
 struct graph_exec {
     struct driver *d;
     const struct graph_bundle *b;
     void **modules, **functions; /* by kernel */
     uint64_t blocks[PLACE_N];    /* device memory of each place */
-    uint64_t *addresses;         /* by buffer */
-    void **args;                 /* room for those of one launch */
+    uint64_t *addresses;         /* by buffer; PARAMETERS_MAX bytes more */
+    void **args; /* of the last launches; each is an address, or was one of an earlier launch */
 };
 
 /* Rounds up to the alignment of tensors. */
@@ -74,7 +78,7 @@ int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_
                    struct err *e)
 {
     struct graph_exec *x = calloc(1, sizeof *x);
-    uint32_t n_args = 0;
+    uint32_t n_args = PARAMETERS_MAX;
     if (b->target.len != strlen(driver_arch(d)) ||
         memcmp(b->target.data, driver_arch(d), b->target.len) != 0) {
         free(x);
@@ -90,8 +94,11 @@ int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_
                                 .b = b,
                                 .modules = calloc((size_t)b->kernels.n + 1, sizeof *x->modules),
                                 .functions = calloc((size_t)b->kernels.n + 1, sizeof *x->functions),
-                                .addresses = calloc((size_t)b->buffers.n + 1, sizeof *x->addresses),
-                                .args = calloc((size_t)n_args + 1, sizeof *x->args)};
+                                .addresses = calloc((size_t)b->buffers.n + PARAMETERS_MAX / 8 + 1,
+                                                    sizeof *x->addresses),
+                                .args = calloc((size_t)n_args, sizeof *x->args)};
+    for (uint32_t i = 0; x && x->args && i < n_args; i++)
+        x->args[i] = x->addresses;
     int rc = x && x->modules && x->functions && x->addresses && x->args
                  ? load_kernels(x, e)
                  : err_set(e, WARM_ENOMEM, "a compiled graph");
@@ -108,6 +115,7 @@ void graph_exec_free(struct graph_exec *x)
 {
     if (!x)
         return;
+    driver_wait(x->d, NULL); /* launches read this memory and these modules */
     for (int place = 0; place < PLACE_N; place++)
         driver_free(x->d, x->blocks[place]);
     for (uint32_t i = 0; x->modules && i < x->b->kernels.n; i++)

@@ -24,7 +24,7 @@ struct graph_exec;
  * device; those of driver_load. */
 int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_exec **out,
                    struct err *e);
-/* Frees it; NULL is fine. */
+/* Waits for the stream, and frees it; NULL is fine. Recordings of its launches are of no use any more. */
 void graph_exec_free(struct graph_exec *x);
 
 /* Returns the device address of argument i. */

@@ -99,8 +99,10 @@ static int fill_argument(struct run *run, uint32_t i, const char *number)
     double x = strtod(number, &end);
     if (end == number || *end)
         return say(USAGE, "=%s: not a number", number);
+    if (type->elem == ELEM_I32 && !(x >= INT32_MIN && x <= INT32_MAX))
+        return say(USAGE, "=%s: argument %" PRIu32 " is of whole numbers of 32 bits", number, i);
     float f = (float)x;
-    int32_t whole = (int32_t)x;
+    int32_t whole = type->elem == ELEM_I32 ? (int32_t)x : 0;
     uint8_t truth = x != 0, *elements = malloc((size_t)type->n * size + 1);
     const void *element = type->elem == ELEM_F32   ? (const void *)&f
                           : type->elem == ELEM_I32 ? (const void *)&whole
@@ -177,11 +179,12 @@ static int write_result(const struct run *run, uint32_t i, const struct tensor *
         return say(USAGE, "%s: too long a path", run->folder);
     writer_init(&npy, 0);
     npy_write(type, elements, &npy);
+    errno = ENOMEM; /* unless it is another */
     FILE *f = npy.failed ? NULL : fopen(path, "wb");
     bool ok = f && fwrite(npy.data, 1, npy.len, f) == npy.len;
-    int error = errno;
     if (f && fclose(f) != 0)
         ok = false;
+    int error = errno;
     writer_close(&npy);
     return ok ? DONE : say(USAGE, "%s: %s", path, strerror(error));
 }
@@ -204,17 +207,34 @@ static int take_result(struct run *run, uint32_t i)
     return status;
 }
 
+/* Prints a text as a string of JSON. */
+static void print_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    putchar('"');
+}
+
 static void print_times(const struct run *run)
 {
-    if (run->as_json)
-        printf("{\"schema\":1,\"bundle\":\"%s\",\"device\":\"%s\",\"arch\":\"%s\",\"load_ms\":%.3f,"
-               "\"first_ms\":"
-               "%.3f,\"repeat\":%ld,\"each_ms\":%.6f}\n",
-               run->path, driver_name(run->d), driver_arch(run->d), run->load_ms, run->first_ms,
-               run->repeat, run->each_ms);
-    else if (run->repeat)
+    if (run->as_json) {
+        printf("{\"schema\":1,\"bundle\":");
+        print_text(run->path);
+        printf(",\"device\":");
+        print_text(driver_name(run->d));
+        printf(",\"arch\":\"%s\",\"load_ms\":%.3f,\"first_ms\":%.3f,\"repeat\":%ld,\"each_ms\":%."
+               "6f}\n",
+               driver_arch(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
+    } else if (run->repeat) {
         printf("%s: loaded in %.1f ms, first run %.3f ms, then %ld runs of %.6f ms each\n",
                driver_name(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
+    }
 }
 
 /* ---- the run ---- */

@@ -21,12 +21,14 @@
 
 #define IMAGE_LEN 72u
 
+static void elf_begin(uint8_t *out) { memcpy(out, "\177ELF\2\1", 6); }
+
 /* Writes an ELF file without sections that stands for the cubin of a kernel. */
 static void image_of(const struct codegen *c, uint32_t kernel, uint8_t out[IMAGE_LEN])
 {
     const struct kernel_text *text = &c->texts.at[kernel];
     memset(out, 0, IMAGE_LEN);
-    memcpy(out, "\177ELF\2\1", 6);
+    elf_begin(out);
     bytes_store(out + 0x28, IMAGE_LEN, 8);
     bytes_store(out + 64, XXH3_64bits(c->source.data + text->at, text->len), 8);
 }
@@ -216,6 +218,59 @@ Test(exec, faults_have_the_name_that_cuda_gives_them)
     for_cpu_close(&cpu);
 }
 
+/* The driver reads as many parameters as the kernel has, not as many as the bundle says. */
+Test(exec, a_bundle_with_too_few_operands_is_no_crash)
+{
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f);
+    struct graph_exec *x;
+    struct err e = {0};
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct driver *d = driver_of(&cpu);
+    struct graph_launch *l = &m.b.launches.at[0];
+    cr_assert_eq(l->n_args, 3u);
+    l->args += 2;
+    l->n_args = 1;
+    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    cr_expect_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
+    graph_exec_free(x);
+    driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
+/* Expects that a cubin with this field is no whole file: of its header, or of the section behind that. */
+static void cut_off(struct driver *d, struct made *m, size_t at, uint64_t value, size_t size)
+{
+    uint8_t image[64 + 64 + 8] = {0};
+    elf_begin(image);
+    bytes_store(image + 0x28, 64, 8);                     /* section headers */
+    bytes_store(image + 0x3A, 64 | (uint64_t)1 << 16, 4); /* size and number of them */
+    bytes_store(image + 64 + 4, 1, 4);                    /* of the program's data */
+    bytes_store(image + at, value, size);
+    m->b.kernels.at[0].cubin = (struct view){image, sizeof image};
+    refused(d, &m->b, WARM_EMALFORMED, "not a whole cubin");
+}
+
+Test(exec, a_cubin_that_points_outside_does_not_reach_the_driver)
+{
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f);
+    if (stand_in_is_needless())
+        cr_skip("a real driver is here");
+    struct driver *d = driver_of(&cpu);
+    cut_off(d, &m, 0x28, UINT64_MAX - 8, 8);         /* section headers */
+    cut_off(d, &m, 0x3C, 3, 2);                      /* number of them */
+    cut_off(d, &m, 0x3A, 40, 2);                     /* their size */
+    cut_off(d, &m, 64 + 24, 137, 8);                 /* the section's offset */
+    cut_off(d, &m, 64 + 32, UINT64_MAX, 8);          /* its size */
+    cut_off(d, &m, 0x36, 56 | (uint64_t)3 << 16, 4); /* program headers */
+    driver_close(d);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
 /* The second bundle reads the first one's result where it is, and the result is copied back. */
 Test(exec, bundles_pass_tensors_on_the_device)
 {
@@ -310,21 +365,32 @@ static void command_is(const char *folder, const char *environment, const char *
     free(program);
 }
 
-Test(exec, the_command_runs_a_bundle_or_says_why_not)
+static void write_bundle(const struct for_cpu *cpu, const char *name, const struct graph_bundle *b)
 {
-    static const char *const HERE = "LD_LIBRARY_PATH=.";
-    struct for_cpu cpu = for_cpu_open();
-    struct made m = made_of_text(ADD, cpu.f);
     struct writer bytes;
     char path[128];
+    writer_init(&bytes, 0);
+    graph_bundle_write(b, &bytes);
+    snprintf(path, sizeof path, "%s/%s", cpu->folder, name);
+    file_write(path, (const char *)bytes.data, bytes.len);
+    writer_close(&bytes);
+}
+
+Test(exec, the_command_runs_a_bundle_or_says_why_not)
+{
+    static const char WHOLE[] =
+        "func.func public @main(%x: tensor<3xi32>) -> tensor<3xi32> {\n"
+        "%0 = stablehlo.add %x, %x : tensor<3xi32>\nreturn %0 : tensor<3xi32>\n}\n";
+    static const char *const HERE = "LD_LIBRARY_PATH=.";
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(ADD, cpu.f), whole = made_of_text(WHOLE, cpu.f);
     if (stand_in_is_needless())
         cr_skip("a real driver is here");
     for_cpu_compile(&cpu);
     stand_in_build(cpu.folder);
-    writer_init(&bytes, 0);
-    graph_bundle_write(&m.b, &bytes);
-    snprintf(path, sizeof path, "%s/add.bundle", cpu.folder);
-    file_write(path, (const char *)bytes.data, bytes.len);
+    write_bundle(&cpu, "add.bundle", &m.b);
+    write_bundle(&cpu, "a\"dd.bundle", &m.b);
+    write_bundle(&cpu, "whole.bundle", &whole.b);
     command_is(cpu.folder, HERE, "add.bundle =1 =2.5", 0, "result 0  300xf32  3.5 3.5 ");
     command_is(cpu.folder, HERE, "add.bundle =1 =2 -o out --repeat 3", 0, "then 3 runs of ");
     command_is(cpu.folder, HERE, "add.bundle out/0.npy =1", 0, "300xf32  4 4 ");
@@ -332,6 +398,9 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "add.bundle =1", 2, "argument 1 is 300xf32. Give a file, or =0");
     command_is(cpu.folder, HERE, "add.bundle =1 =1 =1", 2, "it takes 2 inputs, not 3");
     command_is(cpu.folder, HERE, "add.bundle =1 =x", 2, "=x: not a number");
+    command_is(cpu.folder, HERE, "whole.bundle =1e10", 2, "=1e10: argument 0 is of whole numbers");
+    command_is(cpu.folder, HERE, "whole.bundle =-7", 0, "result 0  3xi32  -14 -14 -14");
+    command_is(cpu.folder, HERE, "--json 'a\"dd.bundle' =1 =1", 0, "\"bundle\":\"a\\\"dd.bundle\"");
     command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
     command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");
     command_is(cpu.folder, HERE, "graphs.cpp", 2, "not a compiled graph");
@@ -341,8 +410,8 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
                "it is compiled for sm_90, and the GPU (Stand-in 80) is sm_80");
     command_is(cpu.folder, "FAKECUDA_MEMORY=999 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
                "CUDA_ERROR_OUT_OF_MEMORY");
-    writer_close(&bytes);
     made_free(&m);
+    made_free(&whole);
     for_cpu_close(&cpu);
 }
 

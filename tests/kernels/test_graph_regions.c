@@ -43,7 +43,8 @@ static struct key region_of_count(const char *text, uint64_t n)
             key = r.at[i].key;
             found++;
         }
-    cr_expect_eq(found, (size_t)1, "%zu regions stand %lu times\n%s", found, (unsigned long)n, text);
+    cr_expect_eq(found, (size_t)1, "%zu regions stand %lu times\n%s", found, (unsigned long)n,
+                 text);
     free(r.at);
     return key;
 }
