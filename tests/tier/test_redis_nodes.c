@@ -325,6 +325,27 @@ Test(redis_nodes, a_map_that_is_rubbish_is_asked_of_the_next_server)
     }
 }
 
+Test(redis_nodes, a_name_in_the_map_fits_its_room)
+{
+    char map[600], name[300];
+    for (unsigned len = 255; len <= 256; len++) {
+        struct server bad, good;
+        memset(name, 'h', sizeof name);
+        name[len] = '\0';
+        snprintf(map, sizeof map, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$%u\r\n%s\r\n:7001\r\n", len,
+                 name);
+        serve(&bad, map);
+        serve(&good, "*1\r\n" RANGE("0", "16383", NAME_B, "7002"));
+        make_cluster(&bad, &good);
+        if (len == 255)
+            run_until(&bad, 1, name, 7001);
+        else
+            run_until(&good, 1, "b", 7002);
+        stop(&bad), stop(&good);
+        close_nodes();
+    }
+}
+
 Test(redis_nodes, a_server_without_a_map_that_cannot_be_reached_is_passed_over)
 {
     struct server gone, good;

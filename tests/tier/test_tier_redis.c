@@ -11,7 +11,6 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/support.h"
 #include "tier/backends/redis_link.h"
-#include "tier/resp_reply.h"
 
 struct server {
     struct redis_server redis;
@@ -146,26 +145,6 @@ Test(tier_redis, a_dead_server_is_no_miss)
     cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_FAILED, "refused, or not tried yet");
     backend_close(&s.kit);
-}
-
-Test(tier_redis, replies_in_pieces_and_rubbish)
-{
-    static const char good[] = "*2\r\n:1\r\n$5\r\na\r\nbc\r\n";
-    static const char *const bad[] = {"x\r\n",        "$-2\r\n",   "$9\r\n", ":1x\r\n", "*5\r\n",
-                                      "*1\r\n*1\r\n", "$1\r\nabc", ":\r\n",  "\n"};
-    struct resp_reply r;
-    for (size_t len = 0; len < sizeof good - 1; len++)
-        cr_assert_eq(resp_reply_parse(good, len, 8, &r), 0, "%zu", len);
-    cr_assert_eq(resp_reply_parse(good, sizeof good - 1, 8, &r), (long)sizeof good - 1);
-    cr_assert(r.n_items == 2 && r.items[1].len == 5);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        cr_assert_eq(resp_reply_parse(bad[i], strlen(bad[i]), 8, &r), -1, "%s", bad[i]);
-    static const char nested[] = "*2\r\n*2\r\n:1\r\n*1\r\n$1\r\na\r\n+x\r\n";
-    for (size_t len = 0; len < sizeof nested - 1; len++)
-        cr_assert_eq(resp_whole(nested, len, 8, 100), 0, "%zu", len);
-    cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 100), (long)sizeof nested - 1);
-    cr_assert_eq(resp_whole(nested, sizeof nested - 1, 8, 5), -1, "too many items");
-    cr_assert_eq(resp_whole("*999999999\r\n", 12, 8, 100), -1);
 }
 
 static void on_reply(struct redis_command *command, const struct resp_reply *reply)
