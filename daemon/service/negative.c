@@ -34,6 +34,8 @@ void negative_add(struct service *s, const struct key *key, const struct proof *
 
 void negatives_clear(struct service *s)
 {
-    for (size_t i = 0; i < NEGATIVES; i++)
+    for (size_t i = 0; i < NEGATIVES; i++) {
         artifact_unref(s->negatives[i].artifact);
+        s->negatives[i] = (struct negative){.artifact = NULL};
+    }
 }

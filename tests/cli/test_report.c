@@ -8,8 +8,10 @@
 static int warm(const struct warmd *k, const char *session, const char *arguments, char **out)
 {
     char *program = bin_path("warm");
-    int status = run_command(out, "cd %s && WARM_SESSION=%s WARM_SOCKET=%s %s %s 2>&1", k->dir,
-                             session, k->socket, program, arguments);
+    /* two seconds, as a person waits for a connection, may pass on a busy machine */
+    int status =
+        run_command(out, "cd %s && WARM_TIMEOUT_MS=60000 WARM_SESSION=%s WARM_SOCKET=%s %s %s 2>&1",
+                    k->dir, session, k->socket, program, arguments);
     free(program);
     return status;
 }

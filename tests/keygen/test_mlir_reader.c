@@ -26,22 +26,32 @@ static void begin(void)
 }
 TestSuite(mlir_reader, .init = begin);
 
-/* Returns the number of a type. The reader keeps nothing of the caller's bytes. */
+static char *spoiled[64]; /* not freed, so that no later text is at their place */
+static unsigned n_spoiled;
+
+/* Overwrites a text that the reader has seen. */
+static void spoil(char *text)
+{
+    memset(text, 'x', strlen(text));
+    cr_assert_lt(n_spoiled, sizeof spoiled / sizeof *spoiled);
+    spoiled[n_spoiled++] = text;
+}
+
+/* Returns the number of a type. */
 static uint32_t type_of(const char *text)
 {
     char *copy = strdup(text);
     uint32_t type = mlir_reader_type(m, view_of_text(copy));
-    memset(copy, 'x', strlen(copy));
-    free(copy);
+    spoil(copy);
     return type;
 }
 
+/* Returns the number of an operation. */
 static uint32_t op_of(const char *name)
 {
     char *copy = strdup(name);
     uint32_t op = mlir_reader_op(m, view_of_text(copy));
-    memset(copy, 'x', strlen(copy));
-    free(copy);
+    spoil(copy);
     return op;
 }
 
@@ -215,6 +225,15 @@ Test(mlir_reader, a_function_without_its_properties_stops_it)
         mlir_reader_func(m, op_of("\"func.func\""), &parts, NULL, 0, false);
         expect_stopped(properties[i]);
     }
+}
+
+Test(mlir_reader, an_error_tells_its_place_in_its_own_text)
+{
+    struct mlir_parts parts = {.properties = view_of_text("{b = 2 : i32}"),
+                               .attributes = view_of_text("{c = 1 : i32,\na 1}")};
+    mlir_reader_dict(m, op_of("\"stablehlo.add\""), &parts);
+    cr_expect_neq(mlir_reader_free(m, true, &form, &e), 0);
+    cr_expect_eq(e.line, 2, "%u:%u: %s", e.line, e.column, e.text);
 }
 
 /* A caller that finds an error of its own ends the reader before the program is complete. */
