@@ -104,7 +104,8 @@ Test(cli, options_are_read_in_both_spellings)
 Test(cli, an_option_that_is_none_is_named)
 {
     static char wrong[] = "--wrong", w[] = "-w", o[] = "-o", socket_option[] = "--socket",
-                help[] = "--help", json_value[] = "--json=1", json[] = "--json";
+                help[] = "--help", json_value[] = "--json=1", json[] = "--json", file[] = "file",
+                cluster[] = "-wo";
     int status;
     cr_expect(OPTIONS(wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
     expect_printed("warm x: unknown option --wrong (see `warm x --help`)\n");
@@ -116,6 +117,10 @@ Test(cli, an_option_that_is_none_is_named)
     expect_printed("warm x: option --socket needs a value (see `warm x --help`)\n");
     cr_expect(OPTIONS(json_value) == CLI_OPTION_BAD && status == CLI_USAGE);
     expect_printed("warm x: unknown option --json=1 (see `warm x --help`)\n");
+    cr_expect(OPTIONS(file, wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
+    expect_printed("warm x: unknown option --wrong (see `warm x --help`)\n");
+    cr_expect(OPTIONS(json, cluster) == CLI_OPTION_BAD && status == CLI_USAGE);
+    expect_printed("warm x: unknown option -wo (see `warm x --help`)\n");
     cr_expect(OPTIONS(help) == CLI_OPTION_HELP && status == CLI_OK);
     expect_printed("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
 }

@@ -41,8 +41,7 @@ Test(canon, a_kind_is_known_by_its_content)
                          canon_kind_name(detect(names[k], samples[i].text)));
 }
 
-/* Or a text that looks like two kinds would have the key of the wrong one. */
-Test(canon, a_name_breaks_ties_and_decides_nothing_alone)
+Test(canon, a_name_decides_nothing_alone)
 {
     static const char *const names[] = {"x.mlir", "x.mlirbc", "x.hlo", "x.ptx", "x.cu", "x.fx"};
     for (size_t i = 0; i < N_SAMPLES; i++)
@@ -106,18 +105,29 @@ Test(canon, other_bytes_are_their_own_form)
 
 Test(canon, a_text_that_is_refused_leaves_the_callers_text)
 {
-    static const char bad[] = "module {\n}\n}\n";
-    struct canon_input input = {.data = bad, .len = sizeof bad - 1, .kind = CANON_MLIR};
-    struct canon_result result = {.kind = CANON_PTX};
-    struct writer text;
-    struct err e = {0};
-    writer_init(&text, 0);
-    writer_u8(&text, '!');
-    cr_expect_eq(canon_key(&input, &result, &text, &e), WARM_EMALFORMED);
-    cr_expect(e.code == WARM_EMALFORMED && e.line == 3);
-    cr_expect(text.len == 1 && result.kind == CANON_PTX);
-    cr_expect_eq(canon_key(&input, &result, NULL, NULL), WARM_EMALFORMED, "nobody asks why");
-    writer_close(&text);
+    static const struct {
+        enum canon_kind kind;
+        const char *text;
+        unsigned line;
+    } bad[] = {{CANON_MLIR, "module {\n}\n}\n", 3},
+               {CANON_PTX, ".version 8.0\n.target sm_90\n.address_size 64\n/*", 4},
+               {CANON_HLO, "HloModule m\n\nENTRY e {\n", 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct canon_input input = {
+            .data = bad[i].text, .len = strlen(bad[i].text), .kind = bad[i].kind};
+        struct canon_result result = {.kind = CANON_AUTO};
+        struct writer text;
+        struct err e = {0};
+        writer_init(&text, 0);
+        writer_u8(&text, '!');
+        int code = canon_key(&input, &result, &text, &e);
+        cr_expect(code == WARM_EMALFORMED || code == WARM_ETRUNCATED, "%zu: %d", i, code);
+        cr_expect(e.code == code && (!bad[i].line || e.line == bad[i].line), "%zu: line %u", i,
+                  e.line);
+        cr_expect(text.len == 1 && result.kind == CANON_AUTO, "%zu: %zu bytes", i, text.len);
+        cr_expect_eq(canon_key(&input, &result, NULL, NULL), code, "nobody asks why");
+        writer_close(&text);
+    }
 }
 
 /* The exact bytes have a domain of their own for each kind. */
@@ -130,7 +140,10 @@ Test(canon, exact_bytes_of_a_kind_are_no_other_bytes)
     cr_assert_eq(canon_key(&input, &exact, NULL, NULL), 0);
     cr_expect(exact.exact && exact.why_exact && *exact.why_exact && exact.kind == CANON_CUDA);
     cr_expect(!key_equal(&exact.key, &other.key));
-    struct canon_result form = canon_of(CANON_CUDA, text);
+    struct canon_result form = canon_of(CANON_CUDA, text), ptx;
+    input.kind = CANON_PTX;
+    cr_assert_eq(canon_key(&input, &ptx, NULL, NULL), 0);
+    cr_expect(ptx.exact && !key_equal(&ptx.key, &exact.key), "of another kind");
     cr_expect(!form.exact && !key_equal(&exact.key, &form.key));
 }
 
