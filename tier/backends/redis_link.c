@@ -328,7 +328,7 @@ static void take_replies(struct connection *c)
         return;
     memmove(c->in, c->in + at, c->in_len - at);
     c->in_len -= at;
-    if (c->in_len == 0) {
+    if (c->in_len == 0 && c->in_cap > 2 * READ_BYTES) { /* else it is there for the next reply */
         free(c->in);
         c->in = NULL;
         c->in_cap = 0;
