@@ -324,7 +324,7 @@ static void take_replies(struct connection *c)
     long took = 0;
     while (at < c->in_len && (took = take_reply(l, c->in + at, c->in_len - at)) > 0)
         at += (size_t)took;
-    if (took < 0)
+    if (took < 0 || at == 0)
         return;
     memmove(c->in, c->in + at, c->in_len - at);
     c->in_len -= at;
