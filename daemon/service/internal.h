@@ -75,7 +75,6 @@ struct service {
     uint64_t logged_entries[STORE_LEFT_CAUSES], logged_bytes[STORE_LEFT_CAUSES];
     bool evicts_forms; /* forms.c */
     bool stopping;
-    uint64_t drain_ends_ms; /* for the tier; 0: it is not stopping */
 };
 
 /* Returns the loop's monotonic clock, in ms. */

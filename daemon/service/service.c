@@ -17,8 +17,7 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/tier.h"
 
-#define TIER_DRAIN_MS 5000u /* what waits for the tier then is sent by the next daemon */
-#define SAVE_MS 60000u      /* between writes of the lifetime counters */
+#define SAVE_MS 60000u /* between writes of the lifetime counters */
 
 struct store *service_store(struct service *s) { return s->config.store; }
 struct stats *service_stats(struct service *s) { return &s->stats; }
@@ -99,17 +98,12 @@ int service_new(struct service **out, const struct service_config *config, struc
     return config->spawner ? tier_new(&s->tier, s, config->spawner, e) : 0;
 }
 
-void service_drain(struct service *s)
-{
-    s->stopping = true;
-    s->drain_ends_ms = service_clock_ms(s) + TIER_DRAIN_MS;
-}
+void service_drain(struct service *s) { s->stopping = true; }
 
 bool service_is_drained(const struct service *s)
 {
-    bool waits_for_tier = s->tier && service_clock_ms(s) < s->drain_ends_ms;
     return service_is_idle(s) && flights_count(s->flights) == 0 && s->n_awaiting == 0 &&
-           (!waits_for_tier || tier_has_sent_all(s->tier));
+           tier_has_sent_all(s->tier);
 }
 
 void service_shutdown(struct service *s)
