@@ -358,7 +358,9 @@ static void config_default_socket(char *path, size_t cap)
 static int config_resolve_socket(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *named = getenv("WARM_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (named && *named)
+        return config_found(c, CONFIG_KEY_socket, named, e);
     if (geteuid() == 0)
         snprintf(path, sizeof path, "/run/warm/warmd.sock");
     else if (runtime && *runtime == '/')

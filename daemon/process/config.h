@@ -22,7 +22,7 @@
 /* type, name, default, meaning (shown by --help and in warmd.conf(5)) */
 #define CONFIG_LIST(X)                                                                             \
     X(TEXT, socket, "",                                                                            \
-      "path of the socket; empty: $XDG_RUNTIME_DIR/warm/warmd.sock, root: "                        \
+      "path of the socket; empty: $WARM_SOCKET, else $XDG_RUNTIME_DIR/warm/warmd.sock, root: "     \
       "/run/warm/warmd.sock")                                                                      \
     X(TEXT, admin, "",                                                                             \
       "path of the administrator's socket; empty: admin.sock beside a socket that others may "     \

@@ -117,6 +117,20 @@ Test(settings, a_last_line_without_its_end_stays_a_line)
     expect_file("max_size = 1G\njobs = 3\n");
 }
 
+Test(settings, a_link_stays_and_its_file_changes)
+{
+    NEEDS_ANOTHER_USER();
+    expect(0, "set jobs 1", "");
+    shell("mkdir -m 777 mine && mv warm/warmd.conf mine/w.conf && ln -s ../mine/w.conf "
+          "warm/warmd.conf");
+    expect(0, "set jobs 3", "warmd.conf: jobs = 3");
+    expect(2, "set jobs many", "not a number");
+    expect_file("jobs = 3\n");
+    shell("[ -L warm/warmd.conf ] && [ \"$(ls -A mine)\" = w.conf ] && rm mine/w.conf");
+    expect(1, "set jobs 4", "warmd.conf: a link to a file that does not exist");
+    shell("[ -L warm/warmd.conf ] && [ -z \"$(ls -A mine)\" ]");
+}
+
 Test(settings, what_warmd_does_not_accept_changes_nothing)
 {
     NEEDS_ANOTHER_USER();

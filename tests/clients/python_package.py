@@ -39,6 +39,10 @@ class Api(Case):
         cls.daemon.__enter__()
         cls.addClassCleanup(cls.daemon.__exit__, None, None, None)
 
+    def test_dir_lists_the_names_that_load_at_their_first_use(self):
+        script = "import sys, warm; assert set(warm.__all__) <= set(dir(warm)); assert 'warm._client' not in sys.modules"
+        subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": PACKAGE}, check=True)
+
     def test_values_of_all_sizes_come_back(self):
         c = self.client(self.daemon)
         for size in (0, 1, 65536, 65537, 3_000_000):

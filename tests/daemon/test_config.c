@@ -115,6 +115,7 @@ Test(config, an_option_replaces_a_list_of_the_file)
 
 Test(config, what_is_not_set_comes_from_the_machine_and_the_user)
 {
+    unsetenv("WARM_SOCKET");
     setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
     setenv("XDG_CACHE_HOME", "/home/u/.cache", 1);
     cr_assert_eq(config_resolve(&config, &e), 0);
@@ -123,6 +124,18 @@ Test(config, what_is_not_set_comes_from_the_machine_and_the_user)
     cr_assert_str_eq(config.store, root ? "/var/cache/warm" : "/home/u/.cache/warm");
     cr_assert(config.jobs >= 1 && config.jobs <= 8);
     cr_assert_eq(config.origin[CONFIG_KEY_jobs], CONFIG_FOUND);
+}
+
+Test(config, the_socket_is_where_clients_look_unless_it_is_set)
+{
+    setenv("WARM_SOCKET", "/s/warmd.sock", 1);
+    cr_assert_eq(config_resolve(&config, &e), 0);
+    cr_expect_str_eq(config.socket, "/s/warmd.sock");
+    cr_expect_eq(config.origin[CONFIG_KEY_socket], CONFIG_FOUND);
+    cr_assert_eq(read_text("socket = /file.sock\n"), 0);
+    cr_assert_eq(config_read_environment(&config, &e), 0);
+    cr_assert_eq(config_resolve(&config, &e), 0);
+    cr_expect_str_eq(config.socket, "/file.sock");
 }
 
 Test(config, nvrtc_is_found_newest_first_and_once)

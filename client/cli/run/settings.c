@@ -3,7 +3,7 @@
  * settings.c - changes this user's file of the daemon's settings. `warm config` and `warm toolchain` call it.
  *
  * A change goes into a new file beside the old one. `warmd --check-config` reads it, so that one parser
- * decides; only then it takes the old one's place.
+ * decides; only then it takes the old one's place. If the path is a link, both are where it leads.
  *
  * Thread: main.
  */
@@ -56,6 +56,21 @@ static bool make_folders(const char *path)
         }
     }
     return true;
+}
+
+/* Writes where the path leads through links: the path itself if there is no file yet. */
+static bool follow(const char *path, char out[PATH_MAX])
+{
+    struct stat st;
+    if (realpath(path, out))
+        return true;
+    if (errno != ENOENT)
+        cli_say("%s: %s", path, strerror(errno));
+    else if (lstat(path, &st) == 0)
+        cli_say("%s: a link to a file that does not exist", path);
+    else
+        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
+    return false;
 }
 
 /* True if a line of the file sets `key`. */
@@ -116,7 +131,7 @@ static bool warmd_accepts(const char *path)
 /* Changes the file. Returns an exit status. */
 static int change(const char *key, const char *value, bool add)
 {
-    char path[PATH_MAX], fresh[PATH_MAX + 8], name[64];
+    char path[PATH_MAX], file[PATH_MAX], fresh[PATH_MAX + 8], name[64];
     struct stat st;
     int status = CLI_USAGE;
     snprintf(name, sizeof name, "%s", key);
@@ -126,22 +141,22 @@ static int change(const char *key, const char *value, bool add)
         cli_say("a setting is one line");
         return CLI_USAGE;
     }
-    if (!settings_path(path) || !make_folders(path))
+    if (!settings_path(path) || !make_folders(path) || !follow(path, file))
         return CLI_FINDING;
-    snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
+    snprintf(fresh, sizeof fresh, "%s.XXXXXX", file);
     int fd = mkstemp(fresh);
-    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL, *from = fopen(path, "re");
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL, *from = fopen(file, "re");
     if (!to || (!from && errno != ENOENT)) {
-        cli_say("%s: %s", path, strerror(errno));
+        cli_say("%s: %s", file, strerror(errno));
         status = CLI_FINDING;
     } else if (fchmod(fd, from && fstat(fileno(from), &st) == 0 ? st.st_mode & 07777 : 0644) != 0 ||
                !write_changed(from, to, name, value, add)) {
         cli_say("%s: %s", fresh, strerror(errno));
         status = CLI_FINDING;
     } else if (warmd_accepts(fresh)) {
-        status = rename(fresh, path) == 0 ? CLI_OK : CLI_FINDING;
+        status = rename(fresh, file) == 0 ? CLI_OK : CLI_FINDING;
         if (status)
-            cli_say("%s: %s", path, strerror(errno));
+            cli_say("%s: %s", file, strerror(errno));
     }
     if (from)
         fclose(from);

@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:
     from warm import _client
 
     return getattr(_client, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
