@@ -58,7 +58,8 @@ Test(record, recording_has_the_keys_in_order_and_replay_brings_them_in)
     expect(&k, 1, "$W replay job --from all.warm --max-bytes 5", "ended by --max-bytes");
     expect(&k, 1, "$W replay job --from all.warm --max-time 0s", "ended by --max-time");
     expect(&k, 0, "$W replay job --from all.warm --json",
-           "{\"schema\":1,\"recorded\":2,\"here\":1,\"brought\":1,\"bytes\":11,\"missing\":0,"
+           "{\"schema\":1,\"recorded\":2,\"here\":1,\"brought\":1,\"bytes\":11,\"compiled\":0,"
+           "\"missing\":0,"
            "\"limit\":null}");
     warmd_down(&k);
 }
@@ -79,6 +80,60 @@ Test(record, job_that_the_daemon_compiles_for_hits_after_the_replay)
     start_anew(&k);
     expect(&k, 0, "$W replay job --from all.warm", " 0 missing");
     expect(&k, 0, "$W compile k.cu --arch sm_90 --only-if-cached -o again; cmp first again", "");
+    warmd_down(&k);
+    free(lib);
+}
+
+/* Compiles the program that uses NVRTC into `k`'s folder. False if libwarm-preload.so is not built. */
+static bool build_client(const struct warmd *k)
+{
+    char *preload = bin_path("../lib/libwarm-preload.so"), *out;
+    bool built = access(preload, R_OK) == 0;
+    free(preload);
+    if (!built)
+        return false;
+    int status = run_command(&out,
+                             "cc -D_GNU_SOURCE -pthread -o %s/client "
+                             "tests/programs/nvrtc_client.c -ldl 2>&1",
+                             k->dir);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+    return true;
+}
+
+Test(record, jobs_of_nvrtc_are_compiled_where_no_archive_has_their_results)
+{
+    char *lib = toolchain_lib("13.5.37");
+    if (!lib)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct warmd k = warmd_up(options);
+    if (!build_client(&k)) {
+        warmd_down(&k);
+        cr_skip_test("libwarm-preload.so is not built with sanitizers");
+    }
+    cr_assert_eq(setenv("LIB", lib, 1), 0);
+    expect(&k, 0,
+           "echo '#define PART 4' > part.h; "
+           "$W record -o job --jobs jobs ./client $LIB/libnvrtc.so.13 one $PWD > cold && stat -c "
+           "%a jobs jobs/*",
+           "700\n600\n");
+    expect(&k, 0, "$W export all.warm", "exported ");
+    start_anew(&k);
+    expect(&k, 2, "$W replay job --compile absent", "absent: No such file or directory");
+    expect(&k, 1, "$W replay job --compile jobs --max-time 0s", "0 compiled, ");
+    expect(&k, 0, "$W replay job --compile jobs", " 0 brought in (0 B), ");
+    expect(&k, 0, "$W replay job --compile jobs", " 0 compiled, 0 missing");
+    expect(&k, 0, "$W run --report ./client $LIB/libnvrtc.so.13 one $PWD > warm && cmp cold warm",
+           " 0 misses");
+
+    start_anew(&k);
+    expect(&k, 1,
+           "f=$(ls jobs); for n in 10 60; do head -c $n jobs/$f > jobs/${f%.job}$n.job; done; rm "
+           "jobs/$f; "
+           "echo 1 > jobs/k.job; $W replay job --compile jobs || { rm jobs/*; false; }",
+           "jobs/k.job: its name has no compiler's identity");
+    expect(&k, 0, "$W replay job --compile jobs --from all.warm", " 0 compiled, 0 missing");
     warmd_down(&k);
     free(lib);
 }

@@ -9,9 +9,11 @@
  *
  * Thread: main.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "client/cli/import/recording.h"
@@ -70,21 +72,33 @@ static int run_program(struct run_places *places, const char *socket, int argc, 
     return status;
 }
 
+/* Makes the folder of jobs, and lets libwarm write into it. Says why that is not possible. */
+static void record_jobs(const char *folder)
+{
+    char path[PATH_MAX];
+    if ((mkdir(folder, 0700) != 0 && errno != EEXIST) || !realpath(folder, path) ||
+        setenv("WARM_RECORD_JOBS", path, 1))
+        cli_say("%s: %s: no job is recorded", folder, strerror(errno));
+}
+
 static int record_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"output", required_argument, NULL, 'o'},
+                                          {"jobs", required_argument, NULL, 'j'},
                                           {"socket", required_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     static struct run_places places;
     struct remote r = {0};
-    const char *path = "warm.record";
+    const char *path = "warm.record", *jobs = NULL;
     int status;
     for (int c; (c = cli_option(self, argc, argv, "+:ho:", longs)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;
         if (c == 'o')
             path = optarg;
+        else if (c == 'j')
+            jobs = optarg;
         else
             r.socket = optarg;
     }
@@ -95,6 +109,8 @@ static int record_run(const struct command *self, int argc, char **argv)
         cli_say("cannot tell where the daemon's socket is: nothing is recorded");
         return run_exec(argv + optind);
     }
+    if (jobs)
+        record_jobs(jobs);
     status = run_program(&places, r.socket, argc - optind, argv + optind);
     write_recording(&r, places.session, path);
     run_end_as(status);
@@ -104,11 +120,13 @@ const struct command cmd_record = {
     .name = "record",
     .run = record_run,
     .summary = "Run a program and write down which entries it used",
-    .synopsis = "[-o FILE] [--] PROGRAM [ARGUMENT...]",
+    .synopsis = "[-o FILE] [--jobs FOLDER] [--] PROGRAM [ARGUMENT...]",
     .help = "Runs PROGRAM as `warm run` does, and writes the keys of the entries that it used, in\n"
             "order, to FILE. `warm replay FILE` tells which of them are here, and brings in the\n"
             "others from an archive, before such a job begins.\n\n"
             "  -o, --output FILE     the recording; default: warm.record\n"
+            "      --jobs FOLDER     also keep what NVRTC is given, sources too, for\n"
+            "                        `warm replay --compile FOLDER`\n"
             "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
             "  -h, --help            print this\n\n"
             "Exit status: that of PROGRAM.\n\n"

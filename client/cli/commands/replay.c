@@ -4,15 +4,18 @@
  * archives, within limits. main.c calls it.
  *
  *     the recording's keys ─▶ which are missing? ─▶ which are in the archives? ─▶ stored in the job's order
+ *                                                     ─▶ recorded jobs of NVRTC: compiled
  *
  * Thread: main.
  */
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/import/recorded_jobs.h"
 #include "client/cli/import/recording.h"
 #include "client/cli/import/store_entry.h"
 #include "client/cli/json_writer.h"
@@ -26,8 +29,10 @@
 #define MAX_BYTES (2ull << 30)
 #define MAX_MS 300000u
 #define TIER_MS 30000u /* for one entry */
+#define STORED_MS 1000u
+#define LOOK_AGAIN_MS 20
 
-enum { OPTION_FROM = 0x200, OPTION_ENTRIES, OPTION_BYTES, OPTION_TIME };
+enum { OPTION_FROM = 0x200, OPTION_COMPILE, OPTION_ENTRIES, OPTION_BYTES, OPTION_TIME };
 
 /* A recorded entry. */
 struct wanted {
@@ -40,13 +45,13 @@ struct wanted {
 
 struct replay {
     struct remote remote;
-    const char *archive[ARCHIVES_MAX];
+    const char *archive[ARCHIVES_MAX], *jobs; /* --compile; NULL: none */
     struct cli_input recording, input[ARCHIVES_MAX];
     int n_archives, n_open;
     uint64_t max_entries, max_bytes, max_ms;
     struct wanted *wanted;
     size_t n;
-    uint64_t n_here, n_brought, bytes, n_bad;
+    uint64_t n_here, n_brought, n_compiled, bytes, n_bad;
     const char *limit; /* that ended it; NULL: none */
 };
 
@@ -94,10 +99,12 @@ static int read_recording(struct replay *p, const char *path)
     return CLI_OK;
 }
 
-/* Asks which entries are here. */
-static int look(struct replay *p)
+/* Asks which of the entries that were missing are here, and adds their number to *n_here. */
+static int look(struct replay *p, uint64_t *n_here)
 {
     for (size_t i = 0; i < p->n; i++) {
+        if (p->wanted[i].here)
+            continue;
         struct answer answer;
         struct remote *r = &p->remote;
         uint64_t tag = request_begin(r->w);
@@ -107,7 +114,7 @@ static int look(struct replay *p)
         if (status && status != CLI_FINDING)
             return status;
         p->wanted[i].here = !status;
-        p->n_here += !status;
+        *n_here += !status;
     }
     return CLI_OK;
 }
@@ -211,14 +218,14 @@ static int bring_in(struct replay *p, uint64_t began_ms)
 {
     qsort(p->wanted, p->n, sizeof *p->wanted, by_order);
     for (size_t i = 0; i < p->n; i++) {
-        const struct wanted *w = &p->wanted[i];
+        struct wanted *w = &p->wanted[i];
         if (w->here || (!w->entry.value.data && !w->recorded.how))
             continue;
         if ((p->limit = limit_at(p, w, began_ms)))
             break;
         progress_show("entries", i, p->n);
         if (!w->entry.value.data) {
-            if (ask_tier(p, w)) {
+            if ((w->here = ask_tier(p, w))) {
                 p->n_brought++;
                 p->bytes += w->recorded.bytes;
             }
@@ -235,6 +242,7 @@ static int bring_in(struct replay *p, uint64_t began_ms)
             progress_end();
             return remote_fail(&p->remote, code);
         }
+        w->here = true;
         p->n_brought++;
         p->bytes += w->entry.value.len;
     }
@@ -242,11 +250,36 @@ static int bring_in(struct replay *p, uint64_t began_ms)
     return CLI_OK;
 }
 
+static uint64_t n_missing(const struct replay *p)
+{
+    return p->n - p->n_here - p->n_brought - p->n_compiled;
+}
+
+/* Compiles the recorded jobs, and asks which entries that made. The daemon writes a result after it has sent
+ * it, so this looks until STORED_MS bring no more. */
+static int compile_jobs(struct replay *p, uint64_t began_ms)
+{
+    bool late = false;
+    int status = recorded_jobs_compile(&p->remote, p->jobs, began_ms + p->max_ms, &p->n_bad, &late);
+    uint64_t news_ms = conn_now_ms(), before;
+    if (late)
+        p->limit = "--max-time";
+    while (!status && n_missing(p) && conn_now_ms() - news_ms <= STORED_MS) {
+        before = p->n_compiled;
+        status = look(p, &p->n_compiled);
+        if (p->n_compiled > before)
+            news_ms = conn_now_ms();
+        else
+            poll(NULL, 0, LOOK_AGAIN_MS);
+    }
+    return status;
+}
+
 static void print_result(const struct replay *p)
 {
-    assert(p->n_here + p->n_brought <= p->n);
-    uint64_t missing = p->n - p->n_here - p->n_brought;
-    char size[UNITS_TEXT];
+    assert(p->n_here + p->n_brought + p->n_compiled <= p->n);
+    uint64_t missing = n_missing(p);
+    char size[UNITS_TEXT], compiled[48] = "";
     if (p->remote.as_json) {
         struct json j;
         json_init(&j, stdout);
@@ -255,6 +288,7 @@ static void print_result(const struct replay *p)
         json_key(&j, "here"), json_u64(&j, p->n_here);
         json_key(&j, "brought"), json_u64(&j, p->n_brought);
         json_key(&j, "bytes"), json_u64(&j, p->bytes);
+        json_key(&j, "compiled"), json_u64(&j, p->n_compiled);
         json_key(&j, "missing"), json_u64(&j, missing);
         json_key(&j, "limit");
         if (p->limit)
@@ -265,12 +299,14 @@ static void print_result(const struct replay *p)
         return;
     }
     units_size_text(p->bytes, size);
-    printf("%zu recorded: %" PRIu64 " were here, %" PRIu64 " brought in (%s), %" PRIu64
+    if (p->jobs)
+        snprintf(compiled, sizeof compiled, " %" PRIu64 " compiled,", p->n_compiled);
+    printf("%zu recorded: %" PRIu64 " were here, %" PRIu64 " brought in (%s),%s %" PRIu64
            " missing%s%s\n",
-           p->n, p->n_here, p->n_brought, size, missing, p->limit ? "; ended by " : "",
+           p->n, p->n_here, p->n_brought, size, compiled, missing, p->limit ? "; ended by " : "",
            p->limit ? p->limit : "");
     if (missing && !p->limit)
-        puts("a recording has no sources: the job itself makes what is missing");
+        puts("the job itself makes what is missing");
 }
 
 static int replay(struct replay *p, const char *path)
@@ -280,14 +316,16 @@ static int replay(struct replay *p, const char *path)
     if (!status)
         status = remote_open(&p->remote);
     if (!status)
-        status = look(p);
+        status = look(p, &p->n_here);
     for (int i = 0; !status && i < p->n_archives; i++)
         search_archive(p, p->archive[i]);
     if (!status)
         status = bring_in(p, began_ms);
+    if (!status && p->jobs && n_missing(p) && !p->limit)
+        status = compile_jobs(p, began_ms);
     if (!status) {
         print_result(p);
-        status = p->n_bad || p->n_here + p->n_brought < p->n ? CLI_FINDING : CLI_OK;
+        status = p->n_bad || n_missing(p) ? CLI_FINDING : CLI_OK;
     }
     for (int i = 0; i < p->n_open; i++)
         cli_input_close(&p->input[i]);
@@ -300,6 +338,7 @@ static int replay(struct replay *p, const char *path)
 static int replay_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {{"from", required_argument, NULL, OPTION_FROM},
+                                          {"compile", required_argument, NULL, OPTION_COMPILE},
                                           {"max-entries", required_argument, NULL, OPTION_ENTRIES},
                                           {"max-bytes", required_argument, NULL, OPTION_BYTES},
                                           {"max-time", required_argument, NULL, OPTION_TIME},
@@ -314,6 +353,8 @@ static int replay_run(const struct command *self, int argc, char **argv)
             return cli_usage(self, "at most %d archives", ARCHIVES_MAX);
         else if (c == OPTION_FROM)
             p.archive[p.n_archives++] = optarg;
+        else if (c == OPTION_COMPILE)
+            p.jobs = optarg;
         else if (c == OPTION_ENTRIES && !units_parse_number(optarg, UINT64_MAX, &p.max_entries))
             return cli_usage(self, "--max-entries %s is not a number", optarg);
         else if (c == OPTION_BYTES && !units_parse_size(optarg, &p.max_bytes))
@@ -333,18 +374,20 @@ const struct command cmd_replay = {
     .name = "replay",
     .run = replay_run,
     .summary = "Bring in the entries of a recording",
-    .synopsis = "FILE [--from ARCHIVE]... [limits] [--json]",
+    .synopsis = "FILE [--from ARCHIVE]... [--compile FOLDER] [limits] [--json]",
     .help =
         "Says how many entries of a recording of `warm record` are here, and stores the others\n"
         "from archives of `warm export`, else from the daemon's tier, in the order in which the\n"
         "job used them.\n\n"
         "      --from ARCHIVE    an archive with some of them; may be given more than once\n"
+        "      --compile FOLDER  if some are missing then, compile the jobs of `warm record "
+        "--jobs`\n"
         "      --max-entries N   store at most N; default: 10000\n"
         "      --max-bytes SIZE  store at most that many bytes; default: 2G\n"
         "      --max-time SPAN   begin no further entry after that; default: 5m\n" REMOTE_HELP
-        "\nA recording has keys and no sources, so nothing is compiled.\n"
-        "\n--json has recorded, here, brought, bytes, missing and limit (the option that ended\n"
-        "it, or null).\n"
+        "\n--json has recorded, here, brought, bytes, compiled, missing and limit (the option "
+        "that\n"
+        "ended it, or null).\n"
         "Exit status: 1 if some are missing, or damaged in an archive.\n\n"
         "Example:\n"
         "  $ warm replay train.record --from /shared/seed.warm\n"
