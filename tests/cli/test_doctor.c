@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What a read-only
- * root leaves of `warm run`. */
+ * root, or one without /proc, leaves of `warm run`. */
 #include "tests/support/warmd.h"
 
 /* Runs `warm ARGUMENTS` with a home and a socket of the test's own; its status. */
@@ -118,4 +118,22 @@ Test(doctor, program_runs_on_a_read_only_root_and_with_a_daemon_if_tmp_is_writab
     free(out);
     free(warm);
     warmd_free(&k);
+}
+
+Test(doctor, root_without_proc_is_said_and_the_program_runs)
+{
+    char *warm = bin_path("warm"), *out;
+    if (geteuid() != 0) {
+        free(warm);
+        cr_skip_test("only root can unmount");
+    }
+    int status = run_command(&out,
+                             "unshare -m sh -c 'umount -l /proc && exec \"%s\" run sh -c \"echo it "
+                             "runs; exit 3\"' 2>&1",
+                             warm);
+    cr_expect_eq(status, 3, "%d: %s", status, out);
+    cr_expect_not_null(strstr(out, "warm: cannot read /proc/self/exe: No such file"), "%s", out);
+    cr_expect_not_null(strstr(out, "\nit runs\n"), "%s", out);
+    free(out);
+    free(warm);
 }

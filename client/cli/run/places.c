@@ -5,12 +5,14 @@
  *
  * Thread: main.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "client/cli/cli.h"
 #include "client/cli/run/run.h"
 #include "client/lib/warm.h"
 
@@ -32,6 +34,8 @@ static bool fill_session(struct run_places *p)
 bool run_places_fill(struct run_places *p, const char *socket)
 {
     ssize_t len = readlink("/proc/self/exe", p->exe, sizeof p->exe - 1);
+    if (len <= 0)
+        cli_say("cannot read /proc/self/exe: %s", strerror(errno));
     if (len <= 0 || !fill_session(p))
         return false;
     p->exe[len] = '\0';
