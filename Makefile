@@ -510,7 +510,7 @@ PREFIX_RELEASES = bookworm
 .PHONY: test-install test-wheel test-deb test-rpm test-prefix
 test-install: test-wheel test-deb test-rpm test-prefix
 test-wheel: wheel
-	tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
+	PATH=$(abspath $(B))/portable/venv/bin:$$PATH tests/install/wheel.sh $(B)/wheel/*.whl $(RELEASES)
 test-deb: deb
 	tests/install/deb.sh $(B)/deb $(DEB_RELEASES)
 test-rpm: rpm

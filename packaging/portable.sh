@@ -15,10 +15,11 @@ root=$3
 venv=$build/venv
 target=x86_64-linux-gnu.2.17
 
-[ -x "$venv/bin/auditwheel" ] || {
+cmp -s packaging/wheel.txt "$venv/wheel.txt" || {
     rm -rf "$venv"
     python3 -m venv "$venv"
     "$venv/bin/pip" install -q -r packaging/wheel.txt
+    cp packaging/wheel.txt "$venv/"
 }
 
 # Only the headers of the libraries: those of the system's C library do not fit zig's.

@@ -1,35 +1,47 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# deb.sh FOLDER RELEASE…: installs the packages of the folder in bare Debian roots, and builds a program
-# twice with them, as a user of the system's socket. Then it installs them anew, removes and purges them.
-# Only the user `warm` may be left. Needs root.
+# deb.sh FOLDER RELEASE…: installs the packages of the folder with apt-get in bare Debian roots, so the index
+# of the release decides which packages they need. It builds a program twice with them, as a user of the
+# system's socket, upgrades, removes and purges them. The upgrade is from the same files under an older
+# version. Only the user `warm` may be left. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
 folder=$1
 shift
 for release in "$@"; do
-    case $release in bookworm) libraries="libuv1 libcurl4" ;; *) libraries="libuv1t64 libcurl4t64" ;; esac
-    # shellcheck disable=SC2086
-    root=$(root_new "$release" g++ pkgconf systemd $libraries liblmdb0)
+    root=$(root_new "$release" g++ pkgconf systemd)
     trap 'root_free "$root"' EXIT
     chmod 755 "$root"
-    cp "$folder"/*.deb "$root/root/"
+    mkdir "$root/root/new" "$root/root/old"
+    cp "$folder"/*.deb "$root/root/new/"
     cp "$here/program.sh" "$root/tmp/"
     root_run "$root" sh -euc '
-        packages="/root/warm_*.deb /root/libwarm0_*.deb /root/libwarm-dev_*.deb"
+        export DEBIAN_FRONTEND=noninteractive
         files() {
             find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /root -prune -o \
-                -path /var/lib/dpkg -prune -o -path /var/log -prune -o -path /var/cache/ldconfig -prune -o -print | sort
+                -path /var/lib/dpkg -prune -o -path /var/lib/apt -prune -o -path /var/cache/apt -prune -o \
+                -path /var/cache/debconf -prune -o -path /var/log -prune -o -path /var/cache/ldconfig -prune -o \
+                -print | sort
         }
+        apt() { apt-get -qq -y "$@" >/root/apt.log 2>&1 || { cat /root/apt.log; exit 1; }; }
+        older() { # PACKAGE: the same under version 0.0.1
+            dpkg-deb -R "$1" /root/unpacked
+            sed -i "s/^Version: .*/Version: 0.0.1/; s/(= [^)]*)/(= 0.0.1)/" /root/unpacked/DEBIAN/control
+            dpkg-deb -b /root/unpacked /root/old >/dev/null
+            rm -r /root/unpacked
+        }
+        for package in /root/new/*.deb; do older "$package"; done
         useradd somebody
+        apt update
         files >/root/before
-        dpkg -i $packages >/dev/null
+        apt install /root/old/*.deb
         [ -L /etc/systemd/system/sockets.target.wants/warmd.socket ]
         [ -L /etc/systemd/system/sockets.target.wants/warmd-admin.socket ]
         getent passwd warm >/dev/null
         [ -e /etc/warm/warmd.conf ]
+        ldconfig -p | grep -q "libcurl\.so\.4" # without it, warm-tier reaches no https://
 
         # a program with the library
         echo "#include <warm.h>
@@ -50,19 +62,23 @@ for release in "$@"; do
         kill $daemon
         wait $daemon || true
 
-        # an administrator'\''s choices outlive an upgrade
+        # an administrator'\''s choices and the store outlive an upgrade
         echo "# changed" >>/etc/warm/warmd.conf
         systemctl disable warmd.socket >/dev/null 2>&1
-        dpkg -i $packages >/dev/null
+        apt install /root/new/*.deb
+        [ "$(dpkg-query -W -f "\${Version}" warm)" != 0.0.1 ]
         grep -q "^# changed" /etc/warm/warmd.conf
         [ ! -L /etc/systemd/system/sockets.target.wants/warmd.socket ]
+        [ -e /var/cache/warm/index/data.mdb ]
 
-        dpkg -r warm libwarm-dev libwarm0 >/dev/null 2>&1
+        apt remove warm libwarm-dev libwarm0
         [ ! -e /usr/bin/warm ] && [ -d /var/cache/warm ] && [ -e /etc/warm/warmd.conf ]
-        dpkg -P warm libwarm-dev libwarm0 >/dev/null 2>&1
+        apt purge warm
+        # what base packages only suggest goes, too
+        apt -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false autoremove --purge
         files >/root/after
         diff /root/before /root/after'
-    echo "deb: $release: installs, starts warm, is installed anew, leaves nothing"
+    echo "deb: $release: installs, starts warm, is upgraded, leaves nothing"
     root_free "$root"
     trap - EXIT
 done

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# wheel.sh WHEEL RELEASE…: installs the wheel with pip into a virtual environment of bare Debian roots,
-# and builds a program twice with it. Then it removes the wheel. No file may be left. Needs root.
+# wheel.sh WHEEL RELEASE…: installs the wheel into virtual environments of bare Debian roots, once with the
+# release's pip and once with the uv of PATH. It builds a program twice with the wheel, and removes it. No
+# file may be left; pip leaves empty folders. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
@@ -12,16 +13,30 @@ for release in "$@"; do
     root=$(root_new "$release" python3 python3-venv g++)
     trap 'root_free "$root"' EXIT
     cp "$wheel" "$here/program.sh" "$root/root/"
+    cp "$(command -v uv)" "$root/usr/local/bin/"
     root_run "$root" sh -euc '
+        export WARM_STORE=/tmp/store
+        files() { # without those of Python and of uv
+            find /root/venv -not -type d -not -path "*/__pycache__/*" -not -name .lock | sort
+        }
+        try() { # INSTALL REMOVE: commands
+            files >/root/before
+            $1 /root/*.whl
+            sh /root/program.sh /root/venv/bin/warm
+            /root/venv/bin/python -c "import warm"
+            /root/venv/bin/warm daemon stop
+            rm -r "$WARM_STORE"
+            $2 warm-cache
+            files >/root/after
+            diff /root/before /root/after
+            rm -r /root/venv
+        }
         python3 -m venv /root/venv
-        find /root/venv -type f | sort >/root/before
-        /root/venv/bin/pip install -q --no-index /root/*.whl
-        sh /root/program.sh /root/venv/bin/warm
-        /root/venv/bin/python -c "import warm"
-        /root/venv/bin/pip uninstall -q -y warm-cache
-        find /root/venv -type f -not -path "*/__pycache__*" | sort >/root/after
-        grep -v /__pycache__ /root/before | diff - /root/after'
-    echo "wheel: $release ($(root_run "$root" ldd --version | sed -n 's/^ldd (\(.*\)) .*/\1/p')): installs, starts warm, leaves nothing"
+        try "/root/venv/bin/pip install -q --no-index" "/root/venv/bin/pip uninstall -q -y"
+        export VIRTUAL_ENV=/root/venv UV_NO_CACHE=1 UV_OFFLINE=1
+        uv venv -q /root/venv
+        try "uv pip install -q" "uv pip uninstall -q"'
+    echo "wheel: $release ($(root_run "$root" ldd --version | sed -n 's/^ldd (\(.*\)) .*/\1/p')): pip and uv install it, it starts warm, no file is left"
     root_free "$root"
     trap - EXIT
 done
