@@ -220,7 +220,7 @@ Test(record, replay_takes_from_the_tier_what_the_recording_names)
         &first, 0,
         "echo bytes >v; $W record -o job -- sh -c '$W put graph-1 v --cost-ms 500; $W get graph-1 "
         "-o out'",
-        "recorded 1 entries");
+        "recorded 1 entry");
     expect(&first, 0,
            "for i in $(seq 600); do n=$(find tier -type f | wc -l); [ $n -gt 0 ] && break; "
            "sleep .1; done; echo $n objects",

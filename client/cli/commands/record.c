@@ -41,7 +41,7 @@ static void write_recording(struct remote *r, const char *session, const char *p
     if (!status && text.failed)
         cli_say("%s: too many entries", path);
     else if (!status && output_write(path, text.data, text.len) == 0)
-        cli_say("recorded %zu entries in %s", rows.n, path);
+        cli_say("recorded %zu %s in %s", rows.n, rows.n == 1 ? "entry" : "entries", path);
     if (!status && report.n_forgotten)
         cli_say(REPORT_FORGOTTEN, report.n_forgotten);
     writer_close(&text);
