@@ -504,7 +504,7 @@ rpm: setup
 # run downloads the roots.
 RELEASES     = bullseye bookworm trixie
 DEB_RELEASES = bookworm trixie
-RPM_RELEASES = bullseye
+RPM_RELEASES = bookworm
 PREFIX_RELEASES = bookworm
 #: make test-install  try the wheel and the packages in bare Debian roots
 .PHONY: test-install test-wheel test-deb test-rpm test-prefix

@@ -1,32 +1,60 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# rpm.sh FOLDER RELEASE…: installs the packages of the folder with rpm in bare Debian roots, and builds a
-# program twice with them. Then it upgrades and removes them. rpm knows no package of such a root, so it must
-# not look at dependencies. packaging/rpm.sh has compared those with glibc's. Needs root.
+# rpm.sh FOLDER RELEASE…: installs the packages of the folder with dnf in bare Debian roots. It builds a program
+# twice with them, upgrades and removes them. Such a root has no package database of RPM, so a package without
+# files stands for its glibc and shell. The upgrade is from the same files under an older version. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
 folder=$1
 shift
+command -v dnf >/dev/null || apt-get install -y dnf >/dev/null
+work=$(mktemp -d)
+
+# build SPEC OPTION…: RPM packages into $work/SPEC's name
+build() {
+    spec=$1
+    shift
+    rpmbuild -bb --define "_topdir $work/build" --define "_rpmdir $work/$(basename "$spec" .spec)" "$@" "$spec" \
+        >"$work/rpmbuild.log" 2>&1 || { cat "$work/rpmbuild.log"; exit 1; }
+}
+cat >"$work/stub.spec" <<END
+Name: stub
+Version: 1
+Release: 1
+Summary: What a Debian root has
+License: none
+ExclusiveArch: x86_64
+$(rpm -qp --requires "$folder"/*.rpm | grep -E '^(/|ld-linux|lib[a-z]*\.so\.[0-9]|rtld)' | grep -v '^libwarm' | sort -u | sed 's/^/Provides: /')
+%description
+What a Debian root has.
+%files
+END
+build "$work/stub.spec"
+build packaging/warm.spec --define "version 0.0.1" --define "tree $PWD/$folder/root" --define "documents $PWD"
+
 for release in "$@"; do
-    root=$(root_new "$release" g++ pkgconf systemd rpm)
-    trap 'root_free "$root"' EXIT
+    root=$(root_new "$release" g++ pkgconf systemd)
+    trap 'root_free "$root"; rm -r "$work"' EXIT
     chmod 755 "$root"
-    cp "$folder"/*.rpm "$root/root/"
     cp "$here/program.sh" "$root/tmp/"
+    dnf_in_root() {
+        dnf -y -q --installroot="$root" --releasever=1 --setopt=reposdir=/nonexistent --setopt=gpgcheck=0 \
+            --disableplugin='*' "$@" >"$work/dnf.log" 2>&1 || { cat "$work/dnf.log"; exit 1; }
+    }
+    cat >"$root/root/files" <<'END'
+find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /root -prune -o -path /home -prune -o \
+    -path /var/lib/rpm -prune -o -path /var/lib/dnf -prune -o -path /var/cache/dnf -prune -o \
+    -path /etc/dnf -prune -o -path /var/log -prune -o -path /var/cache/ldconfig -prune -o -print | sort
+END
     root_run "$root" sh -euc '
-        files() {
-            find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /root -prune -o \
-                -path /home -prune -o -path /var/lib/rpm -prune -o -path /var/log -prune -o -path /var/cache/ldconfig -prune -o -print | sort
-        }
         useradd -m somebody
-        rpm --initdb
-        systemd-sysusers --version >/dev/null
         echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf # as on distributions with RPM
         mkdir -p /usr/lib64/pkgconfig /usr/share/licenses /usr/share/zsh/site-functions /usr/share/fish/vendor_completions.d
-        files >/root/before
-        rpm -i --nodeps /root/*.rpm
+        sh /root/files >/root/before'
+    dnf_in_root install "$work"/stub/*/*.rpm "$work"/warm/*/*.rpm
+    root_run "$root" sh -euc '
         getent passwd warm >/dev/null
         [ -e /etc/warm/warmd.conf ]
         warm --version
@@ -37,17 +65,19 @@ for release in "$@"; do
         /root/program
 
         setpriv --reuid somebody --regid somebody --clear-groups env HOME=/home/somebody sh /tmp/program.sh warm
+        echo "# changed" >>/etc/warm/warmd.conf'
 
-        # an administrator'\''s settings outlive an upgrade, and a removal
-        echo "# changed" >>/etc/warm/warmd.conf
-        rpm -U --nodeps --force /root/*.rpm
-        grep -q "^# changed" /etc/warm/warmd.conf
-        rpm -e --nodeps warm warm-libs warm-devel 2>/dev/null
-        grep -q "^# changed" /etc/warm/warmd.conf.rpmsave
+    # an administrator's settings outlive an upgrade, and a removal
+    dnf_in_root install "$folder"/*.rpm
+    rpm --root "$root" -q warm | grep -v -q '^warm-0\.0\.1'
+    grep -q "^# changed" "$root/etc/warm/warmd.conf"
+    dnf_in_root remove warm warm-libs warm-devel
+    grep -q "^# changed" "$root/etc/warm/warmd.conf.rpmsave"
+    root_run "$root" sh -euc '
         rm -r /etc/warm
-        files >/root/after
+        sh /root/files >/root/after
         diff /root/before /root/after'
-    echo "rpm: $release ($(root_run "$root" ldd --version | sed -n 's/^ldd (\(.*\)) .*/\1/p')): installs, starts warm, is upgraded, leaves nothing"
+    echo "rpm: $release ($(root_run "$root" ldd --version | sed -n 's/^ldd (\(.*\)) .*/\1/p')): dnf installs and upgrades it, it starts warm, nothing is left"
     root_free "$root"
-    trap - EXIT
+    trap 'rm -r "$work"' EXIT
 done
