@@ -32,6 +32,7 @@
 
 #define ATTRS_MAX 16
 #define ADVICE "the framework's own compiler goes on"
+#define DOT "stablehlo.dot" /* a product without dimension numbers: OP_DOT with others */
 
 struct attr {
     struct view key, value;
@@ -426,6 +427,20 @@ static bool attr_compare(struct read *r)
     return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
 }
 
+/* Appends the numbers of a product of matrices or vectors, stablehlo.dot: the last dimension of the left one
+ * with the first of the right one. */
+static bool ints_of_dot(struct read *r)
+{
+    const struct tensor *left = r->operands.n ? program_tensor(r->p, r->operands.at[0]) : NULL;
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+    PUSH(r, r->ints, 0);
+    PUSH(r, r->ints, 1);
+    PUSH(r, r->ints, left && left->rank ? left->rank - 1 : 0);
+    PUSH(r, r->ints, 0);
+    return !r->failed || fail(r, WARM_ENOMEM, "a product");
+}
+
 static bool attr_dot(struct read *r)
 {
     static const char *const LISTS[] = {
@@ -506,16 +521,45 @@ static bool read_attrs(struct read *r, enum op op)
     case OP_CONCATENATE: return attr_number(r, "dimension");
     case OP_DYNAMIC_SLICE: return attr_array(r, "slice_sizes");
     case OP_REDUCE: return attr_array(r, "dimensions");
-    case OP_DOT: return attr_dot(r);
+    case OP_DOT: return is(r->s.name, DOT) ? ints_of_dot(r) : attr_dot(r);
     default: return true;
     }
 }
 
-/* True if every attribute was used; else fails. */
+/* Attributes that change no value: what may be done with an argument's memory, XLA's own layouts, one program on
+ * one device. With this value; or with any, if it is NULL. JAX, Reactant and torch-xla print them. */
+static const struct {
+    const char *key, *value;
+} HINTS[] = {{"tf.aliasing_output", NULL},
+             {"jax.buffer_donor", NULL},
+             {"reactant.donated", NULL},
+             {"enzymexla.memory_effects", NULL},
+             {"result_layout", NULL},
+             {"xla_shape", NULL},
+             {"transform.with_named_sequence", NULL},
+             {"mhlo.num_partitions", "1 : i32"},
+             {"mhlo.num_partitions", "1 : i64"},
+             {"mhlo.num_replicas", "1 : i32"},
+             {"mhlo.num_replicas", "1 : i64"},
+             {"mhlo.cross_program_prefetches", "[]"},
+             {"mhlo.dynamic_parameter_bindings", "[]"},
+             {"mhlo.input_output_alias", "[]"},
+             {"mhlo.is_dynamic", "false"},
+             {"mhlo.use_auto_spmd_partitioning", "false"}};
+
+static bool is_hint(const struct attr *a)
+{
+    for (size_t i = 0; i < sizeof HINTS / sizeof *HINTS; i++)
+        if (is(a->key, HINTS[i].key) && (!HINTS[i].value || is(a->value, HINTS[i].value)))
+            return true;
+    return false;
+}
+
+/* True if every attribute was used, or changes nothing; else fails. */
 static bool attrs_are_known(struct read *r)
 {
     for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        if (!r->s.attrs[i].used)
+        if (!r->s.attrs[i].used && !is_hint(&r->s.attrs[i]))
             return lacks(r, r->s.attrs[i].key, "an attribute that the compiler lacks");
     return true;
 }
@@ -529,6 +573,10 @@ static bool op_of_name(struct read *r, struct view name, enum op *out)
     const size_t skip = sizeof dialect - 1;
     if (is(name, "func.call")) {
         *out = OP_CALL;
+        return true;
+    }
+    if (is(name, DOT)) {
+        *out = OP_DOT;
         return true;
     }
     if (name.len > skip && memcmp(name.data, dialect, skip) == 0) {
@@ -812,18 +860,13 @@ static bool read_op(struct read *r)
 
 /* ---- functions and the module ---- */
 
-/* Skips an argument's dictionary: donation of its memory is a permission that goes unused. */
+/* Skips an argument's dictionary of hints: donation of its memory is a permission that goes unused. */
 static bool skip_arg_dict(struct read *r)
 {
     if (!take(r, " {"))
         return true;
     r->at--;
-    if (!take_dict(r))
-        return false;
-    for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        r->s.attrs[i].used = is(r->s.attrs[i].key, "tf.aliasing_output") ||
-                             is(r->s.attrs[i].key, "jax.buffer_donor");
-    return attrs_are_known(r);
+    return take_dict(r) && attrs_are_known(r);
 }
 
 /* Reads "func public @#0(%0 : type {dict}) -> (type {dict}) {". */
@@ -897,11 +940,6 @@ static bool read_module(struct read *r)
         r->at--;
         if (!take_dict(r))
             return false;
-    }
-    for (uint32_t i = 0; i < r->s.n_attrs; i++) {
-        struct attr *a = &r->s.attrs[i];
-        a->used = (is(a->key, "mhlo.num_partitions") || is(a->key, "mhlo.num_replicas")) &&
-                  is(a->value, "1 : i32");
     }
     return attrs_are_known(r);
 }

@@ -226,6 +226,89 @@ static const struct {
      3},
 };
 
+/* Returns the canonical text of a module, as the program that was read from it is written. free() it. */
+static char *rewritten(const char *module)
+{
+    struct program *p;
+    struct writer text;
+    struct err e = {0};
+    cr_assert_eq(program_read(module, strlen(module), &p, &e), 0, "line %u: %s\n%s", e.line, e.text,
+                 module);
+    writer_init(&text, 0);
+    program_write(p, &text);
+    char *is = canonical(text.data, text.len);
+    writer_close(&text);
+    program_free(p);
+    return is;
+}
+
+#define LAYER(module, dict, x, w, b, transpose, dot)                                               \
+    "module @" module " {\n  func.func @main(%arg0: tensor<8x4xf32>" x                             \
+    ", %arg1: tensor<16x4xf32>" w ", %arg2: tensor<16xf32>" b                                      \
+    ") -> (tensor<8x16xf32>, tensor<16xf32>)" dict " {\n"                                          \
+    "    %cst = stablehlo.constant dense<0.000000e+00> : tensor<8x16xf32>\n"                       \
+    "    %0 = stablehlo.transpose %arg1, dims = [1, 0]" transpose                                  \
+    " : (tensor<16x4xf32>) -> tensor<4x16xf32>\n    %1 = " dot                                     \
+    " : (tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>\n"                                 \
+    "    %2 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<16xf32>) -> "                 \
+    "tensor<8x16xf32>\n    %3 = stablehlo.add %1, %2 : tensor<8x16xf32>\n"                         \
+    "    %4 = stablehlo.maximum %3, %cst : tensor<8x16xf32>\n"                                     \
+    "    return %4, %arg2 : tensor<8x16xf32>, tensor<16xf32>\n  }\n}\n"
+#define GENERAL                                                                                    \
+    "stablehlo.dot_general %arg0, %0, contracting_dims = [1] x [0], precision = [DEFAULT, "        \
+    "DEFAULT]"
+
+/* One layer, with the attributes and operations of each framework. */
+Test(program, modules_of_jax_reactant_and_torch_xla_are_one_program)
+{
+    static const char JAX[] =
+        LAYER("jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}", "",
+              "", " {jax.buffer_donor = true}", "", "", GENERAL);
+    static const char REACTANT[] =
+        LAYER("\"reactant_Chain{...\" attributes {mhlo.num_partitions = 1 : i64, mhlo.num_replicas "
+              "= 1 : i64}",
+              " attributes {enzymexla.memory_effects = []}", " {enzymexla.memory_effects = []}",
+              " {enzymexla.memory_effects = [], reactant.donated}",
+              " {enzymexla.memory_effects = [], tf.aliasing_output = 1 : i32}", "", GENERAL);
+    static const char REACTANT_2024[] =
+        LAYER("reactant_f attributes {transform.with_named_sequence}", "", "", "", "", "", GENERAL);
+    static const char TORCH_XLA[] =
+        LAYER("IrToHlo.18 attributes {mhlo.cross_program_prefetches = [], mhlo.input_output_alias "
+              "= [], mhlo.is_dynamic = false, mhlo.use_auto_spmd_partitioning = false}",
+              "", "", "", "",
+              " {result_layout = dense<[0, 1]> : tensor<2xindex>, xla_shape = "
+              "\"f32[4,16]{0,1}\"}",
+              "stablehlo.dot %arg0, %0, precision = [DEFAULT, DEFAULT]");
+    static const char MANY[] =
+        LAYER("jit_f attributes {mhlo.num_partitions = 2 : i64, mhlo.num_replicas = 1 : i64}", "",
+              "", "", "", "", GENERAL);
+    static const char *const OTHERS[] = {REACTANT, REACTANT_2024, TORCH_XLA};
+    struct program *p;
+    struct err e = {0};
+    char *want = rewritten(JAX);
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++) {
+        char *is = rewritten(OTHERS[i]);
+        cr_expect_str_eq(is, want);
+        free(is);
+    }
+    free(want);
+    cr_expect_eq(program_read(MANY, strlen(MANY), &p, &e), WARM_EUNSUPPORTED);
+    cr_expect(strstr(e.text, "mhlo.num_partitions: an attribute"), "%s", e.text);
+}
+
+Test(program, a_product_of_vectors_has_no_dimension_numbers)
+{
+    char *is = rewritten("func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: "
+                         "tensor<4x3xf32>) -> (tensor<f32>, tensor<3xf32>) {\n"
+                         "%0 = \"stablehlo.dot\"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> "
+                         "tensor<f32>\n%1 = \"stablehlo.dot\"(%x, %z) : (tensor<4xf32>, "
+                         "tensor<4x3xf32>) -> tensor<3xf32>\n"
+                         "return %0, %1 : tensor<f32>, tensor<3xf32>\n}\n");
+    cr_expect(strstr(is, "contracting_dimensions = [0], rhs_contracting_dimensions = [0]"), "%s",
+              is);
+    free(is);
+}
+
 Test(program, refusals_name_operation_and_line)
 {
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
