@@ -190,14 +190,14 @@ static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
 
 static bool ask_for_entry(struct tier_fetch *f);
 
-/* Asks for the key that an alias leads to, for its makers here. A manifest leads no further: only an
- * asker knows its files. */
+/* Asks for the key that an alias leads to, for its makers here. Only the daemon makes aliases: what a user put may
+ * look like one. A manifest leads no further: only an asker knows its files. */
 static bool fetch_follows(struct tier_fetch *f)
 {
     struct artifact *a = f->artifact;
     struct alias alias;
-    if (a->kind != STORE_MANIFEST || f->waits || f->followed || !flight_behind(f) || !a->data ||
-        !alias_read(a->data, (size_t)a->len, &alias))
+    if (a->kind != STORE_MANIFEST || f->id.owner != STORE_MADE_HERE || f->waits || f->followed ||
+        !flight_behind(f) || !a->data || !alias_read(a->data, (size_t)a->len, &alias))
         return false;
     bases_unref(alias.bases);
     f->id = (struct store_id){STORE_MADE_HERE, alias.key};
