@@ -52,6 +52,20 @@ def train_n(torch, model_n, loss_n, steps=3, lr=1e-3):
         show(value_n)
 
 
+def net_n(torch, *widths):
+    """An MLP whose forward is here: dynamo compiles no frame of torch.nn itself, such as Sequential's."""
+    class Net_n(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers_n = torch.nn.ModuleList(torch.nn.Linear(*ends) for ends in zip(widths, widths[1:]))
+
+        def forward(self, x):
+            for layer_n in self.layers_n[:-1]:
+                x = torch.relu(layer_n(x))
+            return self.layers_n[-1](x)
+    return Net_n()
+
+
 def tokens_n(torch, *shape):
     return torch.arange(int(np.prod(shape))).reshape(shape) % 97
 
@@ -183,10 +197,10 @@ def Lightning_training_n():
     class Module_n(lightning.LightningModule):
         def __init__(self):
             super().__init__()
-            self.layers_n = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+            self.net_n = net_n(torch, 32, 64, 1)
 
         def training_step(self, batch, _):
-            value_n = torch.nn.functional.mse_loss(self.layers_n(batch[0]), batch[1])
+            value_n = torch.nn.functional.mse_loss(self.net_n(batch[0]), batch[1])
             show(value_n)
             return value_n
 
@@ -194,7 +208,7 @@ def Lightning_training_n():
             return torch.optim.Adam(self.parameters(), lr=0.01)
     data_n = torch.utils.data.TensorDataset(torch.randn(32, 32), torch.randn(32, 1))
     module_n = Module_n()
-    module_n.layers_n.compile()
+    module_n.net_n.compile()
     lightning.Trainer(max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
                       enable_progress_bar=False, enable_model_summary=False).fit(
         module_n, torch.utils.data.DataLoader(data_n, batch_size=8))
@@ -265,8 +279,7 @@ def load_inline_extension_n():
 def rank_n(rank, world, file_n):
     torch = torch_n()
     torch.distributed.init_process_group("gloo", f"file://{file_n}", rank=rank, world_size=world)
-    model_n = torch.nn.parallel.DistributedDataParallel(
-        torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)))
+    model_n = torch.nn.parallel.DistributedDataParallel(net_n(torch, 32, 64, 8))
     compiled_n, x_n = torch.compile(model_n), torch.randn(8, 32)
     for _ in range(2):
         compiled_n(x_n + rank).square().mean().backward()
