@@ -165,7 +165,7 @@ int warm_file_identity(struct warm *w, const char *path, char out[WARM_IDENTITY_
 
 /*
  * Tells the daemon, for `warm why`, why an artifact was not taken from the cache. `reason` is
- * "uncacheable", "disabled" or "timeout"; `label` is a name for people, such as a file's, or the
+ * "uncacheable", "differs", "disabled" or "timeout"; `label` is a name for people, such as a file's, or the
  * name of the entry that was asked for in vain; `text` is the option, token or variable. Both may
  * be NULL. Waits for nothing and cannot fail.
  */

@@ -258,11 +258,14 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
 {
     assert(job && in && set < in->n_sets);
     struct key_builder key;
+    const struct input *changed = NULL;
     bool all = true;
     uint32_t covered = 0;
     begin_name(job, &key);
     for (size_t i = 0; i < in->set_len[set]; i++) {
         struct input *input = &in->sets[set][i];
+        struct proof then = input->digest;
+        uint8_t type = input->type;
         bool as_it_was;
         if (input->kind == INPUT_FOLDER) {
             covered = input->covers;
@@ -276,12 +279,36 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
         if (!as_it_was && all)
             tool_debug("no hit with these inputs: %s has changed", input->path);
         all = all && as_it_was;
+        bool differs = !as_it_was || type != input->type ||
+                       (input_has_digest(input) && memcmp(&then, &input->digest, sizeof then) != 0);
+        if (!changed && differs && input->kind != INPUT_FOLDER)
+            changed = input;
         if (input->kind != INPUT_FOLDER)
             add_input(job, &key, input, as_it_was);
     }
+    if (set == 0)
+        in->changed = changed;
     all = add_equals(&key, in->sets[set], in->set_len[set]) && all;
     tool_name(job, "2r", &key, out);
     return all;
+}
+
+void input_describe_change(const struct tool_job *job, const struct input *i, char *out, size_t cap)
+{
+    assert(job && i && out && cap);
+    static const char *const formats[] = {
+        [INPUT_FILE] = "%s has changed",
+        [INPUT_ABSENT] = "%s was absent",
+        [INPUT_EXISTS] = "%s is gone, or of another type",
+        [INPUT_LIST] = "the names of files in %s have changed",
+        [INPUT_PROGRAM] = "PATH leads to another %s",
+        [INPUT_HEADER] = "%s has changed",
+        [INPUT_VARIABLE] = "the variable %s has changed",
+        [INPUT_LIBRARY] = "the loader finds another %s",
+    };
+    char buffer[PATH_MAX];
+    bool known = i->kind < sizeof formats / sizeof formats[0] && formats[i->kind];
+    snprintf(out, cap, known ? formats[i->kind] : "%s", whole_path(job, i, buffer)); /* NOLINT */
 }
 
 bool inputs_are_renewed(const struct inputs *in, size_t set)

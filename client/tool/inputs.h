@@ -89,6 +89,7 @@ struct inputs {
     size_t n_sets;
     struct input *sets[INPUTS_SETS_MAX]; /* in `list` */
     size_t set_len[INPUTS_SETS_MAX];
+    const struct input *changed; /* the first of set 0 that inputs_now found changed; NULL: none */
 };
 
 /*
@@ -115,6 +116,10 @@ void inputs_close(struct inputs *in);
  * names no result, but is equal for all processes that see the same. */
 bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, size_t set,
                 char out[TOOL_NAME_TEXT]);
+
+/* Says to a person how an input changed: "a/b.h has changed". */
+void input_describe_change(const struct tool_job *job, const struct input *i, char *out,
+                           size_t cap);
 
 /* Computes the result's name for the one set of a traced run. NOMEM. */
 int inputs_name(const struct tool_job *job, const struct input *list, size_t n,

@@ -479,6 +479,17 @@ static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kep
     return run_as_written(s, more, out);
 }
 
+/* Tells the daemon, for `warm why`, which input of the last run has changed. */
+static void tell_change(struct serving *s, const char *missed)
+{
+    char text[PATH_MAX];
+    if (!s->has_manifest || !s->manifest.changed || !*missed)
+        return;
+    input_describe_change(s->job, s->manifest.changed, text, sizeof text);
+    tool_debug("differs: %s", text);
+    warm_note(s->quick, "differs", missed, text);
+}
+
 static int run_and_keep(struct serving *s)
 {
     struct compiler_run run;
@@ -523,6 +534,7 @@ static int serve(struct serving *s)
     if (s->is_marked)
         return -1;
     tool_debug("miss: %s", s->job->label);
+    tell_change(s, s->leased);
     return run_and_keep(s);
 }
 

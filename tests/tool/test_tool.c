@@ -589,6 +589,34 @@ Test(tool, why_says_what_kept_a_run_out)
     lab_down(&lab);
 }
 
+Test(tool, why_names_what_changed_since_the_last_run)
+{
+    static const struct {
+        const char *change, *reason;
+    } rows[] = {
+        {"echo '#define H 2' >h.h", "differs: ./h.h has changed\n"},
+        {"cp h.h sub", "differs: sub/h.h was absent\n"},
+        {"export BINUTILS_ROOT=$PWD", "differs: the variable BINUTILS_ROOT has changed\n"},
+        {"echo 'int more;' >>a.c", "in its sources, options, folder or environment\n"},
+    };
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.c", "#include <h.h>\nint n = H;\n");
+    write_text(&lab, "h.h", "#define H 1\n");
+    cr_assert_eq(sh(&lab, NULL, "mkdir sub; " GCC "-Isub -I. -c a.c"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(sh(&lab, NULL, "%s; export WARM_SESSION=s%zu; " GCC "-Isub -I. -c a.c",
+                        rows[i].change, i),
+                     0);
+        cr_assert_eq(sh(&lab, &out, "%s why --session s%zu", lab.warm, i), 0);
+        cr_expect(strstr(out, rows[i].reason), "%s: %s", rows[i].change, out);
+        free(out);
+    }
+    lab_down(&lab);
+}
+
 /* Neither what became of the mark of the run before, nor the mark itself, hides the reason. */
 Test(tool, why_says_of_each_run_what_kept_it_out)
 {

@@ -59,14 +59,18 @@ static void print_title(struct view miss)
     putchar('\n');
 }
 
-/* Prints a difference: "option --std: c++17 → c++20"; an added or removed option has one side. */
-static void print_change(struct view change)
+/* Prints a difference: "option --std: c++17 → c++20"; an added or removed option has one side. The key
+ * of a compiler's command covers all of it, so a new one says no more. */
+static void print_change(struct view change, bool is_command)
 {
     char part[FIELD_MAX], old[FIELD_MAX], now[FIELD_MAX];
     field(change, "part", part);
     field(change, "old", old);
     field(change, "new", now);
-    printf("%s: %s \xe2\x86\x92 %s", part, *old ? old : "(none)", *now ? now : "(none)");
+    if (is_command && strcmp(part, "input") == 0)
+        fputs("its sources, options, folder or environment", stdout);
+    else
+        printf("%s: %s \xe2\x86\x92 %s", part, *old ? old : "(none)", *now ? now : "(none)");
 }
 
 static void print_reason(const char *reason, bool colour)
@@ -108,9 +112,10 @@ static void print_tier(const char *tier)
 
 static void print_miss(struct remote *r, struct view miss, bool colour)
 {
-    char reason[FIELD_MAX], text[FIELD_MAX], tier[FIELD_MAX];
+    char reason[FIELD_MAX], text[FIELD_MAX], tier[FIELD_MAX], kind[FIELD_MAX];
     struct view changes, change;
     print_title(miss);
+    field(miss, "kind", kind);
     field(miss, "reason", reason);
     field(miss, "text", text);
     field(miss, "tier", tier);
@@ -126,7 +131,7 @@ static void print_miss(struct remote *r, struct view miss, bool colour)
     if (json_reader_find(miss, "changes", &changes))
         for (size_t i = 0; json_reader_item(changes, i, &change); i++) {
             fputs(i ? "\n             " : " from the nearest entry in ", stdout);
-            print_change(change);
+            print_change(change, strcmp(kind, "manifest") == 0);
         }
     putchar('\n');
     print_tier(tier);
