@@ -38,8 +38,10 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,7 @@
 #define KILL_WAIT_MS 10000 /* how long the end of a killed process may take */
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NOBODY 65534u
+#define LAST_NAME "nvrtc-last"               /* of the record of the library that was loaded last */
 #define PATH_FIXED (4u + 1u + 32u + 4u + 4u) /* bytes of a path's record beside its text */
 
 enum state { STARTING, BUSY, ENDING };
@@ -70,6 +73,7 @@ struct server { /* the fork server of one toolchain */
     int fd;
     enum state state; /* BUSY: it is ready */
     const struct toolchain *toolchain;
+    bool is_noted; /* as the one that was loaded last */
     size_t n_workers;
     uv_poll_t poll;
     struct loop_timer *timer; /* ends it when it starts for too long, or has no worker for long */
@@ -112,6 +116,10 @@ struct pool {
     bool closing, spawner_gone;
     void (*on_closed)(void *arg);
     void *closed_arg;
+    char
+        last_path[PATH_MAX]; /* which library to load at the start, and for whom; "": the default */
+    uint32_t last_path_uid;
+    struct toolchain_wait last_wait;
     uv_poll_t spawner_poll;
     uv_timer_t dispatch_timer;
     int n_handles; /* of the pool, of fork servers and of workers */
@@ -858,13 +866,77 @@ static void pool_prepare(struct pool *p, const struct toolchain *toolchain)
         log_debug("%s", e.text);
 }
 
+/* Remembers a client's path, whose library was loaded now, for the next start of the daemon. */
+static void note_last(struct pool *p, struct view selector, uint32_t uid)
+{
+    struct writer w;
+    bool is_path = selector.len && *(const char *)selector.data == '/';
+    size_t len = is_path && selector.len < sizeof p->last_path ? selector.len : 0;
+    if (!p->config.remember ||
+        (strlen(p->last_path) == len && memcmp(p->last_path, selector.data, len) == 0 &&
+         (!len || p->last_path_uid == uid)))
+        return;
+    memcpy(p->last_path, selector.data, len);
+    p->last_path[len] = '\0';
+    p->last_path_uid = uid;
+    writer_init(&w, 0);
+    writer_u32(&w, uid);
+    writer_bytes(&w, p->last_path, len);
+    if (w.failed || p->config.remember(p->config.memory_arg, LAST_NAME, w.data, w.len))
+        log_debug("the last library could not be remembered");
+    writer_close(&w);
+}
+
 int pool_find(struct pool *p, struct view selector, uint32_t uid, const struct toolchain **out,
               struct err *e)
 {
     int code = toolchains_find(p->toolchains, selector, uid, out, e);
-    if (!code)
-        pool_prepare(p, *out);
-    return code;
+    if (code)
+        return code;
+    pool_prepare(p, *out);
+    struct server *s = server_of(p, *out);
+    if (s && !s->is_noted) {
+        s->is_noted = true;
+        note_last(p, selector, uid);
+    }
+    return 0;
+}
+
+static void prepare_last(struct pool *p);
+
+static void on_last_identified(struct toolchain_wait *wait)
+{
+    prepare_last((struct pool *)((char *)wait - offsetof(struct pool, last_wait)));
+}
+
+/* Loads the library that was loaded last, before its first compile comes; in its absence, the default's.
+ * It is found as its user would find it now. */
+static void prepare_last(struct pool *p)
+{
+    const struct toolchain *found;
+    struct err e;
+    int code = *p->last_path
+                   ? pool_find(p, view_of_text(p->last_path), p->last_path_uid, &found, &e)
+                   : WARM_ENO_TOOLCHAIN;
+    p->last_wait.on_change = on_last_identified;
+    if (code == WARM_EBUSY)
+        toolchains_await(p->toolchains, &p->last_wait);
+    else if (code && code != WARM_ESHUTDOWN && pool_toolchains(p, &found, 1))
+        pool_prepare(p, found);
+}
+
+static void recall_last(struct pool *p)
+{
+    uint8_t record[4 + PATH_MAX];
+    size_t len;
+    if (!p->config.recall ||
+        p->config.recall(p->config.memory_arg, LAST_NAME, record, sizeof record - 1, &len))
+        return;
+    struct reader r = reader_over(record, len);
+    p->last_path_uid = reader_u32(&r);
+    struct view path = reader_bytes(&r, r.failed ? 0 : len - 4);
+    if (!r.failed && path.len && *(const char *)path.data == '/')
+        memcpy(p->last_path, path.data, path.len); /* zeroed before, and longer */
 }
 
 void pool_await(struct pool *p, struct toolchain_wait *wait)
@@ -973,9 +1045,8 @@ int pool_open(struct pool **out, const struct pool_config *config, struct err *e
     p->spawner_poll.data = p->dispatch_timer.data = p;
     p->n_handles = 2;
     uv_poll_start(&p->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
-    const struct toolchain *first;
-    if (pool_toolchains(p, &first, 1))
-        pool_prepare(p, first);
+    recall_last(p);
+    prepare_last(p);
     *out = p;
     return 0;
 }

@@ -57,7 +57,7 @@ struct pool_config {         /* texts and lists are copied */
 
 struct pool;
 /* Identifies the toolchains (by content; remembered by device, inode, size, mtime and ctime), and
- * starts the default's fork server. A library that cannot be read is left out, with a line in the
+ * starts the fork server of the library that was loaded last, or the default's. A library that cannot be read is left out, with a line in the
  * log. NOMEM, IO. */
 int pool_open(struct pool **out, const struct pool_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */

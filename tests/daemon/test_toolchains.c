@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,10 +102,14 @@ static int on_recall(void *arg, const char *name, void *out, size_t cap, size_t 
 static int on_remember(void *arg, const char *name, const void *data, size_t len)
 {
     (void)arg;
-    cr_assert(memory.n < 4 && len <= sizeof memory.data[0]);
-    snprintf(memory.name[memory.n], sizeof memory.name[0], "%s", name);
-    memcpy(memory.data[memory.n], data, len);
-    memory.len[memory.n++] = len;
+    int i = 0;
+    while (i < memory.n && strcmp(memory.name[i], name) != 0)
+        i++;
+    cr_assert(i < 4 && len <= sizeof memory.data[0]);
+    snprintf(memory.name[i], sizeof memory.name[0], "%s", name);
+    memcpy(memory.data[i], data, len);
+    memory.len[i] = len;
+    memory.n += i == memory.n;
     return 0;
 }
 
@@ -137,6 +142,74 @@ Test(toolchains, remembers_identities_and_then_starts_in_a_moment)
     run_until_condition(&r, has_one_server, pids); /* for the first source that will come */
     expect_saxpy(&r);
     rig_stop(&r);
+}
+
+static void open_with_memory(struct rig *r)
+{
+    rig_configure(r);
+    r->config.recall = on_recall;
+    r->config.remember = on_remember;
+    rig_open(r);
+}
+
+/* Expects the one fork server, and that it has loaded this library. */
+static void expect_loaded(struct rig *r, const char *library)
+{
+    pid_t pids[16];
+    char path[64], line[2 * PATH_MAX];
+    run_until_condition(r, has_one_server, pids);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pids[0]);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = read(fd, line, sizeof line);
+    close(fd);
+    cr_assert(len > 0 && memmem(line, (size_t)len, library, strlen(library)), "not %s", library);
+}
+
+static bool is_found(void *arg)
+{
+    const struct rig *r = arg;
+    char *path = path_join(r->nvrtc[1], "lib/libnvrtc.so.12");
+    const struct toolchain *t;
+    int code = pool_find(r->pool, (struct view){path, strlen(path)}, geteuid(), &t, NULL);
+    cr_assert(code == 0 || code == WARM_EBUSY);
+    free(path);
+    return code == 0;
+}
+
+Test(toolchains, starts_with_the_library_that_was_loaded_last)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    const struct toolchain *t;
+    open_with_memory(&r);
+    expect_loaded(&r, "libnvrtc.so.13");
+    run_until_condition(&r, is_found, &r);
+    rig_stop(&r);
+
+    open_with_memory(&r);
+    expect_loaded(&r, "libnvrtc.so.12");
+    cr_assert_eq(pool_find(r.pool, (struct view){"", 0}, geteuid(), &t, NULL), 0);
+    rig_stop(&r);
+
+    open_with_memory(&r);
+    expect_loaded(&r, "libnvrtc.so.13");
+    rig_stop(&r);
+}
+
+/* Nothing of a record is believed but which path to try. */
+Test(toolchains, starts_with_the_default_if_the_last_library_is_gone)
+{
+    NEEDS_TOOLCHAIN();
+    static const char *const records[] = {"\0\0\0\0/nowhere/libnvrtc.so.12", "\0\0\0\0/",
+                                          "\0\0\0\0x", "\0\0\0\0", "\0\0"};
+    static const size_t lens[] = {31, 5, 5, 4, 2};
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        struct rig r;
+        on_remember(NULL, "nvrtc-last", records[i], lens[i]);
+        open_with_memory(&r);
+        expect_loaded(&r, "libnvrtc.so.13");
+        rig_stop(&r);
+    }
 }
 
 static bool is_identified(void *arg)
