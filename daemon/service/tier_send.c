@@ -82,11 +82,13 @@ static bool upload_goes_on(struct tier_upload *u, const struct tier_answer *a)
         tier_send_soon(u->tier);
         return false;
     }
-    if (!tier_note(u->tier, &u->tier->writes, a)) {
-        upload_later(u);
-        return false;
-    }
-    return true;
+    struct tier_answer sent = *a;
+    if (sent.outcome == TIER_ABSENT) /* what was sent and is not there was not sent */
+        sent.outcome = TIER_FAILED;
+    if (tier_note(u->tier, &u->tier->writes, &sent))
+        return true;
+    upload_later(u);
+    return false;
 }
 
 static void on_entry_sent(struct tier_errand *errand, const struct tier_answer *a, int fd)

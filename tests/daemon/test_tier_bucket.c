@@ -122,6 +122,20 @@ Test(tier_bucket, a_server_that_says_when_to_come_again_is_left_alone_until_then
     warmd_down(&k);
 }
 
+Test(tier_bucket, a_put_that_is_answered_404_is_sent_again)
+{
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    tell("lose=PUT");
+    put_one(&k, "graph-1", "the bytes");
+    await_log(&k, "writes fail: 404 NoSuchKey");
+    tell("lose=");
+    await_stats(&k, "\"tier_sent\": 1,");
+    struct warmd second = tier_up(NULL, tier_key_file, NULL);
+    expect_value(&second, "graph-1", "the bytes");
+    warmd_down(&second);
+    warmd_down(&k);
+}
+
 /* Amazon answers 403 then, and nobody can tell that from keys that may not read. */
 Test(tier_bucket, who_may_not_list_the_bucket_is_told_so_and_no_error_is_a_miss)
 {

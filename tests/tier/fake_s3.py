@@ -12,6 +12,7 @@ since the last change:
     conditions=off       ignores If-Match and If-None-Match, as rclone does; 501: refuses them
     checksums=off        ignores x-amz-checksum-sha256
     deny=PUT             refuses a method
+    lose=PUT             answers a method 404 NoSuchKey, as gateways do for a folder that is missing
     list=no              who asks may not list the bucket: what is absent is 403, as in Amazon's
     bucket=gone          the bucket does not exist
     answer=STATUS        answers everything with this status, such as 503 or 200, and the page of some proxy
@@ -229,6 +230,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             key = self.find_key()
             if STATE.set["deny"] == self.command:
                 raise Refusal(403, "AccessDenied")
+            if STATE.set["lose"] == self.command:
+                raise Refusal(404, "NoSuchKey")
             if self.command == "PUT":
                 self.put(key, body)
             elif self.command == "DELETE":
