@@ -208,9 +208,9 @@ tsan: setup-test
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 
-# Compiles every generated kernel by both NVRTCs for each architecture, and runs each without each of its barriers.
-# `make test` has a sample.
-#: make test-codegen  every generated kernel compiles without a spill, and needs its barriers
+# Compiles every generated kernel by both NVRTCs for each architecture, and takes out the barriers of each graph
+# without run-time indices. `make test` has a sample.
+#: make test-codegen  every generated kernel compiles without a spill; barriers are needed
 .PHONY: test-codegen
 test-codegen: setup-test toolchain
 	$(MAKE) B=$(B) $(B)/tests/all
