@@ -29,7 +29,7 @@ struct options {
 };
 
 /* Starts a daemon if none answers, and sets the environment. True if both succeeded. */
-static bool prepare(struct run_places *p, const struct options *o)
+static bool prepare(struct run_places *p, const struct options *o, const char *program)
 {
     if (!run_places_fill(p, o->socket)) {
         cli_say("cannot tell where the daemon's socket is");
@@ -42,7 +42,7 @@ static bool prepare(struct run_places *p, const struct options *o)
         daemon = run_daemon_start(p);
     debug_say(DEBUG_INFO, "run: session %s, socket %s, %s", p->session, p->socket,
               daemon == RUN_DAEMON_ANSWERS ? "a daemon answers" : "no daemon");
-    return daemon == RUN_DAEMON_ANSWERS && run_env_set(p);
+    return daemon == RUN_DAEMON_ANSWERS && run_env_set(p, program);
 }
 
 /* Tells the daemon, if one answers, that caching is disabled, for `warm why`. */
@@ -101,7 +101,7 @@ static int run_run(const struct command *self, int argc, char **argv)
     if (o.regional) /* warm/_autoload.py reads it */
         setenv("WARM_REGIONAL", "1", 1);
     bool line = wants_line(&o);
-    if (!prepare(&places, &o) || !(o.report || line))
+    if (!prepare(&places, &o, argv[0]) || !(o.report || line))
         return run_exec(argv);
     status = run_wait(argv);
     run_summary(&places, !o.report);

@@ -154,6 +154,18 @@ static bool preload_loads(const char *path)
     return false;
 }
 
+/* True if a program has the dynamic linker of this machine's programs, as far as is known. Prints one line if
+ * not: it is of another C library, and would end with our library. */
+static bool has_usual_loader(const char *program)
+{
+    char usual[PATH_MAX], loader[PATH_MAX];
+    if (!run_loader_of(PROBE_PROGRAM, usual) || !run_loader_of(program, loader) ||
+        strcmp(usual, loader) == 0)
+        return true;
+    cli_say("%s is loaded by %s, not by %s: running without the library", program, loader, usual);
+    return false;
+}
+
 /* ---- lists and single values ---- */
 
 static bool list_has(const char *list, const char *item)
@@ -180,7 +192,7 @@ static bool set_in_front(const char *name, const char *value)
     return done;
 }
 
-static bool set_one(const struct run_places *places, const struct setting *s)
+static bool set_one(const struct run_places *places, const struct setting *s, const char *program)
 {
     char value[PATH_MAX + 256];
     if (s->how != ALWAYS && s->how != IN_FRONT && getenv(s->name))
@@ -197,16 +209,16 @@ static bool set_one(const struct run_places *places, const struct setting *s)
         cli_say("%s: a colon or a blank in this path: without it", value);
         return true;
     }
-    if (strcmp(s->name, "LD_PRELOAD") == 0 && !preload_loads(value))
+    if (strcmp(s->name, "LD_PRELOAD") == 0 && !(has_usual_loader(program) && preload_loads(value)))
         return true;
     return set_in_front(s->name, value);
 }
 
-bool run_env_set(const struct run_places *places)
+bool run_env_set(const struct run_places *places, const char *program)
 {
-    assert(places && places->exe[0]);
+    assert(places && places->exe[0] && program);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!set_one(places, &settings[i]))
+        if (!set_one(places, &settings[i], program))
             return false;
     return true;
 }

@@ -4,7 +4,7 @@
  *
  *     commands/run.c ──▶ places.c        where our files, the socket and the session are
  *                    ──▶ start_daemon.c  is the listener at the socket trusted? else start a daemon
- *                    ──▶ env.c           the table of variables
+ *                    ──▶ env.c           the table of variables; loader.c: may the program load our library?
  *                    ──▶ exec.c          becomes the program: nothing of `warm` is left
  *                    ──▶ wait.c          with a report at the end: fork, pass everything through, and
  *                    ──▶ summary.c       the line at the end
@@ -50,8 +50,14 @@ void run_find_warmd(const struct run_places *places, char out[PATH_MAX]);
 
 /* ---- env.c ---- */
 
-/* Sets everything that a program needs to start warm. False without memory. */
-bool run_env_set(const struct run_places *places);
+/* Sets everything that `program` needs to start warm. False without memory. */
+bool run_env_set(const struct run_places *places, const char *program);
+
+/* ---- loader.c ---- */
+
+/* Writes the path of the dynamic linker that a program, or a script's interpreter, asks for. False if there is none:
+ * it is static, of another kind, or cannot be read. */
+bool run_loader_of(const char *program, char out[PATH_MAX]);
 
 /* ---- exec.c ---- */
 
