@@ -10,7 +10,7 @@ WERROR  ?= -Werror
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual $(WERROR)
 CPPFLAGS = -I. -D_GNU_SOURCE
 CFLAGS   = -std=c11 $(OPT) $(WARNINGS) $(SAN) -fPIC -fno-omit-frame-pointer -fvisibility=default
-LDFLAGS  = $(SAN) -pthread
+LDFLAGS  = $(SAN) -pthread -Wl,--build-id
 # libcrypto comes as an archive: only its SHA-256 is linked, and no process pays to load the rest.
 CRYPTO   = -l:libcrypto.a
 # Ed25519 signs the entries of the tier. EVP of libcrypto would add 3.8 MB to a static program (2026-11-24).

@@ -2,9 +2,8 @@
 /*
  * domains.h - the domain of every key: the kind of its input, and the version of its form.
  *
- * Raise a version with each change that may give any input another key. The daemon compares DOMAINS_ALL
- * with the one that its store was last used with (daemon/service/old_keys.h). If they differ, it
- * evicts the older entries first. KEYS.md 1 describes the forms.
+ * Raise a version with each change that may give any input another key. If DOMAINS_ALL is not what the store
+ * was last used with, the daemon evicts older entries first (daemon/service/old_keys.h). Forms: KEYS.md 1.
  */
 #ifndef WARM_KEYGEN_DOMAINS_H
 #define WARM_KEYGEN_DOMAINS_H
@@ -53,6 +52,7 @@
 #define DOMAIN_NVJITLINK "nvjitlink/2"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
 #define DOMAIN_NVVM "nvvm/1"
+#define DOMAIN_GRAPH_PLAN "graph-plan/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1" /* of MLIR's own text: without DOMAIN_MLIR */
 
 /* Not listed: WARM_KEY_FORMAT is the address's version; an archive's checksum finds no entry. */
@@ -69,6 +69,6 @@
     " " DOMAIN_OUTPUTS " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK  \
     " " DOMAIN_PJRT " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET                \
     " " DOMAIN_NVJITLINK " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " " DOMAIN_OWN_NVRTC    \
-    " " DOMAIN_NVVM " "
+    " " DOMAIN_NVVM " " DOMAIN_GRAPH_PLAN " "
 
 #endif

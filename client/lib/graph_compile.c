@@ -4,6 +4,7 @@
  * Python call it; warm.h has the contract.
  *
  *   read → calls written out, or the derivative → CUDA C++ → plan → a compile for each kernel → bundle
+ *   └───────────── or the plan from the cache (graph_plan.h) ─────────────┘
  *
  * Each kernel is a CUDA C++ program of its own, with one name for all. So equal kernels of any two graphs are
  * one entry of the store.
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/graph_plan.h"
 #include "client/lib/request.h"
 #include "kernels/bundle/graph_bundle.h"
 #include "kernels/vjp/optimizer.h"
@@ -179,6 +181,26 @@ static int plan(struct compiling *c)
     return rc ? err_set(&c->w->err, rc, "%s", e.text) : 0;
 }
 
+/* Takes the plan from the cache, or makes and stores it. */
+static int find_plan(struct compiling *c)
+{
+    char name[GRAPH_PLAN_NAME];
+    bool may_keep = !(c->g->job_flags & WARM_NO_STORE), named = graph_plan_name(c->g, name);
+    if (named && !(c->g->job_flags & WARM_RECACHE)) {
+        if (graph_plan_get(c->w, name, &c->code, &c->bundle))
+            return 0;
+        codegen_free(&c->code);
+        graph_bundle_close(&c->bundle);
+        c->code = (struct codegen){.n_kernels = 0};
+        c->bundle = (struct graph_bundle){.n_arguments = 0};
+    }
+    uint64_t start_ms = conn_now_ms();
+    int rc = plan(c);
+    if (rc == 0 && named && may_keep)
+        graph_plan_put(c->w, name, &c->code, &c->bundle, conn_now_ms() - start_ms);
+    return rc;
+}
+
 /* ---- kernels ---- */
 
 /* Makes the options of each kernel: the caller's, and the target. */
@@ -292,7 +314,7 @@ int warm_graph_compile(struct warm *w, const struct warm_graph *g, struct warm_g
     if (rc == 0) /* a plan may take longer than the daemon waits for a greeting */
         rc = request_connect(w);
     if (rc == 0)
-        rc = plan(&c);
+        rc = find_plan(&c);
     if (rc == 0)
         rc = compile_kernels(&c);
     if (rc == 0)

@@ -58,6 +58,7 @@ enum store_kind bookkeeping_kind_of_name(struct view name)
                  {"nvrtc:", STORE_CUBIN},
                  {"nvjitlink", STORE_CUBIN},
                  {"nvvm:", STORE_OBJECT},
+                 {"graph:", STORE_GRAPH},
                  {"cuda-jit:", STORE_CUBIN},
                  {"cuda-link", STORE_CUBIN},
                  {"ptxas:", STORE_CUBIN},
