@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_link.c - warmd's end of warm-tier, with a stand-in for the helper: it dies, hangs, sends rubbish. Each
+ * request must end exactly once, whatever the helper does.
+ *
+ * The stand-in is the test itself, at the socket of a service; one test has the spawner start a program.
+ */
+#include "daemon/tier/link.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/packet.h"
+#include "daemon/process/log.h"
+#include "tests/support/support.h"
+
+#define STEPS_MAX 60000 /* of a millisecond: a minute, for anything that must happen */
+#define LONG_MS 600000u /* a request's time, if it plays no part */
+
+static uv_loop_t loop;
+static struct spawner *spawner;
+static char *dir, *address;
+static struct tier_link *tier;
+static int listener, helper; /* the stand-in's end of the connection */
+static unsigned n_ready;
+
+/* A request, and how it ended. */
+struct errand {
+    struct tier_errand base; /* its first member */
+    unsigned n_done;
+    struct tier_answer answer;
+    char bytes[64];
+    int fd;
+    bool goes_on; /* sends `next` when it ends */
+    struct errand *next;
+    bool next_was_sent;
+};
+
+static void step(void)
+{
+    uv_run(&loop, UV_RUN_NOWAIT);
+    usleep(1000);
+}
+
+#define AWAIT(condition)                                                                           \
+    do {                                                                                           \
+        for (int steps = 0; !(condition); steps++) {                                               \
+            cr_assert_lt(steps, STEPS_MAX, "never: " #condition);                                  \
+            step();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+static void on_ready(void *arg) { ++*(unsigned *)arg; }
+
+static void on_done(struct tier_errand *errand, const struct tier_answer *answer, int fd)
+{
+    struct errand *r = (struct errand *)errand;
+    r->n_done++;
+    r->answer = *answer;
+    r->fd = fd;
+    cr_assert_lt(errand->bytes.len, sizeof r->bytes);
+    if (errand->bytes.len)
+        memcpy(r->bytes, errand->bytes.data, errand->bytes.len);
+    if (r->goes_on)
+        r->next_was_sent = tier_link_send(tier, &r->next->base);
+}
+
+static void ask(struct errand *r, enum tier_operation operation, uint32_t timeout_ms)
+{
+    *r = (struct errand){
+        .base = {.ask = {.operation = operation, .timeout_ms = timeout_ms, .name = "object"},
+                 .fd = -1,
+                 .done = on_done},
+        .fd = -1};
+}
+
+static void send_get(struct errand *r)
+{
+    ask(r, TIER_GET, LONG_MS);
+    cr_assert(tier_link_send(tier, &r->base));
+    cr_assert_eq(r->n_done, 0u, "done ran within tier_link_send");
+}
+
+/* ---- the stand-in ---- */
+
+static void accept_link(void)
+{
+    AWAIT((helper = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
+}
+
+static struct tier_ask take_ask(int *out_fd)
+{
+    struct tier_ask got;
+    AWAIT(packet_receive(helper, &got, sizeof got, out_fd, out_fd ? 1 : 0) == sizeof got);
+    return got;
+}
+
+static void answer_with(uint64_t id, uint32_t outcome, const char *bytes, int fd)
+{
+    struct {
+        struct tier_answer head;
+        char bytes[64];
+    } packet = {.head = {.id = id, .outcome = outcome}};
+    memcpy(packet.bytes, bytes, strlen(bytes));
+    memset(packet.head.said, 'x', sizeof packet.head.said); /* no NUL: the link adds one */
+    cr_assert_eq(packet_send(helper, &packet, sizeof packet.head + strlen(bytes), &fd, fd >= 0), 0);
+}
+
+static void answer(uint64_t id, uint32_t outcome) { answer_with(id, outcome, "", -1); }
+
+static void expect_end(const struct errand *r, uint32_t outcome)
+{
+    AWAIT(r->n_done);
+    cr_expect_eq(r->n_done, 1u);
+    cr_expect_eq(r->answer.outcome, outcome);
+}
+
+static void link_up(const char *program, const char *socket_path)
+{
+    struct err e = {0};
+    struct tier_link_config config = {.loop = &loop,
+                                      .spawner = spawner,
+                                      .program = program,
+                                      .url = "redis://tier",
+                                      .credentials = "/the/credentials",
+                                      .ca = "",
+                                      .socket = socket_path,
+                                      .on_ready = on_ready,
+                                      .arg = &n_ready};
+    cr_assert_eq(tier_link_new(&tier, &config, &e), 0, "%s", e.text);
+}
+
+static void setup(void)
+{
+    struct err e = {0};
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    log_set_level(LOG_LEVEL_ERROR);
+    dir = temp_dir_new();
+    address = path_join(dir, "socket");
+    snprintf(un.sun_path, sizeof un.sun_path, "%s", address);
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&un, sizeof un), 0);
+    cr_assert_eq(listen(listener, 8), 0);
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(spawner_start(&spawner, &e), 0, "%s", e.text);
+    helper = -1;
+}
+
+static void link_down(void)
+{
+    tier_link_close(tier);
+    tier = NULL;
+    uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+static void teardown(void)
+{
+    link_down();
+    if (helper >= 0)
+        close(helper);
+    close(listener);
+    spawner_stop(spawner);
+    cr_expect_eq(uv_loop_close(&loop), 0, "a handle was left open");
+    free(address);
+    temp_dir_free(dir);
+}
+
+TestSuite(link, .init = setup, .fini = teardown, .timeout = 120);
+
+/* ---- answers ---- */
+
+Test(link, each_request_gets_its_own_answer_in_any_order)
+{
+    struct errand first, second;
+    link_up("", address);
+    accept_link();
+    send_get(&first);
+    send_get(&second);
+    uint64_t one = take_ask(NULL).id, two = take_ask(NULL).id;
+    cr_assert(one && two && one != two);
+    answer(two, TIER_ABSENT);
+    expect_end(&second, TIER_ABSENT);
+    cr_expect_eq(first.n_done, 0u);
+    answer_with(one, TIER_OK, "the object", -1);
+    expect_end(&first, TIER_OK);
+    cr_expect_str_eq(first.bytes, "the object");
+    cr_expect_eq(second.bytes[0], '\0');
+    cr_expect_eq(strnlen(first.answer.said, TIER_SAID_MAX), TIER_SAID_MAX - 1u);
+}
+
+Test(link, descriptors_go_both_ways)
+{
+    struct errand get, put;
+    struct stat ours, theirs;
+    int got, object = memfd_create("object", MFD_CLOEXEC);
+    link_up("", address);
+    accept_link();
+    ask(&put, TIER_PUT, LONG_MS);
+    put.base.fd = object;
+    cr_assert(tier_link_send(tier, &put.base));
+    answer(take_ask(&got).id, TIER_OK);
+    expect_end(&put, TIER_OK);
+    cr_assert_eq(fstat(object, &ours), 0, "the descriptor stays the caller's");
+    cr_assert_eq(fstat(got, &theirs), 0);
+    cr_expect_eq(ours.st_ino, theirs.st_ino);
+    send_get(&get);
+    answer_with(take_ask(NULL).id, TIER_OK, "", got);
+    close(got);
+    expect_end(&get, TIER_OK);
+    cr_assert_eq(fstat(get.fd, &theirs), 0);
+    cr_expect_eq(ours.st_ino, theirs.st_ino);
+    close(get.fd);
+    close(object);
+}
+
+Test(link, an_answer_to_no_request_is_dropped_with_its_descriptor)
+{
+    struct errand get;
+    int ends[2];
+    char byte;
+    link_up("", address);
+    accept_link();
+    send_get(&get);
+    uint64_t id = take_ask(NULL).id;
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    answer_with(id + 1, TIER_OK, "", ends[1]);
+    close(ends[1]);
+    AWAIT(read(ends[0], &byte, 1) == 0); /* the end of the pipe: nobody has the other one */
+    close(ends[0]);
+    cr_expect_eq(get.n_done, 0u);
+    cr_expect(tier_link_is_ready(tier));
+    answer(id, TIER_ABSENT);
+    answer(id, TIER_OK); /* a second answer has no request either */
+    answer(0, TIER_OK);
+    AWAIT(n_ready == 1);
+    expect_end(&get, TIER_ABSENT);
+}
+
+Test(link, a_cancelled_request_still_ends_by_its_answer)
+{
+    struct errand get;
+    link_up("", address);
+    accept_link();
+    send_get(&get);
+    uint64_t id = take_ask(NULL).id;
+    tier_link_cancel(tier, &get.base);
+    struct tier_ask cancel = take_ask(NULL);
+    cr_expect_eq(cancel.id, id);
+    cr_expect_eq(cancel.operation, TIER_CANCEL);
+    cr_expect_eq(get.n_done, 0u);
+    answer(id, TIER_FAILED);
+    expect_end(&get, TIER_FAILED);
+}
+
+/* ---- the helper's faults ---- */
+
+Test(link, the_death_of_the_helper_ends_all_requests_and_another_is_started)
+{
+    struct errand first, second, again;
+    link_up("", address);
+    accept_link();
+    send_get(&first);
+    send_get(&second);
+    ask(&again, TIER_GET, LONG_MS);
+    first.goes_on = true;
+    first.next = &again;
+    close(helper);
+    expect_end(&first, TIER_FAILED);
+    expect_end(&second, TIER_FAILED);
+    cr_expect_str_eq(first.answer.said, "warm-tier ended");
+    cr_expect_not(first.next_was_sent, "nobody is there to take it");
+    cr_expect_not(tier_link_is_ready(tier));
+    cr_expect_not(tier_link_send(tier, &again.base));
+    accept_link(); /* after a pause */
+    AWAIT(tier_link_is_ready(tier));
+    send_get(&again);
+    answer(take_ask(NULL).id, TIER_OK);
+    expect_end(&again, TIER_OK);
+    cr_expect_eq(first.n_done + second.n_done, 2u);
+}
+
+Test(link, a_helper_that_does_not_answer_in_time_is_ended)
+{
+    struct errand slow, patient;
+    char byte;
+    link_up("", address);
+    accept_link();
+    send_get(&patient);
+    ask(&slow, TIER_GET, 1);
+    cr_assert(tier_link_send(tier, &slow.base));
+    expect_end(&slow, TIER_FAILED);
+    cr_expect_str_eq(slow.answer.said, "warm-tier did not answer");
+    expect_end(&patient, TIER_FAILED); /* it was with the same helper */
+    take_ask(NULL);
+    take_ask(NULL);
+    AWAIT(recv(helper, &byte, 1, MSG_DONTWAIT) == 0); /* the connection has ended */
+}
+
+Test(link, an_answer_in_time_keeps_the_helper)
+{
+    struct errand slow, later;
+    link_up("", address);
+    accept_link();
+    ask(&slow, TIER_GET, 1);
+    cr_assert(tier_link_send(tier, &slow.base));
+    answer(take_ask(NULL).id, TIER_LATER);
+    expect_end(&slow, TIER_LATER);
+    AWAIT(uv_now(&loop) > slow.base.ends_ms + 200); /* several ticks after its time */
+    cr_expect(tier_link_is_ready(tier));
+    send_get(&later);
+    answer(take_ask(NULL).id, TIER_OK);
+    expect_end(&later, TIER_OK);
+    cr_expect_eq(slow.n_done, 1u);
+}
+
+/* Sends a packet that is no answer, with a descriptor, and expects the end of the helper. */
+static void expect_end_by_rubbish(size_t len)
+{
+    struct errand get;
+    int ends[2];
+    char byte, *rubbish = calloc(1, len);
+    memset(rubbish, 0xff, len);
+    link_up("", address);
+    accept_link();
+    send_get(&get);
+    cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    cr_assert_eq(packet_send(helper, rubbish, len, &ends[1], 1), 0);
+    close(ends[1]);
+    expect_end(&get, TIER_FAILED);
+    cr_expect_not(tier_link_is_ready(tier));
+    AWAIT(read(ends[0], &byte, 1) == 0); /* the descriptor is closed */
+    close(ends[0]);
+    free(rubbish);
+}
+
+Test(link, a_packet_that_is_too_short_ends_the_helper)
+{
+    expect_end_by_rubbish(sizeof(struct tier_answer) - 1);
+}
+
+Test(link, a_packet_that_is_too_long_ends_the_helper)
+{
+    expect_end_by_rubbish(sizeof(struct tier_answer) + TIER_BYTES_MAX + 64);
+}
+
+Test(link, a_helper_that_takes_no_more_refuses_requests)
+{
+    enum { MANY = 20000 };
+    struct errand *gets = calloc(MANY, sizeof *gets);
+    int n = 0;
+    link_up("", address);
+    accept_link();
+    for (; n < MANY; n++) {
+        ask(&gets[n], TIER_GET, LONG_MS);
+        if (!tier_link_send(tier, &gets[n].base))
+            break;
+    }
+    cr_assert(n > 0 && n < MANY, "%d were sent", n);
+    close(helper);
+    helper = -1;
+    for (int i = 0; i < n; i++)
+        expect_end(&gets[i], TIER_FAILED);
+    cr_expect_eq(gets[n].n_done, 0u, "it was not sent");
+    free(gets);
+}
+
+Test(link, a_helper_without_a_backend_is_not_used)
+{
+    struct errand get;
+    link_up("", address);
+    accept_link();
+    send_get(&get);
+    answer(0, TIER_MISSET);
+    expect_end(&get, TIER_FAILED);
+    cr_expect_eq(n_ready, 0u);
+    cr_expect_not(tier_link_is_ready(tier));
+}
+
+/* ---- start and end ---- */
+
+Test(link, the_program_gets_its_arguments_and_its_socket)
+{
+    char *program = path_join(dir, "helper"), *said = path_join(dir, "said"), text[512];
+    struct errand get;
+    snprintf(text, sizeof text, "#!/bin/sh\n[ -S /proc/self/fd/%d ] && echo \"$# $1 $2 $3.\" >%s\n",
+             TIER_FD, said);
+    file_write(program, text, strlen(text));
+    cr_assert_eq(chmod(program, 0700), 0);
+    link_up(program, "");
+    send_get(&get); /* the socket holds it until the program ends */
+    expect_end(&get, TIER_FAILED);
+    size_t len;
+    char *got = file_read(said, &len);
+    cr_expect_str_eq(got, "3 redis://tier /the/credentials .\n");
+    free(got);
+    free(said);
+    free(program);
+}
+
+Test(link, closing_ends_each_request_once)
+{
+    struct errand first, second;
+    link_up("", address);
+    accept_link();
+    send_get(&first);
+    send_get(&second);
+    link_down();
+    cr_expect_eq(first.n_done, 1u);
+    cr_expect_eq(second.n_done, 1u);
+    cr_expect_eq(first.answer.outcome, TIER_FAILED);
+}
+
+Test(link, without_a_service_there_is_a_link_that_is_not_ready)
+{
+    struct errand get;
+    char *nobody = path_join(dir, "nobody");
+    link_up("", nobody);
+    cr_expect_not(tier_link_is_ready(tier));
+    ask(&get, TIER_GET, LONG_MS);
+    cr_expect_not(tier_link_send(tier, &get.base));
+    free(nobody);
+}
+
+Test(link, another_users_service_is_not_used)
+{
+    if (geteuid() != 0)
+        cr_skip_test("needs root");
+    cr_assert_eq(seteuid(65534), 0);
+    cr_assert_eq(listen(listener, 8), 0); /* notes who listens */
+    cr_assert_eq(seteuid(0), 0);
+    link_up("", address);
+    cr_expect_not(tier_link_is_ready(tier));
+}
