@@ -8,6 +8,7 @@
 #include "tests/support/service.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/support.h"
@@ -24,7 +25,7 @@ static void on_wake(uv_async_t *wake)
         service_poll(r->service);
 }
 
-void service_rig_up(struct service_rig *r)
+static void rig_up(struct service_rig *r, char *nvrtc)
 {
     struct err e = {0};
     memset(r, 0, sizeof *r);
@@ -45,11 +46,27 @@ void service_rig_up(struct service_rig *r)
     struct pool_config pool = {.spawner = r->spawner,
                                .loop = &r->loop,
                                .worker_path = r->config.worker,
-                               .limits = {.jobs = 1, .idle_ms = 60000}};
+                               .nvrtc = &nvrtc,
+                               .n_nvrtc = nvrtc ? 1 : 0,
+                               .limits = {.jobs = nvrtc ? 2 : 1,
+                                          .worker_memory = 8ull << 30,
+                                          .timeout_ms = 60000,
+                                          .idle_ms = 60000}};
     cr_assert_eq(pool_open(&r->pool, &pool, &e), 0, "%s", e.text);
     struct service_config service = {
         .loop = &r->loop, .config = &r->config, .store = r->store, .pool = r->pool};
     cr_assert_eq(service_new(&r->service, &service, &e), 0, "%s", e.text);
+}
+
+void service_rig_up(struct service_rig *r) { rig_up(r, NULL); }
+
+bool service_rig_up_with_nvrtc(struct service_rig *r)
+{
+    char *nvrtc = toolchain_lib("13.5.37");
+    if (nvrtc)
+        rig_up(r, nvrtc);
+    free(nvrtc);
+    return nvrtc != NULL;
 }
 
 static void on_tick(uv_timer_t *timer) { ++*(int *)timer->data; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service.h - a service for one test, without a wire: a loop, a real store and a pool of workers that has no
- * toolchain.
+ * service.h - a service for one test, without a wire: a loop, a real store and a pool of workers, with or
+ * without a toolchain.
  *
  * Thread: the test's own, which runs the loop. Memory: service_rig_down frees all.
  */
@@ -24,8 +24,10 @@ struct service_rig {
     char *dir;
 };
 
-/* Starts all. */
+/* Starts all; the pool has no toolchain. */
 void service_rig_up(struct service_rig *r);
+/* Starts all, with NVRTC and two workers. False, and nothing is started, if there is no toolchain. */
+bool service_rig_up_with_nvrtc(struct service_rig *r);
 /* Runs the loop until *flag; fails the test after a minute. */
 void service_rig_until(struct service_rig *r, const bool *flag);
 /* Returns a put of a text under a name, of kind OTHER. */

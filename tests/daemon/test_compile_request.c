@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_compile_request.c - the asker's side of a COMPILE without a daemon, with real NVRTC: where its result
+ * comes from, and what its client may send.
+ */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/compile_call.h"
+
+#define GOOD "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n"
+#define WITH_HEADER "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N; }\n"
+
+static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
+static struct service_rig rig;
+static struct compile_call first, second, third;
+
+static void teardown(void)
+{
+    if (!rig.service)
+        return;
+    compile_call_close(&first);
+    compile_call_close(&second);
+    compile_call_close(&third);
+    service_rig_down(&rig);
+}
+
+TestSuite(compile_request, .fini = teardown, .timeout = 120);
+
+/* Expects the answers of a call, which end with VALUE of this outcome. */
+static void expect_value(const struct compile_call *c, const char *seen, enum wire_outcome outcome)
+{
+    cr_expect_str_eq(c->seen, seen);
+    cr_expect_eq(c->outcome, outcome, "outcome %d", (int)c->outcome);
+}
+
+static void expect_error(const struct compile_call *c, const char *seen, int code)
+{
+    cr_expect_str_eq(c->seen, seen);
+    cr_expect_eq(c->code, code, "error %d", c->code);
+    cr_expect_null(c->call.compile, "its state is freed");
+}
+
+/* ---- where the result comes from ---- */
+
+Test(compile_request, a_miss_is_compiled_and_the_next_call_hits)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &bob, GOOD, NULL);
+    compile_call_run(&first, 0);
+    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_calls_stored(&rig);
+    compile_call_run(&second, 0);
+    expect_value(&second, "=", WIRE_WAS_HIT);
+    cr_expect(key_equal(&first.key, &second.key));
+    cr_expect(key_equal(&first.check, &second.check));
+    cr_expect_eq(compile_calls_compiles(&rig), 1u);
+}
+
+Test(compile_request, a_call_that_comes_meanwhile_waits_for_the_same_result)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    compile_call_finish(&first);
+    compile_call_finish(&second);
+    expect_value(&first, "N=", WIRE_WAS_MISS);
+    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+    cr_expect(key_equal(&first.check, &second.check));
+    cr_expect_eq(compile_calls_compiles(&rig), 1u);
+}
+
+Test(compile_request, another_proof_never_gets_the_result)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    second.ask.proof.bytes[0] ^= 1;
+    third.ask.proof = second.ask.proof;
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    cr_expect_str_eq(second.seen, "N", "it waits for nobody's result");
+    compile_call_finish(&first);
+    compile_calls_stored(&rig);
+    cr_expect_str_eq(second.seen, "N");
+    compile_call_ask(&third, WIRE_COMPILE_ONLY_IF_CACHED);
+    cr_expect_str_eq(third.seen, "M");
+}
+
+Test(compile_request, only_if_cached_is_a_miss_and_waits_for_nobody)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, WIRE_COMPILE_ONLY_IF_CACHED);
+    cr_expect_str_eq(second.seen, "M");
+    compile_call_finish(&first);
+    compile_call_run(&third, WIRE_COMPILE_ONLY_IF_CACHED);
+    expect_value(&third, "=", WIRE_WAS_HIT);
+}
+
+Test(compile_request, recache_compiles_again)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_run(&first, 0);
+    compile_calls_stored(&rig);
+    compile_call_run(&second, WIRE_COMPILE_RECACHE);
+    expect_value(&second, "N=", WIRE_WAS_MISS);
+    cr_expect_eq(compile_calls_compiles(&rig), 2u);
+}
+
+Test(compile_request, the_compilers_refusal_is_remembered)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, "no CUDA\n", NULL);
+    compile_call_init(&second, &rig, &bob, "no CUDA\n", NULL);
+    compile_call_run(&first, 0);
+    cr_expect_str_eq(first.seen, "NF");
+    compile_call_run(&second, 0);
+    cr_expect_str_eq(second.seen, "F");
+    cr_expect_eq(second.outcome, WIRE_WAS_HIT);
+    cr_expect_eq(compile_calls_compiles(&rig), 1u);
+}
+
+Test(compile_request, a_user_who_refused_the_stored_bytes_gets_new_ones)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &bob, GOOD, NULL);
+    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_run(&first, 0);
+    compile_calls_stored(&rig);
+    service_damaged(rig.service, &bob, &first.key, &first.check);
+    compile_call_run(&second, 0);
+    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_run(&third, 0);
+    expect_value(&third, "=", WIRE_WAS_HIT);
+}
+
+/* ---- the client's files ---- */
+
+Test(compile_request, a_client_with_the_same_header_gets_the_result)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    first.header = second.header = "#define N 1\n";
+    third.header = "#define N 2\n";
+    compile_call_run(&first, 0);
+    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_calls_stored(&rig);
+    compile_call_run(&second, 0);
+    expect_value(&second, "C=", WIRE_WAS_HIT);
+    cr_expect(key_equal(&first.check, &second.check));
+    compile_call_run(&third, 0);
+    cr_expect_eq(third.outcome, WIRE_WAS_MISS);
+    cr_expect_eq(strncmp(third.seen, "CN", 2), 0, "%s", third.seen);
+    cr_expect_not(key_equal(&first.check, &third.check));
+    cr_expect_eq(compile_calls_compiles(&rig), 2u);
+}
+
+Test(compile_request, a_waiter_is_asked_for_its_header_before_it_gets_the_result)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    first.header = second.header = "#define N 1\n";
+    third.header = "#define N 2\n";
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    compile_call_ask(&third, 0);
+    compile_call_finish(&first);
+    compile_call_finish(&second);
+    expect_value(&second, "WC=", WIRE_WAS_COALESCED);
+    compile_call_finish(&third);
+    cr_expect_eq(third.outcome, WIRE_WAS_MISS, "%s", third.seen);
+    cr_expect_not(key_equal(&first.check, &third.check));
+}
+
+/* ---- what a client may send ---- */
+
+Test(compile_request, an_unknown_language_or_compiler_is_an_error)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    first.ask.language = 99;
+    compile_call_ask(&first, 0);
+    expect_error(&first, "E", WARM_EUNSUPPORTED);
+    second.ask.compiler = view_of_text("9.1");
+    compile_call_ask(&second, 0);
+    expect_error(&second, "E", WARM_ENO_TOOLCHAIN);
+}
+
+Test(compile_request, a_source_that_nobody_asked_for_is_an_error_and_closes_its_descriptors)
+{
+    int ends[2], job = memfd_create("job", MFD_CLOEXEC);
+    char byte;
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    service_source(&second.call, NULL, 100, job, ends[1]);
+    expect_error(&second, "WE", WARM_EINVALID);
+    cr_expect_eq(recv(ends[0], &byte, 1, 0), 0, "the channel is closed");
+    close(ends[0]);
+    compile_call_finish(&first);
+    expect_value(&first, "N=", WIRE_WAS_MISS);
+}
+
+Test(compile_request, a_source_after_its_lease_is_over_is_dropped)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_source(&first);
+    compile_call_ask(&second, 0);
+    compile_call_finish(&first);
+    compile_call_finish(&second);
+    expect_value(&first, "N=", WIRE_WAS_MISS);
+    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+}
+
+/* Sends a source of `len` bytes that must be refused with this code; the waiter leads next. */
+static void expect_refused(uint64_t len, int job_fd, int code)
+{
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &bob, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    service_source(&first.call, first.job.data, len, job_fd, -1);
+    expect_error(&first, "NE", code);
+    compile_call_finish(&second);
+    expect_value(&second, "WN=", WIRE_WAS_MISS);
+}
+
+Test(compile_request, an_empty_source_is_refused_and_the_next_waiter_leads)
+{
+    NEEDS_COMPILER(&rig);
+    expect_refused(0, -1, WARM_ETOO_BIG);
+}
+
+Test(compile_request, a_source_beyond_the_limit_is_refused_unread)
+{
+    NEEDS_COMPILER(&rig);
+    expect_refused(SERVICE_JOB_MAX + 1ull, -1, WARM_ETOO_BIG);
+}
+
+Test(compile_request, a_source_that_its_client_can_still_change_is_refused)
+{
+    int fd = memfd_create("job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    NEEDS_COMPILER(&rig);
+    cr_assert_eq(ftruncate(fd, 4096), 0);
+    expect_refused(4096, fd, WARM_EINVALID);
+}
+
+Test(compile_request, a_leader_that_goes_before_its_source_makes_the_next_one_lead)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &bob, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    compile_call_close(&first);
+    compile_call_finish(&second);
+    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    cr_expect_str_eq(first.seen, "N", "it is told nothing more");
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile_call.h - for suites of the service's compile path: calls that ask a service for a compile, with real
+ * NVRTC and without a daemon. Each call also plays its client: it has a job, a channel, and an h.h.
+ *
+ * A compile waits as long as a call with `silent` does not answer the compiler's question about h.h.
+ *
+ * Thread: the test's own, which runs the loop. Memory: the caller holds a call; compile_call_close ends it.
+ */
+#ifndef WARM_TESTS_SUPPORT_COMPILE_CALL_H
+#define WARM_TESTS_SUPPORT_COMPILE_CALL_H
+
+#include "keygen/cuda/job.h"
+#include "tests/support/service.h"
+
+/* Starts a rig with NVRTC; skips the test if there is none. */
+#define NEEDS_COMPILER(rig)                                                                        \
+    if (!service_rig_up_with_nvrtc(rig))                                                           \
+    cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
+
+struct compile_call {
+    struct call call; /* its first member */
+    struct service_rig *rig;
+    struct writer job;
+    struct wire_compile ask; /* the test may change it before compile_call_ask */
+    char hardware[WARM_HARDWARE_MAX];
+    const char *header; /* content of its h.h; NULL: it has none */
+    bool silent;
+    int channel; /* our end; -1: none */
+    /* All answers, a letter each: N NEED, W WAIT, C CHECK, and the last one: = VALUE, M MISS, F FAILED,
+     * E ERROR. */
+    char seen[64];
+    bool ended;
+    enum wire_outcome outcome; /* of VALUE and FAILED, and */
+    struct key key, check;
+    int code; /* of ERROR */
+};
+
+/* Makes a call of a peer with this CUDA source, for sm_90; `option` (may be NULL) is one more option. */
+void compile_call_init(struct compile_call *c, struct service_rig *r, const struct peer *peer,
+                       const char *source, const char *option);
+/* Sends COMPILE. */
+void compile_call_ask(struct compile_call *c, uint32_t flags);
+/* Sends SOURCE: the job, and a channel. */
+void compile_call_source(struct compile_call *c);
+/* Answers CHECK with its h.h, and "absent" for other files. */
+void compile_call_checked(struct compile_call *c);
+/* Runs the loop until the last answer. Sends the source after NEED, and answers CHECK. */
+void compile_call_finish(struct compile_call *c);
+/* Sends COMPILE and does that. */
+void compile_call_run(struct compile_call *c, uint32_t flags);
+/* Runs the loop until these are its answers; fails the test after a minute. */
+void compile_call_until(struct compile_call *c, const char *seen);
+/* Runs the loop until the compiler asks this silent call for a file: its compile waits. */
+void compile_call_until_asked(struct compile_call *c);
+/* Ends a call without an answer unless it has ended; the client is gone. */
+void compile_call_close(struct compile_call *c);
+
+/* Runs the loop until all puts are stored. */
+void compile_calls_stored(struct service_rig *r);
+/* Returns how many compiles there were. */
+uint64_t compile_calls_compiles(const struct service_rig *r);
+
+#endif
