@@ -20,7 +20,7 @@
 /* ---- the name ---- */
 
 /* The linker defines it: the begin of this program or library. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 /* Finds the description of the note NT_GNU_BUILD_ID in the notes of a segment. */
 static struct view build_id_in(const char *notes, size_t size)
@@ -44,16 +44,16 @@ static struct view build_id_in(const char *notes, size_t size)
  * be a newer one. Empty if there is none. */
 static struct view build_id(void)
 {
-    const char *begin = (const char *)&__ehdr_start;
-    const ElfW(Phdr) *part = (const ElfW(Phdr) *)(const void *)(begin + __ehdr_start.e_phoff);
+    const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)__ehdr_start;
+    const ElfW(Phdr) *part = (const ElfW(Phdr) *)(const void *)(__ehdr_start + head->e_phoff);
     size_t first = SIZE_MAX;
     struct view id = {NULL, 0};
-    for (unsigned i = 0; i < __ehdr_start.e_phnum; i++)
+    for (unsigned i = 0; i < head->e_phnum; i++)
         if (part[i].p_type == PT_LOAD && part[i].p_vaddr < first)
-            first = part[i].p_vaddr; /* where `begin` was linked */
-    for (unsigned i = 0; i < __ehdr_start.e_phnum && !id.len; i++)
+            first = part[i].p_vaddr; /* where __ehdr_start was linked */
+    for (unsigned i = 0; i < head->e_phnum && !id.len; i++)
         if (part[i].p_type == PT_NOTE)
-            id = build_id_in(begin + (part[i].p_vaddr - first), part[i].p_filesz);
+            id = build_id_in(__ehdr_start + (part[i].p_vaddr - first), part[i].p_filesz);
     return id;
 }
 
