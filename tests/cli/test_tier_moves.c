@@ -80,6 +80,7 @@ Test(tier_moves, status_is_of_the_tier_or_that_there_is_none)
     cr_expect_eq(tier_moves_status(&r), CLI_FINDING);
     expect_printed("warm: the daemon has no tier: set tier in warmd.conf");
     warmd_down(&k);
+    r = (struct remote){.socket = "/nonexistent"};
     cr_expect_eq(tier_moves_status(&r), CLI_NO_DAEMON);
     expect_printed("no daemon answers at");
     k = tier_up(NULL, tier_key_file, NULL);
@@ -145,7 +146,7 @@ Test(tier_moves, a_push_to_no_tier_fails)
     m.session = "no-such-session";
     push(&k, m, CLI_FINDING, "warm: ");
     warmd_down(&k);
-    push(&k, m, CLI_NO_DAEMON, "no daemon answers at");
+    push(&(struct warmd){.socket = "/nonexistent"}, m, CLI_NO_DAEMON, "no daemon answers at");
 }
 
 Test(tier_moves, more_entries_than_one_message_may_have_are_all_queued)

@@ -302,6 +302,8 @@ int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *li
     int error = cli_input_open(&in, list), status = error ? CLI_USAGE : remote_open(r);
     if (error)
         cli_say("%s: %s", list, strerror(error));
+    else if (status)
+        cli_input_close(&in);
     if (status)
         return status;
     rest = (struct view){in.data, in.len};
