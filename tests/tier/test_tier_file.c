@@ -177,12 +177,23 @@ Test(tier_file, a_folder_of_somebody_else_is_read_and_what_is_no_file_is_no_obje
     cr_assert_eq(seteuid(12345), 0);
     cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_OK);
     cr_assert_str_eq(out, "value");
-    cr_assert_eq(get(&f, "ab/e-2", 64, out), TIER_DENIED);
+    cr_assert_eq(get(&f, "ab/e-2", 64, out), TIER_FAILED, "an error of that object alone");
     cr_assert_eq(get(&f, "ab/e-3", 64, out), TIER_FAILED, "a pipe");
     cr_assert_eq(get(&f, "ab/e-4", 64, out), TIER_FAILED, "a link may lead anywhere");
     cr_assert_eq(get(&f, "ab/e-5", 64, out), TIER_FAILED, "a folder");
     cr_assert_eq(put(&f, "ab/e-6", "x", false), TIER_DENIED);
     cr_assert_eq(put(&f, "cd/e-7", "x", false), TIER_DENIED);
+    cr_assert_eq(seteuid(0), 0);
+    run_command(&shell, "chmod 700 %s/v1/ab", f.path);
+    free(shell);
+    cr_assert_eq(seteuid(12345), 0);
+    cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_FAILED, "a folder of some objects");
+    cr_assert_eq(get(&f, "cd/e-1", 64, out), TIER_ABSENT, "the others are read");
+    cr_assert_eq(seteuid(0), 0);
+    run_command(&shell, "chmod 700 %s/v1", f.path);
+    free(shell);
+    cr_assert_eq(seteuid(12345), 0);
+    cr_assert_eq(get(&f, "ab/e-1", 64, out), TIER_DENIED, "no object can be read");
     cr_assert_eq(seteuid(0), 0);
     close_folder(&f);
 }

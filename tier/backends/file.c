@@ -59,6 +59,12 @@ static enum tier_outcome say(struct tier_request *r, enum tier_outcome outcome, 
     return outcome;
 }
 
+static bool object_path(const struct job *j, const char *name, char out[PATH_MAX])
+{
+    int n = snprintf(out, PATH_MAX, "%s/v1/%s", j->folder, name);
+    return n > 0 && n < PATH_MAX;
+}
+
 /* Classifies the error of a system call on an object. */
 static enum tier_outcome say_errno(struct job *j, int error)
 {
@@ -83,6 +89,18 @@ static enum tier_outcome say_unsent(struct job *j, int error)
     return outcome == TIER_ABSENT ? TIER_FAILED : outcome;
 }
 
+/* Does so for a GET. An object that may not be read is an error of its own, unless none may be read. */
+static enum tier_outcome say_unread(struct job *j, int error)
+{
+    enum tier_outcome outcome = say_errno(j, error);
+    char objects[PATH_MAX];
+    struct stat st;
+    if (outcome != TIER_DENIED || !object_path(j, ".", objects) || stat(objects, &st) != 0)
+        return outcome;
+    snprintf(j->own.said, sizeof j->own.said, "an object: %s", strerror(error));
+    return TIER_FAILED;
+}
+
 /* Copies `len` bytes from `from` at `offset` to the start of `to`. Returns 0 or an errno. */
 static int copy_bytes(int from, uint64_t offset, int to, uint64_t len)
 {
@@ -99,12 +117,6 @@ static int copy_bytes(int from, uint64_t offset, int to, uint64_t len)
     }
     free(buffer);
     return error;
-}
-
-static bool object_path(const struct job *j, const char *name, char out[PATH_MAX])
-{
-    int n = snprintf(out, PATH_MAX, "%s/v1/%s", j->folder, name);
-    return n > 0 && n < PATH_MAX;
 }
 
 static enum tier_outcome get_file(struct job *j, int fd)
@@ -132,7 +144,7 @@ static enum tier_outcome do_get(struct job *j)
         return say(&j->own, TIER_MISSET, "the path is too long");
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return say_errno(j, errno);
+        return say_unread(j, errno);
     enum tier_outcome outcome = get_file(j, fd);
     close(fd);
     return outcome;
