@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -50,14 +51,21 @@ def connect_unix(path):
     return s
 
 
+def start_redis():
+    """Starts a redis-server that keeps nothing. Returns its process and its port."""
+    port = free_port()
+    redis = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+                              "--appendonly", "no"], stdout=subprocess.DEVNULL)
+    await_socket(lambda: socket.create_connection(("127.0.0.1", port)))
+    return redis, port
+
+
 def count_commands(port):
-    """How many commands a redis-server has carried out, those inside of EVAL included."""
+    """How often a redis-server has carried out each command, those inside of EVAL included."""
     with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(b"INFO stats\r\n")
-        text = b""
-        while b"total_commands_processed:" not in text or not text.endswith(b"\r\n"):
-            text += s.recv(65536)
-    return int(text.split(b"total_commands_processed:")[1].split()[0])
+        s.sendall(b"INFO commandstats\r\nQUIT\r\n")
+        text = s.makefile().read()
+    return {name: int(calls) for name, calls in re.findall(r"cmdstat_(\S+?):calls=(\d+)", text)}
 
 
 class Node:
@@ -94,12 +102,10 @@ def main():
     parser.add_argument("--median", type=float, default=0.3)
     parser.add_argument("--no-tier", action="store_true")
     a = parser.parse_args()
-    folder, port = tempfile.mkdtemp(prefix="warm-nodes."), free_port()
-    redis = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                              "--appendonly", "no"], stdout=subprocess.DEVNULL)
+    folder = tempfile.mkdtemp(prefix="warm-nodes.")
+    redis, port = start_redis()
     nodes = []
     try:
-        await_socket(lambda: socket.create_connection(("127.0.0.1", port)))
         subprocess.run([f"{a.build}/bin/warm", "tier", "keygen", "node-1", f"{folder}/key"], check=True,
                        stdout=subprocess.DEVNULL)
         options = [] if a.no_tier else ["--tier", f"redis://127.0.0.1:{port}", "--tier-key", f"{folder}/key"]
@@ -117,9 +123,10 @@ def main():
         counted = {name: sum(s[name] for s in stats) for name in
                    ("tier_hits", "tier_misses", "tier_leases", "tier_waits", "tier_hedges", "tier_races", "tier_late",
                     "tier_overtook", "tier_errors", "tier_timeouts", "tier_refused")}
-        print(json.dumps({"counted": counted, "nodes": a.nodes, "wide": a.clients,
+        commands = count_commands(port)
+        print(json.dumps({"counted": counted, "commands": commands, "nodes": a.nodes, "wide": a.clients,
                           "compiles_per_key": round(sum(n.made for n in nodes) / a.keys, 2),
-                          "commands_per_node_and_key": round(count_commands(port) / a.nodes / a.keys, 2),
+                          "commands_per_node_and_key": round(sum(commands.values()) / a.nodes / a.keys, 2),
                           "makespan_s": round(max(n.ended for n in nodes) - began, 2),
                           "median_s": round(sorted(n.ended for n in nodes)[a.nodes // 2] - began, 2),
                           "costs": [round(c, 3) for c in costs]}))
