@@ -91,6 +91,7 @@ Test(tier, a_named_value_travels_and_is_not_sent_back)
     expect_miss(&second, "graph-2");
     warm_says(&second, "why --last", "the tier: 404");
     expect_value(&second, "graph-1", "the bytes");
+    await_stats(&second, "\"entries\": 1,"); /* it is stored behind the answer */
     warm_says(&second, "show graph-1", "came from there, signed by node-1");
     warm_says(&second, "ls --json", "\"signer\":\"node-1\"");
     cr_assert(warmd_stats_have(&second, "\"tier_sent\": 0"));
