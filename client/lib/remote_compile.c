@@ -624,7 +624,7 @@ static int take_answer(struct batch *b, struct answer *answer, int code)
 /* Sends all COMPILEs, and takes answers until each job has one. */
 static int converse_all(struct batch *b)
 {
-    struct answer answer;
+    struct answer answer = {.frame.type = 0}; /* a request that cannot be sent has none */
     struct remote_compile *first = b->jobs;
     uint64_t tag = request_begin_many(b->w, b->n);
     for (size_t i = 0; i < b->n; i++) {

@@ -308,9 +308,12 @@ static int exchange(struct warm *w, uint64_t tag, const int *fds, size_t n_fds,
     return code ? code : await_frame(w, tag, -1, deadline_ms, out);
 }
 
-/* Turns an ERROR frame into its code; the connection stays open. */
+/* Turns an ERROR frame into its code; the connection stays open. Closes descriptors with a frame that nobody
+ * decodes. */
 static int finish_answer(struct warm *w, struct answer *answer)
 {
+    if (answer->frame.type == WIRE_WAIT || answer->frame.type == WIRE_MISS)
+        conn_fds_close(answer->fds);
     if (answer->frame.type != WIRE_ERROR)
         return 0;
     conn_fds_close(answer->fds);
