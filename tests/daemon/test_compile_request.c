@@ -89,10 +89,30 @@ Test(compile_request, another_proof_never_gets_the_result)
     compile_call_ask(&second, 0);
     cr_expect_str_eq(second.seen, "N", "it waits for nobody's result");
     compile_call_finish(&first);
+    compile_call_ask(&third, WIRE_COMPILE_ONLY_IF_CACHED); /* the result is on its way */
+    cr_expect_str_eq(third.seen, "M");
     compile_calls_stored(&rig);
-    cr_expect_str_eq(second.seen, "N");
+    compile_call_close(&third);
+    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    third.ask.proof = second.ask.proof;
     compile_call_ask(&third, WIRE_COMPILE_ONLY_IF_CACHED);
     cr_expect_str_eq(third.seen, "M");
+    cr_expect_str_eq(second.seen, "N");
+}
+
+Test(compile_request, another_proof_never_gets_a_result_on_its_way_to_the_store)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    second.ask.proof.bytes[0] ^= 1;
+    compile_call_run(&first, 0);
+    cr_assert_not(service_is_idle(rig.service), "the loop has not run since");
+    compile_call_ask(&second, 0);
+    cr_expect_str_eq(second.seen, "N");
+    compile_call_ask(&third, 0);
+    expect_value(&third, "=", WIRE_WAS_HIT);
 }
 
 Test(compile_request, only_if_cached_is_a_miss_and_waits_for_nobody)
@@ -191,6 +211,25 @@ Test(compile_request, a_waiter_is_asked_for_its_header_before_it_gets_the_result
     cr_expect_not(key_equal(&first.check, &third.check));
 }
 
+Test(compile_request, a_result_that_came_while_a_client_compared_its_files_is_found)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    first.header = "#define N 1\n";
+    second.header = third.header = "#define N 2\n";
+    compile_call_run(&first, 0);
+    compile_calls_stored(&rig);
+    compile_call_ask(&third, 0);
+    cr_expect_str_eq(third.seen, "C");
+    compile_call_run(&second, 0);
+    compile_calls_stored(&rig);
+    compile_call_finish(&third);
+    expect_value(&third, "CC=", WIRE_WAS_HIT);
+    cr_expect(key_equal(&second.check, &third.check));
+}
+
 /* ---- what a client may send ---- */
 
 Test(compile_request, an_unknown_language_or_compiler_is_an_error)
@@ -208,34 +247,55 @@ Test(compile_request, an_unknown_language_or_compiler_is_an_error)
 
 Test(compile_request, a_source_that_nobody_asked_for_is_an_error_and_closes_its_descriptors)
 {
-    int ends[2], job = memfd_create("job", MFD_CLOEXEC);
+    int ends[2], job[2];
     char byte;
     NEEDS_COMPILER(&rig);
     compile_call_init(&first, &rig, &alice, GOOD, NULL);
     compile_call_init(&second, &rig, &alice, GOOD, NULL);
     compile_call_ask(&first, 0);
     compile_call_ask(&second, 0);
+    cr_assert_eq(pipe2(job, O_CLOEXEC | O_NONBLOCK), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    service_source(&second.call, NULL, 100, job, ends[1]);
+    service_source(&second.call, NULL, 100, job[1], ends[1]);
     expect_error(&second, "WE", WARM_EINVALID);
-    cr_expect_eq(recv(ends[0], &byte, 1, 0), 0, "the channel is closed");
+    cr_expect_eq(recv(ends[0], &byte, 1, MSG_DONTWAIT), 0, "the channel is closed");
+    COMPILE_CALLS_AWAIT(&rig, read(job[0], &byte, 1) == 0); /* and so is the job, by a thread */
     close(ends[0]);
+    close(job[0]);
     compile_call_finish(&first);
     expect_value(&first, "N=", WIRE_WAS_MISS);
 }
 
-Test(compile_request, a_source_after_its_lease_is_over_is_dropped)
+Test(compile_request, a_second_source_for_one_need_is_an_error)
 {
     NEEDS_COMPILER(&rig);
     compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&second, &rig, &bob, GOOD, NULL);
     compile_call_ask(&first, 0);
-    compile_call_source(&first);
     compile_call_ask(&second, 0);
-    compile_call_finish(&first);
+    compile_call_source(&first);
+    compile_call_source(&first);
+    expect_error(&first, "NE", WARM_EINVALID);
     compile_call_finish(&second);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
-    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+    cr_expect_eq(second.seen[strlen(second.seen) - 1], '=', "%s", second.seen);
+}
+
+Test(compile_request, a_source_that_comes_after_another_result_is_dropped)
+{
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&second, &rig, &bob, WITH_HEADER, NULL);
+    first.header = second.header = "#define N 1\n";
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+    compile_call_until(&second, "WN"); /* another user waits no longer for alice's source */
+    compile_call_finish(&second);
+    cr_expect_str_eq(first.seen, "NC");
+    compile_call_source(&first);
+    cr_expect_str_eq(first.seen, "NC");
+    compile_call_finish(&first);
+    expect_value(&first, "NC=", WIRE_WAS_COALESCED);
+    cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 /* Sends a source of `len` bytes that must be refused with this code; the waiter leads next. */

@@ -18,7 +18,6 @@
 #include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
 
-#define STEPS_MAX 60000 /* of a millisecond */
 #define CALLS_MAX 8
 
 static struct compile_call *calls[CALLS_MAX]; /* with a channel */
@@ -50,7 +49,7 @@ static void serve(struct compile_call *c)
     close(file);
 }
 
-static void step(struct service_rig *r)
+void compile_calls_step(struct service_rig *r)
 {
     for (int i = 0; i < CALLS_MAX; i++)
         if (calls[i] && !calls[i]->silent)
@@ -92,11 +91,11 @@ void compile_call_init(struct compile_call *c, struct service_rig *r, const stru
                       .options = options,
                       .n_options = option ? 2 : 1};
     struct err e;
-    *c =
-        (struct compile_call){.call = {.service = r->service, .peer = peer, .on_answer = on_answer},
-                              .rig = r,
-                              .ask = {.language = JOB_CUDA},
-                              .channel = -1};
+    *c = (struct compile_call){
+        .call = {.service = r->service, .peer = peer, .on_answer = on_answer},
+        .rig = r,
+        .ask = {.language = JOB_CUDA, .compiler = view_of_text(""), .label = view_of_text("f.cu")},
+        .channel = -1};
     if (option)
         options[1] = view_of_text(option);
     writer_init(&c->job, 0);
@@ -160,13 +159,13 @@ static char last_answer(const struct compile_call *c)
 void compile_call_finish(struct compile_call *c)
 {
     for (int i = 0; !c->ended; i++) {
-        cr_assert_lt(i, STEPS_MAX, "no end after %s", c->seen);
+        cr_assert_lt(i, COMPILE_CALLS_STEPS_MAX, "no end after %s", c->seen);
         if (last_answer(c) == 'N' && c->call.n_sources < c->call.n_needs)
             compile_call_source(c);
         else if (c->call.checking)
             compile_call_checked(c);
         else
-            step(c->rig);
+            compile_calls_step(c->rig);
     }
     close_channel(c);
     store_turn_end(c->rig->store);
@@ -181,8 +180,8 @@ void compile_call_run(struct compile_call *c, uint32_t flags)
 void compile_call_until(struct compile_call *c, const char *seen)
 {
     for (int i = 0; strcmp(c->seen, seen) != 0; i++) {
-        cr_assert_lt(i, STEPS_MAX, "its answers are %s, not %s", c->seen, seen);
-        step(c->rig);
+        cr_assert_lt(i, COMPILE_CALLS_STEPS_MAX, "its answers are %s, not %s", c->seen, seen);
+        compile_calls_step(c->rig);
     }
 }
 
@@ -190,8 +189,9 @@ void compile_call_until_asked(struct compile_call *c)
 {
     char byte;
     for (int i = 0; recv(c->channel, &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0; i++) {
-        cr_assert_lt(i, STEPS_MAX, "the compiler asks for no file; answers: %s", c->seen);
-        step(c->rig);
+        cr_assert_lt(i, COMPILE_CALLS_STEPS_MAX, "the compiler asks for no file; answers: %s",
+                     c->seen);
+        compile_calls_step(c->rig);
     }
 }
 
@@ -207,8 +207,8 @@ void compile_call_close(struct compile_call *c)
 void compile_calls_stored(struct service_rig *r)
 {
     for (int i = 0; r->service->n_puts || r->service->n_preparing; i++) {
-        cr_assert_lt(i, STEPS_MAX, "%u puts are on their way", r->service->n_puts);
-        step(r);
+        cr_assert_lt(i, COMPILE_CALLS_STEPS_MAX, "%u puts are on their way", r->service->n_puts);
+        compile_calls_step(r);
     }
 }
 

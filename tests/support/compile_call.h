@@ -56,6 +56,17 @@ void compile_call_until_asked(struct compile_call *c);
 /* Ends a call without an answer unless it has ended; the client is gone. */
 void compile_call_close(struct compile_call *c);
 
+#define COMPILE_CALLS_STEPS_MAX 60000 /* of a millisecond */
+/* Serves the channels, and runs the loop once. */
+void compile_calls_step(struct service_rig *r);
+/* Runs the loop until a condition holds; fails the test after a minute. */
+#define COMPILE_CALLS_AWAIT(r, condition)                                                          \
+    do {                                                                                           \
+        for (int steps = 0; !(condition); steps++) {                                               \
+            cr_assert_lt(steps, COMPILE_CALLS_STEPS_MAX, "never: " #condition);                    \
+            compile_calls_step(r);                                                                 \
+        }                                                                                          \
+    } while (0)
 /* Runs the loop until all puts are stored. */
 void compile_calls_stored(struct service_rig *r);
 /* Returns how many compiles there were. */
