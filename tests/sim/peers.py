@@ -136,9 +136,9 @@ def run_warm(a, with_redis):
 
 
 def say_commands(commands, a):
-    each = {name: n / a.nodes / a.keys for name, n in commands.items() if n >= a.keys / 4}
-    names = sorted(each, key=each.get, reverse=True)
-    return f"{sum(each.values()):.1f}: " + ", ".join(f"{each[name]:.1f} {name.upper()}" for name in names)
+    each = {name.upper(): n / a.nodes / a.keys for name, n in commands.items()}
+    often = sorted((name for name in each if each[name] >= 0.05), key=each.get, reverse=True)
+    return f"{sum(each.values()):.1f}: " + ", ".join(f"{each[name]:.1f} {name}" for name in often)
 
 
 def main():
