@@ -425,14 +425,13 @@ Test(build, all_calls_end_if_the_service_stops_in_mid_compile)
     follow_with_second();
     compile_call_ask(&third, 0);
     service_shutdown(rig.service);
-    compile_call_finish(&first);
-    compile_call_finish(&second);
-    compile_call_finish(&third);
+    for (const struct build *b = rig.service->builds; b; b = b->next)
+        cr_expect(b->cancelled);
+    COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
     cr_expect_str_eq(first.seen, "NE");
     cr_expect_str_eq(second.seen, "NE");
     cr_expect_str_eq(third.seen, "WE");
     cr_expect_eq(first.code, WARM_ESHUTDOWN);
     cr_expect_eq(second.code, WARM_ESHUTDOWN);
     cr_expect_eq(third.code, WARM_ESHUTDOWN);
-    COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
 }
