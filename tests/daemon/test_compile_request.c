@@ -62,6 +62,23 @@ Test(compile_request, a_miss_is_compiled_and_the_next_call_hits)
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
+Test(compile_request, the_compilers_identity_is_a_part_of_the_key)
+{
+    const struct toolchain *toolchain;
+    struct err e = {0};
+    NEEDS_COMPILER(&rig);
+    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_ask(&first, 0);
+    cr_assert_eq(pool_find(rig.pool, view_of_text(""), alice.uid, &toolchain, &e), 0, "%s", e.text);
+    struct address want = {.graph = first.ask.graph, .compiler = toolchain->id};
+    memcpy(want.hardware, first.hardware, sizeof want.hardware);
+    struct key key = address_key(&want);
+    cr_expect(key_equal(&first.call.id.key, &key));
+    want.compiler.bytes[0] ^= 1;
+    key = address_key(&want);
+    cr_expect_not(key_equal(&first.call.id.key, &key));
+}
+
 Test(compile_request, a_call_that_comes_meanwhile_waits_for_the_same_result)
 {
     NEEDS_COMPILER(&rig);
