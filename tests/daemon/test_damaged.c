@@ -92,7 +92,7 @@ static void expect_known(const struct scene *s, int fd)
     struct wire_hit hit;
     send_compile(fd, 5, &s->ask, 0);
     take_hit(fd, 5, &hit);
-    cr_assert_eq(hit.outcome, WIRE_WAS_HIT);
+    cr_assert_eq(hit.outcome, WIRE_WAS_HIT, "outcome %u", hit.outcome);
 }
 
 /* `fd` compiles it, though it is there for others. */

@@ -55,8 +55,9 @@ int warmd_connect(const struct warmd *k)
 pid_t warmd_spawn(const struct warmd *k, char *const *options)
 {
     char *program = bin_path("warmd");
-    char *argv[40] = {program, "--socket", k->socket, "--store", k->store};
-    size_t n = 5;
+    /* an audit is drawn by lot, and its hit has another outcome: only test_audit.c asks for audits */
+    char *argv[40] = {program, "--socket", k->socket, "--store", k->store, "--verify-hits", "0"};
+    size_t n = 7;
     for (size_t i = 0; options && options[i] && n < 39; i++)
         argv[n++] = options[i];
     pid_t pid = fork();
