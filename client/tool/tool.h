@@ -197,7 +197,7 @@ char *spelling_of(const struct tool_job *job, const char *path);
 /* Computes the name of this command's note: that it had to run as the user wrote it (spelling.c). */
 void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
-/* Says what was done, and why: a line in the file that WARM_TOOL_DEBUG names, and in the log of WARM_LOG. */
+/* Writes one line about this run to the file in WARM_TOOL_DEBUG, and to the log of WARM_LOG. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Adds the CPU's features, for -march=native. False on a kind of machine that warm does not know. */

@@ -637,8 +637,8 @@ static int see_needed(void *self, const char *name)
 }
 
 /* Notes the names of all libraries that others need. GNU ld looks for these in LD_LIBRARY_PATH, if the
- * command's folders have none. So what it finds there counts, and not the variable. False if that is not
- * known. */
+ * command's folders have none. So the files that it finds there count, not the variable's text. False if they
+ * are not known. */
 static bool see_needed_names(struct reading *r)
 {
     const char *folders = getenv("LD_LIBRARY_PATH");

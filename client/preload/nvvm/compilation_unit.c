@@ -62,7 +62,7 @@ static void program_free(struct nvvm_program *p)
     free(p);
 }
 
-/* Leaves a program to the real library from now on, which first compiles what was served. */
+/* Makes a program REAL. If it is SERVED, the real library compiles it first, and so has the same result. */
 static void pass_on(struct nvvm_program *p, struct nvvm_library *library, nvvm_handle handle)
 {
     const char *options[OPTIONS_MAX];
@@ -296,9 +296,13 @@ int nvvm_on_CompileProgram(struct nvvm_library *library, nvvm_handle handle, int
     bytes_to_hex(p->so_far.bytes, sizeof p->so_far.bytes, hex);
     snprintf(name, sizeof name, "nvvm:1:%s", hex);
     int got = w ? warm_get(w, name, strlen(name), WARM_WANT_LEASE, &value) : WARM_ENO_DAEMON;
-    if (got == 0 && keep_options(p, n_options, options) && unpack(p, &value)) {
+    if (got == 0 && unpack(p, &value)) {
         connection_pool_return(w);
-        return 0;
+        if (keep_options(p, n_options, options))
+            return 0;
+        p->state = REAL; /* without memory for the options it could not be compiled later */
+        pass_on(p, library, handle);
+        return library->CompileProgram(handle, n_options, options);
     }
     uint64_t start_ms = conn_now_ms();
     int rc = library->CompileProgram(handle, n_options, options);

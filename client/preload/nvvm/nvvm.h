@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvvm.h - makes the libNVVM of programs (numba-cuda) start warm. A program keeps its real handles, with all
- * modules in them; beside each we keep a key of what it was given.
+ * nvvm.h - makes the libNVVM of programs (numba-cuda) start warm. A program's handles are those of the real
+ * library, which gets all modules. For each handle we keep the key of its calls so far.
  *
  *     FRESH ── add, verify ──▶ pass on, and count it in the key
  *       │
