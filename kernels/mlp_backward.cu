@@ -7,9 +7,9 @@
  *
  *   x, dx [batch][n_in]    w, dw [n_out][n_in]    db [n_out]    dy [batch][n_out]
  *
- * `dy` is the cotangent before the activation, d loss / d (x w^T + b). With dy of the last layer
- * from mse_backward, each layer from the last to the first launches dense_backward_weights, then
- * (but for the first) dense_backward_input, whose output is the dy of the layer before it.
+ * `dy` is the cotangent before the activation, d loss / d (x w^T + b). mse_backward makes that of the last layer.
+ * Each layer, from the last to the first, launches dense_backward_weights. All but the first then launch
+ * dense_backward_input, whose output is the dy of the layer before.
  * Source: Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", 1986.
  */
 constexpr int TILE = 16;
@@ -59,8 +59,8 @@ extern "C" __global__ void dense_backward_input(const float *__restrict__ dy,
 
 /* dw[o][i] = sum over the batch of dy[r][o] x[r][i];  db[o] = sum over the batch of dy[r][o].
  *
- * A block of TILE x TILE threads covers TILE outputs (blockIdx.y) and TILE inputs (blockIdx.x) and
- * walks the whole batch, so no two blocks add to one element: no atomics, and equal inputs give
+ * A block of TILE x TILE threads covers TILE outputs (blockIdx.y) and TILE inputs (blockIdx.x), and
+ * walks the whole batch. So no two blocks add to one element: no atomics, and equal inputs produce
  * equal bits. The blocks of the first column of the grid make db from the tiles they have anyway.
  * Grid: (ceil(n_in / 16), ceil(n_out / 16)). */
 extern "C" __global__ void dense_backward_weights(const float *__restrict__ dy,

@@ -9,7 +9,7 @@
  *   x [batch][n_in]    w [n_out][n_in]    b [n_out]    y [batch][n_out]
  *
  * The product is the usual tiled one: both operands pass through shared memory a TILE x TILE square
- * at a time, so each element is read from global memory once for each TILE outputs that need it
+ * at a time. So each element is read from global memory once for each TILE outputs that need it
  * (CUDA C++ Programming Guide, "Shared Memory"). Sizes are free; ragged edges read zeros.
  */
 constexpr int TILE = 16;

@@ -38,8 +38,8 @@ done
 cache=${XDG_CACHE_HOME:-${HOME:?is not set, and neither is XDG_CACHE_HOME}/.cache}/warm-toolchain
 mkdir -p "$dir" "$cache" || die "cannot make $dir and $cache"
 
-# One run at a time for each user. So two clones do not download the same wheel twice, and a file of a
-# killed run is never mistaken for one that a running script is making.
+# One run at a time for each user. So two clones do not download the same wheel twice. Nor is a file of a
+# killed run mistaken for one that a running script is making.
 exec 9>"$cache/lock"
 flock 9
 rm -rf "$cache"/.new "$dir"/.new

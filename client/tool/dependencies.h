@@ -18,8 +18,8 @@
 /* True if GCC writes a root's name into such a file without escapes. */
 bool dependencies_can_name(const char *root);
 
-/* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED if unpacking it here does
- * not produce the same bytes, or if a name of a root in it does not stand for that root. */
+/* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED: unpacking it here does not
+ * produce the same bytes, or a name of a root in it does not stand for that root. */
 int dependencies_pack(const struct tool_job *job, struct view file, struct view log,
                       struct writer *out, struct err *e);
 

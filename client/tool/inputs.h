@@ -94,8 +94,8 @@ struct inputs {
 
 /*
  * Makes one set of a trace (`log`, trace.h). `started`: the clock of files' stamps before the run
- * began. Errors: NOMEM; REFUSED: a file changed meanwhile, the tool wrote files that are not
- * among job->outputs, a process left no trace, the clock shows in the result, and so on.
+ * began. Errors: NOMEM; REFUSED: the result must not be kept, and err->text says why. For example, a
+ * file changed meanwhile, a process left no trace, or the clock shows in the result.
  */
 int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *log, size_t len,
                       struct timespec started, struct inputs *out, struct err *e);

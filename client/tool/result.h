@@ -2,9 +2,14 @@
 /*
  * result.h - the result of a compiler's run: exit status, texts, files.
  *
- * Bytes, little-endian: "WRES", u16 version 4, u16 n files, u32 exit status, SHA-256 of the
- * outputs' names if they show in the texts or files (else zero), blob standard output, blob
- * standard error, n × (u8 there, u8 executable, u64 length, the bytes). In the texts a root
+ * Bytes, little-endian:
+ *
+ *     "WRES", u16 version 4, u16 n: the number of files, u32 exit status
+ *     SHA-256 of the outputs' names, if they show in the texts or files; else zero
+ *     blob standard output, blob standard error
+ *     n × (u8 there, u8 executable, u64 length, the bytes)
+ *
+ * In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit. The texts lack the lines in which ptxas says how
  * long it took. A file of dependencies and a preprocessed text are packed, if the job has
  * roots (dependencies.h, preprocessed.h). Of a precompiled header there are no bytes: a stub stands

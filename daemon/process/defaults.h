@@ -8,10 +8,9 @@
  *     the settings   root   /etc/warm/warmd.conf
  *                    users  $XDG_CONFIG_HOME/warm/warmd.conf, else ~/.config/warm/warmd.conf
  *
- * The first place that serves is taken. A place for the store serves if it can be made and written,
- * belongs to this user alone, and lies on a file system of this machine: the index is mapped memory
- * with locks in it, which network file systems do not keep coherent between machines (lmdb.h,
- * "Caveats").
+ * The first place that serves is taken. A place for the store serves if it can be made and written, and
+ * belongs to this user alone. It must also lie on a file system of this machine: the index is mapped memory
+ * with locks in it, which network file systems do not keep coherent between machines (lmdb.h, "Caveats").
  *
  * Thread: any. Memory: texts go into the caller's buffers.
  */

@@ -6,8 +6,8 @@
  *     a miss ──▶ tier_ask ──▶ warm-tier: GET entry, GET its value ──▶ verified ──▶ put ──▶ `again`
  *     a put is on disk ──▶ tier_offer ──▶ queue ──▶ warm-tier: PUT value, PUT entry
  *
- * An entry counts only if a trusted key signed it, if it answers the request, and if its value has its
- * length and both digests (tier/entry.h). All that can go wrong is a miss; tier_fetch.c says how long an
+ * An entry counts only if a trusted key signed it and it answers the request. Its value must have its length
+ * and both digests (tier/entry.h). All that can go wrong is a miss; tier_fetch.c says how long an
  * asker waits. After FAILURES_MAX failures in a row nobody waits, until the daemon itself has seen that the
  * tier answers again. A definite miss is remembered for ABSENT_MS; an error is no miss.
  *

@@ -47,13 +47,17 @@ void files_begin(int channel, const char *cwd, const char *name);
 /* Ends the compile: forgets all questions and answers. */
 void files_end(void);
 
-/* Hides three files from the next run of the compiler. NVRTC looks for them by stat alone, and does
- * not read them: the program itself (once, and if its name has a folder once more after all
- * includes) and, in the working folder, __nv_nvrtc_builtin_header.h (once) and __nv_name_map (once,
- * after all includes). Their presence shows in line tables and in nothing else (evidence: 12.9 and
- * 13.5). These looks find nothing, ask nobody and are in no list, so that a source without includes
- * depends on no file. Any further look, and any opening, of the three asks the client as for every
- * other path. */
+/*
+ * Hides three files from the next run of the compiler. NVRTC looks for them by stat alone, and does not read them:
+ *
+ *     the program itself             once; if its name has a folder, once more after all includes
+ *     __nv_nvrtc_builtin_header.h    in the working folder, once
+ *     __nv_name_map                  in the working folder, once, after all includes
+ *
+ * Their presence shows in line tables and in nothing else (evidence: 12.9 and 13.5). These looks find nothing, ask
+ * nobody and are in no list, so that a source without includes depends on no file. Any further look, and any opening,
+ * of the three asks the client as for every other path.
+ */
 void files_hide(bool hide);
 /* True if the compiler looked for one of them once more: the program includes it. The result of
  * that run must not be used; the next run must hide nothing. */

@@ -7,7 +7,7 @@
  *     c  [BATCH][M][N] f32, row-major
  *
  * A block of 256 threads computes a tile of 64 x 64 elements of c, a thread 4 x 4 of them. The block walks over K
- * in slices of 16: it copies 64 x 16 elements of a and 16 x 64 of b to shared memory (8.5 KiB), and each thread
+ * in slices of 16: it copies 64 x 16 elements of a and 16 x 64 of b to shared memory (8.5 KiB). Then each thread
  * multiplies a column of 4 by a row of 4 for each k. So a loaded element is used 64 times, and 16 products
  * take 8 reads of shared memory, which are 2 of 16 bytes. Threads that follow one another copy elements that do so
  * in memory, along k or along m. 4 floats of padding keep the rows on different banks.

@@ -3,8 +3,8 @@
  * main.c - warm-exec: runs a bundle on this machine's GPU. `warm exec`, which has the help, starts it: that
  * program is static and cannot load the driver.
  *
- * Read the bundle and its inputs → open the driver → load → run once → replay, as a CUDA graph, as often as
- * --repeat says → write or print the results.
+ *     read the bundle and its inputs → open the driver → load → run once
+ *       → replay, as a CUDA graph, as often as --repeat says → write or print the results
  *
  * Exit status: 0 done; 1 no GPU that can run it, or a fault there; 2 usage, or an input that cannot be used.
  *

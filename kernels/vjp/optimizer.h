@@ -13,8 +13,8 @@
  *     adam       count (an i32 scalar, 0 at first), first moment, second moment
  *     adamw      the same
  *
- * The formulas are those of optax 0.2.8 (sgd, adam, adamw), which implements Kingma and Ba 2015 (Adam,
- * algorithm 1) and Loshchilov and Hutter 2019 (AdamW, algorithm 2). State begins as zeros.
+ * The formulas are those of optax 0.2.8 (sgd, adam, adamw). Adam is algorithm 1 of Kingma and Ba 2015, AdamW
+ * is algorithm 2 of Loshchilov and Hutter 2019. State begins as zeros.
  *
  * Thread: one at a time for a program; no other state.
  */

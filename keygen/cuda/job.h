@@ -82,8 +82,8 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
  *   - of an absolute -I only its presence counts;
  *   - an option that repeats a default does not count. `version` is the compiler's, as in options_parse.
  *
- * A result may be kept under this key only if the compiler's status is 0, its log is empty, and every file
- * that it read allows it (cuda_scan_allows_canonical, or else cuda/reach.h).
+ * A result may be kept under this key on three conditions: the compiler's status is 0, its log is empty, and
+ * every file that it read allows it (cuda_scan_allows_canonical, or else cuda/reach.h).
  *
  * Errors: UNSUPPORTED if lines, names or the text itself could show in the result: of its options, its
  * source or one of its in-memory headers. And those of job_key.

@@ -17,8 +17,8 @@
  * compilers warn about them. CUDA.md has the tables and the arguments.
  *
  * The parser refuses a command line if the compiler would write files, put the clock into its output, or
- * read files that no dependency list shows. It refuses an unknown option too, because that might do one of
- * these. The program then compiles by itself, and nobody keeps the result.
+ * read files that are in no dependency list. It refuses an unknown option too: that might do one of these.
+ * The program then compiles by itself, and nobody keeps the result.
  *
  * Thread: any; no state. Memory: views in a struct options point into the caller's arguments, which
  * must outlive it; options_close frees the rest.

@@ -6,8 +6,8 @@
  *     canon [--ms N] [FILE...]
  *
  * A line for each file: kind, bytes, median MB/s of canon_key, the same of XXH3-128 with SHA-256, and the time of
- * one key. From 1 MB on also the memory: the peak of a process that maps the file and makes its key, less the file
- * and the peak of an idle process, as a multiple of the file's size. Then a line for each kind, with all its files
+ * one key. From 1 MB on also the memory, as a multiple of the file's size: the peak of a process that maps the file
+ * and makes its key, less the file and the peak of an idle process. Then a line for each kind, with all its files
  * together. A file without a key is named and left out.
  * Times are the thread's own, so that what else runs on the machine shows little.
  *

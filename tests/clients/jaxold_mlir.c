@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jaxold_mlir.c LIBRARY PIPELINE FILE…: a program that uses MLIR's C API as Reactant.jl does: it opens
- * the library, parses each module in FILE, keeps a pointer to its first function, runs the passes,
+ * jaxold_mlir.c LIBRARY PIPELINE FILE…: a program that uses MLIR's C API as Reactant.jl does. It opens
+ * the library, parses each module in FILE, and keeps a pointer to its first function. It runs the passes,
  * goes on with that function, and prints the module. Its functions are looked up with dlsym.
  */
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
 
 The layers are linear-relu-sigmoid-linear-relu behind one linear. --regional compiles one layer instead of
 the whole model. The backend "eager" compiles nothing: only dynamo's tracing and its guards are left. The
-program prints one line of JSON. It has the seconds of import and of the first step, CPU seconds, torch's own
-counters of its caches, the calls of kernels in the graphs, and the loss of each step, bit by bit.
+program prints one line of JSON. It has the seconds of import and of the first step, CPU seconds, and torch's
+own counters of its caches. It also has the calls of kernels in the graphs, and the loss of each step, bit by bit.
 
 For tests:
   --model small      has two C++ kernels

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_bookkeeping.c - what each answer, put and departure changes in the counters of the daemon, in those of
- * the asker's session, and in the history of misses. The service is real; the calls are the test's.
+ * test_bookkeeping.c - each answer, put and departure changes the counters of the daemon, those of the asker's
+ * session, and the history of misses, as it must. The service is real; the calls are the test's.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

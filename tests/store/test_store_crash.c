@@ -2,9 +2,9 @@
 /*
  * test_store_crash.c - SIGKILL at any moment loses no acknowledged entry and leaves no wrong byte.
  *
- * A child process opens the store and puts, replaces, removes and evicts as fast as it can. It
- * writes what it is about to do, and then that it was acknowledged, into memory that it shares with
- * this process, which kills it after a random time, opens the store, and compares.
+ * A child process opens the store and puts, replaces, removes and evicts as fast as it can. It writes each
+ * step, and then its acknowledgement, into memory that it shares with this process. This process kills it
+ * after a random time, opens the store, and compares.
  *
  * WARM_CRASH_CYCLES says how often; a few dozen if it is not set.
  */

@@ -17,8 +17,9 @@
  * An ETag is a digest of the bytes. So a lease has a random word: after each change it has another ETag.
  * The server's clock alone says whether a lease is over: Date minus Last-Modified.
  *
- * A server may answer writers of one object one after the other: SeaweedFS 4.48 takes about a second for each. So those
- * who ask at once may hear of the first one's lease when it is over, and take it over rightly, unless it was renewed.
+ * A server may answer writers of one object one after the other: SeaweedFS 4.48 takes about a second for each. So
+ * when others who asked at once hear of the first one's lease, it may be over. They then take it over, unless it was
+ * renewed.
  *
  * What may go wrong: others take and release the lease while we look (a few rounds, then TIER_FAILED); the maker puts
  * its object between our looks (one compile too many); the release of FINISH fails (the lease ends by itself).

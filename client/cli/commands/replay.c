@@ -376,9 +376,9 @@ const struct command cmd_replay = {
     .summary = "Bring in the entries of a recording",
     .synopsis = "FILE [--from ARCHIVE]... [--compile FOLDER] [limits] [--json]",
     .help =
-        "Says how many entries of a recording of `warm record` are here, and stores the others\n"
-        "from archives of `warm export`, else from the daemon's tier, in the order in which the\n"
-        "job used them.\n\n"
+        "Says how many entries of a recording of `warm record` are here, and stores the others in\n"
+        "the order in which the job used them. They come from archives of `warm export`, else from\n"
+        "the daemon's tier.\n\n"
         "      --from ARCHIVE    an archive with some of them; may be given more than once\n"
         "      --compile FOLDER  if some are missing then, compile the jobs of `warm record "
         "--jobs`\n"

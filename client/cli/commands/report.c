@@ -143,8 +143,8 @@ const struct command cmd_report = {
     .summary = "Write a page with the timeline of a run",
     .synopsis = "[--session ID] [--compare ID] [--format html|json|trace] [-o FILE]",
     .help =
-        "Writes what a session of `warm run` asked for: a timeline of each process, what each\n"
-        "compile cost and each hit saved, why each miss missed and what to do about it, totals by\n"
+        "Writes a page about what a session of `warm run` asked for. It has a timeline of each\n"
+        "process, the cost of each compile, the reason of each miss and its remedy, and totals by\n"
         "framework and kind. The page is one file without scripts, and needs no network.\n\n"
         "      --session ID      the session; `warm run --report` prints the ID. Default: the one\n"
         "                        that asked last\n"

@@ -17,8 +17,8 @@
  * | …  | 4 + … | made: empty, or 80 bytes (2) |
  * | …  | n     | value |
  *
- * (1) The key (keygen/key.h) of the domain "archive/2" with kind, cost_ms, the five texts as they
- * stand here, and the value as fields 0 to 3.
+ * (1) The key (keygen/key.h) of the domain "archive/2". Its fields 0 to 3: kind, cost_ms, the five texts as they
+ * stand here, the value.
  * (2) Of an entry that a daemon made itself, and that has no name: compiler, graph and group (16
  * bytes each), proof (32 bytes), as in store/FORMAT.md.
  *

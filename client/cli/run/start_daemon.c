@@ -11,9 +11,9 @@
  * Two processes that start at once: the second gets the lock when the first is done, and finds its
  * daemon.
  *
- * The daemon outlives the job and is no part of it. It has a session of its own, "/" as its folder, all CPUs
- * (a rank may be bound to one), and the default action for each signal. It has no terminal, no descriptor but
- * its log, and none of the program's variables.
+ * The daemon outlives the job and is no part of it. It has a session of its own, "/" as its folder, and the
+ * default action for each signal. It may run on all CPUs, even if the rank that starts it is bound to one. It has
+ * no terminal, no descriptor but its log, and none of the program's variables.
  *
  * Thread: main.
  */

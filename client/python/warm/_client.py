@@ -184,8 +184,8 @@ class _Connection:
 
     def receive(self, tags: Container[int], deadline: float) -> tuple[_wire.Frame, int]:
         """Returns the next frame with one of these tags, and its descriptor, which the caller closes, or
-        -1. A daemon that is silent for half of `silence` is asked for a sign of life, and hangs if it
-        gives none in the other half."""
+        -1. A daemon that is silent for half of `silence` is asked for a sign of life. If it gives none
+        in the other half, it hangs."""
         if not self.welcomed:
             self._welcome(deadline)
         while True:

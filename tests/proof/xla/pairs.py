@@ -4,8 +4,8 @@
     pairs.py --library libwarm.so [--cases N] [--seed N]
 
 Each case is a function of JAX, drawn and differentiated at random, and another spelling of its StableHLO.
-The spelling has other names of all values and private functions, other locations, other attributes that
-do not count, the generic form, bytecode, or several of these. The keys must be equal. XLA compiles both
+The spelling differs in one or several of these: names of all values and private functions, locations,
+attributes that do not count, the generic form, bytecode. The keys must be equal. XLA compiles both
 for the CPU: the optimized modules must be equal but for metadata and names, and the results bit for bit.
 A program with another constant must have another key. The exit status is 0 if all of this holds."""
 

@@ -5,8 +5,8 @@
       (shapes, primitives)                                 └─ thread: get, load
     the name, made as always ── the same? ──▶ taken   another: dropped, and the hint is doubted
 
-XLA takes about as long to load the executable of a deep network as Python takes to lower it, and holds
-no lock of Python meanwhile. A hint proves nothing. Two functions with one outline get each other's
+XLA takes about as long to load the executable of a deep network as Python takes to lower it. Meanwhile it
+holds no lock of Python. A hint proves nothing. Two functions with one outline get each other's
 hints, which soon are no longer followed. The name decides, and its maker does not use the hint. An
 executable of a wrong guess never runs. Its load is safe, because the outline has the processor and the
 libraries.

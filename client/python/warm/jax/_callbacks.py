@@ -2,8 +2,8 @@
 """Programs that call back into Python, for example by jax.debug.print, io_callback or pure_callback.
 
 JAX keeps no executable of such a program. On the CPU the executable holds only an index into the list of
-callbacks that it is loaded with. So it is sound to keep it, if each callback of the module is of that
-kind and each process loads it with its own list:
+callbacks that it is loaded with. So it is sound to keep it under two conditions: each callback of the module
+is of that kind, and each process loads it with its own list:
 
     custom_call @xla_ffi_python_cpu_callback(…) {mhlo.backend_config = {index = 1 : ui64}, …}
 

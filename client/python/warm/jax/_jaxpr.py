@@ -3,8 +3,8 @@
 
 Hashed: the equations in their order, with primitives, parameters, types and literals, and the contents
 of constants. Not hashed: names of variables and of inner jits, source information. Unknown is raised for
-an effect, for a parameter of a type that is not listed here, and for a primitive that JAX does not define
-itself. The name of such a primitive does not show how it is lowered and differentiated.
+an effect, and for a parameter of a type that is not listed here. It is also raised for a primitive that JAX
+does not define: its name does not show how it is lowered and differentiated.
 
 A differentiated function is more than its jaxpr: custom_jvp and custom_vjp bring rules, which are Python
 functions that JAX calls later. JAX's own rules count by module, name and line (JAX's version is in the
