@@ -59,7 +59,7 @@ static inline void reader_copy(struct reader *r, void *out, size_t len);
 /* True if no getter failed and no byte is left. */
 static inline bool reader_done(const struct reader *r);
 
-/* Like memcmp() == 0 and memcpy(), for short texts: without a call for up to so many words. */
+/* Like memcmp() == 0 and memcpy(). Short texts need no call: up to so many words, and 16 bytes to copy. */
 #define FEW_WORDS 8
 static inline bool bytes_equal(const void *a, const void *b, size_t len);
 static inline void bytes_copy(void *to, const void *from, size_t len);
@@ -67,8 +67,8 @@ static inline void bytes_copy(void *to, const void *from, size_t len);
 /* Writes the 2 * len lower-case hex digits of some bytes, and NUL. */
 void bytes_to_hex(const void *data, size_t len, char *out);
 
-/* Writes n in decimal to the bytes that end before `end`. Returns a pointer to the first digit. */
 #define DECIMAL_MAX 20
+/* Writes n in decimal to the bytes that end before `end`. Returns a pointer to the first digit. */
 static inline char *decimal_before(char *end, uint64_t n);
 
 struct writer {
@@ -124,7 +124,7 @@ static inline const uint8_t *reader_advance(struct reader *r, size_t len)
     return at;
 }
 
-/* Returns `size` bytes as a number: one load, as the next is one store, if the compiler knows `size`. */
+/* Returns `size` bytes as a number. If the compiler knows `size`, this is one load, and bytes_store one store. */
 static inline uint64_t bytes_load(const uint8_t *p, size_t size)
 {
     uint64_t v = 0;

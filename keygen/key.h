@@ -52,7 +52,7 @@ _Static_assert(sizeof(struct proof) == 32, "a proof is 32 bytes on the wire and 
 
 /* Writes a key as 32 lower-case hex digits and NUL. */
 void key_to_text(const struct key *key, char out[WARM_KEY_TEXT]);
-/* True if `text` (exactly `len` bytes) is 32 hex digits, upper or lower case. */
+/* True if `text` (exactly `len` bytes) is 32 hex digits, upper or lower case; then sets *out. */
 bool key_from_text(const char *text, size_t len, struct key *out);
 /* True if two keys are equal. */
 bool key_equal(const struct key *a, const struct key *b);

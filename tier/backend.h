@@ -54,7 +54,7 @@ struct tier_capabilities {
     bool conditional;       /* PUT only_if_absent leaves what is there (shown by trying it twice) */
     bool checksums;         /* a PUT with the wrong checksum is refused */
     bool leases;            /* ASK, FINISH, RENEW and RELEASE work */
-    uint64_t clock_skew_ms; /* how far the server's clock is from ours, where it says */
+    uint64_t clock_skew_ms; /* how far the server's clock is from ours; 0 if it does not say */
     char said[200];         /* for `warm doctor`: one line in words */
 };
 
@@ -77,7 +77,7 @@ struct tier_request {
     int fd;
     uint64_t offset, length;
     uint8_t sha256[32];  /* of these bytes: for x-amz-checksum-sha256 */
-    bool only_if_absent; /* PUT: where `conditional`; elsewhere ignored */
+    bool only_if_absent; /* PUT: ignored by a backend that is not `conditional` */
     uint64_t expire_ms;  /* PUT, FINISH: Redis drops the object after it; 0: never */
 
     /* GET, ASK: refuses an object larger than this before it reads it. */

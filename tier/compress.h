@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compress.h - objects on their way to a backend, as zstd frames where that pays.
+ * compress.h - objects on their way to a backend, as zstd frames if that pays.
  *
  *     warmd ── bytes ──▶ compress_pack ── frame, or the bytes ──▶ backend ── compress_unpack ──▶ bytes
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resp_reply.c - parses one reply at a time. backends/redis.c calls it for each piece that arrives.
+ * resp_reply.c - parses one reply at a time. backends/redis_link.c calls it for each piece that arrives.
  *
  * Thread: any.
  */

@@ -62,7 +62,7 @@ static int find_by_part(struct remote *r, const char *text, struct listing *out_
     if (search.found.n == 0)
         cli_say("%s: no such entry", text);
     else
-        cli_say("%s: %zu entries are called so; give a key", text, search.found.n);
+        cli_say("%s: %zu entries match; give a key", text, search.found.n);
     for (size_t i = 0; search.found.n > 1 && i < search.found.n; i++)
         if (listing_row(&search.found, i, out))
             row_line(out, rows_now_ms());

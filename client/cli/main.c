@@ -45,10 +45,10 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Returns the number of letters to insert, remove, replace or swap that turn `b` into `a`: the
- * optimal string alignment distance, at most MISTAKES_MAX + 1. */
 #define MISTAKES_MAX 2u
 #define NAME_LEN_MAX 15u
+/* Returns the number of letters to insert, remove, replace or swap that turn `b` into `a`: the
+ * optimal string alignment distance, at most MISTAKES_MAX + 1. */
 static unsigned mistakes(const char *a, const char *b)
 {
     unsigned d[NAME_LEN_MAX + 1][NAME_LEN_MAX + 1];

@@ -372,7 +372,7 @@ struct wire_ok {
     struct key key; /* PUT: under which the store has it; zero otherwise */
 };
 struct wire_error {
-    uint32_t code; /* -enum warm_err */
+    uint32_t code; /* of enum warm_error, without its minus */
     struct view text;
 };
 struct wire_end {

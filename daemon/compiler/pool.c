@@ -28,7 +28,7 @@
  *
  * Life of a fork server. It ends when it had no worker for idle_ms, or by an error:
  *
- *     STARTING ──READY──▶ READY ──▶ ENDING ──reaped by the spawner──▶ freed
+ *     STARTING ──READY──▶ BUSY ──▶ ENDING ──reaped by the spawner──▶ freed
  *
  * build.c and audit.c start jobs; compile_request.c asks for toolchains.
  *
@@ -71,7 +71,7 @@ struct server { /* the fork server of one toolchain */
     struct server *next;
     uint64_t id; /* with the spawner */
     int fd;
-    enum state state; /* BUSY: it is ready */
+    enum state state; /* BUSY: it takes jobs */
     const struct toolchain *toolchain;
     bool is_noted; /* as the one that was loaded last */
     size_t n_workers;

@@ -36,7 +36,7 @@
 struct pool_limits {
     size_t jobs;                  /* workers at once */
     uint64_t worker_memory;       /* bytes of address space of a worker; 0: no limit */
-    uint64_t timeout_ms, idle_ms; /* of a compile; after which an idle fork server is ended */
+    uint64_t timeout_ms, idle_ms; /* of a compile; an idle fork server ends after idle_ms */
 };
 
 struct pool_config {         /* texts and lists are copied */
@@ -57,8 +57,8 @@ struct pool_config {         /* texts and lists are copied */
 
 struct pool;
 /* Identifies the toolchains (by content; remembered by device, inode, size, mtime and ctime), and
- * starts the fork server of the library that was loaded last, or the default's. A library that cannot be read is left out, with a line in the
- * log. NOMEM, IO. */
+ * starts the fork server of the library that was loaded last, or the default's. A library that cannot be read is
+ * left out, with a line in the log. NOMEM, IO. */
 int pool_open(struct pool **out, const struct pool_config *config, struct err *e);
 /* Kills the workers; `on_closed` runs when the last handle is closed. */
 void pool_close(struct pool *p, void (*on_closed)(void *arg), void *arg);
@@ -103,10 +103,10 @@ struct pool_result {
                        for want of memory, and the like */
     bool shareable; /* it may also be kept under the job's shared key: job_shared_key */
     bool
-        names_places; /* a path of the list may stem from a text that names it as an absolute one */
+        names_places; /* a text may name a path of the list as an absolute one */
     bool has_once;    /* a text may have `#pragma once`, or `#import` */
     bool movable;     /* no -I folder shows in it, wherever it is */
-    bool names_inner; /* a text may lead from the working folder or the name's into a -I folder */
+    bool names_inner; /* a text may lead from the working or the program's folder into a -I folder */
     int nvrtc_status; /* what the compiler returned */
     int fd; /* sealed memfd with the bundle (client/wire/bundle.h); the callback takes it */
     uint64_t len;

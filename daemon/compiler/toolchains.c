@@ -39,14 +39,14 @@ struct known { /* one identified library; `toolchain` is first, callers hold poi
 
 struct place {             /* one path */
     char *given;           /* NULL: a free slot for clients' paths */
-    bool named;            /* a client named it, not the configuration, */
-    bool is_own;           /* one that runs as the daemon's own user; */
+    bool named;            /* by a client, not by the configuration */
+    bool is_own;           /* that client runs as the daemon's own user */
     uint32_t uid;          /* of the client that named it last */
     struct known *current; /* NULL: no usable library is there */
     bool identifying;
-    struct worker_file failed; /* the file that was found not to be usable, */
-    struct err why;            /* the reason */
-    uint64_t failed_ms;        /* and the time of that, on the loop's clock */
+    struct worker_file failed; /* the last file that could not be used */
+    struct err why;            /* the reason of that */
+    uint64_t failed_ms;        /* its time, on the loop's clock */
     uint64_t used;             /* clock at its last use */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file.c - writes the history to its file and reads it back: history.h has the format. A file that is
- * damaged or of another version is read as if there were none.
+ * damaged, or of a version that history.h does not name, is read as if there were none.
  *
  * history.c loads the file when the history is first needed, and saves it now and then.
  *

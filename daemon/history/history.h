@@ -19,7 +19,7 @@
  *     usage      hits and misses by hour, user and project (usage.h)
  *
  * All but sessions and events is written to a file once a minute, and read from it when it is first needed. A
- * file that is damaged, or of another version, is ignored.
+ * file that is damaged, or of a version other than 4 and 5, is ignored.
  *
  *     offset  size  field (little-endian)
  *     0       4     "WHIS"
@@ -31,7 +31,7 @@
  *                   name, label, hardware, compiler, text, tier, changes (n × blobs part, old, new)
  *     -       -     header: u64 beginning of its content's SHA-256, blob daemon/worker/line_digests.h
  *     -       -     usage (usage.h): u32 n, n × (u32 hour, u32 uid, blob project, u32 n counters, n × u64);
- *                   not in version 4
+ *                   absent in version 4
  *     -       16    XXH3-128 of all before
  *
  * The history knows no store, sockets or clocks; all times are Unix times in ms.

@@ -2,7 +2,7 @@
 /*
  * port.c - the loopback port of GET /metrics. main.c opens and closes it; http.c writes the answers.
  *
- * A client's life: accept ──▶ bytes into `head` ──▶ a whole request, or HEAD_MAX bytes ──▶ one write
+ * A client's life: accept ──▶ bytes into `head` ──▶ a whole request, or a full `head` ──▶ one write
  * ──▶ close. A client that sends nothing is closed when PORT_CLIENTS others have come. A client that goes
  * away, or for which there is no memory, is closed at once.
  *

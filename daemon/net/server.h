@@ -27,8 +27,8 @@ struct server_config {
     const struct config *config; /* max_connections and the like are read when they are needed */
     struct service *service;
     int listener_fd; /* borrowed */
-    int admin_fd;    /* borrowed; -1: none: then the first admits administrators, unless it is */
-    bool is_shared;  /* with others */
+    int admin_fd;    /* borrowed; -1: none */
+    bool is_shared;  /* other users can connect to listener_fd: it admits no administrators */
     gid_t trust_group;
     const struct protocol *const *protocols; /* ends with NULL; the last takes every connection */
 };

@@ -77,7 +77,6 @@ static size_t config_count_at(const struct config *c, size_t offset)
 
 /* ---- values ---- */
 
-/* Reads digits, then one of `units`: each has a name and a factor. */
 struct config_unit {
     const char *name;
     uint64_t factor;
@@ -88,6 +87,7 @@ static const struct config_unit config_time_units[] = {
     {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"", 1000}, {NULL, 0}};
 static const struct config_unit config_count_units[] = {{"", 1}, {NULL, 0}};
 
+/* Reads digits, then the name of one of `units`. */
 static bool config_number(const char *text, const struct config_unit *units, uint64_t *out)
 {
     if (!isdigit((unsigned char)*text))

@@ -4,7 +4,7 @@
  *
  * Every file of the daemon calls it. main.c sets the level before other threads start.
  *
- * Thread: any, but log_user: loop thread.
+ * Thread: any, but log_user and log_asked: loop thread.
  */
 #include "daemon/process/log.h"
 
@@ -119,9 +119,9 @@ static size_t log_prefix(char *out, size_t cap, enum log_level level)
     return n + (size_t)snprintf(out + n, cap - n, forms[log_form].level, name);
 }
 
+#define LOG_BYTE_MAX 5
 /* Writes a message: bytes that are not printable as \xNN, and between quotes the quote and the
  * backslash behind a backslash. Returns the bytes written, at most LOG_BYTE_MAX for each. */
-#define LOG_BYTE_MAX 5
 static size_t log_escape(char *out, const char *text)
 {
     bool is_quoted = log_form != LOG_FORMAT_TEXT;

@@ -8,10 +8,11 @@
  *
  * If stderr is the journal ($JOURNAL_STREAM), a line of text goes to the journal's own socket. It has the
  * fields PRIORITY and SYSLOG_IDENTIFIER, and a request's also WARM_UID and WARM_PID. Another format goes to
- * stderr, with the syslog level ("<6>") in place of the time. What a
- * client chose may be part of a line: every byte that is no printable ASCII character is written as
- * \xNN, and in quotes a quote follows a backslash. So nobody can add a line or a field, or move the
- * terminal's cursor. A user who causes many lines loses them, so that others' can be found.
+ * stderr, with the syslog level ("<6>") in place of the time.
+ *
+ * A line may contain text of a client. Every byte that is no printable ASCII character is written as \xNN, and
+ * in quotes a quote follows a backslash. So nobody can add a line or a field, or move the terminal's cursor.
+ * A user who causes many lines loses some of them, so that the lines of others can be found.
  *
  * Thread: any, but log_user and log_asked: loop thread. A line is one write. Memory: none.
  */

@@ -98,7 +98,7 @@ struct call {
     struct call **preparing; /* of the value that is being verified for it, */
     struct call **tier_wait; /* of its wait for the tier, */
     struct call **putting;   /* and of a put under its lease: the value is being copied */
-    struct key tier_asked;   /* last */
+    struct key tier_asked;   /* the key that it asked the tier for last */
     unsigned n_tier_asks;
     uint64_t tier_ends_ms;      /* its budget for all of them ends; 0: it has asked nothing yet */
     bool tier_knows;            /* its answer was a certain one */

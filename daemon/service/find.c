@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * find.c - decides what is known under an id and a proof: a result, or what leads to one.
+ * find.c - decides what is known under an id and a proof: a result, or a manifest or alias that leads to one.
  *
- * compile_request.c asks under a job's exact key, and under what that leads to; build.c asks under the
+ * compile_request.c asks under a job's exact key, and under the key that this leads to; build.c asks under the
  * shared key; build_store.c asks for the manifest that it extends; damaged.c asks for the maker.
  *
  * Thread: loop thread.

@@ -27,7 +27,7 @@
  *        ├─────────▶(4)────────┴─▶(5)──── stored ──┘
  *                  └─▶(2) no verdict
  *
- * Where the daemon has a tier, an asker may wait for that before (1): phases (0) and (0') in tier_fetch.c.
+ * If the daemon has a tier, an asker may wait for that before (1): phases (0) and (0') in tier_fetch.c.
  *
  * A flight is found by store id and proof: two inputs for which an attacker made one key are two
  * flights. A flight knows no sockets, no store and no compiler.

@@ -2,7 +2,7 @@
 /*
  * forms.c - refuses forms beyond their share of the store, and makes room in it. put.c asks it.
  *
- *   forms_admit: three quarters are used ──▶ evict the user's own ──▶ on_evicted: still above half?
+ *   forms_admit: three quarters are used ──▶ evict the user's own ──▶ on_own_evicted: still above half?
  *                                                                       └─▶ evict of all users
  *
  * Thread: loop thread.

@@ -12,7 +12,7 @@
 #include "daemon/process/loop_timer.h"
 #include "daemon/service/service.h"
 
-#define VERIFY_MAX 3u /* sources that are verified at once; the pool has four threads */
+#define VERIFY_MAX 3u /* sources that are verified at once; libuv's pool has four threads */
 #define NEGATIVES 64u /* compiler errors that are remembered */
 #define NEGATIVE_BYTES_MAX (1u << 20) /* bytes of one of them */
 

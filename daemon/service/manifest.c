@@ -234,13 +234,14 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     }
 }
 
-/* Chooses the alternatives to keep: writes their owners to `kept` and returns their number.
- * Alternatives of other makers come first, so that a user with many headers pushes out its own. */
+/* An alternative to keep, and its manifest. */
 struct kept {
     const struct manifest *in;
     const struct manifest_alternative *alternative;
 };
 
+/* Chooses the alternatives to keep, and returns their number. Alternatives of other makers come first, so
+ * that a user with many headers pushes out its own. */
 static size_t manifest_choose(const struct manifest *fresh, const struct manifest *old,
                               struct kept kept[MANIFEST_ALTERNATIVES_MAX])
 {
@@ -260,7 +261,7 @@ static size_t manifest_choose(const struct manifest *fresh, const struct manifes
     return n;
 }
 
-/* Opens a table for at most `n_paths` paths. */
+/* Appends a manifest of these alternatives, which have at most `n_paths` paths together. */
 static void write_kept(const struct kept *kept, size_t n, size_t n_paths, struct writer *out)
 {
     struct path_table table;

@@ -20,10 +20,10 @@ struct pending_put {
     struct artifact *artifact;
     bool travels;       /* it waits to be sent to the tier, too */
     bool is_ours;       /* its memfd is this process's memory */
-    bool is_awaited;    /* a flight waits for its digest, */
-    struct proof asked; /* this one, or what came from the tier was asked for with it; */
+    bool is_awaited;    /* a flight waits for its digest */
+    struct proof asked; /* the proof by which askers know it: of the entry, or the SHA-256 of its name */
     struct call *lease; /* whose lease it is under; NULL if that call has ended */
-    uint32_t maker;     /* whose budgets it is in: */
+    uint32_t maker;     /* in whose budgets n_bytes and n_fds are */
     uint64_t n_bytes;
     unsigned n_fds;
     uint64_t queued_ns; /* when it came into the queue */

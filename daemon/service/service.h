@@ -72,7 +72,7 @@ void service_shutdown(struct service *s);
 bool service_is_idle(const struct service *s);
 /* True if it is idle and no request waits. */
 bool service_is_drained(const struct service *s);
-/* True if other nodes wait for nothing that this daemon still has to give back. */
+/* True if no lease of the tier is being asked for, or is still to be given back. */
 bool service_owes_nothing(const struct service *s);
 /* Writes the lifetime counters and stops the timers. The service must be idle. */
 void service_close(struct service *s);

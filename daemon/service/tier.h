@@ -11,7 +11,7 @@
  * asker waits. After FAILURES_MAX failures in a row nobody waits, until the daemon itself has seen that the
  * tier answers again. A definite miss is remembered for ABSENT_MS; an error is no miss.
  *
- * What travels is in tier_travels (tier.c). Names, labels and proofs do not leave the machine.
+ * tier_travels (tier_rules.c) decides which entries travel. Names, labels and proofs do not leave the machine.
  *
  * Thread: loop thread, but for the digests of large values. Memory: tier_close frees it.
  */

@@ -24,7 +24,7 @@
 #include "tier/entry.h"
 
 #define TICK_MS 20u     /* of fetches and leases */
-#define LATER_MS 1000u  /* to a backend that does not say */
+#define LATER_MS 1000u  /* until the next request, if an overloaded backend names no time */
 #define ASK_MS 1800u    /* for the entry; the link adds its grace */
 #define SEND_MS 30000u  /* for an upload, */
 #define RATE_MIN 1048u  /* bytes a millisecond: a large value may take longer */
@@ -49,8 +49,8 @@ struct tier_breaker {
 struct tier_item {
     struct store_id id;
     float value;
-    bool is_urgent;      /* other nodes may wait for it, */
-    bool is_leased;      /* and hear by this one that all is there */
+    bool is_urgent;      /* other nodes may wait for it */
+    bool is_leased;      /* to other nodes it is the sign that all is there */
     uint64_t since_ms;   /* Unix time */
     uint64_t offered_ns; /* monotonic; 0: found by a scan */
 };
@@ -64,8 +64,8 @@ struct tier_upload {
     uint64_t n_bytes;
     struct key check; /* XXH3-128 of the value that is sent */
     struct tier_errand errand;
-    struct writer entry; /* its object, */
-    int entry_fd;        /* in a memfd */
+    struct writer entry; /* its object */
+    int entry_fd;        /* a memfd with it */
     char name[ENTRY_NAME];
 };
 
@@ -79,9 +79,9 @@ struct tier_lease {
     uint32_t slot;
     uint64_t next_ms;               /* the time of the next request */
     uint64_t offered_ms;            /* its entry waits to be sent since; 0: not yet */
-    bool is_lost, is_over, is_busy; /* over: it is freed after the errand, */
-    bool is_owed;                   /* and given back before, until */
-    uint64_t give_up_ms;
+    bool is_lost, is_over, is_busy; /* over: it is freed when the errand has ended */
+    bool is_owed;                   /* over, and must be given back first */
+    uint64_t give_up_ms;            /* until then */
     struct tier_errand errand;
 };
 
@@ -166,7 +166,7 @@ bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer 
 bool tier_is_off(const struct tier *t, const struct tier_breaker *b);
 /* Leaves a direction alone for a while: a probe or an upload then tries it again. */
 void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms);
-/* Logs `what`: `why`, unless it was the last that `last` has. */
+/* Logs "WHAT: WHY", unless `last` has this reason, and writes the reason to `last`. */
 void tier_log_once(struct tier *t, char last[200], const char *what, const char *why);
 /* True if the key is one of tier_revoked. */
 bool tier_is_revoked(const struct tier *t, uint32_t signer);

@@ -3,8 +3,8 @@
  * link.h - warmd's end of warm-tier: starts the helper, sends it requests, and starts it again if it ends
  * or hangs.
  *
- * It is a child of the spawner's, or a service of its own with a socket: then a connection starts it, and its end ends
- * it. Nobody but root or the daemon's own user may listen there.
+ * The helper is a child of the spawner, or a service of its own with a socket: a connection starts the service, and
+ * it ends with the connection. Nobody but root or the daemon's own user may listen there.
  *
  *     tier_link_new ─▶ ready ─┬─ its socket ends, or it does not answer: killed ─┐
  *                        ▲     └─ tier_link_close                                │
@@ -30,13 +30,14 @@ struct tier_link;
 struct tier_link_config {
     uv_loop_t *loop;
     struct spawner *spawner;
-    const char *program;                /* warm-tier's path; copied, as are */
-    const char *url, *credentials, *ca; /* what it is given; "" is none */
+    const char *program;                /* warm-tier's path; this and the next texts are copied */
+    const char *url, *credentials, *ca; /* its arguments; "" is none */
     const char *socket;                 /* the service's; "": the spawner starts the program */
     void (*on_ready)(void *arg);        /* the helper has a backend */
     void *arg;
 };
 
+/* A request to the helper. */
 struct tier_errand {
     struct tier_errand *prev, *next; /* the link's, until `done` */
     uint64_t ends_ms;

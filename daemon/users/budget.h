@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.h - limits what one user may take of the daemon: one table, which every giving place asks.
+ * budget.h - limits what one user may take of the daemon: one table for all that the daemon hands out.
  *
  *     budget_take ──▶ true: counted until budget_give
  *                 ──▶ false: over the user's budget, or more than the others have left

@@ -78,8 +78,8 @@ struct codegen {
     bool failed;
 };
 
-/* Generates the code of a function in the form of program_flatten. Fills *out (codegen_free, also after an error). Constants that a launch
- * reads have their elements in the program's `data`. Errors: UNSUPPORTED for a call, and
+/* Generates the code of a function in the form of program_flatten. Fills *out (codegen_free, also after an error).
+ * Constants that a launch reads have their elements in the program's `data`. Errors: UNSUPPORTED for a call, and
  * for a loop whose trips are not known; TOO_BIG; NOMEM. */
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out,
                      struct err *e);

@@ -175,7 +175,7 @@ static double convert(enum elem to, enum elem from, double x)
 
 /* ---- indices ---- */
 
-/* Sets *at to the place of each index of `shape` in turn: base + sum of index × stride. */
+/* A walk over the indices of a shape. `at` is the place of the current one: base + sum of index × stride. */
 struct walk {
     const struct tensor *shape;
     const int64_t *stride;

@@ -3,7 +3,7 @@
  * rules.c - one rule for each operation: from the cotangent of its result to those of its operands. vjp.c
  * calls it from the last operation to the first.
  *
- * Sources. The derivatives of elementary functions: Abramowitz and Stegun, 3.3, 4.2, 4.3, 4.5. Where a
+ * Sources. The derivatives of elementary functions: Abramowitz and Stegun, 3.3, 4.2, 4.3, 4.5. If a
  * function has no derivative, or the rule moves elements, the rule has the convention of JAX
  * (jax/_src/lax/lax.py, slicing.py): each rule names the function there.
  *

@@ -174,7 +174,7 @@ static void read_opnames(struct bytecode *b, struct reader *r)
     while (b->opnames && r->len && !r->failed && !bytecode_stopped(b)) {
         uint64_t dialect = bytecode_varint(r), count = bytecode_varint(r);
         if (dialect >= b->n_dialects || count > n - b->n_opnames) {
-            bytecode_malformed(b, "names of operations that are more than they should be");
+            bytecode_malformed(b, "more names of operations than the file announces");
             return;
         }
         for (uint64_t i = 0; i < count && !bytecode_stopped(b); i++) {
@@ -249,7 +249,7 @@ static void read_entries(struct bytecode *b, struct reader offsets, struct reade
         bool types = b->n_attrs == n_attrs;
         uint64_t room = types ? n_types - b->n_types : n_attrs - b->n_attrs;
         if (offsets.failed || dialect >= b->n_dialects || count > room || !count)
-            bytecode_malformed(b, "attributes and types that are not as many as they should be");
+            bytecode_malformed(b, "another number of attributes and types than the file announces");
         else
             read_group(b, &offsets, &data, dialect, count, types ? &b->n_types : &b->n_attrs);
     }

@@ -64,8 +64,8 @@ struct known {
 
 #define MEMOS 512u
 
-/* What the graph has for numbers of the file: for an operation's name, attributes and properties, its
- * dictionary; with the number of operands + 1, and the result's type + 1 or 0, its shape. */
+/* A number of the graph. Its key for a dictionary: an operation's name, attributes and properties. Its key for
+ * a shape: these, the number of operands + 1, and the result's type + 1 or 0. */
 struct memo {
     uint32_t key[5];
     uint32_t number, len; /* of the graph; of the text. 0: none */

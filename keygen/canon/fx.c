@@ -137,8 +137,8 @@ static const char *const words[] = {"torch", "device",  "None",
                                     "set",   "setattr", "sum",
                                     "tuple", "print",   "flex_attention_hop"};
 
-/* True for torch and the names that it prints for its own functions, and for those of Python: their
- * versions are the compiler's. math_sqrt and operator_neg are such names, math_tools_f is not. */
+/* True for torch and the names that it prints for its own functions, and for those of Python: the
+ * compiler's identity covers their versions. math_sqrt and operator_neg are such names, math_tools_f is not. */
 static bool is_known(const struct fx *f, struct token name)
 {
     static const char *const modules[] = {"math_", "operator_", "_operator_"};
@@ -185,8 +185,8 @@ static void check_graphs(struct fx *f)
         i++;
     if (i < f->graphs.n)
         refuse(f, (uint32_t)(f->graphs.entries[i].name - f->t.text),
-               "a module, a constant or a value of which the text holds no more than its name: it "
-               "cannot tell graphs apart");
+               "the text has only the name of this module, constant or value: it cannot tell "
+               "graphs apart");
 }
 
 /* Puts self.layer.weight. With a tensor's type and nothing behind it, it is a parameter or a buffer: an
@@ -214,8 +214,8 @@ static void put_self(struct fx *f, bool may_be_parameter)
         mark_graph(f, name, n == 1 ? GRAPH_NEEDED : 0);
     if (!is_parameter && n != 1)
         refuse(f, name.at,
-               "a module or a value of which the text holds no more than its name: it cannot tell "
-               "graphs apart");
+               "the text has only the name of this module or value: it cannot tell graphs "
+               "apart");
 }
 
 /* Puts a word that is no target. */
@@ -227,7 +227,7 @@ static void put_word(struct fx *f, bool may_be_parameter)
     const uint32_t *number =
         is_field || is_keyword ? NULL : names_find(&f->locals, f->t.text + word.at, word.len);
     if (is_keyword && tokens_is(&f->t, "kernel_idx"))
-        refuse(f, word.at, "a kernel that is known to the process that printed it by its number");
+        refuse(f, word.at, "a kernel's number, which only the process that printed it understands");
     if (is_field || is_keyword) {
         put_next(f);
     } else if (tokens_is(&f->t, "self")) {
@@ -241,7 +241,7 @@ static void put_word(struct fx *f, bool may_be_parameter)
     } else {
         if (!is_known(f, word))
             refuse(f, word.at,
-                   "a name of which the text does not hold the code: it cannot tell graphs apart");
+                   "the text lacks the code behind this name: it cannot tell graphs apart");
         put_next(f);
     }
 }
@@ -255,8 +255,8 @@ static uint32_t word_end(const char *s, uint32_t at, uint32_t len)
     return at;
 }
 
-/* True for "f32[2, 3][3, 1]cuda:0" and "Parameter(f32[2, 3][3, 1]cuda:0)". Refuses a tensor of which
- * the type does not say all. */
+/* True for "f32[2, 3][3, 1]cuda:0" and "Parameter(f32[2, 3][3, 1]cuda:0)". Refuses a tensor whose
+ * type is not complete. */
 static bool check_type(struct fx *f, const char *type, uint32_t len)
 {
     static const char *const classes_known[] = {"Parameter", "Buffer", "Sym"};
@@ -271,7 +271,7 @@ static bool check_type(struct fx *f, const char *type, uint32_t len)
         refuse(f, at, "a tensor without its stride or device: " HOW_TO_PRINT);
     if (is_tensor && is_class && !tokens_in(&f->t, &class, classes_known, COUNT(classes_known)))
         refuse(f, at,
-               "a tensor of a class whose inside the text does not hold: print the graph behind "
+               "the text lacks the content of this class of tensors: print the graph behind "
                "AOTAutograd");
     f->has_tensors |= is_tensor;
     return is_tensor;

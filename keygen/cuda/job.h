@@ -85,8 +85,8 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
  * A result may be kept under this key on three conditions: the compiler's status is 0, its log is empty, and
  * every file that it read allows it (cuda_scan_allows_canonical, or else cuda/reach.h).
  *
- * Errors: UNSUPPORTED if lines, names or the text itself could show in the result: of its options, its
- * source or one of its in-memory headers. And those of job_key.
+ * Errors: those of job_key; UNSUPPORTED if lines, names or the text itself could show in the result, because of
+ * the options, the source or an in-memory header.
  */
 int job_shared_key(const struct job *job, unsigned version, struct key *out_graph,
                    struct proof *out_proof, struct err *e);

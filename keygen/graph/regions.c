@@ -465,7 +465,7 @@ static uint32_t token_of_value(const struct finder *f, uint32_t value)
     return value >= first && value - first < op_results(f->g, op) ? made : NONE;
 }
 
-/* Returns the token of an operation of the block; `n_tokens` if it has none. */
+/* Returns the token of an operation of the block; the number of tokens if it has none. */
 static uint32_t token_of_op(const struct finder *f, uint32_t op, uint32_t *at)
 {
     while (*at < f->tokens.n && f->tokens_op.at[*at] < op)

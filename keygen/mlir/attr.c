@@ -103,7 +103,7 @@ static bool put_sigil(struct mlir *m, struct slice *s, unsigned flags, enum toke
     uint32_t alias = cache_find(&m->aliases, (uint32_t)*at, name, &hash);
     if (alias == GRAPH_NONE) {
         if (!dialect)
-            return mlir_fail(m, at, WARM_EMALFORMED, "an alias that nothing before it defines");
+            return mlir_fail(m, at, WARM_EMALFORMED, "an alias that is not defined before its use");
         put_token(m, flags, before, TOKEN_WORD, at, (size_t)(s->at - at));
         return true;
     }

@@ -231,8 +231,8 @@ int mlir_end(struct mlir *m, bool complete, struct form *out, struct err *e);
 bool mlir_fail(struct mlir *m, const char *at, int code, const char *what);
 static inline bool mlir_ok(const struct mlir *m) { return m->code == 0; }
 
-/* True for bytes that may continue a name: letters, digits, '_', '.', '$', '-'. */
 extern const uint8_t slice_classes[256];
+/* True for bytes that may continue a name: letters, digits, '_', '.', '$', '-'. */
 static inline bool slice_id_goes_on(char c) { return slice_classes[(uint8_t)c] & 6; }
 /* True for letters and digits. */
 static inline bool slice_is_plain(char c) { return slice_classes[(uint8_t)c] & 16; }

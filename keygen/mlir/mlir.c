@@ -9,7 +9,7 @@
  * An operation with regions waits on the stack of scopes from its '{' to its '}'. So nesting costs
  * heap, never the call stack.
  *
- * The reader understands the generic form and the forms that StableHLO, func and Shardy print. It
+ * The reader understands the generic form and the forms that StableHLO, CHLO, func and Shardy print. It
  * keeps any other operation as its tokens up to the end of the line, with numbers for values and
  * labels. It assumes that such an operation has effects. Text that is not MLIR is an error with its
  * line and column.

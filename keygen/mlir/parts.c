@@ -48,7 +48,7 @@ bool mlir_operand_read(struct mlir *m)
     const char *at = m->s.at++;
     uint32_t value = mlir_value_find(m, &m->s);
     if (value == GRAPH_NONE)
-        return mlir_fail(m, at, WARM_EMALFORMED, "a value that nothing before it gives");
+        return mlir_fail(m, at, WARM_EMALFORMED, "a value that is not defined before its use");
     graph_op_operand(m->g, value);
     PUSH(m, m->operands, value);
     return !m->failed;

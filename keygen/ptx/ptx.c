@@ -3,8 +3,6 @@
  * ptx.c - decides the canonical form of PTX assembly (CUDA.md, "PTX"). canon.c calls it through its
  * table of kinds.
  *
- * Thread: any; no state.
- *
  * It makes one pass over the tokens and drops comments, .file, .loc and debug sections. In a
  * function, it numbers registers and parameters by first appearance. A register has its type at its
  * first appearance, so the form drops declarations too. Labels become numbers. Their places follow
@@ -18,6 +16,8 @@
  *
  * Blocks { } have scopes. A symbol lives in the scope that declares it. A label reference begins in
  * its own scope. If that scope closes without the label, the reference moves outwards.
+ *
+ * Thread: any; no state.
  */
 #include "keygen/domains.h"
 #include "keygen/expect.h"

@@ -205,7 +205,7 @@ Test(command, show_takes_a_label_or_the_beginning_of_a_key)
     expect(&k, 0, arguments, "name         one");
     expect(&k, 1, "show 0", "no such entry");
     expect(&k, 0, "put two v --label step", "");
-    expect(&k, 1, "show step", "2 entries are called so");
+    expect(&k, 1, "show step", "2 entries match; give a key");
     expect(&k, 1, "rm one none", "warm: none: not in the cache");
     expect(&k, 1, "show one", "no such entry");
     expect(&k, 1, "import --from triton /nonexistent", "warm: /nonexistent: No such file");

@@ -2,8 +2,8 @@
 /*
  * libcurl.h - the functions of libcurl, which is loaded when a backend over HTTP is made.
  *
- * So one build serves systems with libcurl and without. Versions from 7.65 on do; what an older one lacks of our
- * options, it leaves out.
+ * So one build serves systems with libcurl and without. Versions from 7.65 on do. An option that the loaded version
+ * does not know is left out.
  *
  * Thread: loop thread. Memory: the library stays loaded.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3_answer.c - classifies errors of S3 by their code, or else by their status. s3.c calls it.
+ * s3_answer.c - classifies errors of S3 by their code, or else by their status. s3_job.c calls it.
  *
  * Of the XML, two elements count, and they hold a word each. So this searches for them, and does not parse.
  *

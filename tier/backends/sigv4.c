@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sigv4.c - signs requests to S3. s3.c calls it for each request.
+ * sigv4.c - signs requests to S3. s3_job.c calls it for each request.
  *
  * Thread: any.
  */

@@ -6,8 +6,8 @@
  *     PATH/v1/HH/e-ID     an object
  *
  * GET and PUT are one request each. A server that answers PUT with 409, or nginx with 500, may want the folders first:
- * MKCOL v1, MKCOL v1/HH, PUT. A name and a password go as basic authentication, a token as a bearer's. There are no leases: WebDAV's locks have
- * no owner that a machine's death ends.
+ * MKCOL v1, MKCOL v1/HH, PUT. A name and a password go as basic authentication, a token as a bearer's. There are no
+ * leases: a WebDAV lock does not end when its owner's machine dies.
  *
  * What may go wrong:
  * 1. The credentials are refused: once in five seconds their file is read again, and the request is sent once more.

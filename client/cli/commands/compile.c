@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line; StableHLO
- * goes on to graph_job.c. main.c calls it.
+ * compile.c - `warm compile`: CUDA C++ through the daemon, like a compiler on the command line. StableHLO
+ * goes on to graph_job.c, PTX to ptxas by `warm tool`. main.c calls it.
  *
  * The command line is split in two: our own options, and all others, which go to NVRTC unchanged.
  * For each file: read → warm_compile → log to stderr, output beside its place and renamed. A hit is

@@ -3,7 +3,7 @@
  * toolchain.c - `warm toolchain`: the NVRTCs that the daemon knows, those on this machine, and how to
  * make it know another. main.c calls it.
  *
- * A library is what its content is, so `find` compares identities, not paths.
+ * A library is known by its content, so `find` compares identities, not paths.
  *
  * Thread: main.
  */

@@ -26,8 +26,8 @@ struct forms_change {
     size_t n_lines;         /* that differ */
 };
 
-/* Compares the form of the entry `name`, with earlier ones of the same kind. False if
- * there is no form of it, or none before it. */
+/* Compares the form of the entry `name` with earlier ones of the same kind. False if there is no form of it,
+ * or none before it. */
 bool forms_explain(struct remote *r, struct view name, struct forms_change *out);
 
 /* Finds the first difference of two texts. False if they are equal. Ignores out->label and made_ms. */

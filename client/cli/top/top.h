@@ -66,7 +66,7 @@ struct top {
     uint64_t at_ms; /* time of the last sample, monotonic; 0: none */
     double counter[TOP_COUNTERS];
     double rate[TOP_COUNTERS]
-               [TOP_RATES]; /* a second; the newest is [.][n_samples - 1 % TOP_RATES] */
+               [TOP_RATES]; /* a second; the newest is [.][(n_samples - 1) % TOP_RATES] */
     size_t n_samples;
     double entries, bytes, max_bytes, uptime_s, hit_us_p50, hit_us_p99;
     double workers, busy, queued;
