@@ -144,8 +144,8 @@ const struct command cmd_report = {
     .synopsis = "[--session ID] [--compare ID] [--format html|json|trace] [-o FILE]",
     .help =
         "Writes a page about what a session of `warm run` asked for. It has a timeline of each\n"
-        "process, the cost of each compile, the reason of each miss and its remedy, and totals by\n"
-        "framework and kind. The page is one file without scripts, and needs no network.\n\n"
+        "process, the cost of each compile, and totals by framework and kind. Each miss has its\n"
+        "reason and its remedy. The page is one file without scripts, and needs no network.\n\n"
         "      --session ID      the session; `warm run --report` prints the ID. Default: the one\n"
         "                        that asked last\n"
         "      --compare ID      also show what differs from this session\n"
