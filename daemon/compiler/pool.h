@@ -102,11 +102,11 @@ struct pool_result {
     bool keep;      /* the answer depends on the key alone, so it may be stored: false for an error
                        for want of memory, and the like */
     bool shareable; /* it may also be kept under the job's shared key: job_shared_key */
+    bool names_places; /* a text may name a path of the list as an absolute one */
+    bool has_once;     /* a text may have `#pragma once`, or `#import` */
+    bool movable;      /* no -I folder shows in it, wherever it is */
     bool
-        names_places; /* a text may name a path of the list as an absolute one */
-    bool has_once;    /* a text may have `#pragma once`, or `#import` */
-    bool movable;     /* no -I folder shows in it, wherever it is */
-    bool names_inner; /* a text may lead from the working or the program's folder into a -I folder */
+        names_inner; /* a text may lead from the working or the program's folder into a -I folder */
     int nvrtc_status; /* what the compiler returned */
     int fd; /* sealed memfd with the bundle (client/wire/bundle.h); the callback takes it */
     uint64_t len;

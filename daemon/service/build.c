@@ -51,7 +51,7 @@
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
 
-#define ASK_MS 10000u              /* in which a leader has to describe its files */
+#define ASK_MS 10000u /* in which a leader has to describe its files */
 /* What the loop thread does itself, some 0.1 ms each; a pool thread does more. */
 #define PATHS_HERE_MAX 64u         /* headers of a manifest */
 #define HASH_HERE_MAX (256u << 10) /* bytes of a result, to hash */

@@ -20,7 +20,7 @@ struct names_entry {
     const char *name;
     uint32_t len, hash, number;
     uint32_t slot; /* its place in `slots` */
-    uint32_t tag; /* equal names under two tags are two entries; names_find and names_add use tag 0 */
+    uint32_t tag;  /* names of two tags are two entries; names_find and names_add use tag 0 */
 };
 
 struct names {

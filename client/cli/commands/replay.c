@@ -377,7 +377,8 @@ const struct command cmd_replay = {
     .synopsis = "FILE [--from ARCHIVE]... [--compile FOLDER] [limits] [--json]",
     .help =
         "Says how many entries of a recording of `warm record` are here, and stores the others in\n"
-        "the order in which the job used them. They come from archives of `warm export`, else from\n"
+        "the order in which the job used them. They come from archives of `warm export`, else "
+        "from\n"
         "the daemon's tier.\n\n"
         "      --from ARCHIVE    an archive with some of them; may be given more than once\n"
         "      --compile FOLDER  if some are missing then, compile the jobs of `warm record "
