@@ -174,10 +174,10 @@ static void refused(const char *line, const char *why)
 
 Test(fx, what_the_text_does_not_hold_is_refused)
 {
-    refused("        c: \"f32[][]cpu\" = self._tensor_constant0\n        sin:", "its name");
-    refused("        c: " T " = self.act(x)\n        sin:", "its name");
-    refused("        c: " T " = getattr(self, \"0\")(x)\n        sin:", "its name");
-    refused("        c = self.weight\n        sin:", "its name");
+    refused("        c: \"f32[][]cpu\" = self._tensor_constant0\n        sin:", "only the name");
+    refused("        c: " T " = self.act(x)\n        sin:", "only the name");
+    refused("        c: " T " = getattr(self, \"0\")(x)\n        sin:", "only the name");
+    refused("        c = self.weight\n        sin:", "only the name");
     refused("        c: " T " = helpers_scale(x)\n        sin:", "the code");
     refused("        c: " T " = torch_geometric_nn_f(x)\n        sin:", "the code");
     refused("        c: " T " = torch.f(x, settings)\n        sin:", "the code");
@@ -185,7 +185,7 @@ Test(fx, what_the_text_does_not_hold_is_refused)
     key_of(with(BASE, "        sin:", "        c = math_sqrt(2)\n        sin:"));
     refused("        k = torch.ops.higher_order.triton_kernel_wrapper_mutation(kernel_idx = 0, "
             "grid = [(1, 1, 1)], kwargs = {'x': x})\n        sin:",
-            "its number");
+            "a kernel's number");
     refused("        k = torch.utils.f(x, <function g at 0x7f00>)\n        sin:", "the code");
     refused("        c: \"DTensor(f32[4, 8][8, 1]cuda:0, S(0))\" = x.cos()\n        sin:", "class");
     refused("        # Annotation: {'a': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'} File: "
