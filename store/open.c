@@ -34,11 +34,25 @@
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
-/* Returns the process that the lock names; 0: none. */
-static pid_t lock_holder(int fd)
+/* Returns the process that the lock names, and its machine or ""; 0: none. */
+static pid_t lock_holder(int fd, char host[HOST_NAME_MAX + 1])
 {
-    char text[32] = "";
-    return pread(fd, text, sizeof text - 1, 0) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
+    char text[32 + HOST_NAME_MAX] = "";
+    long pid = 0;
+    *host = '\0';
+    if (pread(fd, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "%ld %64s", &pid, host); /* HOST_NAME_MAX */
+    return (pid_t)pid;
+}
+
+/* True if the lock names a process of this machine that has ended. Nothing is known of another machine's. */
+static bool holder_is_dead(int fd)
+{
+    char host[HOST_NAME_MAX + 1], own[HOST_NAME_MAX + 1] = "";
+    pid_t holder = lock_holder(fd, host);
+    gethostname(own, HOST_NAME_MAX);
+    bool is_near = !*host || strcmp(host, own) == 0;
+    return holder > 0 && is_near && kill(holder, 0) != 0 && errno == ESRCH;
 }
 
 /* Waits a while for the lock. A killed process holds it until it is gone, and a child that it has
@@ -48,9 +62,7 @@ static int try_lock(int fd)
     const struct timespec wait = {0, LOCK_RETRY_MS * 1000000l};
     for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         int errnum = errno;
-        pid_t holder = lock_holder(fd);
-        bool dead = holder > 0 && kill(holder, 0) != 0 && errno == ESRCH;
-        if (errnum != EWOULDBLOCK || i >= (dead ? LOCK_RETRIES_DEAD : LOCK_RETRIES))
+        if (errnum != EWOULDBLOCK || i >= (holder_is_dead(fd) ? LOCK_RETRIES_DEAD : LOCK_RETRIES))
             return errnum;
         nanosleep(&wait, NULL);
     }
@@ -59,16 +71,16 @@ static int try_lock(int fd)
 
 bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1])
 {
-    char path[PATH_MAX], text[32 + HOST_NAME_MAX] = "";
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/lock", dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return false;
     bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     *out = '\0';
-    if (is_held && pread(fd, text, sizeof text - 1, 0) > 0)
-        sscanf(text, "%*d %64s", out); /* HOST_NAME_MAX */
-    close(fd);                         /* frees a lock that it got */
+    if (is_held)
+        lock_holder(fd, out);
+    close(fd); /* frees a lock that it got */
     return is_held;
 }
 
@@ -82,9 +94,9 @@ static int take_lock(struct store *s, struct err *e)
     if (errnum != 0) {
         if (errnum != EWOULDBLOCK)
             return err_sys(e, WARM_EIO, errnum, "store: cannot lock %s", s->dir);
-        store_lock_host(s->dir, host);
+        pid_t holder = lock_holder(s->lock_fd, host);
         return err_set(e, WARM_EBUSY, "store: %s is in use by process %ld%s%s", s->dir,
-                       (long)lock_holder(s->lock_fd), *host ? " on " : "", host);
+                       (long)holder, *host ? " on " : "", host);
     }
     gethostname(host, HOST_NAME_MAX);
     int len = snprintf(pid, sizeof pid, "%ld %s\n", (long)getpid(), host);
