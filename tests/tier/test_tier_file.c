@@ -198,6 +198,38 @@ Test(tier_file, a_folder_of_somebody_else_is_read_and_what_is_no_file_is_no_obje
     close_folder(&f);
 }
 
+/* Was: DENIED, which switches all writes off; with mode 0700 even EXISTS, which counts as sent. */
+Test(tier_file, a_subfolder_of_another_user_refuses_its_own_objects_alone)
+{
+    static const char *const modes[] = {"755", "700"};
+    struct folder f;
+    char *shell, out[64];
+    if (geteuid() != 0)
+        cr_skip_test("needs root, to become another user");
+    open_folder(&f);
+    cr_assert_eq(put(&f, "ab/e-1", "root's", false), TIER_OK);
+    cr_assert_eq(run_command(&shell, "cd %s && chmod 777 . v1", f.path), 0);
+    free(shell);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        cr_assert_eq(run_command(&shell, "chmod %s %s/v1/ab", modes[i], f.path), 0);
+        free(shell);
+        cr_assert_eq(seteuid(12345), 0);
+        struct tier_request r = {.operation = TIER_PUT, .name = "ab/e-2"};
+        r = backend_send_whole(&f.kit, r, "x");
+        cr_assert_eq(r.outcome, TIER_CANNOT, "%s: %d %s", modes[i], r.outcome, r.said);
+        cr_assert(strstr(r.said, "another user's: Permission denied"), "%s", r.said);
+        cr_assert_eq(put(&f, "cd/e-3", "x", false), TIER_OK, "the others are written");
+        cr_assert_eq(seteuid(0), 0);
+    }
+    cr_assert_eq(get(&f, "ab/e-2", 64, out), TIER_ABSENT);
+    cr_assert_eq(run_command(&shell, "chmod 755 %s/v1", f.path), 0);
+    free(shell);
+    cr_assert_eq(seteuid(12345), 0);
+    cr_assert_eq(put(&f, "ab/e-2", "x", false), TIER_DENIED, "nothing of it can be written");
+    cr_assert_eq(seteuid(0), 0);
+    close_folder(&f);
+}
+
 Test(tier_file, a_cancelled_request_ends_once)
 {
     struct folder f;

@@ -82,11 +82,20 @@ static enum tier_outcome say_errno(struct job *j, int error)
     }
 }
 
-/* Does so for a PUT, which is never absent: that would count as sent. */
+/* Does so for a PUT, which is never absent: that would count as sent. One folder of objects that is
+ * another user's refuses its own objects alone. A share that nobody may write refuses all. */
 static enum tier_outcome say_unsent(struct job *j, int error)
 {
+    char objects[PATH_MAX];
     enum tier_outcome outcome = say_errno(j, error);
-    return outcome == TIER_ABSENT ? TIER_FAILED : outcome;
+    if (outcome == TIER_ABSENT)
+        return TIER_FAILED;
+    if (outcome != TIER_DENIED || error == EROFS || !object_path(j, ".", objects) ||
+        faccessat(AT_FDCWD, objects, W_OK | X_OK, AT_EACCESS) != 0)
+        return outcome;
+    snprintf(j->own.said, sizeof j->own.said, "the folder of some objects is another user's: %s",
+             strerror(error));
+    return TIER_CANNOT;
 }
 
 /* Does so for a GET. An object that may not be read is an error of its own, unless none may be read. */
@@ -159,8 +168,10 @@ static int make_folders(char *path, size_t from)
         *slash = '\0';
         if (mkdir(path, 0777) != 0) /* the umask decides */
             error = errno;
-        if (error && access(path, X_OK) == 0)
+        if (error && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0)
             error = 0; /* it was there */
+        if (error == EEXIST)
+            error = errno; /* it is there, and not for us */
         *slash = '/';
     }
     return error;
