@@ -87,24 +87,28 @@ void tier_queue_add(struct tier *t, const struct store_id *id, const struct arti
         add_item(t, &item);
 }
 
-/* True if an entry under a lease must wait: other nodes take it as a sign that all it leads to is there. */
-static bool is_early(const struct tier *t, const struct tier_item *item)
+/* Returns when the first of those was offered that others wait for: on its way to the disk, in the queue or being sent.
+ * An entry under a lease that is younger must wait: other nodes take it as a sign that all it leads to is there. */
+static uint64_t first_offered_ns(const struct tier *t)
 {
-    bool early = false;
-    for (const struct pending_put *p = t->service->puts; p && !early; p = p->next)
-        early = p->queued_ns < item->offered_ns;
-    for (size_t i = 0; i < t->n_items && !early; i++)
-        early = t->items[i].is_urgent && t->items[i].offered_ns < item->offered_ns;
-    for (size_t i = 0; i < UPLOADS_MAX && !early; i++)
-        early = t->uploads[i].runs && t->uploads[i].item.offered_ns < item->offered_ns;
-    return early;
+    uint64_t first = UINT64_MAX;
+    for (const struct pending_put *p = t->service->puts; p; p = p->next)
+        first = p->queued_ns < first ? p->queued_ns : first;
+    for (size_t i = 0; i < t->n_items; i++)
+        if (t->items[i].is_urgent && t->items[i].offered_ns < first)
+            first = t->items[i].offered_ns;
+    for (size_t i = 0; i < UPLOADS_MAX; i++)
+        if (t->uploads[i].runs && t->uploads[i].item.offered_ns < first)
+            first = t->uploads[i].item.offered_ns;
+    return first;
 }
 
 bool tier_queue_take(struct tier *t, struct tier_item *out, bool *out_early)
 {
+    uint64_t first_ns = first_offered_ns(t);
     size_t best = t->n_items;
     for (size_t i = 0; i < t->n_items; i++) {
-        if (t->items[i].is_leased && is_early(t, &t->items[i]))
+        if (t->items[i].is_leased && first_ns < t->items[i].offered_ns)
             *out_early = true;
         else if (best == t->n_items || is_before(&t->items[i], &t->items[best]))
             best = i;
