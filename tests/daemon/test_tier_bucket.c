@@ -136,7 +136,7 @@ Test(tier_bucket, a_put_that_is_answered_404_is_sent_again)
     warmd_down(&k);
 }
 
-/* Amazon answers 403 then, and nobody can tell that from keys that may not read. */
+/* Amazon answers 403 then. Who wrote nothing there cannot tell that from keys that may not read. */
 Test(tier_bucket, who_may_not_list_the_bucket_is_told_so_and_no_error_is_a_miss)
 {
     struct warmd first = tier_up(NULL, tier_key_file, NULL);
@@ -152,6 +152,18 @@ Test(tier_bucket, who_may_not_list_the_bucket_is_told_so_and_no_error_is_a_miss)
     cr_assert(warmd_stats_have(&k, "\"tier_misses\": 0,"));
     expect_value(&k, "here", "the bytes");
     warmd_down(&first);
+    warmd_down(&k);
+}
+
+Test(tier_bucket, who_writes_and_may_not_list_the_bucket_has_its_misses)
+{
+    engine_tell(&s3, "list=no", NULL, 0);
+    struct warmd k = tier_up(NULL, tier_key_file, NULL);
+    put_one(&k, "here", "the bytes");
+    await_stats(&k, "\"tier_sent\": 1,");
+    expect_miss(&k, "another");
+    cr_assert(warmd_stats_have(&k, "\"tier_misses\": 1,"));
+    cr_assert(warmd_stats_have(&k, "\"reads\": {\"state\": \"on\""));
     warmd_down(&k);
 }
 

@@ -137,6 +137,51 @@ Test(tier_s3, wrong_credentials_are_no_miss)
     expect(TIER_DENIED, &get, "403 AccessDenied");
 }
 
+/* Was: each miss of those who may not list the bucket looked like refused credentials. */
+Test(tier_s3, to_those_who_may_not_list_a_refusal_is_an_absence_once_their_own_entry_was_read)
+{
+    struct tier_request get = request(TIER_GET, "ab/e-none", 0);
+    struct tier_request own = request(TIER_PUT, "cd/e-own", 0);
+    char count[200];
+    engine_tell(&s3, "list=no", NULL, 0);
+    expect(TIER_DENIED, &get,
+           "403 AccessDenied"); /* nothing tells it from keys that may not read */
+    cr_assert_eq(backend_send(&kit, request(TIER_PUT, "cd/b-own", 0), "x"), TIER_OK);
+    expect(TIER_DENIED, &get, "403 AccessDenied"); /* a large value is not read for this */
+    engine_tell(&s3, "x=", NULL, 0);
+    cr_assert_eq(backend_send(&kit, own, "x"), TIER_OK);
+    expect(TIER_ABSENT, &get, "403: absent");
+    cr_assert_eq(get.result_fd, -1);
+    expect(TIER_ABSENT, &get, "403: absent");
+    engine_tell(&s3, "x=", count, sizeof count);
+    cr_assert_str_eq(count, "GET 3\nPUT 1\n", "our own is read once");
+}
+
+Test(tier_s3, keys_that_may_not_read_are_refused_whatever_they_have_written)
+{
+    struct tier_request get = request(TIER_GET, "ab/e-none", 0);
+    struct tier_request own = request(TIER_PUT, "cd/e-own", 0);
+    cr_assert_eq(backend_send(&kit, own, "x"), TIER_OK);
+    engine_tell(&s3, "list=no", NULL, 0);
+    engine_tell(&s3, "deny=GET", NULL, 0);
+    expect(TIER_DENIED, &get, "403 AccessDenied");
+    engine_tell(&s3, "deny=", NULL, 0);
+    expect(TIER_DENIED, &get,
+           "403 AccessDenied"); /* our own entry was not read: perhaps it is gone */
+    cr_assert_eq(backend_send(&kit, own, "x"), TIER_OK);
+    expect(TIER_ABSENT, &get, "403: absent");
+}
+
+Test(tier_s3, those_who_may_not_list_have_leases)
+{
+    struct tier_request a = request(TIER_ASK, "ab/e-1", 1), b = request(TIER_ASK, "ab/e-1", 2);
+    struct tier_request get = request(TIER_GET, "ab/e-none", 0);
+    engine_tell(&s3, "list=no", NULL, 0);
+    expect(TIER_LEASE, &a, "");
+    expect(TIER_WAIT, &b, "");
+    expect(TIER_ABSENT, &get, ""); /* the probe before the lease has read what it wrote */
+}
+
 Test(tier_s3, a_wrong_region_is_named)
 {
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);

@@ -34,7 +34,9 @@ struct s3_backend {
     unsigned n_timers;
     int64_t clock_s; /* the server's clock minus ours, if it refused ours */
     enum s3_conditions conditions;
-    struct tier_request probe; /* our own, and when it ended */
+    char own[TIER_NAME_MAX + 1]; /* an entry that we wrote, or "" */
+    uint64_t own_read_ms;        /* when an object that we wrote was last read; 0: never */
+    struct tier_request probe;   /* our own, and when it ended */
     uint64_t probed_ms;
     bool probing, closing, pool_closed;
     void (*closed)(void *user);
@@ -65,6 +67,8 @@ struct job {
 
     void (*then)(struct job *job); /* takes the answer */
     struct s3_answer answer;
+    void (*then_denied)(struct job *job); /* while our own entry is read: takes this answer */
+    struct s3_answer denied;
     struct transfer transfer;
     char name[2 * TIER_NAME_MAX + 1]; /* that of a job's answer has two digests */
     char payload[65], condition[220], checksum[48];

@@ -7,6 +7,9 @@
  * 1. Keys are refused: they are read again, and if they are others, the transfer is made once more.
  * 2. The clocks differ: the transfer is signed once more with the server's time, and so are all after it.
  * 3. A page of some proxy has status 200: an object has an ETag and is no text/html.
+ * 4. A GET is answered 403 AccessDenied. To those who may not list the bucket S3 answers so for an absent object, too
+ *    (API reference, GetObject, "Permissions"). If the rights to read are there, it is absent: an entry that we wrote is
+ *    read to find out. Without such an entry it stays a refusal.
  *
  * Thread: loop thread.
  */
@@ -22,6 +25,7 @@
 #include "keygen/bytes.h"
 #include "tier/backends/s3_internal.h"
 
+#define OWN_READ_MS 600000u /* for so long one read of our own shows that the rights are there */
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /* ---- the life of a job ---- */
@@ -276,6 +280,50 @@ static void read_answer(struct job *j)
     }
 }
 
+/* True if the answer may be that to an absent object. A probe must see what the server says. */
+static bool may_be_absent(const struct job *j)
+{
+    return j->transfer.method == TRANSFER_GET && j->request->operation != TIER_PROBE &&
+           !j->then_denied && strcmp(j->answer.code, "AccessDenied") == 0;
+}
+
+/* Takes a refusal for the absence of the object if our own were read lately. */
+static bool takes_absence(struct job *j)
+{
+    const struct s3_backend *b = j->backend;
+    if (!may_be_absent(j) || !b->own_read_ms || uv_now(b->loop) - b->own_read_ms > OWN_READ_MS)
+        return false;
+    j->answer.outcome = TIER_ABSENT;
+    snprintf(j->answer.said, sizeof j->answer.said, "403: absent, as those hear who may not list");
+    return true;
+}
+
+static void on_own_entry(struct job *j)
+{
+    struct s3_backend *b = j->backend;
+    bool is_read = j->answer.outcome == TIER_OK;
+    if (is_read)
+        b->own_read_ms = uv_now(b->loop);
+    else
+        *b->own = '\0'; /* that one tells nothing any more: it may be gone, too */
+    j->answer = j->denied;
+    j->then = j->then_denied;
+    j->then_denied = NULL;
+    takes_absence(j);
+    j->then(j);
+}
+
+/* Reads our own entry, to find out whether a refusal is one. False if there is none. */
+static bool reads_own(struct job *j)
+{
+    if (!may_be_absent(j) || !*j->backend->own)
+        return false;
+    j->denied = j->answer;
+    j->then_denied = j->then;
+    s3_send_get(j, j->backend->own, false, on_own_entry);
+    return true;
+}
+
 static void on_transfer(struct transfer *t)
 {
     struct job *j = t->user;
@@ -285,9 +333,11 @@ static void on_transfer(struct transfer *t)
         return;
     }
     read_answer(j);
-    if (takes_clock(j) || takes_keys(j))
+    if (t->method == TRANSFER_PUT && j->answer.outcome == TIER_OK && strstr(j->name, "/e-"))
+        memcpy(j->backend->own, j->name, sizeof j->backend->own);
+    if (takes_clock(j) || (!takes_absence(j) && takes_keys(j)))
         job_send(j);
-    else
+    else if (j->answer.outcome == TIER_ABSENT || !reads_own(j))
         j->then(j);
 }
 

@@ -59,6 +59,8 @@ static void take_step(struct job *j)
     case GET_IT:
         c->reads = c->writes ? outcome == TIER_OK && strncmp(t->text, "probe ", 6) == 0
                              : outcome == TIER_ABSENT;
+        if (c->writes && c->reads)
+            j->backend->own_read_ms = uv_now(j->backend->loop);
         break;
     default: break;
     }
