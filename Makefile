@@ -201,13 +201,14 @@ $(B)/plain/test_%: CPPFLAGS += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
-$(B)/plain/test_tiled $(B)/plain/test_graph_bundle: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
+$(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
 tsan: setup-test
 	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store $(B)/tsan/plain/test_tiled \
-	    $(B)/tsan/plain/test_graph_bundle
+	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
+	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_trips
 
 # Compiles every generated kernel by both NVRTCs for each architecture, and takes out the barriers of each graph
 # without run-time indices. `make test` has a sample.
@@ -385,8 +386,8 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_graph_regions: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_graph_regions: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_graph_regions: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_graph_regions: $(B)/obj/tests/kernels/for_cpu.o
 $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/stand_in.o
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)

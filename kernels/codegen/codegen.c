@@ -1207,6 +1207,15 @@ static void count_readers(struct gen *g, struct trip *t, uint32_t i, bool reads)
     }
 }
 
+/* Writes a draft again that changes a slice in place: with all elements, for a place of its own. */
+static void draft_whole(struct gen *g, struct draft *d)
+{
+    struct draft whole = draft_of(g, d->value, PROGRAM_NONE, false);
+    whole.to = d->to;
+    draft_close(d);
+    *d = whole;
+}
+
 /* Writes the launches of the drafts, first those whose place no other one reads. If all places are read, one
  * draft gets a place of its own. */
 static void launch_trip(struct gen *g, struct trip *t)
@@ -1228,6 +1237,8 @@ static void launch_trip(struct gen *g, struct trip *t)
             g->values[d->value].place = d->to;
         d->done = true;
         count_readers(g, t, i, false);
+        if (d->slice && t->readers[i])
+            draft_whole(g, d);
         g->values[d->to].draft = 0;
         launch_draft(g, d, place_value(g, d->value));
     }

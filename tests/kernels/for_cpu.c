@@ -81,6 +81,22 @@ void for_cpu_end(FILE *f, const struct codegen *c)
     fprintf(f, "}\n");
 }
 
+void for_cpu_plan(FILE *f, size_t n, const struct graph_bundle *b, const struct codegen *c)
+{
+    for_cpu_begin(f, n, c);
+    for (uint32_t i = 0, next = 0; i < b->launches.n; i++) {
+        const struct graph_launch *l = &b->launches.at[i];
+        const uint32_t *args = b->operands.at + l->args;
+        for (; next < b->loops.n && b->loops.at[next].first == i; next++)
+            fprintf(f, "for (unsigned long i%u = 0; i%u < %luu; i%u++) {\n", next, next,
+                    (unsigned long)b->loops.at[next].trips, next);
+        for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, args, l->n_args);
+        for (uint32_t k = 0; k < b->loops.n; k++)
+            fputs(b->loops.at[k].end == i + 1 ? "}\n" : "", f);
+    }
+    for_cpu_end(f, c);
+}
+
 void for_cpu_compile(struct for_cpu *c)
 {
     char command[512], library[128];

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#include "kernels/codegen/codegen.h"
+#include "kernels/bundle/graph_bundle.h"
 #include "tests/kernels/jax_graphs.h"
 
 struct for_cpu {
@@ -33,6 +33,8 @@ void for_cpu_launch(FILE *f, const struct codegen *c, uint32_t kernel, uint32_t 
 void for_cpu_cubin(FILE *f, const struct codegen *c, uint32_t kernel, const void *cubin);
 /* Ends run_N. */
 void for_cpu_end(FILE *f, const struct codegen *c);
+/* Writes run_N whole: it launches the plan. values[i] is the address of buffer i. */
+void for_cpu_plan(FILE *f, size_t n, const struct graph_bundle *b, const struct codegen *c);
 /* Compiles the source, with $WARM_CPU_FLAGS, and loads it. */
 void for_cpu_compile(struct for_cpu *c);
 /* Returns run_N. */

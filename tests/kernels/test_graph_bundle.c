@@ -34,23 +34,6 @@ static struct writer bytes_of(const struct program *p, const struct codegen *c)
     return w;
 }
 
-/* Writes run_N, which launches the plan on an arena, arguments and constants. */
-static void write_plan(FILE *f, size_t n, const struct graph_bundle *b, const struct codegen *c)
-{
-    for_cpu_begin(f, n, c);
-    for (uint32_t i = 0, next = 0; i < b->launches.n; i++) {
-        const struct graph_launch *l = &b->launches.at[i];
-        const uint32_t *args = b->operands.at + l->args;
-        for (; next < b->loops.n && b->loops.at[next].first == i; next++)
-            fprintf(f, "for (unsigned long i%u = 0; i%u < %luu; i%u++) {\n", next, next,
-                    (unsigned long)b->loops.at[next].trips, next);
-        for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, args, l->n_args);
-        for (uint32_t k = 0; k < b->loops.n; k++)
-            fputs(b->loops.at[k].end == i + 1 ? "}\n" : "", f);
-    }
-    for_cpu_end(f, c);
-}
-
 /* Returns the address of each buffer. Arguments are the graph's; the arena has bytes that are no numbers. */
 static void **buffers_of(const struct jax_graph *g, const struct graph_bundle *b, char *arena)
 {
@@ -112,7 +95,7 @@ static void agree(const struct jax_graph *graphs, size_t n, uint32_t *seen)
         bytes[i] = bytes_of(d, &c);
         cr_assert_eq(graph_bundle_read(bytes[i].data, bytes[i].len, &bundles[i], &e), 0, "%s: %s",
                      graphs[i].name, e.text);
-        write_plan(cpu.f, i, &bundles[i], &c);
+        for_cpu_plan(cpu.f, i, &bundles[i], &c);
         forward_stands_alone(&graphs[i], &bundles[i]);
         for (uint32_t k = 0; k < d->ops.n; k++)
             seen[d->ops.at[k].op]++;
