@@ -35,6 +35,8 @@ struct compiling {
     const char **options;
     struct codegen code;
     struct graph_bundle bundle;
+    char name[GRAPH_PLAN_NAME];  /* of the plan, if it is to be stored */
+    uint64_t plan_ms;            /* that it took */
     struct warm_result *results; /* by kernel: own the cubins */
     uint32_t n_results, n_hits;
 };
@@ -181,11 +183,11 @@ static int plan(struct compiling *c)
     return rc ? err_set(&c->w->err, rc, "%s", e.text) : 0;
 }
 
-/* Takes the plan from the cache, or makes and stores it. */
+/* Takes the plan from the cache, or makes it. */
 static int find_plan(struct compiling *c)
 {
     char name[GRAPH_PLAN_NAME];
-    bool may_keep = !(c->g->job_flags & WARM_NO_STORE), named = graph_plan_name(c->g, name);
+    bool named = graph_plan_name(c->g, name);
     if (named && !(c->g->job_flags & WARM_RECACHE)) {
         if (graph_plan_get(c->w, name, &c->code, &c->bundle))
             return 0;
@@ -196,8 +198,9 @@ static int find_plan(struct compiling *c)
     }
     uint64_t start_ms = conn_now_ms();
     int rc = plan(c);
-    if (rc == 0 && named && may_keep)
-        graph_plan_put(c->w, name, &c->code, &c->bundle, conn_now_ms() - start_ms);
+    c->plan_ms = conn_now_ms() - start_ms;
+    if (rc == 0 && named && !(c->g->job_flags & WARM_NO_STORE))
+        memcpy(c->name, name, sizeof name);
     return rc;
 }
 
@@ -319,6 +322,8 @@ int warm_graph_compile(struct warm *w, const struct warm_graph *g, struct warm_g
         rc = compile_kernels(&c);
     if (rc == 0)
         rc = fill_result(&c, out);
+    if (rc == 0 && *c.name) /* last: a failure must not end the connection of the compile */
+        graph_plan_put(w, c.name, &c.code, &c.bundle, c.plan_ms);
     for (uint32_t i = 0; i < c.n_results; i++)
         warm_result_free(&c.results[i]);
     free(c.results);

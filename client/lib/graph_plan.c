@@ -90,15 +90,25 @@ static bool read_code(struct reader *r, struct codegen *out)
     *out = (struct codegen){.n_kernels = 0};
     writer_init(&out->source, 0);
     writer_bytes(&out->source, source.data, source.len);
+    size_t end = 0;
     for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
         struct kernel_text text = {.at = reader_u64(r)};
         text.len = reader_u64(r);
-        if (r->failed || text.at > source.len || text.len > source.len - text.at)
+        if (r->failed || text.at < end || text.at > source.len || text.len > source.len - text.at)
             return false;
+        end = text.at + text.len;
         PUSH(out, out->texts, text);
     }
     out->n_kernels = out->texts.n;
     return !r->failed && !out->failed && !out->source.failed;
+}
+
+/* Forgets what is no part of a plan. */
+static void strip(struct graph_bundle *b)
+{
+    for (uint32_t i = 0; i < b->kernels.n; i++)
+        b->kernels.at[i] = (struct graph_kernel){{NULL, 0}, {NULL, 0}};
+    b->target = b->compiler = (struct view){NULL, 0};
 }
 
 bool graph_plan_get(struct warm *w, const char *name, struct codegen *code,
@@ -116,15 +126,13 @@ bool graph_plan_get(struct warm *w, const char *name, struct codegen *code,
         good = graph_bundle_read(rest.data, rest.len, bundle, NULL) == 0 &&
                bundle->kernels.n == code->n_kernels;
     }
-    for (uint32_t i = 0; i < bundle->kernels.n; i++) /* they lie in the value */
-        bundle->kernels.at[i] = (struct graph_kernel){{NULL, 0}, {NULL, 0}};
-    bundle->target = bundle->compiler = (struct view){NULL, 0};
+    strip(bundle); /* it lies in the value */
     warm_value_free(&value);
     return good;
 }
 
 void graph_plan_put(struct warm *w, const char *name, const struct codegen *code,
-                    const struct graph_bundle *bundle, uint64_t cost_ms)
+                    struct graph_bundle *bundle, uint64_t cost_ms)
 {
     struct writer value;
     const struct warm_put_options options = {.kind = "graph",
@@ -138,6 +146,7 @@ void graph_plan_put(struct warm *w, const char *name, const struct codegen *code
         writer_u64(&value, code->texts.at[i].at);
         writer_u64(&value, code->texts.at[i].len);
     }
+    strip(bundle);
     graph_bundle_write(bundle, &value);
     if (!value.failed)
         warm_put(w, name, strlen(name), value.data, value.len, &options);

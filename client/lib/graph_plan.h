@@ -4,7 +4,7 @@
  * cubins: the code of the kernels, their launches, and where each tensor is.
  *
  *     graph, arguments, optimizer ──▶ name ──▶ GET ──▶ the plan: nothing is read or differentiated again
- *                                               └ no ─▶ graph_compile.c plans ──▶ PUT
+ *                                               └ no ─▶ graph_compile.c plans and compiles ──▶ PUT
  *
  * The forward pass of a graph and the graph with its gradients are two entries. Their kernels are entries of
  * their own, which both share (kernels/BUNDLE.md).
@@ -36,9 +36,9 @@ bool graph_plan_name(const struct warm_graph *graph, char out[GRAPH_PLAN_NAME]);
 bool graph_plan_get(struct warm *w, const char *name, struct codegen *code,
                     struct graph_bundle *bundle);
 
-/* Stores a plan that took `cost_ms`, before the bundle has its target and cubins. A failure costs the next
- * process the time of a plan. */
+/* Stores a plan that took `cost_ms`. Empties the bundle's target, compiler, keys and cubins. A failure costs the
+ * next process the time of a plan; it may end the connection, so compile first. */
 void graph_plan_put(struct warm *w, const char *name, const struct codegen *code,
-                    const struct graph_bundle *bundle, uint64_t cost_ms);
+                    struct graph_bundle *bundle, uint64_t cost_ms);
 
 #endif

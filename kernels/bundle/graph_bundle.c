@@ -307,7 +307,7 @@ static bool find_registers(struct reader r, uint32_t *out)
 bool graph_cubin_needs(struct view cubin, uint32_t *out_registers, uint64_t *out_shared)
 {
     struct reader header = window(cubin, 0, ELF_HEADER);
-    bool found = false;
+    bool found = false, seen = false;
     *out_shared = 0;
     if (header.failed || memcmp(header.data, "\177ELF\2\1", 6) != 0)
         return false;
@@ -326,8 +326,10 @@ bool graph_cubin_needs(struct view cubin, uint32_t *out_registers, uint64_t *out
         uint64_t at = reader_u64(&s), len = reader_u64(&s);
         struct reader info = window(cubin, name, sizeof ".nv.info"),
                       shared = window(cubin, name, sizeof ".nv.shared.kernel");
-        if (!info.failed && memcmp(info.data, ".nv.info", sizeof ".nv.info") == 0)
-            found |= find_registers(window(cubin, at, len), out_registers);
+        if (!seen && !info.failed && memcmp(info.data, ".nv.info", sizeof ".nv.info") == 0) {
+            seen = true; /* there is one; a file with many would be read many times */
+            found = find_registers(window(cubin, at, len), out_registers);
+        }
         if (!shared.failed &&
             memcmp(shared.data, ".nv.shared.kernel", sizeof ".nv.shared.kernel") == 0)
             *out_shared = len;

@@ -7,6 +7,7 @@
  */
 #include "kernels/vjp/optimizer.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,7 +51,11 @@ static const char *read_number(const char *at, struct optimizer *o)
             !(NUMBERS[i].of & 1u << o->kind))
             continue;
         char *end;
-        float x = strtof(is + 1, &end);
+        locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a program's own may have commas */
+        if (!c)
+            return NULL;
+        float x = strtof_l(is + 1, &end, c);
+        freelocale(c);
         if (end == is + 1 || !isfinite(x) || (*end && *end != ','))
             return NULL;
         *number_of(o, i) = x;

@@ -5,6 +5,7 @@
  */
 #include "client/lib/graph_plan.h"
 #include "tests/support/compile.h"
+#include "tests/support/compile_script.h"
 #include "tests/support/warmd.h"
 
 TestSuite(graph_plan, .fini = compile_teardown);
@@ -183,4 +184,62 @@ Test(graph_plan, a_damaged_plan_is_none)
     graph_bundle_close(&bundle);
     warm_close(w);
     warmd_down(&k);
+}
+
+/* So the code of a plan is as long as its value at most, however many kernels it names. */
+Test(graph_plan, kernels_that_share_code_are_none)
+{
+    static const struct kernel_text TEXTS[][2] = {
+        {{0, 6}, {6, 4}}, {{0, 6}, {5, 5}}, {{0, 10}, {0, 10}}, {{6, 4}, {0, 6}}};
+    struct warmd k = warmd_up(NULL);
+    struct warm *w = warmd_libwarm(&k);
+    for (size_t i = 0; i < 4; i++) {
+        struct codegen code = {.n_kernels = 2}, got_code;
+        struct graph_bundle bundle = {.n_arguments = 0}, got;
+        writer_init(&code.source, 0);
+        writer_format(&code.source, "0123456789");
+        for (size_t j = 0; j < 2; j++) {
+            PUSH(&code, code.texts, TEXTS[i][j]);
+            PUSH(&bundle, bundle.kernels, ((struct graph_kernel){{NULL, 0}, {NULL, 0}}));
+        }
+        graph_plan_put(w, "graph:1:test", &code, &bundle, 5);
+        cr_expect_eq(graph_plan_get(w, "graph:1:test", &got_code, &got), i == 0, "%zu", i);
+        codegen_free(&got_code);
+        graph_bundle_close(&got);
+        codegen_free(&code);
+        graph_bundle_close(&bundle);
+    }
+    warm_close(w);
+    warmd_down(&k);
+}
+
+static void hangs_up_at_plan(struct fake_daemon *d)
+{
+    fake_daemon_meet(d);
+    fake_daemon_take(d, WIRE_GET);
+    fake_daemon_say(d, WIRE_MISS);
+    script_take_compile(d, 0);
+    script_say_hit(d);
+    fake_daemon_take(d, WIRE_PUT);
+    fake_daemon_meet(d); /* libwarm tries once more */
+    fake_daemon_take(d, WIRE_PUT);
+}
+
+Test(graph_plan, a_plan_that_cannot_be_stored_fails_no_compile)
+{
+    struct fake_daemon d;
+    struct graph_bundle b;
+    struct err e = {0};
+    fake_daemon_up(&d, hangs_up_at_plan, NULL);
+    struct warm *w = fake_daemon_libwarm(&d);
+    struct warm_graph g = graph_of(small);
+    struct warm_graph_result r = compile(w, &g);
+    cr_assert_eq(graph_bundle_read(r.data, r.len, &b, &e), 0, "%s", e.text);
+    cr_assert_eq(b.kernels.n, 1u);
+    cr_expect(b.kernels.at[0].cubin.len == 5 &&
+              memcmp(b.kernels.at[0].cubin.data, "cubin", 5) == 0);
+    graph_bundle_close(&b);
+    warm_graph_result_free(&r);
+    warm_close(w);
+    fake_daemon_down(&d);
 }

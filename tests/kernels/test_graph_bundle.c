@@ -214,6 +214,52 @@ Test(graph_bundle, numbers_are_in_range)
     writer_close(&w);
 }
 
+/* ---- cubins ---- */
+
+/* Appends the header of a section of an ELF file. */
+static void put_section(struct writer *w, uint32_t name, uint64_t at, uint64_t len)
+{
+    writer_u32(w, name);
+    writer_u32(w, 1);
+    for (int i = 0; i < 2; i++)
+        writer_u64(w, 0);
+    writer_u64(w, at);
+    writer_u64(w, len);
+    for (int i = 0; i < 3; i++)
+        writer_u64(w, 0);
+}
+
+/* A cubin has one such section. A file with many is not searched once for each of them. */
+Test(graph_bundle, registers_are_those_of_the_first_section)
+{
+    static const char NAMES[16] = "x.nv.info";
+    static const uint32_t COUNTS[] = {16, 99};
+    uint32_t registers = 0;
+    uint64_t shared;
+    struct writer w;
+    writer_init(&w, 0);
+    writer_bytes(&w, "\177ELF\2\1", 6);
+    memset(writer_reserve(&w, 34), 0, 34);
+    writer_u64(&w, 64); /* 0x28: the sections */
+    memset(writer_reserve(&w, 12), 0, 12);
+    writer_u16(&w, 3);
+    writer_u16(&w, 0);
+    put_section(&w, 0, 64 + 3 * 64, sizeof NAMES);
+    for (uint64_t i = 0; i < 2; i++)
+        put_section(&w, 1, 64 + 3 * 64 + 16 + 12 * i, 12);
+    writer_bytes(&w, NAMES, sizeof NAMES);
+    for (int i = 0; i < 2; i++) {
+        writer_u16(&w, 0x2f04);
+        writer_u16(&w, 8);
+        writer_u32(&w, 5);
+        writer_u32(&w, COUNTS[i]);
+    }
+    cr_assert(!w.failed);
+    cr_expect(graph_cubin_needs((struct view){w.data, w.len}, &registers, &shared));
+    cr_expect_eq(registers, 16u, "%u", registers);
+    writer_close(&w);
+}
+
 /* ---- loops ---- */
 
 static int note(void *context, const struct graph_launch *l)

@@ -6,13 +6,16 @@
 #include "kernels/vjp/optimizer.h"
 
 #include <criterion/criterion.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kernels/codegen/codegen.h"
 #include "kernels/eval/eval.h"
+#include "tests/support/support.h"
 
 #define NUMBERS_MAX 1024
 #define POINTS 128
@@ -222,4 +225,31 @@ Test(optimizer, wrong_words_are_named)
         cr_expect_eq(optimizer_parse(CASES[i].text, &o, &e), WARM_EINVALID, "%s", CASES[i].text);
         cr_expect_not_null(strstr(e.text, CASES[i].says), "%s: %s", CASES[i].text, e.text);
     }
+}
+
+/* Numbers as in Germany: LC_NUMERIC of glibc's localedef, with ',' before the fraction. */
+static const uint8_t COMMAS[] = {0x14, 0x11, 3,   0x20, 6,   0, 0, 0, 0x20, 0, 0, 0, 0x22, 0, 0, 0,
+                                 36,   0,    0,   0,    40,  0, 0, 0, 44,   0, 0, 0, 48,   0, 0, 0,
+                                 ',',  0,    '.', 0,    3,   3, 0, 0, ',',  0, 0, 0, '.',  0, 0, 0,
+                                 'U',  'T',  'F', '-',  '8', 0};
+
+/* The name of a plan has the text alone: it must mean the same in each program. */
+Test(optimizer, numbers_do_not_depend_on_the_locale)
+{
+    char *folder = temp_dir_new(), *locale = path_join(folder, "commas"),
+         *path = path_join(locale, "LC_NUMERIC");
+    struct optimizer o;
+    struct err e = {0};
+    cr_assert_eq(mkdir(locale, 0700), 0);
+    file_write(path, COMMAS, sizeof COMMAS);
+    setenv("LOCPATH", folder, 1);
+    cr_assert_not_null(setlocale(LC_NUMERIC, "commas"));
+    cr_assert_eq(strtod("0,5", NULL), 0.5);
+    cr_expect_eq(optimizer_parse("sgd,lr=0.5", &o, &e), 0, "%s", e.text);
+    cr_expect_eq(o.lr, 0.5f);
+    cr_expect_eq(optimizer_parse("sgd,lr=1,5", &o, &e), WARM_EINVALID);
+    cr_expect_not_null(setlocale(LC_NUMERIC, "C"));
+    free(path);
+    free(locale);
+    temp_dir_free(folder);
 }
