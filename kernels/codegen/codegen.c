@@ -861,9 +861,13 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
     writer_bytes(&g->out->source, text->data, text->len);
     k.text = writer_take(text, &k.len);
     g->failed |= !k.text;
-    table_add(&g->kernel_slots, k.hash, g->kernels.n);
+    uint32_t number = g->kernels.n;
     PUSH(g, g->kernels, k);
-    return g->kernels.n - 1;
+    if (g->kernels.n == number)
+        free(k.text);
+    else
+        table_add(&g->kernel_slots, k.hash, number);
+    return number;
 }
 
 static void draft_close(struct draft *d)
@@ -1115,8 +1119,9 @@ static void launch_draft(struct gen *g, struct draft *d, uint32_t to)
         flush(g);
         d->products = d->is_product;
     }
+    uint32_t n = g->group.n;
     PUSH(g, g->group, *d);
-    if (g->failed)
+    if (g->group.n == n)
         draft_close(d);
 }
 

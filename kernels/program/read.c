@@ -82,7 +82,10 @@ __attribute__((format(printf, 3, 4))) static bool fail(struct read *r, int code,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    r->code = err_set(r->e, code, "%s", text);
+    if (r->failed || r->p->failed) /* the text is not to blame */
+        r->code = err_set(r->e, WARM_ENOMEM, "a program");
+    else
+        r->code = err_set(r->e, code, "%s", text);
     if (r->e)
         r->e->line = r->line;
     return false;
