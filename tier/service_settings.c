@@ -11,26 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_BYTES 4096 /* as in warmd */
+#include "tier/setting_line.h"
 
-/* Cuts spaces off both ends. */
-static char *trim(char *text)
-{
-    text += strspn(text, " \t\r\n");
-    size_t len = strlen(text);
-    while (len && strchr(" \t\r\n", text[len - 1]))
-        text[--len] = '\0';
-    return text;
-}
+#define LINE_BYTES 4096 /* as in warmd */
 
 /* Takes a line's value if the setting is one of ours. */
 static void take_line(struct service_settings *s, char *line)
 {
-    char *equals = strchr(line, '=');
-    if (!equals || *trim(line) == '#')
+    char *name, *value;
+    if (!setting_line_split(line, &name, &value) || !name)
         return;
-    *equals = '\0';
-    char *name = trim(line), *value = trim(equals + 1);
     for (char *dash = name; (dash = strchr(dash, '-'));)
         *dash = '_'; /* as in warmd */
     char *to = strcmp(name, "tier") == 0               ? s->url

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tier/setting_line.h"
+
 #define LINE_BYTES 8192
 
 static bool say(char *why, size_t why_size, const char *format, ...)
@@ -27,31 +29,6 @@ static bool say(char *why, size_t why_size, const char *format, ...)
     vsnprintf(why, why_size, format, args);
     va_end(args);
     return false;
-}
-
-/* Cuts spaces off both ends. */
-static char *trim(char *text)
-{
-    text += strspn(text, " \t\r\n");
-    size_t len = strlen(text);
-    while (len && strchr(" \t\r\n", text[len - 1]))
-        text[--len] = '\0';
-    return text;
-}
-
-/* Splits "name = value". False if it is neither that nor empty. */
-static bool split(char *line, char **name, char **value)
-{
-    char *equals = strchr(line, '=');
-    *name = *value = NULL;
-    if (!*trim(line) || *trim(line) == '#')
-        return true;
-    if (!equals)
-        return false;
-    *equals = '\0';
-    *name = trim(line);
-    *value = trim(equals + 1);
-    return true;
 }
 
 /* ---- tier_credentials ---- */
@@ -119,7 +96,7 @@ bool credentials_read_file(const char *file, struct credentials *out, char *why,
     if (!f)
         return false;
     for (unsigned n = 1; good && fgets(line, sizeof line, f); n++) {
-        if (!split(line, &name, &value))
+        if (!setting_line_split(line, &name, &value))
             good =
                 say(why, why_size, "tier_credentials %s: line %u is not \"name = value\"", file, n);
         else if (name && !take_line(out, name, value))
@@ -158,14 +135,15 @@ static bool ini_find(const char *path, const char *section, const char *wanted, 
     bool inside = false, found = false;
     FILE *f = fopen(path, "re");
     while (f && !found && fgets(line, sizeof line, f)) {
-        char *at = trim(line), *end = strchr(at, ']');
+        char *at = setting_trim(line), *end = strchr(at, ']');
         if (*at == '[' && end) {
             *end = '\0';
-            at = trim(at + 1);
+            at = setting_trim(at + 1);
             if (strncmp(at, "profile ", 8) == 0)
-                at = trim(at + 8);
+                at = setting_trim(at + 8);
             inside = strcmp(at, section) == 0;
-        } else if (inside && split(at, &name, &value) && name && strcmp(name, wanted) == 0) {
+        } else if (inside && setting_line_split(at, &name, &value) && name &&
+                   strcmp(name, wanted) == 0) {
             found = (size_t)snprintf(out, cap, "%s", value) < cap && *value;
         }
     }
