@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tier_redis_access.c - how a Redis server is reached: addresses, passwords, rights, TLS, URLs. */
+/* test_tier_redis_access.c - how a Redis server is reached: addresses, passwords, rights, URLs. TLS: test_tier_tls.c. */
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,28 +9,17 @@
 #include <unistd.h>
 
 #include "tests/support/backend.h"
-#include "tests/support/engine.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/support.h"
 
 struct server {
-    struct engine engine;
-    char url[64];
+    struct redis_server redis;
     struct backend_kit kit;
 };
 
-static void start_server(struct server *s, const char *option, const char *value)
-{
-    char port[16];
-    s->engine.port = engine_free_port();
-    snprintf(port, sizeof port, "%d", s->engine.port);
-    snprintf(s->url, sizeof s->url, "redis://127.0.0.1:%d/1", s->engine.port);
-    const char *const argv[] = {"redis-server", "--port", port,           "--bind", "127.0.0.1",
-                                "--save",       "",       "--appendonly", "no",     "--logfile",
-                                "/dev/null",    option,   value,          NULL};
-    engine_start_on_port(&s->engine, argv);
-}
+static void start_server(struct server *s) { redis_server_start(&s->redis, "--maxclients", "100"); }
 
-static void stop_server(struct server *s) { engine_stop(&s->engine); }
+static void stop_server(struct server *s) { redis_server_stop(&s->redis); }
 
 static struct tier_request request(enum tier_operation op, const char *name, char token)
 {
@@ -67,9 +56,9 @@ Test(tier_redis_access, each_address_of_a_name_is_tried)
 {
     struct server s;
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    start_server(&s, "--maxclients", "100");
-    snprintf(s.url, sizeof s.url, "redis://localhost:%d", s.engine.port);
-    backend_open(&s.kit, s.url, NULL);
+    start_server(&s);
+    snprintf(s.redis.url, sizeof s.redis.url, "redis://localhost:%d", s.redis.port);
+    backend_open(&s.kit, s.redis.url, NULL);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT, "%s", get.said);
     backend_close(&s.kit);
     stop_server(&s);
@@ -82,21 +71,21 @@ Test(tier_redis_access, credentials_that_cannot_be_read_are_no_empty_password)
     struct tier_request get = request(TIER_GET, "ab/e-1", 0);
     char path[] = "/tmp/warm-tier-XXXXXX", why[200];
     close(mkstemp(path));
-    start_server(&s, "--maxclients", "100");
-    backend_open(&s.kit, s.url, path);
+    start_server(&s);
+    backend_open(&s.kit, s.redis.url, path);
     cr_assert_eq(backend_run(&s.kit, &get), TIER_ABSENT);
     stop_server(&s);
     chmod(path, 0644);
-    start_server(&s, "--maxclients", "100");
+    start_server(&s);
     backend_close(&s.kit);
-    struct tier_settings settings = {.url = s.url, .credentials = path};
+    struct tier_settings settings = {.url = s.redis.url, .credentials = path};
     uv_loop_t loop;
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_null(tier_backend_new(&loop, &settings, why, sizeof why));
     cr_assert(strstr(why, "others can read"), "%s", why);
     cr_assert_eq(uv_loop_close(&loop), 0);
     chmod(path, 0600);
-    backend_open(&s.kit, s.url, path);
+    backend_open(&s.kit, s.redis.url, path);
     unlink(path); /* before it connects */
     cr_assert_eq(backend_run(&s.kit, &get), TIER_DENIED);
     cr_assert(strstr(get.said, "cannot read tier_credentials"), "%s", get.said);
@@ -111,9 +100,9 @@ Test(tier_redis_access, a_user_who_may_not_eval_has_leases_all_the_same)
     int fd = mkstemp(path);
     cr_assert_gt(dprintf(fd, "user = ada\npassword = hunter2\n"), 0);
     close(fd);
-    start_server(&s, "--maxclients", "100");
-    shell("redis-cli -p %d acl setuser ada on '>hunter2' '~*' +@all -eval", s.engine.port);
-    backend_open(&s.kit, s.url, path);
+    start_server(&s);
+    shell("redis-cli -p %d acl setuser ada on '>hunter2' '~*' +@all -eval", s.redis.port);
+    backend_open(&s.kit, s.redis.url, path);
     struct tier_request probe = request(TIER_PROBE, "probe-here", 0);
     cr_assert_eq(backend_run(&s.kit, &probe), TIER_OK, "%s", probe.said);
     cr_assert(probe.capabilities.leases && strstr(probe.capabilities.said, "EVAL"), "%s",
@@ -142,89 +131,6 @@ Test(tier_redis_access, a_user_who_may_not_eval_has_leases_all_the_same)
     backend_close(&s.kit);
     unlink(path);
     stop_server(&s);
-}
-
-Test(tier_redis_access, over_tls)
-{
-    char *dir = temp_dir_new(), *ca = path_join(dir, "ca.crt"),
-         *other = path_join(dir, "other.crt");
-    char *credentials = path_join(dir, "credentials"), text[600], port[16], files[3][400];
-    struct engine e = {.port = engine_free_port()};
-    struct backend_kit kit;
-    struct tier_request get = request(TIER_GET, "ab/e-1", 0);
-    engine_make_certificates(dir);
-    shell("chmod a+rX %s %s/*", dir, dir);
-    snprintf(port, sizeof port, "%d", e.port);
-    static const char *const names[] = {"ca.crt", "server.crt", "server.key"};
-    for (int i = 0; i < 3; i++)
-        snprintf(files[i], sizeof files[i], "%s/%s", dir, names[i]);
-    const char *const argv[] = {"redis-server",
-                                "--port",
-                                "0",
-                                "--tls-port",
-                                port,
-                                "--bind",
-                                "127.0.0.1",
-                                "--save",
-                                "",
-                                "--logfile",
-                                "/dev/null",
-                                "--tls-ca-cert-file",
-                                files[0],
-                                "--tls-cert-file",
-                                files[1],
-                                "--tls-key-file",
-                                files[2],
-                                NULL};
-    engine_start_on_port(&e, argv);
-    snprintf(text, sizeof text, "certificate = %s/client.crt\nkey = %s/client.key\n", dir, dir);
-    file_write(credentials, text, strlen(text));
-    chmod(credentials, 0600);
-    snprintf(text, sizeof text, "rediss://127.0.0.1:%d", e.port);
-    struct tier_settings settings = {.url = text, .credentials = credentials, .ca = ca};
-    backend_open_with(&kit, &settings);
-    cr_assert_eq(backend_run(&kit, &get), TIER_ABSENT, "%s", get.said);
-    cr_assert_eq(backend_send(&kit, request(TIER_PUT, "ab/e-1", 0), "value"), TIER_OK);
-    cr_assert_eq(backend_run(&kit, &get), TIER_OK, "%s", get.said);
-    expect_bytes(&get, "value");
-    size_t len = 3 << 20;
-    char *large = malloc(len + 1);
-    for (size_t i = 0; i < len; i++)
-        large[i] = (char)('a' + i * 7 % 26);
-    large[len] = '\0';
-    cr_assert_eq(backend_send(&kit, request(TIER_PUT, "ab/b-1", 0), large), TIER_OK);
-    struct tier_request big = request(TIER_GET, "ab/b-1", 0);
-    big.limit = 4 << 20;
-    cr_assert_eq(backend_run(&kit, &big), TIER_OK, "%s", big.said);
-    char *back = malloc(len);
-    cr_assert_eq(pread(big.result_fd, back, len, 0), (ssize_t)len);
-    cr_assert_eq(memcmp(back, large, len), 0);
-    close(big.result_fd);
-    free(back);
-    free(large);
-    backend_close(&kit);
-
-    settings.ca = other;
-    backend_open_with(&kit, &settings);
-    cr_assert_eq(backend_run(&kit, &get), TIER_MISSET);
-    cr_assert(strstr(get.said, "certificate"), "%s", get.said);
-    backend_close(&kit);
-    settings.ca = ca;
-    settings.credentials = NULL; /* the server wants a client's certificate */
-    backend_open_with(&kit, &settings);
-    cr_assert_eq(backend_run(&kit, &get), TIER_MISSET, "%s", get.said);
-    backend_close(&kit);
-    settings.credentials = credentials;
-    snprintf(text, sizeof text, "redis://127.0.0.1:%d", e.port);
-    backend_open_with(&kit, &settings);
-    get.timeout_ms = 300;
-    cr_assert_eq(backend_run(&kit, &get), TIER_FAILED, "no TLS: %s", get.said);
-    backend_close(&kit);
-    engine_stop(&e);
-    free(ca);
-    free(other);
-    free(credentials);
-    temp_dir_free(dir);
 }
 
 Test(tier_redis_access, urls)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_tier_tls.c - S3, HTTP and Redis over TLS: certificates that have expired or are another host's, and handshakes
- * that are cut.
+ * test_tier_tls.c - S3, HTTP and Redis over TLS: certificates that have expired or are another host's, handshakes
+ * that are cut, a client's own certificate. test_tier_web.c has that of HTTP.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "tests/support/backend.h"
 #include "tests/support/engine.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/support.h"
 
 static struct engine server;
@@ -44,7 +45,8 @@ TestSuite(tier_tls, .init = set_up, .fini = tear_down);
 /* Starts the server of a scheme, which shows NAME.crt. */
 static void start_server(const char *scheme, const char *name)
 {
-    char certificate[400], key[400], port[16];
+    struct redis_server redis;
+    char certificate[400], key[400];
     snprintf(certificate, sizeof certificate, "%s/%s.crt", dir, name);
     snprintf(key, sizeof key, "%s/server.key", dir);
     if (strcmp(scheme, "rediss") != 0) {
@@ -52,29 +54,8 @@ static void start_server(const char *scheme, const char *name)
         engine_start(&server, argv);
         return;
     }
-    server.port = engine_free_port();
-    snprintf(port, sizeof port, "%d", server.port);
-    const char *const argv[] = {"redis-server",
-                                "--port",
-                                "0",
-                                "--tls-port",
-                                port,
-                                "--bind",
-                                "127.0.0.1",
-                                "--save",
-                                "",
-                                "--logfile",
-                                "/dev/null",
-                                "--tls-auth-clients",
-                                "no",
-                                "--tls-ca-cert-file",
-                                ca,
-                                "--tls-cert-file",
-                                certificate,
-                                "--tls-key-file",
-                                key,
-                                NULL};
-    engine_start_on_port(&server, argv);
+    redis_server_start_tls(&redis, dir, name, false);
+    server = (struct engine){.pid = redis.pid, .port = redis.port};
 }
 
 static void open_at(const char *scheme, int port)
@@ -164,4 +145,70 @@ Test(tier_tls, a_cut_handshake_is_a_failure_of_the_network)
         engine_stop(&proxy);
         engine_stop(&server);
     }
+}
+
+/* ---- a client's own certificate ---- */
+
+/* Returns a request for an object of at most `limit` bytes. */
+static struct tier_request request(enum tier_operation op, const char *name, uint64_t limit)
+{
+    struct tier_request r = {.operation = op, .fd = -1, .limit = limit, .lease_ms = 5000};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    return r;
+}
+
+/* Puts a value of `len` bytes and gets it back. */
+static void expect_round_trip(const char *name, size_t len)
+{
+    char *value = malloc(len + 1), *back = malloc(len);
+    for (size_t i = 0; i < len; i++)
+        value[i] = (char)('a' + i * 7 % 26);
+    value[len] = '\0';
+    struct tier_request get = request(TIER_GET, name, len);
+    cr_assert_eq(backend_send(&kit, request(TIER_PUT, name, 0), value), TIER_OK);
+    cr_assert_eq(backend_run(&kit, &get), TIER_OK, "%s", get.said);
+    cr_assert_eq(get.result_length, len);
+    cr_assert_eq(pread(get.result_fd, back, len, 0), (ssize_t)len);
+    cr_assert_eq(memcmp(back, value, len), 0);
+    close(get.result_fd);
+    free(back);
+    free(value);
+}
+
+Test(tier_tls, redis_is_reached_with_the_clients_certificate_and_by_no_other_way)
+{
+    char *own = path_join(dir, "own"), *other = path_join(dir, "other.crt"), text[600];
+    struct redis_server redis;
+    struct tier_request get = request(TIER_GET, "ab/e-1", 1 << 20);
+    redis_server_start_tls(&redis, dir, "server", true);
+    snprintf(text, sizeof text, "certificate = %s/client.crt\nkey = %s/client.key\n", dir, dir);
+    file_write(own, text, strlen(text));
+    chmod(own, 0600);
+    struct tier_settings settings = {.url = redis.url, .credentials = own, .ca = ca};
+    backend_open_with(&kit, &settings);
+    cr_assert_eq(backend_run(&kit, &get), TIER_ABSENT, "%s", get.said);
+    expect_round_trip("ab/e-1", 5);
+    expect_round_trip("ab/b-1", 3 << 20);
+    backend_close(&kit);
+
+    settings.ca = other;
+    backend_open_with(&kit, &settings);
+    cr_assert_eq(backend_run(&kit, &get), TIER_MISSET);
+    cr_assert(strstr(get.said, "certificate"), "%s", get.said);
+    backend_close(&kit);
+    settings.ca = ca;
+    settings.credentials = NULL; /* the server wants a client's certificate */
+    backend_open_with(&kit, &settings);
+    cr_assert_eq(backend_run(&kit, &get), TIER_MISSET, "%s", get.said);
+    backend_close(&kit);
+    settings.credentials = own;
+    snprintf(text, sizeof text, "redis://127.0.0.1:%d", redis.port);
+    settings.url = text;
+    backend_open_with(&kit, &settings);
+    get.timeout_ms = 300;
+    cr_assert_eq(backend_run(&kit, &get), TIER_FAILED, "no TLS: %s", get.said);
+    backend_close(&kit);
+    redis_server_stop(&redis);
+    free(own);
+    free(other);
 }
