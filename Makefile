@@ -99,7 +99,7 @@ $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
 $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
-$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/preload.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -167,7 +167,10 @@ $(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,$(CLI_DIRS) client/tool))
-TEST_LIBS = $(CLI) $(B)/obj/client/preload/handle_table.o $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
+# The shims, without the files that define functions of the C library or the driver for a whole program.
+PRELOAD   = $(B)/obj/preload.a
+$(PRELOAD): $(filter-out $(patsubst %,$(B)/obj/client/preload/%.o,dl exec old_glibc driver/exports),$(call obj,$(PRELOAD_DIRS)))
+TEST_LIBS = $(CLI) $(PRELOAD) $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 FINI      = $(B)/obj/tests/support/fini.o
 $(TEST_SUPPORT): $(filter-out $(FINI),$(call obj,tests/support))
