@@ -236,6 +236,18 @@ Test(nvvm, every_call_and_its_place_is_in_the_key)
     cr_expect_eq(entries(), n - 1);
 }
 
+/* The pool has 32 connections: one that a call keeps is missing in the end. */
+Test(nvvm, calls_give_their_connections_back)
+{
+    for (int run = 0; run < 2; run++)
+        for (int i = 0; i < 40; i++) {
+            char calls[64];
+            snprintf(calls, sizeof calls, "add:a=%d compile:", i);
+            expect(calls, run ? "create add destroy " : NULL, run ? "a hit" : "a miss");
+        }
+    cr_expect_eq(entries(), 40);
+}
+
 /* ---- what is not ---- */
 
 Test(nvvm, calls_that_cannot_be_served_are_the_librarys)
@@ -245,6 +257,7 @@ Test(nvvm, calls_that_cannot_be_served_are_the_librarys)
         "verify: show",                            /* the same */
         "add:a add:a=1 compile: show",             /* a module without bytes */
         "lazy:a add:a=1 compile: show",            /* the same */
+        "add:a= add:a=1 compile: show",            /* an empty one, which the library refuses */
         "add:a=broken compile: show",              /* a compile that fails */
         "add:a=1 compile:-bad show compile: show", /* an option that the library refuses */
         "add:a=1 verify:-bad compile: show",       /* the same */
