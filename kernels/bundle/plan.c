@@ -17,6 +17,8 @@
 #define CLASSES (64u * STEPS)
 #define NEVER UINT32_MAX
 
+_Static_assert(PROGRAM_DEPTH_MAX <= GRAPH_LOOPS_OPEN_MAX, "program_flatten refuses deeper loops");
+
 struct room {
     uint64_t at;
     uint32_t below; /* the free room of the same size below it, + 1; 0: none */

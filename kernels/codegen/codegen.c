@@ -176,9 +176,20 @@ struct gen {
     VECTOR(struct kernel) kernels;
     struct table kernel_slots;
     bool failed;
+    bool fault;    /* a promise of this file was broken */
     bool too_big;  /* a grid */
     bool too_many; /* arguments */
 };
+
+/* Checks a promise. If it is broken, there is no code. */
+#define GEN_EXPECT(g, promise) (WARM_EXPECT(promise) || gen_broken(g))
+
+/* Notes a broken promise. Returns false. Use GEN_EXPECT. */
+static bool gen_broken(struct gen *g)
+{
+    g->failed = g->fault = true;
+    return false;
+}
 
 /* ---- which values are stored ---- */
 
@@ -274,6 +285,7 @@ static void choose_value(struct gen *g, const struct operation *op)
         bytes += !x->stored ? x->bytes : program_tensor(p, operand)->n > 1 ? 4 : 0;
         flops += x->stored ? 0 : x->flops;
     }
+    (void)GEN_EXPECT(g, depth <= FUSED_DEPTH_MAX); /* a deeper operand is stored */
     v->depth = (uint8_t)depth;
     v->size = size < UINT8_MAX ? (uint8_t)size : UINT8_MAX;
     v->bytes = bytes < UINT16_MAX ? (uint16_t)bytes : UINT16_MAX;
@@ -287,13 +299,18 @@ static void choose_value(struct gen *g, const struct operation *op)
 /* Places the carried values of a loop where its results are. */
 static void choose_places(struct gen *g, const struct operation *op, uint32_t block)
 {
-    g->failed |= !WARM_EXPECT(op->op == OP_WHILE && op->n_results == op->n_operands);
     const struct program *p = g->p;
     const struct block *body = program_loop_block(p, op, 1);
-    for (uint32_t k = 0; k < op->n_operands; k++) {
+    (void)GEN_EXPECT(g, op->op == OP_WHILE && op->n_results == op->n_operands &&
+                            body->n_results == op->n_operands);
+    for (uint32_t k = 0; k < op->n_operands && !g->failed; k++) {
         uint32_t operand = p->operands.at[op->operands + k],
                  returned = p->operands.at[body->results + k], maker = g->origins[operand];
         struct value *x = &g->values[operand];
+        /* of an operation of the body, and returned once: program_flatten sees to it */
+        (void)GEN_EXPECT(
+            g, g->values[returned].op != PROGRAM_NONE && g->values[returned].op >= body->first &&
+                   g->values[returned].op < body->end && g->values[returned].carry == PROGRAM_NONE);
         g->values[body->args + k].place = op->results + k;
         g->values[returned].carry = k;
         g->values[returned].late = g->values[returned].uses == 1;
@@ -383,7 +400,7 @@ static uint32_t table_add(struct table *t, uint64_t hash, uint32_t number)
 /* Ends a declaration. If an equal one is in scope, takes it back and returns the name of that one. */
 static uint32_t settled(struct gen *g, uint32_t name)
 {
-    g->failed |= !WARM_EXPECT(name + 1 == g->names && g->let.name == name); /* the last one */
+    (void)GEN_EXPECT(g, name + 1 == g->names && g->let.name == name); /* the last one */
     struct let new = g->let;
     if (g->body.failed)
         return name;
@@ -412,6 +429,7 @@ static uint32_t settled(struct gen *g, uint32_t name)
 /* Ends the scope of all declarations but the first n. The last one in leaves its slot first. */
 static void forget_lets(struct gen *g, uint32_t n)
 {
+    (void)GEN_EXPECT(g, n <= g->lets.n);
     while (g->lets.n > n)
         g->let_slots.slots[g->lets.at[--g->lets.n].slot] = 0;
 }
@@ -419,7 +437,7 @@ static void forget_lets(struct gen *g, uint32_t n)
 /* Writes an index or 0. */
 static void say_index(struct gen *g, uint32_t name)
 {
-    g->failed |= !WARM_EXPECT(name == ZERO || name < g->names);
+    (void)GEN_EXPECT(g, name == ZERO || name < g->names);
     if (name == ZERO)
         SAY(g, "0LL");
     else
@@ -519,12 +537,16 @@ static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, u
     const char *text = elem == ELEM_F32   ? TEXTS[op].f
                        : elem == ELEM_I32 ? TEXTS[op].i
                                           : TEXTS[op].b;
+    (void)GEN_EXPECT(g, text); /* check_op refuses other elements */
     for (const char *at = text ? text : "0"; *at;) {
         size_t len = strcspn(at, "@#");
         writer_bytes(&g->body, at, len);
         at += len;
-        if (*at)
-            SAY(g, "t%u", *at++ == '@' ? x : y);
+        if (*at) {
+            uint32_t name = *at++ == '@' ? x : y;
+            (void)GEN_EXPECT(g, name < g->names); /* it is declared */
+            SAY(g, "t%u", name);
+        }
     }
     SAY(g, ";\n");
 }
@@ -568,6 +590,7 @@ static uint32_t emit_constant(struct gen *g, const struct operation *op)
     enum elem elem = program_tensor(g->p, op->results)->elem;
     const uint8_t *at = g->p->data.at + g->p->ints.at[op->ints];
     size_t wide = elem != ELEM_I1;
+    (void)GEN_EXPECT(g, elem != ELEM_I1 || at[0] <= 1);
     const uint8_t big_endian[4] = {at[3 * wide], at[2 * wide], at[wide], at[0]};
     uint32_t name = let(g, TYPES[elem]);
     char hex[sizeof big_endian * 2 + 1];
@@ -695,6 +718,12 @@ static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
         uint32_t x = emit_operand(g, op, i, &to);
         result = result == ZERO ? x : emit_choice(g, t->elem, fits, x, result);
     }
+    (void)GEN_EXPECT(g, start == t->dims[dim]);
+    if (result == ZERO) { /* it has no element: only a loop without a round reads one */
+        result = let(g, TYPES[t->elem]);
+        SAY(g, "0;\n");
+        result = settled(g, result);
+    }
     return result;
 }
 
@@ -748,16 +777,18 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
 {
     const struct tensor *of = operand_type(g, op, 0);
     const int64_t *ints = g->p->ints.at + op->ints;
-    uint32_t n = 0, first = emit_operand(g, op, 1, index), sum = g->names++;
+    uint32_t n = 0, first = emit_operand(g, op, 1, index), sum = g->names++, kept = 0;
     struct index to = {{0}};
     uint32_t lets = g->lets.n;
+    (void)GEN_EXPECT(g, g->rounds == 1); /* it is stored: no loop is open */
     SAY(g, "    %s t%u = t%u;\n", TYPES[of->elem], sum, first);
-    for (uint32_t d = 0, k = 1, kept = 0; d < of->rank; d++) {
+    for (uint32_t d = 0, k = 1; d < of->rank; d++) {
         bool reduced = k < op->n_ints && ints[k] == d;
         to.at[d] = reduced ? begin_loop(g, of->dims[d], &n) : index->at[kept];
         k += reduced;
         kept += !reduced;
     }
+    (void)GEN_EXPECT(g, kept == program_tensor(g->p, op->results)->rank);
     uint32_t x = emit_operand(g, op, 0, &to);
     SAY(g, "    t%u = ", sum);
     say_applied(g, (enum op)ints[0], of->elem, sum, x);
@@ -772,6 +803,8 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     enum elem elem = operand_type(g, op, 0)->elem;
     struct index to[2] = {{{0}}};
     uint32_t loops[PROGRAM_RANK_MAX], x[2], lets = g->lets.n, n = 0;
+    if (!GEN_EXPECT(g, g->rounds == 1 && b + c <= PROGRAM_RANK_MAX))
+        return sum;
     SAY(g, "    %s t%u = 0;\n", TYPES[elem], sum);
     for (uint32_t i = 0; i < c; i++)
         loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]], &n);
@@ -791,6 +824,8 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
                 to[side].at[d] = index->at[out++];
         x[side] = emit_operand(g, op, side, &to[side]);
     }
+    (void)GEN_EXPECT(g,
+                     out == program_tensor(g->p, op->results)->rank); /* each index has a place */
     uint32_t product = let(g, TYPES[elem]);
     say_applied(g, OP_MULTIPLY, elem, x[0], x[1]);
     product = settled(g, product);
@@ -828,7 +863,7 @@ static uint32_t emit_op(struct gen *g, const struct operation *op, const struct 
 static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
 {
     const struct tensor *t = program_tensor(g->p, value);
-    if (!g->values[value].stored)
+    if (!g->values[value].stored && GEN_EXPECT(g, g->values[value].op < g->p->ops.n))
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
     value = place_value(g, value);
     uint32_t place = place_of(g, t, index), arg = arg_of(g, value, place),
@@ -903,6 +938,7 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
         g->values[value].op == PROGRAM_NONE ? NULL : &p->ops.at[g->values[value].op];
     const struct tensor *t = program_tensor(p, value), *own = slice ? operand_type(g, op, 1) : t;
     struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE, .slice = slice};
+    (void)GEN_EXPECT(g, !slice || (op->op == OP_DYNAMIC_UPDATE && target != PROGRAM_NONE));
     g->args.n = 0;
     forget_lets(g, 0);
     g->names = 1; /* t0 is the place of the element */
@@ -952,7 +988,7 @@ static bool must_wait(const struct draft *a, const struct draft *b)
 /* True if a draft of the derivative reads values of the function alone: it computes another one again. */
 static bool is_again(const struct gen *g, const struct draft *d)
 {
-    bool again = d->args.n > 0;
+    bool again = d->args.n > 0 && WARM_EXPECT(g->forward < g->p->ops.n); /* of the derivative */
     for (uint32_t i = 0; i < d->args.n; i++)
         again &= d->args.at[i].value < g->p->ops.at[g->forward].results;
     return again;
@@ -1094,6 +1130,7 @@ static void flush(struct gen *g)
                            .n_writes = n - n_reads,
                            .blocks = (uint32_t)blocks,
                            .threads = CODEGEN_BLOCK};
+        (void)GEN_EXPECT(g, blocks > 0 && n_reads < n && n <= most); /* it writes something */
         g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
         for (uint32_t i = 0; i < n; i++)
             PUSH(g->out, g->out->args, names[i]);
@@ -1177,7 +1214,7 @@ static void launch_copy(struct gen *g, uint32_t value, uint32_t to)
 static struct draft draft_carried(struct gen *g, uint32_t value, uint32_t to, uint32_t old)
 {
     const struct program *p = g->p;
-    const struct operation *op = &p->ops.at[g->values[value].op];
+    const struct operation *op = &p->ops.at[g->values[value].op]; /* choose_places sees to it */
     if (op->op == OP_DYNAMIC_UPDATE && p->operands.at[op->operands] == old) {
         struct draft d = draft_of(g, value, to, true);
         if (!d.conflict) {
@@ -1234,9 +1271,11 @@ static void launch_trip(struct gen *g, struct trip *t)
         if (t->readers[i] == 0)
             t->ready[t->n_ready++] = i;
     for (uint32_t left = t->n; left && !g->failed; left--) {
-        while (next == t->n_ready && t->drafts[any].done)
+        while (next == t->n_ready && any < t->n && t->drafts[any].done)
             any++;
         uint32_t i = next < t->n_ready ? t->ready[next++] : any;
+        if (!GEN_EXPECT(g, i < t->n && t->n_ready <= t->n && !t->drafts[i].done)) /* once each */
+            return;
         struct draft *d = &t->drafts[i];
         if (!d->conflict && t->readers[i] == 0)
             g->values[d->value].place = d->to;
@@ -1329,8 +1368,12 @@ static int write_loop(struct gen *g, const struct operation *op, struct err *e)
     if (rc == 0 && !g->failed)
         end_trip(g, op);
     flush(g);
-    if (i < g->out->loops.n)
-        g->out->loops.at[i].end = g->out->launches.n;
+    if (i < g->out->loops.n) {
+        struct launch_loop *l = &g->out->loops.at[i];
+        l->end = g->out->launches.n;
+        (void)GEN_EXPECT(g,
+                         rc || g->failed || g->too_many || l->first < l->end); /* of its counter */
+    }
     return rc;
 }
 
@@ -1384,13 +1427,15 @@ static int write_all(struct gen *g, uint32_t block, struct err *e)
 
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out, struct err *e)
 {
+    *out = (struct codegen){.n_forward = PROGRAM_NONE};
+    if (!WARM_EXPECT(function < p->functions.n))
+        return program_fault(e);
     struct gen g = {.p = p,
                     .out = out,
                     .forward = p->functions.at[function].forward,
                     .values = calloc((size_t)p->values.n + 1, sizeof *g.values),
                     .origins = calloc((size_t)p->values.n + 1, sizeof *g.origins)};
-    *out = (struct codegen){.n_forward = PROGRAM_NONE,
-                            .places = calloc((size_t)p->values.n + 1, sizeof *out->places)};
+    out->places = calloc((size_t)p->values.n + 1, sizeof *out->places);
     writer_init(&out->source, 0);
     writer_format(&out->source, "%s", PRELUDE);
     g.failed = !g.values || !g.origins || !out->places;
@@ -1400,6 +1445,10 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
     if (out->n_forward == PROGRAM_NONE)
         out->n_forward = out->launches.n;
     out->n_kernels = g.kernels.n;
+    (void)GEN_EXPECT(&g, rc || g.failed || out->failed ||
+                             (out->texts.n == g.kernels.n && out->n_forward <= out->launches.n));
+    if (rc == 0 && g.fault)
+        rc = program_fault(e);
     if (rc == 0 && (g.failed || out->failed || out->source.failed))
         rc = err_set(e, WARM_ENOMEM, "code");
     if (rc == 0 && g.too_many)
@@ -1422,6 +1471,10 @@ int codegen_function(const struct program *p, uint32_t function, struct codegen 
 
 void codegen_write_kernel(const struct codegen *c, uint32_t kernel, struct writer *out)
 {
+    if (!WARM_EXPECT(kernel < c->texts.n)) {
+        out->failed = true;
+        return;
+    }
     const struct kernel_text *text = &c->texts.at[kernel];
     writer_format(out, "%sextern \"C\" __global__ void kernel", PRELUDE);
     writer_bytes(out, c->source.data + text->at, text->len);

@@ -12,6 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "keygen/expect.h"
+
 #define TILE 64
 #define KERNEL "void kernel("
 #define SIZES "    SIZES\n"
@@ -67,6 +69,8 @@ static uint32_t others(uint32_t rank, const int64_t *a, uint32_t n_a, const int6
 
 bool tiled_of(const struct program *p, const struct operation *dot, struct tiled *out)
 {
+    if (!WARM_EXPECT(dot->op == OP_DOT && dot->n_operands == 2))
+        return false;
     const int64_t *ints = p->ints.at + dot->ints;
     uint32_t n_batch = (uint32_t)ints[0], n_k = (uint32_t)ints[1];
     struct role batch[2], free[2], k[2];
@@ -82,6 +86,8 @@ bool tiled_of(const struct program *p, const struct operation *dot, struct tiled
             !free[side].is_one)
             return false;
     }
+    if (!WARM_EXPECT(batch[0].n == batch[1].n && k[0].n == k[1].n))
+        return false;
     *out = (struct tiled){.batch = batch[0].n,
                           .m = free[0].n,
                           .n = free[1].n,

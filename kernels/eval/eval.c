@@ -11,6 +11,7 @@
  */
 #include "kernels/eval/eval.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,9 @@ static double *tensor_new(struct eval *v, int64_t n, int *rc)
 
 static void tensor_free(struct eval *v, double **x, int64_t n)
 {
-    if (*x)
-        v->bytes -= ((size_t)n + 1) * sizeof(double);
+    size_t bytes = *x ? ((size_t)n + 1) * sizeof(double) : 0;
+    assert(bytes <= v->bytes);
+    v->bytes -= bytes;
     free(*x);
     *x = NULL;
 }
@@ -52,6 +54,7 @@ static void tensor_free(struct eval *v, double **x, int64_t n)
 static double *tensor_copy(struct eval *v, uint32_t value, int *rc)
 {
     int64_t n = program_tensor(v->p, value)->n;
+    assert(v->at[value]);
     double *x = tensor_new(v, n, rc);
     if (x && n)
         memcpy(x, v->at[value], (size_t)n * sizeof *x);
@@ -227,7 +230,9 @@ static void copy_to(double *out, int64_t base, const int64_t *stride, const stru
 
 static const double *operand(const struct eval *v, const struct operation *op, uint32_t i)
 {
-    return v->at[v->p->operands.at[op->operands + i]];
+    const double *x = v->at[v->p->operands.at[op->operands + i]];
+    assert(i < op->n_operands && x); /* a value is computed before it is used */
+    return x;
 }
 
 static const struct tensor *operand_type(const struct eval *v, const struct operation *op,
@@ -306,7 +311,7 @@ static void run_view(const struct eval *v, const struct operation *op, const str
             stride[d] = whole[ints[d]];
         } else if (op->op == OP_SLICE) {
             base += ints[d] * whole[d];
-            stride[d] = ints[2 * of->rank + d] * whole[d];
+            stride[d] = t->dims[d] > 1 ? ints[2 * of->rank + d] * whole[d] : 0;
         } else { /* OP_DYNAMIC_SLICE: starts are clamped so that the slice is inside */
             double start = *operand(v, op, 1 + d), most = (double)(of->dims[d] - t->dims[d]);
             base += (int64_t)(start < 0 ? 0 : start > most ? most : start) * whole[d];
@@ -365,6 +370,7 @@ static void run_concatenate(const struct eval *v, const struct operation *op,
         copy_to(out, base, stride, of, operand(v, op, i));
         base += of->dims[dim] * stride[dim];
     }
+    assert(base == t->dims[dim] * stride[dim]); /* the operands fill the result */
 }
 
 static void run_reduce(const struct eval *v, const struct operation *op, const struct tensor *t,
@@ -418,6 +424,7 @@ static double *dot_operand(struct eval *v, const struct operation *op, uint32_t 
         sizes[2] *= t.dims[t.rank] = of->dims[contracted[i]];
         stride[t.rank] = whole[contracted[i]];
     }
+    assert(t.rank == of->rank && sizes[0] * sizes[1] * sizes[2] == of->n);
     double *x = tensor_new(v, t.n, rc);
     if (x)
         copy_from(x, &t, operand(v, op, which), 0, stride);
@@ -429,6 +436,7 @@ static int run_dot(struct eval *v, const struct operation *op, const struct tens
     int rc = 0;
     int64_t m[3], n[3];
     double *x = dot_operand(v, op, 0, m, &rc), *y = x ? dot_operand(v, op, 1, n, &rc) : NULL;
+    assert(!y || (m[0] == n[0] && m[2] == n[2] && m[0] * m[1] * n[1] == t->n));
     for (int64_t i = 0; y && i < t->n; i++) {
         int64_t batch = i / (m[1] * n[1]), row = i / n[1] % m[1], column = i % n[1];
         const double *a = x + (batch * m[1] + row) * m[2], *b = y + (batch * n[1] + column) * n[2];
@@ -455,6 +463,7 @@ static int run_plain(struct eval *v, const struct operation *op)
     double *out = tensor_new(v, t->n, &rc);
     if (!out)
         return rc;
+    assert(!v->at[op->results]); /* from its operation to the end of its block */
     v->at[op->results] = out;
     switch (op->op) {
     case OP_CONSTANT: run_constant(v, ints, t, out); break;
@@ -507,6 +516,8 @@ static int run_while(struct eval *v, const struct operation *op)
     const struct block *cond = &v->p->blocks.at[v->p->ints.at[op->ints]];
     const struct block *body = &v->p->blocks.at[v->p->ints.at[op->ints + 1]];
     uint32_t n = op->n_operands;
+    assert(n && cond->n_args == n && body->n_args == n && cond->n_results == 1 &&
+           body->n_results == n);
     double **carried = calloc((size_t)n * 2, sizeof *carried), **next = carried + n,
            *goes_on = NULL;
     int rc = carried ? 0 : err_set(v->e, WARM_ENOMEM, "a loop");
@@ -534,6 +545,7 @@ static int run_call(struct eval *v, const struct operation *op)
 {
     const struct block *b = &v->p->blocks.at[v->p->functions.at[v->p->ints.at[op->ints]].block];
     double **args = malloc(((size_t)op->n_operands + 1) * sizeof *args);
+    assert(b->n_args == op->n_operands && b->n_results == op->n_results);
     if (!args || v->calls == EVAL_CALLS_MAX) {
         free(args);
         return err_set(v->e, args ? WARM_ETOO_BIG : WARM_ENOMEM, "calls inside of calls");
@@ -567,6 +579,7 @@ static int run_block(struct eval *v, const struct block *b)
 int eval_function(const struct program *p, uint32_t function, const double *const *args,
                   double *const *results, struct err *e)
 {
+    assert(function < p->functions.n);
     const struct block *b = &p->blocks.at[p->functions.at[function].block];
     struct eval v = {.p = p, .e = e, .at = calloc((size_t)p->values.n + 1, sizeof *v.at)};
     double **copies = calloc((size_t)b->n_results + 1, sizeof *copies);
@@ -582,6 +595,7 @@ int eval_function(const struct program *p, uint32_t function, const double *cons
             memcpy(results[i], copies[i], (size_t)n * sizeof **copies);
         tensor_free(&v, &copies[i], n);
     }
+    assert(v.bytes == 0); /* all of them were freed */
     free(copies);
     free(borrowed);
     free(v.at);

@@ -68,6 +68,9 @@ static int check_slice(const struct tensor *x, const int64_t *ints, struct tenso
 static int check_pad(const struct tensor *x, const int64_t *ints, struct tensor *out, struct err *e)
 {
     uint32_t r = x->rank;
+    for (uint32_t i = 0; i < 3 * r; i++)
+        if (ints[i] < -PROGRAM_ELEMENTS_MAX || ints[i] > PROGRAM_ELEMENTS_MAX)
+            return wrong(e, "the padding is more than 2^40");
     for (uint32_t i = 0; i < r; i++) {
         int64_t gaps = x->dims[i] > 0 ? x->dims[i] - 1 : 0, n;
         if (ints[2 * r + i] < 0 || __builtin_mul_overflow(gaps, ints[2 * r + i], &n) ||

@@ -154,8 +154,8 @@ struct copy {
     struct err *e;
     uint32_t
         *values; /* by value of `from`: its copy. Functions do not recurse: one place is enough */
-    uint32_t *operands; /* room for those of one operation */
-    uint32_t calls;
+    uint32_t *operands;    /* room for those of one operation */
+    uint32_t calls, loops; /* open */
     /* of the second copy; NULL in the first */
     uint32_t *origins; /* by value */
     uint32_t *same;    /* by value: another one that it always equals, or itself */
@@ -328,6 +328,9 @@ static int copy_while(struct copy *c, const struct operation *op)
     const struct program *p = c->from;
     const struct block *cond = program_loop_block(p, op, 0), *body = program_loop_block(p, op, 1);
     struct counted counted;
+    if (c->loops == PROGRAM_DEPTH_MAX)
+        return fail(c, op, WARM_EUNSUPPORTED,
+                    "loops nested more than 32 deep, with calls written out");
     uint32_t n = 0, loop, first, *values = malloc(((size_t)op->n_operands + 1) * sizeof *values);
     if (!values)
         return err_set(c->e, WARM_ENOMEM, "a loop");
@@ -352,7 +355,9 @@ static int copy_while(struct copy *c, const struct operation *op)
         for (uint32_t k = 0; k < op->n_operands; k++)
             if (resolved(c, body->args + k) == body->args + k && is_live(c, body->args + k))
                 c->values[b->args + k] = arg++;
+        c->loops++;
         rc = copy_block(c, b);
+        c->loops--;
         if (rc == 0 && which == 0)
             rc = program_while_body(c->to, loop, copy_of(c, p->operands.at[cond->results]), c->e);
         n = 0;

@@ -24,8 +24,7 @@ const char *program_op_name(enum op op)
     return WARM_EXPECT((unsigned)op < OP_N) ? NAMES[op] : "no operation";
 }
 
-/* Returns the error of a broken promise of the compiler's own. */
-static int broken(struct err *e)
+int program_fault(struct err *e)
 {
     return err_set(e, WARM_EINVALID, "a fault of the graph compiler: please report it");
 }
@@ -114,12 +113,17 @@ static void types_widen(struct program *p)
 int program_type(struct program *p, struct tensor *type, uint32_t *out, struct err *e)
 {
     if (!WARM_EXPECT(type->rank <= PROGRAM_RANK_MAX))
-        return broken(e);
-    type->n = 1;
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (type->dims[i] < 0 || __builtin_mul_overflow(type->n, type->dims[i], &type->n) ||
-            type->n > PROGRAM_ELEMENTS_MAX)
+        return program_fault(e);
+    int64_t n =
+        1; /* the other dimensions of an empty tensor count, too: strides are their products */
+    bool empty = false;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        empty |= type->dims[i] == 0;
+        if (type->dims[i] < 0 || __builtin_mul_overflow(n, type->dims[i] ? type->dims[i] : 1, &n) ||
+            n > PROGRAM_ELEMENTS_MAX)
             return err_set(e, WARM_ETOO_BIG, "a tensor of more than 2^40 elements");
+    }
+    type->n = empty ? 0 : n;
     if (!p->type_slots || 2 * p->types.n > p->type_mask)
         types_widen(p);
     if (p->failed)
@@ -144,7 +148,7 @@ int program_func_begin(struct program *p, const char *name, const uint32_t *type
                        uint32_t *out_args, struct err *e)
 {
     if (!WARM_EXPECT(name && (types || !n_types)))
-        return broken(e);
+        return program_fault(e);
     char *copy = strdup(name);
     if (copy)
         PUSH(p, p->names, copy);
@@ -164,7 +168,7 @@ int program_func_begin(struct program *p, const char *name, const uint32_t *type
 int program_func_end(struct program *p, const uint32_t *values, uint32_t n, struct err *e)
 {
     if (!WARM_EXPECT(p->functions.n && are_values(p, values, n)))
-        return broken(e);
+        return program_fault(e);
     struct function *f = &p->functions.at[p->functions.n - 1];
     struct block *b = &p->blocks.at[f->block];
     b->end = p->ops.n;
@@ -185,7 +189,7 @@ int program_add(struct program *p, const struct new_op *op, uint32_t *out, struc
             are_values(p, op->operands, op->n_operands) &&
             !is_own(p->operands.at, p->operands.n * sizeof *p->operands.at, op->operands) &&
             !is_own(p->ints.at, p->ints.n * sizeof *p->ints.at, op->ints)))
-        return broken(e);
+        return program_fault(e);
     struct tensor result;
     struct err why = {0};
     uint32_t type = 0;
@@ -225,7 +229,7 @@ int program_call(struct program *p, uint32_t function, const uint32_t *operands,
                  uint32_t *out_results, struct err *e)
 {
     if (!WARM_EXPECT(function < p->functions.n && are_values(p, operands, n)))
-        return broken(e);
+        return program_fault(e);
     struct function f = p->functions.at[function];
     struct block b = p->blocks.at[f.block];
     struct operation op = {.op = OP_CALL,
@@ -282,7 +286,7 @@ int program_while_begin(struct program *p, uint32_t line, const uint32_t *operan
                         uint32_t *out_loop, struct err *e)
 {
     if (!WARM_EXPECT(are_values(p, operands, n)))
-        return broken(e);
+        return program_fault(e);
     struct operation op = {.op = OP_WHILE,
                            .line = line,
                            .operands = p->operands.n,
@@ -304,7 +308,7 @@ int program_while_body(struct program *p, uint32_t loop, uint32_t condition, str
 {
     if (!WARM_EXPECT(loop < p->ops.n && p->ops.at[loop].op == OP_WHILE &&
                      are_values(p, &condition, 1)))
-        return broken(e);
+        return program_fault(e);
     end_block(p, loop, 0, &condition, 1);
     p->ints.at[p->ops.at[loop].ints + 1] = p->blocks.n;
     if (!p->failed)
@@ -316,7 +320,7 @@ int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, 
                       uint32_t *out_results, struct err *e)
 {
     if (!WARM_EXPECT(loop < p->ops.n && p->ops.at[loop].op == OP_WHILE && are_values(p, values, n)))
-        return broken(e);
+        return program_fault(e);
     struct operation *op = &p->ops.at[loop];
     bool fits = n == op->n_operands;
     for (uint32_t i = 0; fits && i < n; i++)
@@ -337,7 +341,7 @@ int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, 
 int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e)
 {
     if (!WARM_EXPECT(type < p->types.n && (value == 0 || p->types.at[type].elem == ELEM_F32)))
-        return broken(e);
+        return program_fault(e);
     int64_t ints[] = {p->data.n, 1};
     uint8_t bytes[sizeof value];
     memcpy(bytes, &value, sizeof value);

@@ -157,6 +157,9 @@ struct program {
     bool failed;          /* no memory */
 };
 
+/* Returns the error of a broken promise of the compiler's own, INVALID. */
+int program_fault(struct err *e);
+
 /* Returns StableHLO's name of an operation, "add". Static memory. */
 const char *program_op_name(enum op op);
 /* Returns the bytes of an element of a constant. */

@@ -488,11 +488,14 @@ static bool attr_value(struct read *r)
              first = p->data.n;
     int64_t n = p->types.at[type].n;
     bool ok = take(r, "dense<");
+    uint8_t most = p->types.at[type].elem == ELEM_I1 ? 1 : UINT8_MAX; /* of a byte */
     while (ok && r->end - r->at >= 2 && hex_digit(r->at[0]) >= 0 && hex_digit(r->at[1]) >= 0 &&
            !p->failed) {
         PUSH(p, p->data, (uint8_t)(hex_digit(r->at[0]) * 16 + hex_digit(r->at[1])));
         r->at += 2;
     }
+    for (uint32_t i = first; i < p->data.n; i++)
+        ok &= p->data.at[i] <= most;
     ok = ok && take(r, "> : ") && take_type(r) && r->types.at[1] == type;
     r->types.n = 1;
     if (p->failed)

@@ -94,6 +94,7 @@ int optimizer_parse(const char *text, struct optimizer *out, struct err *e)
 
 uint32_t optimizer_states(const struct optimizer *o)
 {
+    (void)WARM_EXPECT(o->kind <= OPTIMIZER_ADAMW);
     return o->kind == OPTIMIZER_SGD ? 0 : o->kind == OPTIMIZER_MOMENTUM ? 1 : 3;
 }
 
@@ -217,6 +218,8 @@ static void write_step(struct vjp *v, const struct step *s, const struct optimiz
         s->operands[i] = s->chosen[i] ? unpacked(v, args, at, &t) : next++;
         at += s->chosen[i] ? t.n : 0;
     }
+    if (!v->code) /* all of the packed parameters, and each argument of the step */
+        (void)VJP_EXPECT(v, at == program_tensor(v->p, args)->n && next == args + n);
     for (uint32_t i = s->n_args; i < d.n_args && !v->code; i++)
         s->operands[i] = vjp_splat(v, d.args + i, i == s->n_args); /* of the loss 1, of others 0 */
     if (!v->code)
@@ -253,9 +256,11 @@ static int check(const struct program *p, uint32_t function, const uint32_t *arg
 int optimizer_step(const struct program *p, uint32_t function, const uint32_t *arguments,
                    uint32_t n, const struct optimizer *o, struct program **out, struct err *e)
 {
-    const struct block *b = &p->blocks.at[p->functions.at[function].block];
     struct program *d = NULL;
     char name[256];
+    if (!WARM_EXPECT(function < p->functions.n))
+        return program_fault(e);
+    const struct block *b = &p->blocks.at[p->functions.at[function].block];
     int rc = check(p, function, arguments, n, e);
     if (rc == 0)
         rc = vjp_whole(p, function, arguments, n, &d, e);

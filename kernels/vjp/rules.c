@@ -19,6 +19,12 @@
 
 /* ---- building ---- */
 
+bool vjp_broken(struct vjp *v)
+{
+    v->code = v->code ? v->code : program_fault(v->e);
+    return false;
+}
+
 uint32_t vjp_add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
                  const int64_t *ints, uint32_t n_ints, uint32_t type)
 {
@@ -53,7 +59,9 @@ static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uin
 
 void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
 {
-    if (v->code || !v->active[to])
+    if (v->code || !VJP_EXPECT(v, to < v->n_tables) || !v->active[to])
+        return;
+    if (!VJP_EXPECT(v, v->p->values.at[cotangent] == v->p->values.at[to])) /* equal types */
         return;
     if (v->cotangents[to] == PROGRAM_NONE) {
         v->cotangents[to] = cotangent;
@@ -76,6 +84,8 @@ uint32_t vjp_type(struct vjp *v, enum elem elem, uint32_t rank, const int64_t *d
 {
     uint32_t type = 0;
     struct tensor t = {.elem = elem, .rank = rank};
+    if (!VJP_EXPECT(v, rank <= PROGRAM_RANK_MAX))
+        return 0;
     if (rank)
         memcpy(t.dims, dims, rank * sizeof *dims);
     if (v->code == 0)
@@ -100,7 +110,7 @@ static struct tensor type_of(const struct vjp *v, uint32_t value)
 static uint32_t sum(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t n)
 {
     int64_t ints[1 + PROGRAM_RANK_MAX] = {OP_ADD};
-    if (n == 0)
+    if (n == 0 || v->code || !VJP_EXPECT(v, n <= type_of(v, x).rank))
         return x;
     memcpy(ints + 1, dims, n * sizeof *dims);
     return vjp_add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
@@ -125,6 +135,8 @@ static uint32_t transposed(struct vjp *v, uint32_t x, const int64_t *perm)
 static uint32_t shaped(struct vjp *v, uint32_t x, uint32_t like)
 {
     uint32_t type = v->p->values.at[like];
+    if (!v->code)
+        (void)VJP_EXPECT(v, type_of(v, x).n == type_of(v, like).n);
     return v->code || v->p->values.at[x] == type ? x : vjp_add(v, OP_RESHAPE, &x, 1, NULL, 0, type);
 }
 
@@ -291,6 +303,8 @@ static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint3
         if (!copies)
             perm[kept++] = rank;
     }
+    if (!VJP_EXPECT(v, kept == type_of(v, g).rank))
+        return;
     g = transposed(v, g, perm);
     vjp_pass(v, x, shaped(v, g, x));
 }
@@ -307,7 +321,8 @@ static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t 
         int64_t start = ints[d], stride = ints[2 * r + d];
         pad[d] = start;
         pad[r + d] = of.dims[d] - (start + (t.dims[d] - 1) * stride + 1);
-        pad[2 * r + d] = stride - 1;
+        pad[2 * r + d] = t.dims[d] > 1 ? stride - 1 : 0; /* of one element any stride is fine */
+        (void)VJP_EXPECT(v, pad[d] >= 0 && pad[r + d] >= 0);
     }
     vjp_pass(v, x, vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
 }
@@ -350,12 +365,15 @@ static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t
         if (v->active[x])
             vjp_pass(v, x, vjp_add(v, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
     }
+    (void)VJP_EXPECT(v, start == t.dims[dim]); /* each element went to one operand */
 }
 
 /* Adds g, of a dynamic slice of x, to what x has so far: only the slice changes. */
 static void add_slice(struct vjp *v, uint32_t x, uint32_t *use, uint32_t r, uint32_t g)
 {
     struct tensor part = type_of(v, g);
+    if (!VJP_EXPECT(v, v->active[x] && part.rank == r))
+        return;
     uint32_t so_far = use[1] = v->cotangents[x];
     g = two(v, OP_ADD, vjp_add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE), g);
     use[0] = so_far;
@@ -432,6 +450,8 @@ static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_
         else
             kept[n_kept++] = d;
     }
+    if (!VJP_EXPECT(v, op->n_ints + n_kept == 1 + rank))
+        return;
     if (ints[0] != OP_ADD && v->active[operands[1]]) {
         v->code = err_set(v->e, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value");
         if (v->e)
@@ -477,6 +497,7 @@ static struct sides sides_of(const int64_t *ints, uint32_t which, uint32_t rank)
         if (is_free)
             s.free[s.n_free++] = d;
     }
+    (void)WARM_EXPECT(b + c + s.n_free == rank); /* each dimension has one role */
     return s;
 }
 
@@ -517,6 +538,8 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
         for (uint32_t i = 0; i < c; i++)
             if (its.contracted[i] == d)
                 contracted[n++] = mine.contracted[i];
+    if (!VJP_EXPECT(v, n == c))
+        return 0;
     for (uint32_t order = 0; order < 2; order++) {
         n = 0;
         for (uint32_t i = 0; i < b; i++)
@@ -541,10 +564,15 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
     uint32_t operands[PROGRAM_RANK_MAX + 2], x, y = op->results;
     int64_t ints[INTS_MAX], inverse[PROGRAM_RANK_MAX];
     v->line = op->line;
+    if (!VJP_EXPECT(v, v->p->values.at[g] == v->p->values.at[y] && op->op != OP_WHILE))
+        return;
     if (op->op == OP_CONCATENATE) { /* the only one with more operands */
         concatenate_rule(v, op, g);
         return;
     }
+    if (!VJP_EXPECT(v, op->n_operands && op->n_operands <= PROGRAM_RANK_MAX + 2 &&
+                           op->n_ints <= INTS_MAX))
+        return;
     /* The program's arrays move when the rule adds operations. */
     memcpy(operands, v->p->operands.at + op->operands, op->n_operands * sizeof *operands);
     if (op->n_ints)

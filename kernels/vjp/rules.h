@@ -8,6 +8,10 @@
 #define WARM_KERNELS_VJP_RULES_H
 
 #include "kernels/vjp/vjp.h"
+#include "keygen/expect.h"
+
+/* Checks a promise. If it is broken, that is the derivative's error. */
+#define VJP_EXPECT(v, promise) (WARM_EXPECT(promise) || vjp_broken(v))
 
 struct vjp {
     struct program *p; /* the derivative: the function itself, then its gradients */
@@ -19,6 +23,9 @@ struct vjp {
     uint32_t *cotangents; /* NONE if it is zero so far */
     uint32_t n_tables;    /* entries that these two have */
 };
+
+/* Sets the error of a broken promise, if it is the first error. Returns false. Use VJP_EXPECT. */
+bool vjp_broken(struct vjp *v);
 
 /* Adds what an operation passes on to its operands, given its result's cotangent. */
 void vjp_rule(struct vjp *v, const struct operation *op, uint32_t cotangent);

@@ -24,7 +24,6 @@
 #include <string.h>
 
 #include "kernels/vjp/rules.h"
-#include "keygen/expect.h"
 
 struct back {
     struct vjp v;
@@ -89,6 +88,8 @@ static void add_edges(struct flow *flow, const struct program *p, const struct b
 
 static void activate(struct back *k, struct flow *flow, uint32_t value)
 {
+    (void)VJP_EXPECT(&k->v, program_tensor(k->from, value)->elem ==
+                                ELEM_F32); /* no other has a gradient */
     if (!k->active[value])
         PUSH(flow, flow->todo, value);
     k->active[value] = true;
@@ -153,8 +154,11 @@ static void becomes(struct back *k, uint32_t value, uint32_t copy)
 {
     k->values[value] = copy;
     widen(&k->v);
-    if (!k->v.code)
-        k->v.active[copy] = k->active[value];
+    if (k->v.code)
+        return;
+    const struct tensor *t = program_tensor(k->from, value), *u = program_tensor(k->v.p, copy);
+    (void)VJP_EXPECT(&k->v, t->elem == u->elem && t->rank == u->rank && t->n == u->n);
+    k->v.active[copy] = k->active[value];
 }
 
 static uint32_t whole(struct back *k, int64_t x)
@@ -162,6 +166,7 @@ static uint32_t whole(struct back *k, int64_t x)
     struct program *p = k->v.p;
     int32_t bits = (int32_t)x;
     uint8_t bytes[sizeof bits];
+    (void)VJP_EXPECT(&k->v, bits == x); /* is_reversible sees to it */
     int64_t ints[] = {p->data.n, 1};
     memcpy(bytes, &bits, sizeof bits);
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -184,6 +189,8 @@ static uint32_t row(struct back *k, uint32_t stack, uint32_t value)
 {
     const struct tensor *t = program_tensor(k->from, value);
     int64_t sizes[] = {1, t->n};
+    if (k->v.code || !VJP_EXPECT(&k->v, stack != PROGRAM_NONE)) /* the way there has kept it */
+        return 0;
     uint32_t operands[] = {stack, k->trip, whole(k, 0)};
     return reshaped(k, vjp_add(&k->v, OP_DYNAMIC_SLICE, operands, 3, sizes, 2, PROGRAM_NONE), t);
 }
@@ -191,10 +198,8 @@ static uint32_t row(struct back *k, uint32_t stack, uint32_t value)
 static void copy_op(struct back *k, uint32_t i)
 {
     const struct operation *op = &k->from->ops.at[i];
-    if (!WARM_EXPECT(op->op != OP_WHILE && op->op != OP_CALL && op->n_results == 1)) {
-        fail(k, op, WARM_EINVALID, "it has not one result");
+    if (!VJP_EXPECT(&k->v, op->op != OP_WHILE && op->op != OP_CALL && op->n_results == 1))
         return;
-    }
     const struct tensor *t = program_tensor(k->from, op->results);
     uint32_t *operands = malloc(((size_t)op->n_operands + 1) * sizeof *operands);
     if (!operands) {
@@ -258,9 +263,18 @@ static void find_kept(const struct back *k, const struct operation *op, uint32_t
     }
 }
 
+/* True if an i32 can number a loop's trips, and hold how far the counter is from its start. */
+static bool is_reversible(const struct counted *c)
+{
+    int64_t step = c->step < 0 ? -c->step : c->step;
+    return c->trips <= INT32_MAX && (int64_t)c->trips - 1 <= INT32_MAX / step;
+}
+
 /* Returns the trip that a loop's counter tells. */
 static uint32_t trip_of(struct back *k, const struct counted *c, uint32_t counter)
 {
+    if (!VJP_EXPECT(&k->v, c->trips && is_reversible(c)))
+        return 0;
     if (c->start)
         counter = two(k, OP_SUBTRACT, counter, whole(k, c->start));
     return c->step == 1 ? counter : two(k, OP_DIVIDE, counter, whole(k, c->step));
@@ -273,6 +287,7 @@ static void copy_loop(struct back *k, const struct operation *op, const struct c
     const struct block *cond = program_loop_block(p, op, 0), *body = program_loop_block(p, op, 1);
     struct kept kept = {.failed = false};
     uint32_t loop = 0, first = 0, n = op->n_operands;
+    (void)VJP_EXPECT(&k->v, op->n_results == n && (!counted || counted->carry < n));
     if (counted)
         find_kept(k, op, counted->carry, &kept);
     uint32_t *values = malloc(((size_t)n + kept.values.n + 1) * sizeof *values);
@@ -338,14 +353,19 @@ static void copy_block(struct back *k, const struct block *b, bool keeps)
         const struct operation *op = &p->ops.at[i];
         struct counted counted;
         bool back = op->op == OP_WHILE && keeps && is_active(k, op);
+        bool known = back && program_counted(p, k->origins, op, &counted);
         if (k->v.p->ops.n > PROGRAM_OPS_MAX)
             fail(k, op, WARM_ETOO_BIG, "too many operations, with calls written out");
-        else if (back && !program_counted(p, k->origins, op, &counted))
+        else if (back && !known)
             fail(k, op, WARM_EUNSUPPORTED,
                  "the number of trips is not known, so it has no derivative: use the framework's "
                  "compiler");
+        else if (back && !is_reversible(&counted))
+            fail(k, op, WARM_EUNSUPPORTED,
+                 "the counter passes over 2^31 numbers or more, so it has no derivative: use the "
+                 "framework's compiler");
         else if (op->op == OP_WHILE)
-            copy_loop(k, op, back ? &counted : NULL);
+            copy_loop(k, op, back && counted.trips ? &counted : NULL);
         else
             copy_op(k, i);
     }
@@ -400,6 +420,8 @@ static void copy_again(struct back *k, uint32_t value)
     PUSH(&todo, todo.values, value);
     while (todo.values.n && !todo.failed && !k->v.code) {
         uint32_t top = todo.values.at[todo.values.n - 1], before = todo.values.n;
+        if (!k->kept[top] && !VJP_EXPECT(&k->v, k->origins[top] != PROGRAM_NONE))
+            break; /* arguments are kept */
         const struct operation *op = k->kept[top] ? NULL : &p->ops.at[k->origins[top]];
         for (uint32_t i = 0; op && i < op->n_operands; i++)
             if (!k->kept[p->operands.at[op->operands + i]])
@@ -445,7 +467,7 @@ static uint32_t cotangent_of(struct vjp *v, uint32_t value)
 {
     if (v->code)
         return 0;
-    if (!WARM_EXPECT(value < v->n_tables))
+    if (!VJP_EXPECT(v, value < v->n_tables))
         return 0;
     return v->cotangents[value] == PROGRAM_NONE ? vjp_splat(v, value, 0) : v->cotangents[value];
 }
@@ -500,6 +522,7 @@ static void loop_body(struct back *k, const struct operation *op, const struct c
         results[n++] = cotangent_of(v, k->values[body->args + carried->values.at[i]]);
     for (uint32_t i = 0; i < used->values.n; i++)
         results[n++] = cotangent_of(v, k->values[used->values.at[i]]);
+    (void)VJP_EXPECT(v, n == 1 + carried->values.n + used->values.n);
     k->trip = trip;
 }
 
@@ -523,7 +546,12 @@ static void loop_back(struct back *k, const struct operation *op)
     uint32_t *values = malloc(((size_t)carried.values.n + used.values.n + 1) * sizeof *values);
     if (!values || carried.failed || used.failed)
         v->code = err_set(v->e, WARM_ENOMEM, "a loop");
-    if (v->code || !needed || !program_counted(p, k->origins, op, &c))
+    if (v->code || !needed || !VJP_EXPECT(v, program_counted(p, k->origins, op, &c)))
+        goto out; /* copy_block has refused others */
+    for (uint32_t i = 0; c.trips == 0 && i < carried.values.n; i++) /* a result is its operand */
+        vjp_pass(v, k->values[p->operands.at[op->operands + carried.values.at[i]]],
+                 cotangent_of(v, k->values[op->results + carried.values.at[i]]));
+    if (c.trips == 0)
         goto out;
     v->line = op->line;
     values[n++] = whole(k, 0);
@@ -583,6 +611,8 @@ static void walk_back(struct back *k, const struct block *b, bool again)
         if (again)
             copy_for_rule(k, i);
         struct operation copy = k->v.p->ops.at[k->ops[i]];
+        if (!VJP_EXPECT(&k->v, copy.op == op->op && copy.n_operands == op->n_operands))
+            break;
         copy.results = y; /* the kept row, if there is one */
         vjp_rule(&k->v, &copy, k->v.cotangents[y]);
     }
@@ -630,11 +660,14 @@ static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
     copy_block(k, b, true);
     if (!v->code)
         v->p->functions.at[0].forward = v->p->ops.n;
-    for (uint32_t i = 0, next = args + b->n_args; !v->code && i < b->n_results; i++) {
+    uint32_t next = args + b->n_args;
+    for (uint32_t i = 0; !v->code && i < b->n_results; i++) {
         results[i] = k->values[k->from->operands.at[b->results + i]];
         if (program_tensor(v->p, results[i])->elem == ELEM_F32)
             vjp_pass(v, results[i], next++);
     }
+    if (!v->code) /* each f32 result has had its cotangent */
+        (void)VJP_EXPECT(v, next == args + v->p->blocks.at[0].n_args);
     find_memory(k, b);
     walk_back(k, b, !k->whole);
     v->line = 0;
@@ -662,6 +695,8 @@ static int vjp_of(const struct program *p, uint32_t function, const uint32_t *ar
                   bool whole, struct program **out, struct err *e)
 {
     struct program *plain = NULL;
+    if (!WARM_EXPECT(function < p->functions.n))
+        return program_fault(e);
     int rc = check_arguments(p, &p->blocks.at[p->functions.at[function].block], arguments, n, e);
     if (rc == 0)
         rc = program_flatten(p, function, &plain, e);

@@ -84,6 +84,27 @@ Test(graph_limits, tensors_without_elements_and_scalars_compile)
     compiles(MAIN("%x: tensor<f32>", "tensor<f32>", "return %x : tensor<f32>\n"), 0, 0, "");
 }
 
+/* No element of the joined tensor is read, so it is none of the operands' elements. */
+Test(graph_limits, joined_tensors_without_elements_compile)
+{
+    compiles(MAIN("%x: tensor<0xf32>", "tensor<f32>",
+                  "%c = stablehlo.constant dense<2.0> : tensor<f32>\n"
+                  "%j = stablehlo.concatenate %x, %x, dim = 0 : (tensor<0xf32>, tensor<0xf32>) -> "
+                  "tensor<0xf32>\n%t = stablehlo.tanh %j : tensor<0xf32>\n"
+                  "%0 = stablehlo.reduce(%t init: %c) applies stablehlo.add across dimensions = "
+                  "[0] : (tensor<0xf32>, tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n"),
+             0, 0, "");
+}
+
+/* Of one element a slice of any stride is the same. */
+Test(graph_limits, a_slice_of_one_element_may_have_any_stride)
+{
+    compiles(MAIN("%x: tensor<4x4xf32>", "tensor<1x1xf32>",
+                  "%0 = stablehlo.slice %x [0:1:9223372036854775807, 3:4:9223372036854775807] : "
+                  "(tensor<4x4xf32>) -> tensor<1x1xf32>\nreturn %0 : tensor<1x1xf32>\n"),
+             0, 0, "");
+}
+
 /* A constant of 10 GB that is one number over and over takes four bytes here. */
 Test(graph_limits, large_constants_take_no_memory)
 {
@@ -113,9 +134,10 @@ Test(graph_limits, numbers_that_are_not_finite_are_kept)
     program_free(p);
 }
 
-#define LOOP(bound, step)                                                                          \
+#define LOOP(bound, step) LOOP_FROM("0", bound, step)
+#define LOOP_FROM(start, bound, step)                                                              \
     MAIN("%x: tensor<1024xf32>, %n: tensor<i32>", "tensor<1024xf32>",                              \
-         "%zero = stablehlo.constant dense<0> : tensor<i32>\n"                                     \
+         "%zero = stablehlo.constant dense<" start "> : tensor<i32>\n"                             \
          "%b = stablehlo.constant dense<" bound "> : tensor<i32>\n"                                \
          "%s = stablehlo.constant dense<" step "> : tensor<i32>\n"                                 \
          "%0:2 = stablehlo.while(%i = %zero, %h = %x) : tensor<i32>, tensor<1024xf32>\n"           \
@@ -137,6 +159,59 @@ Test(graph_limits, loops_have_a_known_number_of_trips)
     compiles(LOOP("2147483647", "2"), WARM_EUNSUPPORTED, WARM_EUNSUPPORTED, "trips is not known");
     compiles(LOOP("5", "0"), WARM_EUNSUPPORTED, WARM_EUNSUPPORTED, "trips is not known");
     compiles(LOOP("5", "-1"), WARM_EUNSUPPORTED, WARM_EUNSUPPORTED, "trips is not known");
+}
+
+/* The way back finds a trip's rows by how far the counter is from its start: in an i32, or not at all. */
+Test(graph_limits, a_counter_over_more_than_half_of_its_range_has_no_derivative)
+{
+    compiles(LOOP_FROM("-1073741824", "1073741823", "1073741823"), 0, 0, "");
+    compiles(LOOP_FROM("-2000000000", "2000000000", "1000000000"), 0, WARM_EUNSUPPORTED,
+             "while: the counter passes over 2^31 numbers");
+    compiles(LOOP_FROM("-2147483648", "2147483647", "1"), 0, WARM_EUNSUPPORTED,
+             "while: the counter passes over 2^31 numbers");
+}
+
+/* Writes a function of n loops inside of one another; the innermost calls `callee`. */
+static char *put_nest(char *at, int n, const char *access, const char *name, const char *callee)
+{
+    at += sprintf(at,
+                  "func.func %s @%s(%%h0: tensor<4xf32>) -> tensor<4xf32> {\n"
+                  "%%zero = stablehlo.constant dense<0> : tensor<i32>\n"
+                  "%%b = stablehlo.constant dense<2> : tensor<i32>\n"
+                  "%%s = stablehlo.constant dense<1> : tensor<i32>\n",
+                  access, name);
+    for (int i = 0; i < n; i++)
+        at +=
+            sprintf(at,
+                    "%%w%d:2 = stablehlo.while(%%i%d = %%zero, %%h%d = %%h%d) : tensor<i32>, "
+                    "tensor<4xf32>\ncond {\n%%c = stablehlo.compare LT, %%i%d, %%b, SIGNED : "
+                    "(tensor<i32>, tensor<i32>) -> tensor<i1>\nstablehlo.return %%c : tensor<i1>\n"
+                    "} do {\n%%j%d = stablehlo.add %%i%d, %%s : tensor<i32>\n",
+                    i + 1, i + 1, i + 1, i, i + 1, i + 1, i + 1);
+    if (callee)
+        at += sprintf(at, "%%t = func.call @%s(%%h%d) : (tensor<4xf32>) -> tensor<4xf32>\n", callee,
+                      n);
+    else
+        at += sprintf(at, "%%t = stablehlo.tanh %%h%d : tensor<4xf32>\n", n);
+    at += sprintf(at, "stablehlo.return %%j%d, %%t : tensor<i32>, tensor<4xf32>\n}\n", n);
+    for (int i = n; i > 1; i--)
+        at += sprintf(at, "stablehlo.return %%j%d, %%w%d#1 : tensor<i32>, tensor<4xf32>\n}\n",
+                      i - 1, i);
+    return at + sprintf(at, "return %%w1#1 : tensor<4xf32>\n}\n");
+}
+
+/* Each function has fewer loops inside of one another than may be; all calls written out have more. */
+Test(graph_limits, loops_inside_of_calls_inside_of_loops_have_a_limit)
+{
+    char *text = malloc(1 << 17);
+    put_nest(put_nest(text, 16, "public", "main", "f"), 16, "private", "f", NULL);
+    compiles(text, 0, 0, "");
+    put_nest(put_nest(text, 16, "public", "main", "f"), 17, "private", "f", NULL);
+    compiles(text, WARM_EUNSUPPORTED, WARM_EUNSUPPORTED, "while: loops nested more than 32 deep");
+    put_nest(put_nest(put_nest(text, 30, "public", "main", "f"), 30, "private", "f", "g"), 30,
+             "private", "g", NULL);
+    compiles(text, WARM_EUNSUPPORTED, WARM_EUNSUPPORTED, "while: loops nested more than 32 deep");
+    free(text);
 }
 
 static double seconds(void)

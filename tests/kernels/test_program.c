@@ -218,6 +218,20 @@ static const struct {
     {"%0 = \"stablehlo.iota\"() <{iota_dimension = 0 : i64}> : () -> "
      "tensor<9223372036854775807x9223372036854775807xf32>\nreturn %x : tensor<4xf32>\n",
      "2^40 elements", WARM_ETOO_BIG, 2},
+    {"%0 = \"stablehlo.iota\"() <{iota_dimension = 0 : i64}> : () -> "
+     "tensor<0x1099511627776x1099511627776xf32>\nreturn %x : tensor<4xf32>\n",
+     "2^40 elements", WARM_ETOO_BIG, 2},
+    {"%c = stablehlo.constant dense<0.0> : tensor<f32>\n%s = stablehlo.slice %x [0:1] : "
+     "(tensor<4xf32>) -> tensor<1xf32>\n%0 = stablehlo.pad %s, %c, low = [0], high = [0], interior "
+     "= [9223372036854775807] : (tensor<1xf32>, tensor<f32>) -> tensor<1xf32>\n"
+     "return %x : tensor<4xf32>\n",
+     "pad: the padding is more than 2^40", WARM_EINVALID, 4},
+    {"%c = stablehlo.constant dense<0.0> : tensor<f32>\n%0 = stablehlo.pad %x, %c, low = "
+     "[-9223372036854775807], high = [9223372036854775807], interior = [0] : (tensor<4xf32>, "
+     "tensor<f32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "pad: the padding is more than 2^40", WARM_EINVALID, 3},
+    {"%0 = stablehlo.constant dense<\"0x0808\"> : tensor<2xi1>\nreturn %x : tensor<4xf32>\n",
+     "stablehlo.constant: attribute value", WARM_EUNSUPPORTED, 2},
     {"%0 = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
      "a function that calls itself", WARM_EUNSUPPORTED, 0},
     {"%0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",

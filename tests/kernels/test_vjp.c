@@ -404,6 +404,41 @@ Test(vjp, calls_are_written_out_once_for_each_call)
     program_free(p);
 }
 
+/* The inner loop's bound is a value that the outer loop carries without a change. So the flat form alone shows
+ * that it makes no trip. */
+Test(vjp, a_loop_without_a_trip_passes_gradients_on)
+{
+    static const char MODULE[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%two = stablehlo.constant dense<2> : tensor<i32>\n"
+        "%one = stablehlo.constant dense<1> : tensor<i32>\n"
+        "%0:3 = stablehlo.while(%i = %zero, %n = %zero, %h = %x) : tensor<i32>, tensor<i32>, "
+        "tensor<f32>\ncond {\n%c = stablehlo.compare LT, %i, %two, SIGNED : (tensor<i32>, "
+        "tensor<i32>) -> tensor<i1>\nstablehlo.return %c : tensor<i1>\n} do {\n"
+        "%w:2 = stablehlo.while(%j = %zero, %g = %h) : tensor<i32>, tensor<f32>\n"
+        "cond {\n%d = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> "
+        "tensor<i1>\nstablehlo.return %d : tensor<i1>\n} do {\n"
+        "%t = stablehlo.tanh %g : tensor<f32>\n%k = stablehlo.add %j, %one : tensor<i32>\n"
+        "stablehlo.return %k, %t : tensor<i32>, tensor<f32>\n}\n"
+        "%m = stablehlo.multiply %w#1, %w#1 : tensor<f32>\n"
+        "%l = stablehlo.add %i, %one : tensor<i32>\n"
+        "stablehlo.return %l, %n, %m : tensor<i32>, tensor<i32>, tensor<f32>\n}\n"
+        "return %0#2 : tensor<f32>\n}\n";
+    static const uint32_t FIRST[] = {0};
+    struct program *p = read_program("no trip", MODULE, strlen(MODULE)),
+                   *d = derivative("no trip", p, FIRST, 1);
+    const double x[] = {3}, c[] = {1}, *args[] = {x, c};
+    double *out[2];
+    run("no trip", d, args, out);
+    cr_expect_eq(*out[0], 81);
+    cr_expect_eq(*out[1], 4 * 27);
+    free(out[0]);
+    free(out[1]);
+    program_free(d);
+    program_free(p);
+}
+
 /* Returns the products in the derivative of a loop of three trips of h·w, h being [rows][columns]. */
 static uint32_t n_products(int rows, int columns)
 {
