@@ -23,6 +23,18 @@ static struct view read_blob(struct bytecode *b, struct reader *r)
     return reader_bytes(r, bytecode_read_count(b, r));
 }
 
+/* Sets `out` to the text of a type; to the empty text if it is too long. */
+static void short_type(struct bytecode *b, uint64_t type, char out[16])
+{
+    size_t before = b->out.len;
+    bytecode_put_type(b, type, 1);
+    size_t len = b->out.len - before;
+    memset(out, 0, 16);
+    if (!bytecode_stopped(b) && len < 16)
+        memcpy(out, b->out.data + before, len);
+    b->out.len = before;
+}
+
 struct tensor {
     int64_t shape[BYTECODE_DIMENSIONS_MAX];
     uint64_t rank, n; /* `n` counts elements */
@@ -51,12 +63,7 @@ static bool tensor_of(struct bytecode *b, uint64_t type, struct tensor *t)
         if (t->shape[i] < 0 || __builtin_mul_overflow(t->n, (uint64_t)t->shape[i], &t->n))
             return false;
     }
-    size_t before = b->out.len;
-    bytecode_put_type(b, bytecode_varint(&r), 1);
-    size_t len = b->out.len - before;
-    if (!b->out.failed && len < sizeof t->element)
-        memcpy(t->element, b->out.data + before, len);
-    b->out.len = before;
+    short_type(b, bytecode_varint(&r), t->element);
     return !r.failed && !bytecode_stopped(b);
 }
 
@@ -80,6 +87,7 @@ static bool bits_fit(struct view data, uint64_t n)
 /* Writes nested lists of the tensor's shape: a bracket opens before the first element of each row. */
 static void put_bits(struct bytecode *b, const struct tensor *t, struct view data)
 {
+    (void)BYTECODE_EXPECT(b, t->n > 0 && bits_fit(data, t->n));
     for (uint64_t i = 0; i < t->n && !bytecode_stopped(b); i++) {
         bytecode_put(b, i ? ", " : "");
         uint64_t row = 1, opens = 0, closes = 0;
@@ -165,6 +173,8 @@ static bool elements_of(struct bytecode *b, uint64_t attr, struct elements *out)
 
 static int64_t element_at(const struct elements *e, uint64_t i)
 {
+    if (!WARM_EXPECT(i < e->n))
+        return 0;
     if (e->bits)
         return bit_at(e->data, e->n, i);
     struct reader r = reader_over(e->data.data, e->data.len);
@@ -196,18 +206,6 @@ static unsigned width_of(const char *type)
     return (unsigned)strtoul(type, NULL, 10);
 }
 
-/* Sets `out` to the text of a number's type; to the empty text if it is too long. */
-static void number_type(struct bytecode *b, uint64_t type, char out[16])
-{
-    size_t before = b->out.len;
-    bytecode_put_type(b, type, 1);
-    size_t len = b->out.len - before;
-    memset(out, 0, 16);
-    if (!bytecode_stopped(b) && len < 16)
-        memcpy(out, b->out.data + before, len);
-    b->out.len = before;
-}
-
 /* Reads a number: one byte for up to 8 bits, a signed varint for up to 64. It refuses wider ones. */
 static uint64_t read_number(struct bytecode *b, struct reader *r, unsigned bits)
 {
@@ -221,7 +219,7 @@ static uint64_t read_number(struct bytecode *b, struct reader *r, unsigned bits)
 static void put_integer(struct bytecode *b, struct reader *r)
 {
     char type[16];
-    number_type(b, bytecode_varint(r), type);
+    short_type(b, bytecode_varint(r), type);
     unsigned bits = strcmp(type, "index") == 0 ? 64 : width_of(type);
     uint64_t value = read_number(b, r, bits);
     if (bytecode_stopped(b))
@@ -231,6 +229,7 @@ static void put_integer(struct bytecode *b, struct reader *r)
         return;
     }
     unsigned shift = 64 - bits;
+    (void)BYTECODE_EXPECT(b, shift < 64); /* read_number refuses other widths */
     if (type[0] == 'u')
         bytecode_put_u64(b, value << shift >> shift);
     else
@@ -245,7 +244,7 @@ static void put_integer(struct bytecode *b, struct reader *r)
 static void put_float(struct bytecode *b, struct reader *r)
 {
     char type[16], text[64] = "";
-    number_type(b, bytecode_varint(r), type);
+    short_type(b, bytecode_varint(r), type);
     unsigned bits = type[0] == 'b' || type[0] == 't' ? 16 : width_of(type);
     uint64_t value = read_number(b, r, bits);
     if (bytecode_stopped(b))
@@ -369,7 +368,7 @@ void bytecode_put_entries(struct bytecode *b, uint64_t attr)
 static void put_dense_array(struct bytecode *b, struct reader *r)
 {
     char type[16];
-    number_type(b, bytecode_varint(r), type);
+    short_type(b, bytecode_varint(r), type);
     uint64_t n = bytecode_varint(r);
     struct view data = read_blob(b, r);
     bool boolean = strcmp(type, "i1") == 0;
@@ -507,7 +506,7 @@ bool bytecode_vhlo_integer(struct bytecode *b, uint64_t attr, int64_t *out)
     if (!bytecode_vhlo_open(b, attr, &v) || v.code != VHLO_INTEGER)
         return false;
     char type[16];
-    number_type(b, bytecode_varint(&v.rest), type);
+    short_type(b, bytecode_varint(&v.rest), type);
     unsigned bits = width_of(type), shift = 64 - bits;
     if (bits == 0 || bits > 64)
         return false;

@@ -46,6 +46,12 @@ void bytecode_malformed(struct bytecode *b, const char *what)
         b->wrong = what;
 }
 
+bool bytecode_broken(struct bytecode *b)
+{
+    bytecode_unknown(b, "a fault of the reader");
+    return false;
+}
+
 /* ---- numbers ---- */
 
 /* Reads a varint. The lowest set bit of the first byte tells the number of bytes; if the byte is
@@ -85,7 +91,6 @@ uint64_t bytecode_flagged(struct reader *r, bool *flag)
 
 /* ---- sections and tables ---- */
 
-/* Takes the next section: its id and data. Skips the padding before aligned data. */
 struct reader bytecode_take_section(struct bytecode *b, struct reader *r, uint8_t *id)
 {
     uint8_t head = reader_u8(r);
@@ -119,7 +124,8 @@ static void *table_new(struct bytecode *b, const struct reader *r, uint64_t n, s
 
 static uint32_t place_of(const struct bytecode *b, const void *at)
 {
-    return (uint32_t)((const uint8_t *)at - b->start);
+    size_t place = (size_t)((const uint8_t *)at - b->start);
+    return WARM_EXPECT(place <= b->input->len) ? (uint32_t)place : 0;
 }
 
 static void read_strings(struct bytecode *b, struct reader r)
@@ -148,8 +154,8 @@ static void read_strings(struct bytecode *b, struct reader r)
 
 struct view bytecode_string(struct bytecode *b, uint64_t i)
 {
-    if (i < b->n_strings) /* without its final NUL */
-        return (struct view){(const char *)b->start + b->strings[i],
+    if (i < b->n_strings && BYTECODE_EXPECT(b, b->strings[i] < b->strings[i + 1]))
+        return (struct view){(const char *)b->start + b->strings[i], /* without its final NUL */
                              b->strings[i + 1] - b->strings[i] - 1};
     bytecode_malformed(b, "a number of a string that is not there");
     return (struct view){"", 0};

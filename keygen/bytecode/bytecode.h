@@ -31,6 +31,7 @@
 
 #include "keygen/bytes.h"
 #include "keygen/canon/form.h"
+#include "keygen/expect.h"
 
 #define BYTECODE_VERSION_MAX 6u
 /* The nesting limit of attributes and types, and of recursion. Real ones reach 6. */
@@ -124,6 +125,10 @@ uint64_t bytecode_flagged(struct reader *r, bool *flag);
 void bytecode_unknown(struct bytecode *b, const char *why);
 /* Stops the reading: the input breaks the format. `what` is static. */
 void bytecode_malformed(struct bytecode *b, const char *what);
+/* Checks a promise. If it is broken, the key is that of the exact bytes. */
+#define BYTECODE_EXPECT(b, promise) (WARM_EXPECT(promise) || bytecode_broken(b))
+/* Stops the reading at a broken promise. Returns false. Use BYTECODE_EXPECT. */
+bool bytecode_broken(struct bytecode *b);
 /* True if the reading has stopped. */
 static inline bool bytecode_stopped(const struct bytecode *b)
 {

@@ -254,7 +254,8 @@ void bytecode_put_opname(struct bytecode *b, const struct bytecode_opname *op, b
         bytecode_put(b, "func.");
     else
         bytecode_put(b, "stablehlo.");
-    writer_bytes(&b->out, name.data, name.len - 3); /* without "_v1" */
+    if (BYTECODE_EXPECT(b, name.len > 3)) /* without "_v1" */
+        writer_bytes(&b->out, name.data, name.len - 3);
 }
 
 /* ---- properties ---- */
@@ -270,8 +271,9 @@ static size_t properties_read(struct bytecode *b, const struct bytecode_opname *
                               struct view bytes, struct property out[PROPERTIES_MAX])
 {
     struct reader r = reader_over(bytes.data, bytes.len);
+    const char *at = op->properties;
     size_t n = 0;
-    for (const char *at = op->properties; *at && n < PROPERTIES_MAX; n++) {
+    for (; *at && n < PROPERTIES_MAX; n++) {
         bool optional = *at == '?';
         at += optional;
         size_t len = strcspn(at, " ");
@@ -279,6 +281,7 @@ static size_t properties_read(struct bytecode *b, const struct bytecode_opname *
         out[n].attr = optional ? bytecode_flagged(&r, &out[n].present) : bytecode_varint(&r);
         at += len + (at[len] == ' ');
     }
+    (void)BYTECODE_EXPECT(b, !*at); /* all names of the list have room */
     if (!reader_done(&r))
         bytecode_unknown(b, "properties of an operation in a version that is not known");
     return n;
@@ -417,15 +420,11 @@ static void put_symbols(struct bytecode *b, uint64_t attr)
     bytecode_put(b, "]");
 }
 
-/* A list of attributes, with a comma before each but the first. */
-struct list {
-    bool any;
-};
-
-static void put_comma(struct bytecode *b, struct list *l)
+/* Puts a comma before each attribute of a list but the first. */
+static void put_comma(struct bytecode *b, bool *any)
 {
-    bytecode_put(b, l->any ? ", " : "");
-    l->any = true;
+    bytecode_put(b, *any ? ", " : "");
+    *any = true;
 }
 
 /* Writes the channel of a collective, which connects devices. StableHLO's handle then has type 0. */
@@ -452,12 +451,12 @@ static void put_dense_array(struct bytecode *b, const char *before, uint64_t att
     bytecode_put(b, ">");
 }
 
-static void put_vhlo_property(struct bytecode *b, const struct property *p, struct list *l)
+static void put_vhlo_property(struct bytecode *b, const struct property *p, bool *any)
 {
     const struct vhlo_rule *rule = rule_of(p->name);
     if (is_absent(b, rule, p->attr))
         return;
-    put_comma(b, l);
+    put_comma(b, any);
     if (rule->spelling == CHANNEL) {
         put_channel_id(b, p->attr);
         return;
@@ -475,29 +474,28 @@ static void put_vhlo_property(struct bytecode *b, const struct property *p, stru
     }
 }
 
-static const struct property *property_named(const struct property *p, size_t n, const char *name)
+/* Returns the attribute of a name that the operation's list has. */
+static uint64_t attr_named(struct bytecode *b, const struct property *p, size_t n, const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (view_is(p[i].name, name))
-            return &p[i];
-    return NULL;
+    size_t i = 0;
+    while (i < n && !view_is(p[i].name, name))
+        i++;
+    return BYTECODE_EXPECT(b, i < n) ? p[i].attr : UINT64_MAX;
 }
 
 /* Writes "name = [1, 2]" from a tensor; nothing if the tensor is empty. */
-static void put_dims(struct bytecode *b, struct property *p, size_t n, const char *name,
-                     struct list *l)
+static void put_dims(struct bytecode *b, struct property *p, size_t n, const char *name, bool *any)
 {
-    const struct property *found = property_named(p, n, name);
     size_t start = b->out.len;
-    bool before = l->any;
-    put_comma(b, l);
+    bool before = *any;
+    put_comma(b, any);
     bytecode_put(b, name);
     bytecode_put(b, " = [");
     size_t empty = b->out.len;
-    bytecode_put_elements(b, found->attr);
+    bytecode_put_elements(b, attr_named(b, p, n, name));
     if (b->out.len == empty) {
         b->out.len = start;
-        l->any = before;
+        *any = before;
         return;
     }
     bytecode_put(b, "]");
@@ -535,20 +533,17 @@ static const struct bundle bundles[] = {
 static void put_bundle(struct bytecode *b, const struct bundle *bundle, struct property *p,
                        size_t n)
 {
-    struct list l = {false};
+    bool any = false;
     bytecode_put(b, bundle->name);
     bytecode_put(b, " = ");
     bytecode_put(b, bundle->before);
     for (size_t i = 0; bundle->lists[i]; i++)
-        put_dims(b, p, n, bundle->lists[i], &l);
+        put_dims(b, p, n, bundle->lists[i], &any);
     int64_t number = 0;
-    if (bundle->number) {
-        const struct property *found = property_named(p, n, bundle->number);
-        if (!bytecode_vhlo_integer(b, found->attr, &number))
-            bytecode_unknown(b, "a dimension that is no number");
-    }
+    if (bundle->number && !bytecode_vhlo_integer(b, attr_named(b, p, n, bundle->number), &number))
+        bytecode_unknown(b, "a dimension that is no number");
     if (number > 0) {
-        put_comma(b, &l);
+        put_comma(b, &any);
         bytecode_put(b, bundle->number);
         bytecode_put(b, " = ");
         bytecode_put_u64(b, (uint64_t)number);
@@ -571,14 +566,13 @@ static void put_convolution(struct bytecode *b, struct property *p, size_t n)
     for (size_t side = 0; side < 3; side++) {
         int64_t first, second;
         const char *const *names = conv_names + 3 * side;
-        if (!bytecode_vhlo_integer(b, property_named(p, n, names[0])->attr, &first) ||
-            !bytecode_vhlo_integer(b, property_named(p, n, names[1])->attr, &second)) {
+        if (!bytecode_vhlo_integer(b, attr_named(b, p, n, names[0]), &first) ||
+            !bytecode_vhlo_integer(b, attr_named(b, p, n, names[1]), &second)) {
             bytecode_unknown(b, "a dimension that is no number");
             return;
         }
         bytecode_put(b, sides[side]);
-        bytecode_put_conv_side(b, letters[side], first, second,
-                               property_named(p, n, names[2])->attr);
+        bytecode_put_conv_side(b, letters[side], first, second, attr_named(b, p, n, names[2]));
     }
     bytecode_put(b, ">");
 }
@@ -623,23 +617,23 @@ static bool of_algorithm(struct bytecode *b, const struct bytecode_opname *op,
 static void put_vhlo_properties(struct bytecode *b, const struct bytecode_opname *op,
                                 struct property *p, size_t n)
 {
-    struct list l = {false};
+    bool any = false;
     const struct bundle *bundle = NULL;
     for (size_t i = 0; i < COUNT(bundles); i++)
         if (view_is(op->name, bundles[i].op))
             bundle = &bundles[i];
     if (view_is(op->name, "convolution_v1")) {
-        put_comma(b, &l);
+        put_comma(b, &any);
         put_convolution(b, p, n);
     }
     if (bundle) {
-        put_comma(b, &l);
+        put_comma(b, &any);
         put_bundle(b, bundle, p, n);
     }
     for (size_t i = 0; i < n && !bytecode_stopped(b); i++)
         if (!(bundle && in_bundle(bundle, p[i].name)) && !of_convolution(op, p[i].name) &&
             !of_algorithm(b, op, &p[i]))
-            put_vhlo_property(b, &p[i], &l);
+            put_vhlo_property(b, &p[i], &any);
 }
 
 void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *op,
@@ -658,11 +652,11 @@ void bytecode_put_properties(struct bytecode *b, const struct bytecode_opname *o
         put_vhlo_properties(b, op, p, n);
         return;
     }
-    struct list l = {false};
+    bool any = false;
     for (size_t i = 0; i < n && !bytecode_stopped(b); i++) {
         if (!p[i].present)
             continue;
-        put_comma(b, &l);
+        put_comma(b, &any);
         writer_bytes(&b->out, p[i].name.data, p[i].name.len);
         if (bytecode_attr_is_unit(b, p[i].attr))
             continue;

@@ -99,8 +99,9 @@ static void put_struct(struct bytecode *b, struct reader *r, const char *before,
 
 void bytecode_put_places(struct bytecode *b, const int64_t *place, uint64_t n, const char *names)
 {
+    (void)BYTECODE_EXPECT(b, n >= 2 && n <= BYTECODE_DIMENSIONS_MAX && strlen(names) == 2);
     bytecode_put(b, "[");
-    for (int64_t at = 0; at < (int64_t)n; at++) {
+    for (int64_t at = 0; at < (int64_t)n && !bytecode_stopped(b); at++) {
         uint64_t which = 0;
         while (which < n && place[which] != at)
             which++;

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#include "keygen/expect.h"
-
 void bytecode_put_u64(struct bytecode *b, uint64_t n)
 {
     char digits[DECIMAL_MAX], *end = digits + sizeof digits, *at = decimal_before(end, n);
@@ -86,7 +84,6 @@ void bytecode_put_symbol(struct bytecode *b, struct view name)
 
 /* ---- entries ---- */
 
-/* Returns a reader over an entry, which ends at the next entry's beginning. */
 struct reader bytecode_entry_reader(const struct bytecode *b, const struct bytecode_entry *e)
 {
     if (!WARM_EXPECT(e->at <= e[1].at)) /* the table is in the file's order */
@@ -125,7 +122,6 @@ uint64_t bytecode_read_count(struct bytecode *b, struct reader *r)
     return 0;
 }
 
-/* Writes text that the dialect itself printed, without its final NUL. */
 void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 {
     struct reader r = bytecode_entry_reader(b, e);
@@ -215,12 +211,7 @@ static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
         break;
     case 1: bytecode_put(b, "index"); break;
     case 2: put_function_type(b, r, depth); break;
-    case 3:
-    case 4:
-    case 5:
-    case 6:
-    case 7:
-    case 8: bytecode_put(b, floats[code - 3]); break;
+    case 3 ... 8: bytecode_put(b, floats[code - 3]); break;
     case 9: put_wrapped(b, r, "complex<", depth); break;
     case 12: bytecode_put(b, "none"); break;
     case 13: put_tensor_type(b, r, false, depth); break;
@@ -238,38 +229,17 @@ static void put_builtin_type(struct bytecode *b, struct reader *r, int depth)
 /* Writes a type of VHLO as the builtin or StableHLO one that it stands for. */
 static void put_vhlo_type(struct bytecode *b, struct reader *r, int depth)
 {
-    static const char *const plain[] = {[0] = "i1",
-                                        [2] = "bf16",
-                                        [3] = "f16",
-                                        [4] = "f32",
-                                        [5] = "f64",
-                                        [6] = "f8E4M3FN",
-                                        [7] = "f8E5M2",
-                                        [9] = "index",
-                                        [10] = "i4",
-                                        [11] = "i8",
-                                        [12] = "i16",
-                                        [13] = "i32",
-                                        [14] = "i64",
-                                        [15] = "ui4",
-                                        [16] = "ui8",
-                                        [17] = "ui16",
-                                        [18] = "ui32",
-                                        [19] = "ui64",
-                                        [22] = "!stablehlo.token",
-                                        [27] = "f8E4M3FNUZ",
-                                        [28] = "f8E5M2FNUZ",
-                                        [29] = "f8E4M3B11FNUZ",
-                                        [31] = "i2",
-                                        [32] = "ui2",
-                                        [33] = "none",
-                                        [34] = "tf32",
-                                        [35] = "f8E4M3",
-                                        [36] = "f8E3M4",
-                                        [37] = "f4E2M1FN",
-                                        [38] = "f6E2M3FN",
-                                        [39] = "f6E3M2FN",
-                                        [40] = "f8E8M0FNU"};
+    /* clang-format off */
+    static const char *const plain[] = {
+        [0] = "i1", [2] = "bf16", [3] = "f16", [4] = "f32", [5] = "f64", [6] = "f8E4M3FN",
+        [7] = "f8E5M2", [9] = "index", [10] = "i4", [11] = "i8", [12] = "i16", [13] = "i32",
+        [14] = "i64", [15] = "ui4", [16] = "ui8", [17] = "ui16", [18] = "ui32", [19] = "ui64",
+        [22] = "!stablehlo.token", [27] = "f8E4M3FNUZ", [28] = "f8E5M2FNUZ",
+        [29] = "f8E4M3B11FNUZ", [31] = "i2", [32] = "ui2", [33] = "none", [34] = "tf32",
+        [35] = "f8E4M3", [36] = "f8E3M4", [37] = "f4E2M1FN", [38] = "f6E2M3FN", [39] = "f6E3M2FN",
+        [40] = "f8E8M0FNU",
+    };
+    /* clang-format on */
     uint64_t code = bytecode_varint(r);
     switch (code) {
     case 1: put_wrapped(b, r, "complex<", depth); return;

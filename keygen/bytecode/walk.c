@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "keygen/bytecode/bytecode.h"
-#include "keygen/expect.h"
 #include "keygen/mlir/reader.h"
 
 struct numbers {
@@ -178,6 +177,8 @@ static uint32_t type_of(struct walk *w, uint64_t type)
 static uint32_t op_of(struct walk *w, uint32_t name, bool in_function)
 {
     struct bytecode *b = w->b;
+    if (!BYTECODE_EXPECT(b, name < b->n_opnames))
+        return 0;
     struct known *op = &w->ops[in_function ? b->n_opnames + name : name];
     if (!op->number) {
         texts_begin(b);
@@ -226,10 +227,8 @@ static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
 {
     struct bytecode *b = w->b;
     bool early = o->attrs && !o->properties && b->version < BYTECODE_PROPERTIES;
-    if (!WARM_EXPECT(o->name < b->n_opnames && o->properties <= b->n_properties)) {
-        bytecode_unknown(b, "a name that is not there");
+    if (!BYTECODE_EXPECT(b, o->name < b->n_opnames && o->properties <= b->n_properties))
         return (struct mlir_parts){0};
-    }
     texts_begin(b);
     if (o->properties || early) {
         bytecode_put(b, "{");
@@ -271,7 +270,7 @@ static void memo_set(struct memo *memo, const uint32_t key[5], uint32_t number, 
 {
     memcpy(memo->key, key, sizeof memo->key);
     memo->number = number;
-    memo->len = len < UINT32_MAX ? (uint32_t)len : UINT32_MAX;
+    memo->len = short_len(len);
 }
 
 /* Returns the dictionary of an operation. */
@@ -298,9 +297,7 @@ static uint32_t dict_of(struct walk *w, const struct encoded *o, uint32_t op)
 /* Skips the order of each value's uses. It has no meaning for the program. */
 static void skip_use_lists(struct bytecode *b, struct reader *r, uint64_t n_values)
 {
-    uint64_t n = n_values == 1 ? 1 : bytecode_varint(r);
-    if (n > r->len)
-        bytecode_malformed(b, "a count that is larger than what follows");
+    uint64_t n = n_values == 1 ? 1 : bytecode_read_count(b, r);
     for (uint64_t i = 0; i < n && !r->failed && !bytecode_stopped(b); i++) {
         bool pairs;
         if (n_values != 1)
@@ -326,12 +323,8 @@ enum { /* the fields behind an operation's name and location */
 /* Takes a count, then so many numbers. */
 static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
 {
-    uint64_t n = bytecode_varint(r);
+    uint64_t n = bytecode_read_count(w->b, r);
     out->n = 0;
-    if (n > r->len) {
-        bytecode_malformed(w->b, "a count that is larger than what follows");
-        return;
-    }
     if (n > out->cap && !grow(w, &out->at, (uint32_t)n, &out->cap, sizeof *out->at))
         return;
     for (uint64_t i = 0; i < n; i++) {
@@ -343,10 +336,8 @@ static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
 
 static void take_successors(struct walk *w, struct reader *r, struct encoded *o)
 {
-    o->n_successors = bytecode_varint(r);
+    o->n_successors = bytecode_read_count(w->b, r);
     o->successors = *r;
-    if (o->n_successors > r->len)
-        bytecode_malformed(w->b, "a count that is larger than what follows");
     for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++)
         bytecode_varint(r);
 }
@@ -405,6 +396,8 @@ static uint32_t values_declare(struct walk *w, uint32_t n)
 {
     struct frame *f = top(w);
     uint32_t first = f->next_value;
+    if (!BYTECODE_EXPECT(w->b, first <= f->end_value))
+        return first;
     if (n > f->end_value - first)
         bytecode_malformed(w->b, "more values in a region than it says");
     else
@@ -422,8 +415,7 @@ static void types_resolve(struct walk *w, struct numbers *types)
 /* Defines `n` values from `first` on as those of the graph from `value` on. */
 static void values_define(struct walk *w, uint32_t first, uint32_t n, uint32_t value)
 {
-    if (!WARM_EXPECT(n <= w->values.n && first <= w->values.n - n))
-        bytecode_unknown(w->b, "a value without its number");
+    (void)BYTECODE_EXPECT(w->b, n <= w->values.n && first <= w->values.n - n);
     for (uint32_t i = 0; i < n && !w->b->why; i++)
         w->values.at[first + i] = value + i;
 }
@@ -492,6 +484,7 @@ static void block_begin(struct walk *w)
     struct numbers *args = &w->numbers[0];
     uint64_t index = w->labels.n - f->labels - f->blocks_left--;
     bool has_args;
+    (void)BYTECODE_EXPECT(b, index < w->labels.n - f->labels);
     args->n = 0;
     f->ops_left = bytecode_flagged(&f->r, &has_args);
     if (has_args)
@@ -676,6 +669,10 @@ static void op_begin(struct walk *w)
 static void region_end(struct walk *w)
 {
     struct frame *f = top(w);
+    /* the regions inside of it took away what they added */
+    if (!BYTECODE_EXPECT(w->b, w->n_frames > 1 && w->values.n == f->end_value &&
+                                   w->labels.n >= f->labels && w->types.n >= f->types))
+        return;
     if (f->kind == FRAME_OP)
         graph_region_end(w->g);
     w->values.n = f->values_before;
@@ -763,6 +760,7 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
     bool more = !stopped(&w);
     while (more)
         more = walk_step(&w);
+    (void)BYTECODE_EXPECT(b, stopped(&w) || (w.n_frames == 1 && !w.values.n && !w.types.n));
     if (!stopped(&w) && !reader_done(&top(&w)->r))
         bytecode_malformed(b, "operations that do not end where they should");
     walk_close(&w);

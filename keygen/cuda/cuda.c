@@ -24,6 +24,8 @@ static bool is_name_letter(char c)
 
 static void note_pieces(const struct token *t, struct cuda_scan *scan)
 {
+    if (!SCAN_EXPECT(scan, t->len > 0 && t->len <= CUDA_NAME_LEN)) /* `pieces` has no room */
+        return;
     for (size_t i = 0; i < t->len; i++)
         if (!is_name_letter(t->data[i]))
             return;
@@ -83,8 +85,9 @@ static void note_word(struct lexer *x, const struct token *t)
             note_header_test(x);
         return;
     case 13:
+    case 18:
         scan->uses_file |= cuda_token_is(t, "__BASE_FILE__") || cuda_token_is(t, "__FILE_NAME__");
-        if (cuda_token_is(t, "__has_include"))
+        if (cuda_token_is(t, "__has_include") || cuda_token_is(t, "__has_include_next"))
             note_header_test(x);
         return;
     case 14:
@@ -92,19 +95,12 @@ static void note_word(struct lexer *x, const struct token *t)
         scan->uses_file |= cuda_token_is(t, "__builtin_FILE");
         return;
     case 15:
-        if (cuda_token_is(t, "source_location"))
+    case 25:
+        if (cuda_token_is(t, "source_location") || cuda_token_is(t, "__builtin_source_location"))
             scan->uses_line = scan->uses_file = scan->uses_column = true;
         return;
     case 16: scan->uses_column |= cuda_token_is(t, "__builtin_COLUMN"); return;
-    case 18:
-        if (cuda_token_is(t, "__has_include_next"))
-            note_header_test(x);
-        return;
     case 19: scan->uses_file |= cuda_token_is(t, "__builtin_FILE_NAME"); return;
-    case 25:
-        if (cuda_token_is(t, "__builtin_source_location"))
-            scan->uses_line = scan->uses_file = scan->uses_column = true;
-        return;
     default: return;
     }
 }
@@ -141,6 +137,8 @@ struct view cuda_take_header(struct lexer *x)
         x->scan->includes_angle = true;
     else
         x->scan->includes_quote = true;
+    if (!SCAN_EXPECT(x->scan, x->at <= begin && begin + 1 < end && end <= x->end))
+        return (struct view){NULL, 0};
     x->at = end;
     x->word_end = NULL;
     return (struct view){begin, (size_t)(end - begin)};
@@ -167,7 +165,7 @@ static void note_hash(struct lexer *x, const struct token *t)
 {
     const char *next = x->at;
     size_t len;
-    if (t->data == x->paired)
+    if (!SCAN_EXPECT(x->scan, *t->data == '#' && x->at > t->data) || t->data == x->paired)
         return;
     while (next < x->end && *next == '\\' && (len = cuda_splice_len(x, next)) != 0)
         next += len;
@@ -181,7 +179,7 @@ static void note_hash(struct lexer *x, const struct token *t)
 
 void cuda_note_token(struct lexer *x, const struct token *t)
 {
-    if (t->kind == WORD)
+    if (SCAN_EXPECT(x->scan, t->len > 0) && t->kind == WORD)
         note_word(x, t);
     else if (t->kind == PUNCT && *t->data == '#')
         note_hash(x, t);

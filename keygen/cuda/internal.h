@@ -22,6 +22,10 @@
 
 #include "keygen/bytes.h"
 #include "keygen/cuda/cuda.h"
+#include "keygen/expect.h"
+
+/* Checks a promise. If it is broken, the scan could miss a name. */
+#define SCAN_EXPECT(scan, promise) (WARM_EXPECT(promise) || !((scan)->opaque = true))
 
 enum token_kind { END, WORD, NUMBER, LITERAL, PUNCT };
 

@@ -25,6 +25,7 @@ static const char magic[4] = {'W', 'J', 'O', 'B'};
 
 static void put_texts(struct writer *out, const struct view *texts, size_t n)
 {
+    out->failed |= !WARM_EXPECT(n <= UINT32_MAX && (texts || !n));
     writer_u32(out, (uint32_t)n);
     for (size_t i = 0; i < n; i++)
         writer_blob(out, texts[i].data, texts[i].len);
@@ -181,14 +182,21 @@ enum job_tag {
     TAG_CWD,
 };
 
-/* Refuses a job whose source, in-memory headers or -D values may read the clock. (Headers on disk are not
- * known yet: the worker that compiles checks those.) */
-static int check_clock(const struct job *job, const struct options *options, struct err *e)
+/* Scans the source, the in-memory headers and the -D values. */
+static struct cuda_scan scan_of(const struct job *job, const struct options *options)
 {
     struct cuda_scan scan = options->defines;
     cuda_scan(job->source.data, job->source.len, &scan);
     for (size_t i = 0; i < job->n_headers; i++)
         cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    return scan;
+}
+
+/* Refuses a job whose source, in-memory headers or -D values may read the clock. (Headers on disk are not
+ * known yet: the worker that compiles checks those.) */
+static int check_clock(const struct job *job, const struct options *options, struct err *e)
+{
+    struct cuda_scan scan = scan_of(job, options);
     if (cuda_scan_uses_clock(&scan))
         return err_set(e, WARM_EREFUSED,
                        "the source may read the clock (__TIME__, __DATE__ or __TIMESTAMP__)");
@@ -242,6 +250,7 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
         key_begin(&b, cuda ? DOMAIN_CUDA_EXACT : DOMAIN_PTX_EXACT);
         add_job(&b, job, &options);
         key_end(&b, out_graph, out_proof);
+        (void)WARM_EXPECT(*options.hardware && memchr(options.hardware, '\0', WARM_HARDWARE_MAX));
         memcpy(out_hardware, options.hardware, WARM_HARDWARE_MAX);
     }
     options_close(&options);
@@ -262,12 +271,9 @@ static struct view name_base(struct view name)
 /* True if the job may have a shared key. A source with a NUL has none: there a compiler sees its end. */
 static bool job_is_shareable(const struct job *job, const struct options *options)
 {
-    struct cuda_scan scan = options->defines;
     if (job->source.len && memchr(job->source.data, '\0', job->source.len))
         return false;
-    cuda_scan(job->source.data, job->source.len, &scan);
-    for (size_t i = 0; i < job->n_headers; i++)
-        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    struct cuda_scan scan = scan_of(job, options);
     return options->allows_canonical && cuda_scan_allows_canonical(&scan);
 }
 

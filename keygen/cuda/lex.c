@@ -6,7 +6,6 @@
  * Thread: any; a lexer is its caller's.
  */
 #include "keygen/cuda/internal.h"
-#include "keygen/expect.h"
 
 /* --- characters --- */
 
@@ -336,7 +335,7 @@ void cuda_next(struct lexer *x, struct token *t)
     x->at_line_start = false;
     skip_blanks(x, t);
     t->data = x->at;
-    if (x->at == x->end || !WARM_EXPECT(x->at < x->end)) {
+    if (x->at == x->end || !SCAN_EXPECT(x->scan, x->at < x->end)) {
         t->starts_line = true;
         return;
     }

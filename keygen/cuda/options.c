@@ -37,6 +37,7 @@ struct parse {
     struct view *inner; /* options for ptxas, checked together at the end */
     size_t n_inner;
     unsigned n_arch;
+    bool of_nvcc;
 };
 
 /* --- finding the option --- */
@@ -151,6 +152,8 @@ static bool is_target(struct view v)
 static void append_hardware(struct options *out, const char *text, size_t len)
 {
     size_t used = strlen(out->hardware);
+    if (!WARM_EXPECT(len < WARM_HARDWARE_MAX - used))
+        return;
     memcpy(out->hardware + used, text, len);
     out->hardware[used + len] = '\0';
 }
@@ -161,7 +164,7 @@ static void add_target(struct parse *p, struct view value)
     struct options *out = p->out;
     size_t used = p->n_arch == 0 ? 0 : strlen(out->hardware);
 
-    if (p->table != &options_tables[OPTIONS_NVCC])
+    if (!p->of_nvcc)
         used = 0; /* the last one decides */
     out->hardware[used] = '\0';
     if (used + 1 + value.len < WARM_HARDWARE_MAX - WARM_KEY_TEXT - 1) {
@@ -186,9 +189,7 @@ static void add_target(struct parse *p, struct view value)
 
 static int take_arch(struct parse *p, const struct spec *spec, struct view value, struct err *e)
 {
-    bool plain = p->table != &options_tables[OPTIONS_NVCC];
-
-    if (plain && !is_target(value))
+    if (!p->of_nvcc && !is_target(value))
         return err_set(e, WARM_EREFUSED, "%s: %s names an unknown target", p->table->tool,
                        spec->long_name);
     if (value.len == 0 || view_is(value, "native") || view_is(value, "all") ||
@@ -208,8 +209,10 @@ static int take_path(struct parse *p, const struct spec *spec, struct view value
                        "%s: %s is given a path that begins with a blank or is "
                        "empty",
                        p->table->tool, spec->long_name);
-    if (p->table == &options_tables[OPTIONS_NVCC] && view_has(value, ','))
+    if (p->of_nvcc && view_has(value, ','))
         return err_set(e, WARM_EREFUSED, "%s: %s is given a list", p->table->tool, spec->long_name);
+    if (!WARM_EXPECT(p->out->n_include_dirs + p->out->n_pre_includes < p->n_args))
+        return err_set(e, WARM_EINVALID, "%s: more paths than arguments", p->table->tool);
     if (spec->rule == INCLUDE)
         p->dirs[p->out->n_include_dirs++] = value;
     else
@@ -302,11 +305,13 @@ static int take_argument(struct parse *p, struct err *e)
     take_effects(out, spec, value);
     if (spec->rule == OUTPUT)
         out->output = (int)p->next - 1;
-    if (spec->rule != DROP && spec->rule != OUTPUT)
-        for (size_t i = at; i < p->next; i++)
-            p->pass[out->n_pass++] = p->args[i];
-    if (spec->rule != DROP && spec->rule != OUTPUT)
-        out->list[out->n_list++] = (struct option){spec, value, arg, false};
+    if (spec->rule == DROP || spec->rule == OUTPUT)
+        return 0;
+    for (size_t i = at; i < p->next; i++)
+        p->pass[out->n_pass++] = p->args[i];
+    out->list[out->n_list++] = (struct option){spec, value, arg, false};
+    (void)WARM_EXPECT(out->n_list <= out->n_pass &&
+                      out->n_pass <= p->next); /* each is one or two */
     return 0;
 }
 
@@ -333,6 +338,8 @@ static void sort_list(struct parse *p, struct option *sorted)
         for (size_t i = 0; i < out->n_list; i++)
             if (group_of(p, &out->list[i]) == group)
                 sorted[n++] = out->list[i];
+    if (!WARM_EXPECT(n == out->n_list)) /* each option is in one group */
+        return;
     memcpy(out->list, sorted, n * sizeof *sorted);
 }
 
@@ -366,8 +373,7 @@ static void drop_defaults(struct parse *p, unsigned version)
 static void drop_single_arch(struct parse *p)
 {
     for (size_t i = 0; i < p->out->n_list; i++)
-        if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 &&
-            p->table != &options_tables[OPTIONS_NVCC])
+        if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 && !p->of_nvcc)
             p->out->list[i].dropped = true;
 }
 
@@ -453,7 +459,11 @@ int options_parse(enum options_tool tool, unsigned version, const struct view *a
     options.include_dirs = views;
     options.pre_includes = views + n;
     options.pass = views + 2 * n;
-    struct parse p = {.table = table, .args = args, .n_args = n_args, .out = &options};
+    struct parse p = {.table = table,
+                      .args = args,
+                      .n_args = n_args,
+                      .out = &options,
+                      .of_nvcc = tool == OPTIONS_NVCC};
     p.dirs = views;
     p.pre = views + n;
     p.pass = views + 2 * n;

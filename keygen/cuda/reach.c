@@ -44,8 +44,9 @@ struct cuda_reach {
     VECTOR(uint64_t) bodies;
     bool is_followed; /* `places` and `callers` are complete */
     bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
-    bool is_met;      /* the current text has a word of the set */
-    bool failed;      /* a vector has no memory */
+    bool is_met;      /* the current text has a word of `wanted` */
+    const struct words *wanted;
+    bool failed; /* a vector has no memory */
 };
 
 static const char *const caller_names[] = {
@@ -63,6 +64,7 @@ static uint64_t hash_of(struct view word)
 
 static size_t slot_of(const struct words *s, uint64_t word)
 {
+    (void)WARM_EXPECT(word && s->cap && !(s->cap & (s->cap - 1)));
     size_t at = (size_t)word & (s->cap - 1);
     while (s->slots[at] && s->slots[at] != word)
         at = (at + 1) & (s->cap - 1);
@@ -121,6 +123,8 @@ static void on_definition(void *self, enum cuda_place place, struct view word)
 
 static bool leads_to(const struct cuda_reach *r, const struct macro *m, const struct words *set)
 {
+    if (!WARM_EXPECT(m->n <= r->bodies.n && m->first <= r->bodies.n - m->n))
+        return true;
     for (size_t i = 0; i < m->n; i++)
         if (words_have(set, r->bodies.at[m->first + i]))
             return true;
@@ -215,6 +219,7 @@ void cuda_reach_free(struct cuda_reach *r)
 
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
 {
+    r->is_unclear |= !WARM_EXPECT(!r->is_followed); /* every text comes first */
     cuda_read_words(text, len, on_definition, r);
 }
 
@@ -222,31 +227,28 @@ static void on_text(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;
     (void)place;
-    r->is_met |= words_have(&r->places, hash_of(word));
+    r->is_met |= words_have(r->wanted, hash_of(word));
 }
 
-bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
+/* True if a text has a word of a complete set. */
+static bool meets(struct cuda_reach *r, const struct words *set, const void *text, size_t len)
 {
-    if (!r->is_followed)
-        follow_all(r);
+    r->wanted = set;
     r->is_met = r->is_unclear;
     if (!r->is_met)
         cuda_read_words(text, len, on_text, r);
     return r->is_met;
 }
 
-static void on_file_text(void *self, enum cuda_place place, struct view word)
+bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
 {
-    struct cuda_reach *r = self;
-    (void)place;
-    r->is_met |= words_have(&r->files, hash_of(word));
+    if (!r->is_followed)
+        follow_all(r);
+    return meets(r, &r->places, text, len);
 }
 
 bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len)
 {
     follow(r, &r->files);
-    r->is_met = r->is_unclear;
-    if (!r->is_met)
-        cuda_read_words(text, len, on_file_text, r);
-    return r->is_met;
+    return meets(r, &r->files, text, len);
 }

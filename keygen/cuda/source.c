@@ -41,7 +41,7 @@ static void put_token(struct form *out, const struct token *t)
         const char *slash = memchr(at, '\\', (size_t)(end - at));
         const char *stop = slash != NULL ? slash : end;
         form_put(out, at, (size_t)(stop - at));
-        if (stop == end)
+        if (stop == end || !WARM_EXPECT(stop + 1 < end)) /* a literal ends with its quote */
             return;
         if (stop[1] == '\n' || stop[1] == '\r') {
             at = stop + (stop[1] == '\n' ? 2 : 3);
@@ -55,19 +55,7 @@ static void put_token(struct form *out, const struct token *t)
 /* True for marks that no longer operator begins or ends with. */
 static bool is_bracket(const struct token *t)
 {
-    if (t->kind != PUNCT)
-        return false;
-    switch (*t->data) {
-    case '(':
-    case ')':
-    case '[':
-    case ']':
-    case '{':
-    case '}':
-    case ';':
-    case ',': return true;
-    default: return false;
-    }
+    return t->kind == PUNCT && memchr("()[]{};,", *t->data, 8) != NULL;
 }
 
 /* True if the two stay two tokens without white space between them. */
@@ -117,6 +105,7 @@ static void put_gap(struct printer *p, const struct token *t)
 
 static void put_text(struct printer *p, const struct token *t)
 {
+    (void)WARM_EXPECT(t->kind != END && t->len > 0);
     put_gap(p, t);
     put_token(p->out, t);
     p->any = true;
@@ -214,8 +203,10 @@ int form_cuda(const struct canon_input *input, struct form *out, struct err *e)
     out->why_exact = why_exact(&scan);
     if (out->why_exact != NULL)
         return WARM_EUNSUPPORTED;
-    if (mode_of(&scan) != guess)
-        put_source(input, mode_of(&scan), out, &again);
+    if (mode_of(&scan) == guess)
+        return 0;
+    put_source(input, mode_of(&scan), out, &again);
+    (void)WARM_EXPECT(mode_of(&again) == mode_of(&scan)); /* it depends on the text alone */
     return 0;
 }
 

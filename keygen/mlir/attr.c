@@ -107,6 +107,8 @@ static bool put_sigil(struct mlir *m, struct slice *s, unsigned flags, enum toke
         put_token(m, flags, before, TOKEN_WORD, at, (size_t)(s->at - at));
         return true;
     }
+    if (!MLIR_EXPECT(m, alias < m->alias_values.n))
+        return false;
     struct slice value = m->alias_values.at[alias];
     m->expanded += slice_len(value) + 1;
     if (m->pending.n >= PENDING_MAX ||

@@ -175,6 +175,8 @@ static struct binding *binding_of(struct mlir *m, uint64_t slot)
 {
     if (slot >> 32 == 0)
         return slot < m->named_bindings.n ? &m->named_bindings.at[slot] : NULL;
+    if (!MLIR_EXPECT(m, slot >> 32 <= m->n_families))
+        return NULL;
     struct family *f = &m->families[(slot >> 32) - 1];
     return (uint32_t)slot < f->bindings.n ? &f->bindings.at[(uint32_t)slot] : NULL;
 }
@@ -195,7 +197,7 @@ static __attribute__((noinline)) void bind_any(struct mlir *m, uint64_t slot, ui
     uint32_t number = (uint32_t)slot;
     if (f && number >= f->bindings.n)
         family_widen(m, f, number);
-    if (m->failed)
+    if (m->failed || !MLIR_EXPECT(m, f || number < m->named_bindings.n))
         return;
     struct binding *b = f ? &f->bindings.at[number] : &m->named_bindings.at[number];
     if (!forgotten)
@@ -220,7 +222,9 @@ void mlir_unbind_to(struct mlir *m, uint32_t mark)
 {
     while (m->undo.n > mark) {
         struct undo u = m->undo.at[--m->undo.n];
-        *binding_of(m, u.slot) = u.was;
+        struct binding *b = binding_of(m, u.slot);
+        if (MLIR_EXPECT(m, b)) /* a slot that was bound stays */
+            *b = u.was;
     }
 }
 

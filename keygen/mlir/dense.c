@@ -359,6 +359,8 @@ static bool read_list(struct mlir *m, struct slice body, const struct element *e
 static void unpack_bits(struct mlir *m, struct slice hex, uint64_t count)
 {
     m->bytes.len = 0;
+    if (!MLIR_EXPECT(m, slice_len(hex) / 2 == (count + 7) / 8))
+        return;
     for (uint64_t i = 0; i < count; i++) {
         char c = hex.at[i / 8 * 2 + (i % 8 < 4)];
         unsigned nibble = c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 32) - 'a' + 10);
@@ -531,6 +533,8 @@ static bool put_dense(struct mlir *m, struct slice body, struct slice type, bool
                       unsigned flags)
 {
     struct element e = element_of(type);
+    if (!MLIR_EXPECT(m, e.kind == ELEMENT_OTHER || (e.size - 1 < 8 && e.parts - 1 < 2)))
+        return false;
     mlir_emit(m, flags, "dense<", 6);
     if (!(resource ? put_resource(m, body, &e, flags) : put_body(m, body, &e, flags)))
         return false;

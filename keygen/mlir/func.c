@@ -190,6 +190,8 @@ uint32_t mlir_func_arg(struct mlir *m, uint32_t type, struct func_props *props)
 bool mlir_func_types(struct mlir *m, struct func_props *props, uint32_t first)
 {
     struct slice back = m->s;
+    if (!MLIR_EXPECT(m, first == GRAPH_NONE || first <= graph_n_values(m->g)))
+        return false;
     uint32_t n_args = graph_n_values(m->g) - first, n = 0, types = m->types_stack.n;
     m->s = props->type;
     const char *close = mlir_peek(m, '(') ? slice_close(m->s) : m->s.end;
@@ -274,6 +276,8 @@ bool mlir_other_attrs(struct mlir *m, const struct opinfo *info, struct slice pr
 
 bool mlir_named_tail(struct mlir *m)
 {
+    if (!MLIR_EXPECT(m, m->scopes.n > 0))
+        return false;
     struct scope s = m->scopes.at[m->scopes.n - 1];
     struct slice attrs = {0};
     uint32_t dict;

@@ -204,7 +204,8 @@ static uint32_t shape_find(struct mlir *m, const char *p, const char **out_end)
     struct line *l = &m->line;
     uint32_t next = predictor_next(&m->predictor);
     l->split = l->open = false;
-    if (next && line_is(m, p, &m->line_shapes.at[next - 1], out_end))
+    if (next && MLIR_EXPECT(m, next <= m->line_shapes.n) &&
+        line_is(m, p, &m->line_shapes.at[next - 1], out_end))
         return next - 1;
     l->split = line_split(m, p, out_end);
     if (m->n_lines_new == GRAPH_NONE || !l->split)
@@ -250,12 +251,15 @@ static void shape_record(struct mlir *m, uint32_t info, uint32_t number,
 {
     struct line *l = &m->line;
     l->open = false;
+    if (!MLIR_EXPECT(m, l->split && op->n_operands == l->n_values &&
+                            !m->op_infos.at[info].n_fallbacks)) /* (2) */
+        return;
     if (++m->n_lines_new >= LINES_JUDGED && m->n_lines_new > m->n_lines_met / 2) {
         m->n_lines_new = GRAPH_NONE;
         return;
     }
     cache_add(m, &m->lines, l->tag, l->tail, l->hash, m->line_shapes.n);
-    if (m->failed)
+    if (m->failed || !MLIR_EXPECT(m, m->lines.n == m->line_shapes.n + 1)) /* the same numbers */
         return;
     struct line_shape shape = {.op = number,
                                .n_operands = op->n_operands,

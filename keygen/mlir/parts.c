@@ -191,6 +191,9 @@ bool mlir_list_fits(const struct mlir *m, uint32_t operands, uint32_t types, uin
 {
     uint32_t n_operands = m->operands.n - operands;
     bool each = n == n_operands;
+    if (m->failed ||
+        !WARM_EXPECT(types <= m->types_stack.n && n <= m->types_stack.n - types && (n || each)))
+        return false;
     for (uint32_t i = 0; i < n_operands; i++)
         if (!operand_is(m, operands + i, m->types_stack.at[types + (each ? i : i && n == 2)]))
             return false;

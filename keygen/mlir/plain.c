@@ -26,7 +26,8 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
     const char *full = full_name(word);
     struct slice name = full ? (struct slice){full, full + strlen(full)} : word;
     struct slice bare = name;
-    if (slice_word(&bare).end != name.end) /* other characters: the quotes stay */
+    if (slice_word(&bare).end != name.end && MLIR_EXPECT(m, name.at[-1] == '"'))
+        /* other characters: the quotes stay */
         name = (struct slice){name.at - 1, name.end + 1};
     size_t len = slice_len(name);
     enum mlir_op known = mlir_op_of(name.at, len);
@@ -50,6 +51,8 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
 
 bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs)
 {
+    if (!MLIR_EXPECT(m, types <= m->types_stack.n && lhs <= m->lhs.n))
+        return false;
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
     if (n != wanted)
         return mlir_malformed(m, "other numbers of results and of their types");
@@ -236,9 +239,8 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     uint32_t known = attrs.at ? GRAPH_NONE : cache_find(&m->dicts, tag, value, &hash);
     if (known == GRAPH_NONE) {
         graph_dict_begin(m->g);
-        if (attrs.at && !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info))
-            return false;
-        if (!constant_value(m, info, value, m->types_stack.at[types]))
+        if (!mlir_dict_part(m, attrs, info) ||
+            !constant_value(m, info, value, m->types_stack.at[types]))
             return false;
         known = graph_dict_end(m->g);
         if (!attrs.at)
@@ -286,9 +288,7 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     struct slice attrs = {0};
     if (!mlir_operands_read(m) || (!composite && !mlir_expect(m, ')', "expected ')'")))
         return false;
-    if (mlir_peek(m, '{') &&
-        (!mlir_take_braces(m, &attrs) ||
-         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info)))
+    if (mlir_peek(m, '{') && (!mlir_take_braces(m, &attrs) || !mlir_dict_part(m, attrs, info)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
     bool fits;
@@ -323,9 +323,7 @@ bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     graph_dict_text(m->g, "#sdy.mesh", 9);
     if (!mlir_attr(m, mesh, ATTR_MESH))
         return false;
-    if (mlir_peek(m, '{') &&
-        (!mlir_take_braces(m, &attrs) ||
-         !mlir_dict_entries(m, (struct slice){attrs.at + 1, attrs.end - 1}, info)))
+    if (mlir_peek(m, '{') && (!mlir_take_braces(m, &attrs) || !mlir_dict_part(m, attrs, info)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
     return mlir_op_finish(m, info, types, lhs);

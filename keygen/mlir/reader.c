@@ -102,7 +102,8 @@ uint32_t mlir_reader_dict(struct mlir *m, uint32_t op, const struct mlir_parts *
 void mlir_reader_module(struct mlir *m, uint32_t op, const struct mlir_parts *parts)
 {
     uint32_t dict;
-    if (mlir_other_attrs(m, &m->op_infos.at[op], part_of(parts->properties),
+    if (MLIR_EXPECT(m, op < m->op_infos.n) &&
+        mlir_other_attrs(m, &m->op_infos.at[op], part_of(parts->properties),
                          part_of(parts->attributes), &dict))
         graph_module_dict(m->g, dict);
 }
@@ -114,7 +115,7 @@ uint32_t mlir_reader_func(struct mlir *m, uint32_t op, const struct mlir_parts *
     uint32_t dict, first = graph_n_values(m->g);
     struct slice braces = part_of(parts->properties);
     text_enter(m, parts->properties);
-    if (!mlir_func_begin(m, braces, &props))
+    if (!MLIR_EXPECT(m, op < m->op_infos.n) || !mlir_func_begin(m, braces, &props))
         return first;
     for (uint32_t i = 0; i < n_args; i++)
         mlir_func_arg(m, types[i], &props);

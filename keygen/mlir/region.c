@@ -17,6 +17,8 @@ struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct
 {
     if (kind != SCOPE_GENERIC)
         m->line.open = false;
+    if (!MLIR_EXPECT(m, lhs <= m->lhs.n && (!info || info < m->op_infos.at + m->op_infos.n)))
+        return NULL;
     PUSH(m, m->scopes,
          (struct scope){.kind = kind,
                         .undo = m->undo.n,
@@ -136,7 +138,10 @@ bool mlir_while_region(struct mlir *m)
         return false;
     region_open(m, s);
     mlir_block_open(m, s);
-    uint32_t n = m->types_stack.n - s->types;
+    uint32_t n =
+        m->types_stack.n - s->types; /* mlir_op_while: a type and a name for each operand */
+    if (!MLIR_EXPECT(m, s->types + n == m->types_stack.n && s->args + n <= m->arg_slots.n))
+        return false;
     for (uint32_t i = 0; i < n && !m->failed; i++)
         mlir_bind(m, m->arg_slots.at[s->args + i],
                   graph_block_arg(m->g, m->types_stack.at[s->types + i]), 1);
@@ -146,9 +151,7 @@ bool mlir_while_region(struct mlir *m)
 bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
 {
     uint32_t ret = mlir_info_of(m, (struct slice){"stablehlo.return", &"stablehlo.return"[16]});
-    if (m->failed)
-        return false;
-    if (!MLIR_EXPECT(m, inner < m->op_infos.n))
+    if (m->failed || !MLIR_EXPECT(m, inner < m->op_infos.n))
         return false;
     graph_region_begin(m->g);
     graph_block_begin(m->g, 0);
@@ -190,7 +193,8 @@ bool mlir_scope_finish(struct mlir *m)
     if (!MLIR_EXPECT(m, m->scopes.n > 0))
         return false;
     struct scope s = m->scopes.at[--m->scopes.n];
-    if (!MLIR_EXPECT(m, s.operands <= m->operands.n && s.args <= m->arg_slots.n))
+    if (!MLIR_EXPECT(m, s.operands <= m->operands.n && s.args <= m->arg_slots.n &&
+                            s.info < m->op_infos.n))
         return false;
     m->operands.n = s.operands;
     m->arg_slots.n = s.args;
@@ -246,6 +250,8 @@ static bool reducer_open(struct mlir *m, struct scope *s)
         }
     }
     uint32_t n = m->types_stack.n - types;
+    if (!MLIR_EXPECT(m, m->failed || (n % 2 == 0 && s->args + n <= m->arg_slots.n)))
+        return false;
     for (uint32_t i = 0; i < n && !m->failed; i++) {
         uint32_t at = i < n / 2 ? 2 * i : 2 * (i - n / 2) + 1;
         mlir_bind(m, m->arg_slots.at[s->args + at],
@@ -370,6 +376,8 @@ static bool generic_dict_cached(struct mlir *m, const struct scope *s, struct sl
 
 bool mlir_generic_tail(struct mlir *m, bool has_regions)
 {
+    if (!MLIR_EXPECT(m, m->scopes.n > 0))
+        return false;
     struct scope s = m->scopes.at[m->scopes.n - 1];
     struct opinfo *info = &m->op_infos.at[s.info];
     struct slice attrs = {0};
@@ -393,7 +401,7 @@ bool mlir_in_module(const struct mlir *m)
 
 bool mlir_generic_region(struct mlir *m)
 {
-    if (!mlir_expect(m, '{', "expected '{'"))
+    if (!MLIR_EXPECT(m, m->scopes.n > 0) || !mlir_expect(m, '{', "expected '{'"))
         return false;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
     enum syntax syntax = m->op_infos.at[s->info].syntax;

@@ -24,31 +24,16 @@ enum {
     C_LINE = 128,
 };
 
+/* clang-format off */
 const uint8_t slice_classes[256] = {
-    [' '] = C_SPACE,
-    ['\t'] = C_SPACE,
-    ['\n'] = C_SPACE | C_LINE,
-    ['\r'] = C_SPACE,
-    ['0' ... '9'] = C_WORD | C_PLAIN,
-    ['A' ... 'Z'] = C_WORD | C_PLAIN,
+    [' '] = C_SPACE, ['\t'] = C_SPACE, ['\n'] = C_SPACE | C_LINE, ['\r'] = C_SPACE,
+    ['0' ... '9'] = C_WORD | C_PLAIN, ['A' ... 'Z'] = C_WORD | C_PLAIN,
     ['a' ... 'z'] = C_WORD | C_PLAIN,
-    ['_'] = C_WORD,
-    ['.'] = C_WORD,
-    ['$'] = C_WORD,
-    ['-'] = C_ID,
-    ['('] = C_MARK,
-    [')'] = C_MARK,
-    ['['] = C_MARK,
-    [']'] = C_MARK,
-    ['{'] = C_MARK,
-    ['}'] = C_MARK,
-    ['<'] = C_MARK,
-    ['>'] = C_MARK,
-    ['"'] = C_MARK,
-    [':'] = C_COLON,
-    [','] = C_COMMA,
-    ['/'] = C_MARK,
+    ['_'] = C_WORD, ['.'] = C_WORD, ['$'] = C_WORD, ['-'] = C_ID, [':'] = C_COLON, [','] = C_COMMA,
+    ['('] = C_MARK, [')'] = C_MARK, ['['] = C_MARK, [']'] = C_MARK, ['{'] = C_MARK, ['}'] = C_MARK,
+    ['<'] = C_MARK, ['>'] = C_MARK, ['"'] = C_MARK, ['/'] = C_MARK,
 };
+/* clang-format on */
 
 static bool is(char c, uint8_t classes) { return slice_classes[(uint8_t)c] & classes; }
 
