@@ -720,7 +720,7 @@ static int add_own_files(struct warm *w, const char *path, struct key_builder *b
 }
 
 /* Refuses a job whose compile could see more than the job: files, lines, the clock. */
-static int check_alone(const struct job *job, struct err *e)
+static int check_alone(const struct job *job, bool *out_shows_cwd, struct err *e)
 {
     struct options options;
     int code = options_parse(OPTIONS_NVRTC, 0, job->options, job->n_options, &options, e);
@@ -729,6 +729,7 @@ static int check_alone(const struct job *job, struct err *e)
     struct cuda_scan scan = options.defines;
     bool shows_lines = options.debug || options.line_info;
     bool reads_files = options.n_pre_includes != 0;
+    *out_shows_cwd = options.shows_cwd;
     options_close(&options);
     cuda_scan(job->source.data, job->source.len, &scan);
     for (size_t i = 0; i < job->n_expressions; i++)
@@ -741,14 +742,14 @@ static int check_alone(const struct job *job, struct err *e)
 }
 
 int request_own_proof(struct warm *w, const struct warm_job *job,
-                      char out_hardware[WARM_HARDWARE_MAX], struct proof *out)
+                      char out_hardware[WARM_HARDWARE_MAX], bool *out_shows_cwd, struct proof *out)
 {
     struct remote_compile c;
     struct key_builder b;
     struct key unused;
     int code = compile_open(&c, w, job, job->compiler);
     if (!code)
-        code = check_alone(&c.job, &w->err);
+        code = check_alone(&c.job, out_shows_cwd, &w->err);
     key_begin(&b, DOMAIN_OWN_NVRTC);
     if (!code)
         code = add_own_files(w, job->compiler, &b);

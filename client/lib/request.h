@@ -133,11 +133,11 @@ int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
 
 /*
  * Computes the proof of what job->compiler, an absolute path, makes of the job: its content and
- * everything that the compile can see. Errors: REFUSED, with the reason in w->err, if the job reads
- * files or shows lines, and those of job_key.
+ * everything that the compile can see. *out_shows_cwd: that is the working folder, too. Errors: REFUSED, with
+ * the reason in w->err, if the job reads files or shows lines, and those of job_key.
  */
 int request_own_proof(struct warm *w, const struct warm_job *job,
-                      char out_hardware[WARM_HARDWARE_MAX], struct proof *out);
+                      char out_hardware[WARM_HARDWARE_MAX], bool *out_shows_cwd, struct proof *out);
 /* Unpacks a bundle that lies in a value. Takes the value. Errors: MALFORMED, VERSION, CORRUPT. */
 int request_unpack(struct warm *w, struct warm_value *value, struct view bundle,
                    struct warm_result *out);

@@ -180,8 +180,8 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = job->exact || job->in_top || o->debug || o->line_info || x->debug ||
-                      x->dependencies || cuda_scan_uses_file(&scan);
+    bool names_show = job->exact || job->in_top || o->shows_cwd || x->debug || x->dependencies ||
+                      cuda_scan_uses_file(&scan);
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))

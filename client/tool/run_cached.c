@@ -80,14 +80,74 @@ static int get(struct warm *w, const char *name, unsigned flags, struct warm_val
     return code;
 }
 
+#define PLACE_MAX 150       /* bytes of a place in a description, */
+#define OPTIONS_MAX 150     /* of all its options, */
+#define DESCRIPTION_MAX 500 /* and of it all; a compiler's text may have 512 */
+
+/* Appends a part to a description. Of a long place the end tells more. */
+static void add_place(char out[DESCRIPTION_MAX], const char *part, const char *place)
+{
+    size_t at = strlen(out), len = strlen(place), skip = len > PLACE_MAX ? len - PLACE_MAX : 0;
+    snprintf(out + at, DESCRIPTION_MAX - at, "; %s=%s%s", part, skip ? "..." : "", place + skip);
+}
+
+/* Adds the digest of a source, so that another text is not taken for another place. */
+static void add_text(char out[DESCRIPTION_MAX], const char *path)
+{
+    char text[WARM_KEY_TEXT];
+    uint8_t *data;
+    size_t len;
+    if (tool_read_file(path, TOOL_RESULT_MAX, &data, &len, NULL))
+        return;
+    struct key key = key_of_bytes(data, len);
+    key_to_text(&key, text);
+    text[16] = '\0';
+    add_place(out, "text", text);
+    free(data);
+}
+
+/* Adds the options that fit: a command with other options is further away than one in another place. */
+static void add_options(char out[DESCRIPTION_MAX], char *const *argv)
+{
+    size_t left = OPTIONS_MAX;
+    for (size_t i = 1; argv[i]; i++) {
+        size_t at = strlen(out), len = strlen(argv[i]) + 2;
+        if (argv[i][0] != '-' || strncmp(argv[i], "-o", 2) == 0 || len > left)
+            continue;
+        snprintf(out + at, DESCRIPTION_MAX - at, "; %s", argv[i]);
+        left -= len;
+    }
+}
+
+/* Describes a command for `warm why`: its family, and the places that its key names as they are. */
+static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
+{
+    const char *source = job->n_sources ? job->sources[0] : "", *rest;
+    bool keys_source = *source && tool_root_of(job, source, &rest) < 0;
+    bool names_places = job->keys_cwd || (keys_source && *source == '/');
+    snprintf(out, DESCRIPTION_MAX, "%s", job->family);
+    if (names_places)
+        add_options(out, job->argv);
+    if (job->keys_cwd)
+        add_place(out, "working folder", job->cwd);
+    if (keys_source)
+        add_place(out, "source file", source);
+    if (names_places)
+        add_text(out, source);
+}
+
 static int put(struct serving *s, const char *name, const struct writer *value, const char *kind,
                uint32_t cost_ms)
 {
+    char description[DESCRIPTION_MAX];
+    bool is_command = s->job->traced && strcmp(name, s->job->names[0]) == 0;
     struct warm_put_options options = {.token = strcmp(name, s->leased) == 0 ? s->token : 0,
                                        .kind = kind,
                                        .cost_ms = cost_ms,
                                        .label = s->job->label,
-                                       .compiler = s->job->family};
+                                       .compiler = is_command ? description : s->job->family};
+    if (is_command)
+        describe(s->job, description);
     int code = value->failed
                    ? WARM_ETOO_BIG
                    : warm_put(patient(s), name, strlen(name), value->data, value->len, &options);
@@ -217,13 +277,16 @@ static void renew_manifest(struct serving *s, size_t set)
 {
     struct writer w;
     struct inputs fresh = {.n_sets = 1};
+    char description[DESCRIPTION_MAX];
+    describe(s->job, description);
     fresh.sets[0] = s->manifest.sets[set];
     fresh.set_len[0] = s->manifest.set_len[set];
     writer_init(&w, INPUTS_BYTES_MAX);
     inputs_write(&fresh, &s->manifest, &w);
     if (!w.failed)
         warm_put(s->quick, s->job->names[0], strlen(s->job->names[0]), w.data, w.len,
-                 &(struct warm_put_options){.kind = "manifest", .label = s->job->label});
+                 &(struct warm_put_options){
+                     .kind = "manifest", .label = s->job->label, .compiler = description});
     writer_close(&w);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/cuda/options.h"
 #include "keygen/key.h"
 
 #define DIFFER_MAX 64u /* parts of one side alone that are compared */
@@ -131,11 +132,24 @@ static void add_options(struct recipe *r, const struct job *job)
     }
 }
 
+/* Adds the working folder if the key has it. */
+static void add_folder(struct recipe *r, const struct job *job)
+{
+    enum options_tool tool = job->language == JOB_CUDA ? OPTIONS_NVRTC : OPTIONS_PTXAS;
+    struct options options;
+    if (options_parse(tool, 0, job->options, job->n_options, &options, NULL))
+        return;
+    if (options.shows_cwd)
+        recipe_add(r, "working folder", job->cwd);
+    options_close(&options);
+}
+
 void recipe_add_job(struct recipe *r, const struct job *job)
 {
     recipe_add(r, "name", job->name);
     add_digest(r, "source", job->source);
     add_options(r, job);
+    add_folder(r, job);
     for (size_t i = 0; i < job->n_headers; i++) {
         char name[64];
         snprintf(name, sizeof name, "header %.*s", (int)job->headers[i].name.len,

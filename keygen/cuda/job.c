@@ -227,7 +227,7 @@ static void add_job(struct key_builder *b, const struct job *job, const struct o
     add_view(b, TAG_SOURCE, job->source);
     options_add(options, b, TAG_OPTIONS);
     add_rest(b, job);
-    if (options->debug || options->line_info || options->lto)
+    if (options->shows_cwd)
         add_view(b, TAG_CWD, job->cwd);
 }
 

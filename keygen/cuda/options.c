@@ -196,6 +196,7 @@ static int take_arch(struct parse *p, const struct spec *spec, struct view value
         view_is(value, "all-major"))
         return err_set(e, WARM_EREFUSED, "%s: %s depends on the machine or the release",
                        p->table->tool, spec->long_name);
+    p->out->lto |= memmem(value.data, value.len, "lto_", 4) != NULL;
     add_target(p, value);
     return 0;
 }
@@ -433,7 +434,8 @@ static int parse_all(struct parse *p, unsigned version, struct option *sorted, s
     drop_single_arch(p);
     if (p->n_arch == 0)
         memcpy(out->hardware, "default", sizeof "default");
-    if (out->debug || out->line_info || out->lto || out->verbose_log)
+    out->shows_cwd = out->debug || out->line_info || out->lto;
+    if (out->shows_cwd || out->verbose_log)
         out->allows_canonical = false;
     return 0;
 }

@@ -7,12 +7,10 @@
  *                                             └ pass: the arguments for the compiler
  *
  * Two command lines with the same meaning give equal fields. These differences do not count:
- *
  *   - the spelling of an option (`-arch=X`, `--gpu-architecture=X`, `--gpu-architecture` `X`);
  *   - the order of options that commute;
  *   - explicit defaults;
  *   - options that cannot change the result (`--no-cache`, `--pch`).
- *
  * -I, -D and -U, -include and options of one subject keep their order. Repetitions stay, since
  * compilers warn about them. CUDA.md has the tables and the arguments.
  *
@@ -58,7 +56,8 @@ struct options {
     bool debug;       /* -G: full debug output */
     bool line_info;   /* -lineinfo */
     bool relocatable; /* -rdc=true, -dc, -dw, -ewp */
-    bool lto;         /* -dlto: the output is LTO IR, in which the program's name shows */
+    bool lto;       /* -dlto, code=lto_90: the output has LTO IR, which shows the program's name */
+    bool shows_cwd; /* one of debug, line_info, lto: the output may hold the working folder */
     bool verbose_log; /* asks for a log of a good compile too: -opt-info, -Xptxas -v */
 
     /* True if the canonical source may stand for the exact one in the shared key: no option puts names,
@@ -91,7 +90,6 @@ struct options {
 /*
  * Parses a command line. `version` is the compiler's, major * 100 + minor (12.9: 1209), or 0 if it is
  * unknown. Explicit defaults are dropped only for versions whose defaults were measured.
- *
  * Errors: REFUSED (see above; e->text is one line that names the option and the reason), INVALID (an
  * option without its value, which the compiler would refuse too), TOO_BIG, NOMEM. After an error there is
  * nothing to close.

@@ -311,3 +311,33 @@ Test(why, each_part_of_a_compile_is_named)
     warmd_down(&k);
     free(lib);
 }
+
+/* LTO IR holds the working folder: bytes made in another one would not be those of this compile. */
+Test(why, working_folder_is_named_where_the_result_holds_it)
+{
+    static const char *const options[] = {"-dlto", "-lineinfo"};
+    char *lib = toolchain_lib("13.5.37");
+    if (!lib)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *flags[] = {(char *)(uintptr_t) "--nvrtc", lib, NULL}, command[128];
+    struct warmd k = warmd_up(flags);
+    char *program = bin_path("warm");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        for (const char *folder = "ab"; *folder; folder++) {
+            char *out;
+            int status = run_command(
+                &out,
+                "mkdir -p %s/%c && cd %s/%c && echo '__global__ void k() {}' >k.cu && "
+                "WARM_SOCKET=%s WARM_SESSION=%c%zu %s compile k.cu --arch sm_90 -o o %s 2>&1",
+                k.dir, *folder, k.dir, *folder, k.socket, *folder, i, program, options[i]);
+            cr_assert_eq(status, 0, "%s", out);
+            free(out);
+        }
+        snprintf(command, sizeof command, "--session b%zu", i);
+        expect_why(&k, command, " from the nearest entry in working folder: ");
+        expect_why(&k, command, "/a \xe2\x86\x92 ");
+    }
+    free(program);
+    warmd_down(&k);
+    free(lib);
+}

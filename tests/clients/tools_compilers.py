@@ -201,6 +201,18 @@ class Nvcc(kit.TestCase):
         self.assertEqual(self.compile("-cubin", folder=other), cold)
         self.expect(1, 0)
 
+    def test_a_result_that_holds_its_folder_misses_elsewhere_and_why_names_the_folder(self):
+        other = self.project("deeper")
+        for options in (("-fatbin", "-dlto", "-rdc=true"), ("-cubin", "-lineinfo")):
+            with self.subTest(options=options):
+                cold = self.compile(*options)
+                self.assertEqual(self.compile(*options), cold)
+                self.expect(1, 0)
+                plain = self.compile(*options, folder=other, warm=False)
+                self.assertEqual(self.compile(*options, folder=other), plain)
+                self.expect(0, 1)
+                self.assertIn(f"working folder: {self.folder} → {other}\n", self.daemon.warm("why"))
+
     def test_a_changed_header_is_a_miss_and_a_touched_one_a_hit(self):
         self.compile("-cubin")
         header = os.path.join(self.folder, "v.h")

@@ -71,6 +71,35 @@ Test(recipe, options_of_a_job_have_names_and_values)
     writer_close(&w);
 }
 
+/* A result that holds the folder is kept for that folder alone. */
+Test(recipe, working_folder_is_a_part_where_the_key_has_it)
+{
+    static const struct {
+        const char *option;
+        bool shows;
+    } rows[] = {{"-dlto", true},     {"--dlink-time-opt", true}, {"-G", true},
+                {"-lineinfo", true}, {"-use_fast_math", false},  {"--no-such-option", false}};
+    static struct recipe r;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct view option = view_of_text(rows[i].option), value;
+        struct job job = {.language = JOB_CUDA,
+                          .name = view_of_text("k.cu"),
+                          .cwd = view_of_text("/home/a/build"),
+                          .options = &option,
+                          .n_options = 1};
+        struct writer w;
+        recipe_begin(&r);
+        recipe_add_job(&r, &job);
+        writer_init(&w, RECIPE_MAX);
+        recipe_end(&r, &w);
+        bool found = recipe_find((struct view){w.data, w.len}, "working folder", &value);
+        cr_expect_eq(found, rows[i].shows, "%s", rows[i].option);
+        cr_expect(!found ||
+                  (value.len == job.cwd.len && !memcmp(value.data, job.cwd.data, value.len)));
+        writer_close(&w);
+    }
+}
+
 Test(recipe, parts_beyond_the_limit_still_tell_a_difference)
 {
     static struct recipe r;

@@ -231,6 +231,29 @@ Test(options, say_what_the_caller_asks)
     options_close(&o);
 }
 
+/* The output holds the working folder: with debug information, and in LTO IR, whichever option asks for it. */
+Test(options, working_folder_shows_in_debug_information_and_lto_ir)
+{
+    static const struct {
+        enum options_tool tool;
+        const char *line;
+        bool shows;
+    } rows[] = {{OPTIONS_NVRTC, "-G", true},
+                {OPTIONS_NVRTC, "-lineinfo", true},
+                {OPTIONS_NVRTC, "-dlto", true},
+                {OPTIONS_NVRTC, "-arch=sm_90", false},
+                {OPTIONS_NVCC, "-fatbin -dlto k.cu", true},
+                {OPTIONS_NVCC, "-fatbin -gencode arch=compute_90,code=lto_90 k.cu", true},
+                {OPTIONS_NVCC, "-fatbin -arch=compute_90 -code=lto_90,sm_90 k.cu", true},
+                {OPTIONS_NVCC, "-fatbin -gencode arch=compute_90,code=sm_90 k.cu", false}};
+    struct options o;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(parse_as(rows[i].tool, 1305, rows[i].line, &o, NULL), 0, "%s", rows[i].line);
+        cr_expect_eq(o.shows_cwd, rows[i].shows, "%s", rows[i].line);
+        options_close(&o);
+    }
+}
+
 Test(options, macros_that_show_text_or_lines_forbid_the_shared_key)
 {
     static const char *const lines[] = {"-DS(x)=#x",    "-DL=__LINE__",     "-DA=assert(0)",

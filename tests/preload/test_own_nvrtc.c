@@ -144,6 +144,20 @@ Test(own_nvrtc, a_hit_shows_what_the_compile_shows_and_the_rest_has_a_reason)
     free(direct);
 }
 
+/* LTO IR holds the working folder. */
+Test(own_nvrtc, miss_in_another_folder_names_the_folder_that_the_result_holds)
+{
+    char line[8192], settings[4096];
+    snprintf(settings, sizeof settings, "LD_PRELOAD='%s'", preload);
+    command("mkdir '%s/deeper' && chown 12345 '%s/deeper'", folder, folder);
+    free(client_as(ALICE, "e1", true, "cases ."));
+    snprintf(line, sizeof line, "sh -c \"cd deeper && '%s' '%s/libnvrtc.so.12' cases ..\"", client,
+             folder);
+    free(as(ALICE, "e2", settings, line));
+    expect_why(ALICE, "e2", "in working folder: ");
+    expect_why(ALICE, "e2", "/alice/deeper\n");
+}
+
 Test(own_nvrtc, another_library_at_its_path_is_another_compiler)
 {
     free(client_as(ALICE, "d1", true, "simple"));

@@ -71,3 +71,62 @@ Test(tool_why, it_says_of_each_run_what_kept_it_out)
     }
     lab_down(&lab);
 }
+
+/* Makes a folder that is no temporary one: in those, places do not count. free() its path. */
+static char *folder_beside(const char *program)
+{
+    char *path;
+    cr_assert_geq(asprintf(&path, "%s-why-XXXXXX", program), 0);
+    cr_assert_not_null(mkdtemp(path), "%s", path);
+    return path;
+}
+
+/* A result that may hold its place is kept for that place alone. */
+Test(tool_why, it_names_the_place_in_which_an_equal_command_ran)
+{
+    static const struct {
+        const char *here, *command, *there, *then;
+        const char *reason; /* H is the folder */
+        bool text;          /* the sources differ as well */
+    } rows[] = {
+        {"a", "-g -c k.c", "b", "-g -c k.c", "working folder: H/a \xe2\x86\x92 H/b\n", false},
+        {"a", "-g -c $H/a/k.c", "b", "-g -c $H/a/k.c", "working folder: H/a \xe2\x86\x92 H/b\n",
+         false},
+        {".", "-g -c $H/a/k.c", ".", "-g -c $H/b/k.c",
+         "source file: H/a/k.c \xe2\x86\x92 H/b/k.c\n", false},
+        {"c", "-c $H/a/k.c", "c", "-c $H/b/k.c", "source file: H/a/k.c \xe2\x86\x92 H/b/k.c\n",
+         false},
+        {".", "-c $H/a/k.c", ".", "-c b/k.c", "source file: a/k.c \xe2\x86\x92 b/k.c\n", false},
+        {"a", "-g -c k.c", "c", "-g -c k.c", "working folder: H/a \xe2\x86\x92 H/c\n", true},
+        /* the nearest is the same command, not another one in this folder */
+        {"a", "-g -O1 -DX -c k.c && cd $H/b && WARM_SESSION=one " GCC "-g -c k.c", "b",
+         "-g -O1 -DX -c k.c", "working folder: H/a \xe2\x86\x92 H/b\n", false},
+        {"a", "-g -O1 -c k.c", "a", "-g -O2 -c k.c", "option -O2: (none) \xe2\x86\x92 given\n",
+         false},
+    };
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    char *home = folder_beside(lab.warm);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(sh(&lab, &out,
+                        "%s clear --yes; export H=%s; mkdir -p $H/a $H/b $H/c && "
+                        "echo 'int k;' | tee $H/a/k.c >$H/b/k.c && echo 'int other;' >$H/c/k.c && "
+                        "cd $H/%s && WARM_SESSION=one%zu " GCC "%s && "
+                        "cd $H/%s && WARM_SESSION=two%zu " GCC "%s",
+                        lab.warm, home, rows[i].here, i, rows[i].command, rows[i].there, i,
+                        rows[i].then),
+                     0, "%s", out);
+        free(out);
+        cr_assert_eq(sh(&lab, &out, "%s why --session two%zu | sed 's,%s,H,g'", lab.warm, i, home),
+                     0);
+        cr_expect(strstr(out, rows[i].reason), "%zu: %s", i, out);
+        cr_expect_eq(strstr(out, "text: ") != NULL, rows[i].text, "%zu: %s", i, out);
+        cr_expect_null(strstr(out, "its sources"), "%zu: %s", i, out);
+        free(out);
+    }
+    sh(&lab, NULL, "rm -rf %s", home);
+    free(home);
+    lab_down(&lab);
+}

@@ -9,9 +9,11 @@
 
 #include <dlfcn.h>
 #include <endian.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/lib/conn.h"
 #include "client/lib/nvrtc_id.h"
@@ -21,6 +23,7 @@
 #include "client/wire/bundle.h"
 
 #define PREFIX "nvrtc:1:"
+#define FOLDER_MAX 400 /* bytes of the working folder in a description */
 
 /* Tells `warm why` that nothing is kept of this job, and what the user can do. */
 static void tell_reason(struct warm *w, const struct warm_job *job)
@@ -32,12 +35,23 @@ static void tell_reason(struct warm *w, const struct warm_job *job)
     request_tell_uncached(w, job);
 }
 
+/* Describes the compile, with the working folder if its key has it. */
+static void describe(struct own_compile *own, const struct warm_job *job, bool shows_cwd)
+{
+    char cwd[PATH_MAX];
+    bool names = shows_cwd && getcwd(cwd, sizeof cwd);
+    snprintf(own->label, sizeof own->label, "%s", job->name);
+    snprintf(own->compiler, sizeof own->compiler, "NVRTC of the program%s%.*s",
+             names ? "; working folder=" : "", FOLDER_MAX, names ? cwd : "");
+}
+
 int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *job,
               struct warm_result *out)
 {
     struct proof proof;
     struct view bundle;
-    int code = request_own_proof(w, job, own->hardware, &proof);
+    bool shows_cwd = false;
+    int code = request_own_proof(w, job, own->hardware, &shows_cwd, &proof);
     if (code == WARM_EREFUSED)
         tell_reason(w, job);
     if (code)
@@ -49,7 +63,7 @@ int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *jo
         return 0;
     }
     if (code == WARM_LEASE) {
-        snprintf(own->label, sizeof own->label, "%s", job->name);
+        describe(own, job, shows_cwd);
         own->began_ms = conn_now_ms();
         return code;
     }
@@ -103,7 +117,7 @@ void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc
     struct warm_put_options options = {.kind = "cubin",
                                        .cost_ms = (uint32_t)cost_ms,
                                        .hardware = own->hardware,
-                                       .compiler = "NVRTC of the program",
+                                       .compiler = own->compiler,
                                        .label = own->label};
     writer_init(&bundle, 0);
     if (rc != NVRTC_SUCCESS)

@@ -24,7 +24,7 @@
 struct own_compile {
     struct leased_entry entry; /* entry.w is NULL if nothing will be stored */
     char hardware[64];
-    char label[256];
+    char label[256], compiler[512]; /* as entries and `warm why` show them */
     uint64_t began_ms;
 };
 
