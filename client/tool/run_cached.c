@@ -94,14 +94,13 @@ static void add_place(char out[DESCRIPTION_MAX], const char *part, const char *p
 /* Adds the digest of a source, so that another text is not taken for another place. */
 static void add_text(char out[DESCRIPTION_MAX], const char *path)
 {
-    char text[WARM_KEY_TEXT];
+    char text[17];
     uint8_t *data;
     size_t len;
     if (tool_read_file(path, TOOL_RESULT_MAX, &data, &len, NULL))
         return;
-    struct key key = key_of_bytes(data, len);
-    key_to_text(&key, text);
-    text[16] = '\0';
+    struct proof sha256 = proof_of_bytes(data, len);
+    bytes_to_hex(&sha256, 8, text);
     add_place(out, "text", text);
     free(data);
 }
