@@ -3,7 +3,7 @@
  * test_link.c - warmd's end of warm-tier, with a stand-in for the helper: it dies, hangs, sends rubbish. Each
  * request must end exactly once, whatever the helper does.
  *
- * The stand-in is the test itself, at the socket of a service; one test has the spawner start a program.
+ * The stand-in is support/fake_helper.h, at the socket of a service; one test has the spawner start a program.
  */
 #include "daemon/tier/link.h"
 
@@ -15,21 +15,19 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/packet.h"
 #include "daemon/process/log.h"
+#include "tests/support/fake_helper.h"
 #include "tests/support/support.h"
 
-#define STEPS_MAX 60000 /* of a millisecond: a minute, for anything that must happen */
 #define LONG_MS 600000u /* a request's time, if it plays no part */
 
 static uv_loop_t loop;
 static struct spawner *spawner;
-static char *dir, *address;
 static struct tier_link *tier;
-static int listener, helper; /* the stand-in's end of the connection */
+static struct fake_helper helper;
 static unsigned n_ready;
 
 /* A request, and how it ended. */
@@ -44,19 +42,14 @@ struct errand {
     bool next_was_sent;
 };
 
-static void step(void)
+static void step(void *arg)
 {
+    (void)arg;
     uv_run(&loop, UV_RUN_NOWAIT);
     usleep(1000);
 }
 
-#define AWAIT(condition)                                                                           \
-    do {                                                                                           \
-        for (int steps = 0; !(condition); steps++) {                                               \
-            cr_assert_lt(steps, STEPS_MAX, "never: " #condition);                                  \
-            step();                                                                                \
-        }                                                                                          \
-    } while (0)
+#define AWAIT(condition) FAKE_HELPER_AWAIT(&helper, condition)
 
 static void on_ready(void *arg) { ++*(unsigned *)arg; }
 
@@ -91,27 +84,13 @@ static void send_get(struct errand *r)
 
 /* ---- the stand-in ---- */
 
-static void accept_link(void)
-{
-    AWAIT((helper = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
-}
-
-static struct tier_ask take_ask(int *out_fd)
-{
-    struct tier_ask got;
-    AWAIT(packet_receive(helper, &got, sizeof got, out_fd, out_fd ? 1 : 0) == sizeof got);
-    return got;
-}
+static struct tier_ask take_ask(int *out_fd) { return fake_helper_take(&helper, out_fd); }
 
 static void answer_with(uint64_t id, uint32_t outcome, const char *bytes, int fd)
 {
-    struct {
-        struct tier_answer head;
-        char bytes[64];
-    } packet = {.head = {.id = id, .outcome = outcome}};
-    memcpy(packet.bytes, bytes, strlen(bytes));
-    memset(packet.head.said, 'x', sizeof packet.head.said); /* no NUL: the link adds one */
-    cr_assert_eq(packet_send(helper, &packet, sizeof packet.head + strlen(bytes), &fd, fd >= 0), 0);
+    struct tier_answer head = {.id = id, .outcome = outcome};
+    memset(head.said, 'x', sizeof head.said); /* no NUL: the link adds one */
+    fake_helper_answer(&helper, &head, view_of_text(bytes), fd);
 }
 
 static void answer(uint64_t id, uint32_t outcome) { answer_with(id, outcome, "", -1); }
@@ -141,17 +120,10 @@ static void link_up(const char *program, const char *socket_path)
 static void setup(void)
 {
     struct err e = {0};
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
     log_set_level(LOG_LEVEL_ERROR);
-    dir = temp_dir_new();
-    address = path_join(dir, "socket");
-    snprintf(un.sun_path, sizeof un.sun_path, "%s", address);
-    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    cr_assert_eq(bind(listener, (struct sockaddr *)&un, sizeof un), 0);
-    cr_assert_eq(listen(listener, 8), 0);
+    fake_helper_up(&helper, step, NULL);
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_eq(spawner_start(&spawner, &e), 0, "%s", e.text);
-    helper = -1;
 }
 
 static void link_down(void)
@@ -164,13 +136,9 @@ static void link_down(void)
 static void teardown(void)
 {
     link_down();
-    if (helper >= 0)
-        close(helper);
-    close(listener);
     spawner_stop(spawner);
     cr_expect_eq(uv_loop_close(&loop), 0, "a handle was left open");
-    free(address);
-    temp_dir_free(dir);
+    fake_helper_down(&helper);
 }
 
 TestSuite(link, .init = setup, .fini = teardown, .timeout = 120);
@@ -180,8 +148,8 @@ TestSuite(link, .init = setup, .fini = teardown, .timeout = 120);
 Test(link, each_request_gets_its_own_answer_in_any_order)
 {
     struct errand first, second;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&first);
     send_get(&second);
     uint64_t one = take_ask(NULL).id, two = take_ask(NULL).id;
@@ -201,8 +169,8 @@ Test(link, descriptors_go_both_ways)
     struct errand get, put;
     struct stat ours, theirs;
     int got, object = memfd_create("object", MFD_CLOEXEC);
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     ask(&put, TIER_PUT, LONG_MS);
     put.base.fd = object;
     cr_assert(tier_link_send(tier, &put.base));
@@ -226,8 +194,8 @@ Test(link, an_answer_to_no_request_is_dropped_with_its_descriptor)
     struct errand get;
     int ends[2];
     char byte;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&get);
     uint64_t id = take_ask(NULL).id;
     cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -247,8 +215,8 @@ Test(link, an_answer_to_no_request_is_dropped_with_its_descriptor)
 Test(link, a_cancelled_request_still_ends_by_its_answer)
 {
     struct errand get;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&get);
     uint64_t id = take_ask(NULL).id;
     tier_link_cancel(tier, &get.base);
@@ -265,21 +233,21 @@ Test(link, a_cancelled_request_still_ends_by_its_answer)
 Test(link, the_death_of_the_helper_ends_all_requests_and_another_is_started)
 {
     struct errand first, second, again;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&first);
     send_get(&second);
     ask(&again, TIER_GET, LONG_MS);
     first.goes_on = true;
     first.next = &again;
-    close(helper);
+    fake_helper_die(&helper);
     expect_end(&first, TIER_FAILED);
     expect_end(&second, TIER_FAILED);
     cr_expect_str_eq(first.answer.said, "warm-tier ended");
     cr_expect_not(first.next_was_sent, "nobody is there to take it");
     cr_expect_not(tier_link_is_ready(tier));
     cr_expect_not(tier_link_send(tier, &again.base));
-    accept_link(); /* after a pause */
+    fake_helper_accept(&helper); /* after a pause */
     AWAIT(tier_link_is_ready(tier));
     send_get(&again);
     answer(take_ask(NULL).id, TIER_OK);
@@ -291,8 +259,8 @@ Test(link, a_helper_that_does_not_answer_in_time_is_ended)
 {
     struct errand slow, patient;
     char byte;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&patient);
     ask(&slow, TIER_GET, 1);
     cr_assert(tier_link_send(tier, &slow.base));
@@ -301,14 +269,14 @@ Test(link, a_helper_that_does_not_answer_in_time_is_ended)
     expect_end(&patient, TIER_FAILED); /* it was with the same helper */
     take_ask(NULL);
     take_ask(NULL);
-    AWAIT(recv(helper, &byte, 1, MSG_DONTWAIT) == 0); /* the connection has ended */
+    AWAIT(recv(helper.fd, &byte, 1, MSG_DONTWAIT) == 0); /* the connection has ended */
 }
 
 Test(link, an_answer_in_time_keeps_the_helper)
 {
     struct errand slow, later;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     ask(&slow, TIER_GET, 1);
     cr_assert(tier_link_send(tier, &slow.base));
     answer(take_ask(NULL).id, TIER_LATER);
@@ -328,11 +296,11 @@ static void expect_end_by_rubbish(size_t len)
     int ends[2];
     char byte, *rubbish = calloc(1, len);
     memset(rubbish, 0xff, len);
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&get);
     cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    cr_assert_eq(packet_send(helper, rubbish, len, &ends[1], 1), 0);
+    cr_assert_eq(packet_send(helper.fd, rubbish, len, &ends[1], 1), 0);
     close(ends[1]);
     expect_end(&get, TIER_FAILED);
     cr_expect_not(tier_link_is_ready(tier));
@@ -356,16 +324,15 @@ Test(link, a_helper_that_takes_no_more_refuses_requests)
     enum { MANY = 20000 };
     struct errand *gets = calloc(MANY, sizeof *gets);
     int n = 0;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     for (; n < MANY; n++) {
         ask(&gets[n], TIER_GET, LONG_MS);
         if (!tier_link_send(tier, &gets[n].base))
             break;
     }
     cr_assert(n > 0 && n < MANY, "%d were sent", n);
-    close(helper);
-    helper = -1;
+    fake_helper_die(&helper);
     for (int i = 0; i < n; i++)
         expect_end(&gets[i], TIER_FAILED);
     cr_expect_eq(gets[n].n_done, 0u, "it was not sent");
@@ -375,8 +342,8 @@ Test(link, a_helper_that_takes_no_more_refuses_requests)
 Test(link, a_helper_without_a_backend_is_not_used)
 {
     struct errand get;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&get);
     answer(0, TIER_MISSET);
     expect_end(&get, TIER_FAILED);
@@ -388,7 +355,8 @@ Test(link, a_helper_without_a_backend_is_not_used)
 
 Test(link, the_program_gets_its_arguments_and_its_socket)
 {
-    char *program = path_join(dir, "helper"), *said = path_join(dir, "said"), text[512];
+    char *program = path_join(helper.dir, "helper"), *said = path_join(helper.dir, "said"),
+         text[512];
     struct errand get;
     snprintf(text, sizeof text, "#!/bin/sh\n[ -S /proc/self/fd/%d ] && echo \"$# $1 $2 $3.\" >%s\n",
              TIER_FD, said);
@@ -408,8 +376,8 @@ Test(link, the_program_gets_its_arguments_and_its_socket)
 Test(link, closing_ends_each_request_once)
 {
     struct errand first, second;
-    link_up("", address);
-    accept_link();
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
     send_get(&first);
     send_get(&second);
     link_down();
@@ -421,7 +389,7 @@ Test(link, closing_ends_each_request_once)
 Test(link, without_a_service_there_is_a_link_that_is_not_ready)
 {
     struct errand get;
-    char *nobody = path_join(dir, "nobody");
+    char *nobody = path_join(helper.dir, "nobody");
     link_up("", nobody);
     cr_expect_not(tier_link_is_ready(tier));
     ask(&get, TIER_GET, LONG_MS);
@@ -434,8 +402,8 @@ Test(link, another_users_service_is_not_used)
     if (geteuid() != 0)
         cr_skip_test("needs root");
     cr_assert_eq(seteuid(65534), 0);
-    cr_assert_eq(listen(listener, 8), 0); /* notes who listens */
+    cr_assert_eq(listen(helper.listener, 8), 0); /* notes who listens */
     cr_assert_eq(seteuid(0), 0);
-    link_up("", address);
+    link_up("", helper.path);
     cr_expect_not(tier_link_is_ready(tier));
 }
