@@ -5,117 +5,26 @@
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "client/wire/wire.h"
-#include "daemon/net/protocols.h"
-#include "daemon/net/server.h"
-#include "tests/support/service.h"
+#include "tests/support/server_rig.h"
 #include "tests/support/support.h"
 
-static struct service_rig rig;
-static struct server *server;
-static int listener;
+static struct server_rig rig;
 
-static void setup(void)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct err e;
-    service_rig_up(&rig);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", rig.dir);
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-    cr_assert_eq(listen(listener, 8), 0);
-    static const struct protocol *const protocols[] = {&native_protocol, &http_protocol,
-                                                       &redis_protocol, NULL};
-    struct server_config config = {.loop = &rig.loop,
-                                   .config = &rig.config,
-                                   .service = rig.service,
-                                   .listener_fd = listener,
-                                   .admin_fd = -1,
-                                   .trust_group = PEER_NO_GROUP,
-                                   .protocols = protocols};
-    cr_assert_eq(server_start(&server, &config, &e), 0, "%s", e.text);
-}
-
-static void on_closed(void *arg) { *(bool *)arg = true; }
-
-static void teardown(void)
-{
-    bool closed = false;
-    server_close(server, on_closed, &closed);
-    service_rig_until(&rig, &closed);
-    server_free(server);
-    close(listener);
-    service_rig_down(&rig);
-}
-
+static void setup(void) { server_rig_up(&rig); }
+static void teardown(void) { server_rig_down(&rig); }
 TestSuite(connection, .init = setup, .fini = teardown, .timeout = 120);
 
-/* ---- the client's end ---- */
-
-static void turn(void) { uv_run(&rig.loop, UV_RUN_NOWAIT); }
-
-/* Connects, and waits until the server has accepted. */
-static int client(void)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    unsigned before = server_count(server);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", rig.dir);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    for (int i = 0; server_count(server) == before && i < 200000; i++)
-        turn();
-    cr_assert_eq(server_count(server), before + 1);
-    return fd;
-}
-
-/* Runs the loop until `len` bytes came, or the connection ended. Returns the number of bytes. */
-static size_t receive(int fd, char *out, size_t len)
-{
-    size_t n = 0;
-    for (int i = 0; n < len && i < 200000; i++) {
-        ssize_t more = recv(fd, out + n, len - n, MSG_DONTWAIT);
-        if (more == 0)
-            return n;
-        if (more > 0)
-            n += (size_t)more;
-        else
-            cr_assert_eq(errno, EAGAIN, "recv: %s", strerror(errno));
-        turn();
-    }
-    return n;
-}
-
-static void say(int fd, const char *text)
-{
-    cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-}
-
-static void expect(int fd, const char *want)
-{
-    char got[512] = "";
-    receive(fd, got, strlen(want));
-    cr_assert_str_eq(got, want);
-}
-
-static bool is_ended(int fd)
-{
-    char byte;
-    for (int i = 0; i < 200000; i++, turn())
-        if (recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
-            return true;
-    return false;
-}
+static void turn(void) { server_rig_turn(&rig); }
+static int client(void) { return server_rig_client(&rig); }
+static void say(int fd, const char *text) { server_rig_say(fd, text); }
+static void expect(int fd, const char *want) { server_rig_expect(&rig, fd, want); }
 
 /* ---- bytes ---- */
 
@@ -133,10 +42,10 @@ Test(connection, the_first_byte_chooses_the_wire)
                                         .version_max = WIRE_VERSION,
                                         .client = {"test", 4}});
     cr_assert_eq(send(native, w.data, w.len, 0), (ssize_t)w.len);
-    cr_assert_eq(receive(native, got, sizeof got), sizeof got);
+    cr_assert_eq(server_rig_receive(&rig, native, got, sizeof got), sizeof got);
     long missing = wire_parse((const uint8_t *)got, sizeof got, &frame, NULL);
     cr_assert(missing == 0 || frame.type == WIRE_WELCOME, "a header of a frame");
-    cr_assert_eq(server_count(server), 2u);
+    cr_assert_eq(server_count(rig.server), 2u);
     writer_close(&w);
     close(resp);
     close(native);
@@ -203,9 +112,9 @@ Test(connection, a_client_that_does_not_read_is_not_read_from)
 /* Waits until no connection is left, and libuv has closed the handles. */
 static void await_no_client(void)
 {
-    for (int i = 0; server_count(server) && i < 200000; i++)
+    for (int i = 0; server_count(rig.server) && i < 200000; i++)
         turn();
-    cr_assert_eq(server_count(server), 0u);
+    cr_assert_eq(server_count(rig.server), 0u);
     turn();
 }
 
@@ -214,9 +123,9 @@ Test(connection, garbage_gets_one_error_and_the_end)
     char got[4] = "";
     int fd = client();
     say(fd, "*1\r\nnonsense\r\n");
-    cr_assert_eq(receive(fd, got, 4), 4u);
+    cr_assert_eq(server_rig_receive(&rig, fd, got, 4), 4u);
     cr_assert_eq(memcmp(got, "-ERR", 4), 0);
-    cr_assert(is_ended(fd));
+    cr_assert(server_rig_is_ended(&rig, fd));
     close(fd);
 }
 
@@ -225,7 +134,7 @@ Test(connection, a_client_that_goes_away_leaves_nothing)
     int fd = client();
     say(fd, "*3\r\n$3\r\nSET\r\n$4\r\nna");
     turn();
-    cr_assert_eq(server_count(server), 1u);
+    cr_assert_eq(server_count(rig.server), 1u);
     close(fd);
     await_no_client();
 }
