@@ -25,7 +25,7 @@ static void on_wake(uv_async_t *wake)
         service_poll(r->service);
 }
 
-static void rig_up(struct service_rig *r, char *nvrtc)
+static void rig_up(struct service_rig *r, char *nvrtc, const char *const *settings)
 {
     struct err e = {0};
     memset(r, 0, sizeof *r);
@@ -33,6 +33,8 @@ static void rig_up(struct service_rig *r, char *nvrtc)
     cr_assert_eq(spawner_start(&r->spawner, &e), 0, "%s", e.text);
     cr_assert_eq(config_init(&r->config, &e), 0);
     cr_assert_eq(config_set(&r->config, "store", r->dir, &e), 0, "%s", e.text);
+    for (; settings && *settings; settings += 2)
+        cr_assert_eq(config_set(&r->config, settings[0], settings[1], &e), 0, "%s", e.text);
     cr_assert_eq(config_resolve(&r->config, &e), 0, "%s", e.text);
     cr_assert_eq(uv_loop_init(&r->loop), 0);
     cr_assert_eq(uv_async_init(&r->loop, &r->wake, on_wake), 0);
@@ -53,18 +55,26 @@ static void rig_up(struct service_rig *r, char *nvrtc)
                                           .timeout_ms = 60000,
                                           .idle_ms = 60000}};
     cr_assert_eq(pool_open(&r->pool, &pool, &e), 0, "%s", e.text);
-    struct service_config service = {
-        .loop = &r->loop, .config = &r->config, .store = r->store, .pool = r->pool};
+    struct service_config service = {.loop = &r->loop,
+                                     .config = &r->config,
+                                     .store = r->store,
+                                     .pool = r->pool,
+                                     .spawner = *r->config.tier ? r->spawner : NULL};
     cr_assert_eq(service_new(&r->service, &service, &e), 0, "%s", e.text);
 }
 
-void service_rig_up(struct service_rig *r) { rig_up(r, NULL); }
+void service_rig_up(struct service_rig *r) { rig_up(r, NULL, NULL); }
+
+void service_rig_up_with(struct service_rig *r, const char *const *settings)
+{
+    rig_up(r, NULL, settings);
+}
 
 bool service_rig_up_with_nvrtc(struct service_rig *r)
 {
     char *nvrtc = toolchain_lib("13.5.37");
     if (nvrtc)
-        rig_up(r, nvrtc);
+        rig_up(r, nvrtc, NULL);
     free(nvrtc);
     return nvrtc != NULL;
 }

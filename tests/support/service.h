@@ -26,6 +26,8 @@ struct service_rig {
 
 /* Starts all; the pool has no toolchain. */
 void service_rig_up(struct service_rig *r);
+/* Does so with these settings: pairs of a name and a value, and NULL. */
+void service_rig_up_with(struct service_rig *r, const char *const *settings);
 /* Starts all, with NVRTC and two workers. False, and nothing is started, if there is no toolchain. */
 bool service_rig_up_with_nvrtc(struct service_rig *r);
 /* Runs the loop until *flag; fails the test after a minute. */
