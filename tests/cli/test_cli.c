@@ -10,47 +10,24 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "tests/support/printed.h"
 #include "tests/support/support.h"
 
 static const struct command self = {
     .name = "x", .synopsis = "[FILE]", .summary = "Does it", .help = "  -h, --help\n"};
-static char *dir, *out_path;
 
-static void up(void)
-{
-    dir = temp_dir_new();
-    out_path = path_join(dir, "out");
-    int file = open(out_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    cr_assert(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    close(file);
-}
-static void down(void)
-{
-    free(out_path);
-    temp_dir_free(dir);
-}
-TestSuite(cli, .init = up, .fini = down, .timeout = 120);
-
-static void expect_printed(const char *want)
-{
-    size_t len;
-    fflush(stdout);
-    char *printed = file_read(out_path, &len);
-    cr_expect_str_eq(printed, want);
-    cr_expect_eq(truncate(out_path, 0), 0);
-    free(printed);
-}
+TestSuite(cli, .init = printed_setup, .fini = printed_teardown, .timeout = 120);
 
 /* ---- messages ---- */
 
 Test(cli, messages_name_the_command)
 {
     cr_expect_eq(cli_help(&self), CLI_OK);
-    expect_printed("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
+    printed_expect("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
     cr_expect_eq(cli_usage(&self, "no %s", "file"), CLI_USAGE);
-    expect_printed("warm x: no file (see `warm x --help`)\n");
+    printed_expect("warm x: no file (see `warm x --help`)\n");
     cli_say("%d%%", 5);
-    expect_printed("warm: 5%\n");
+    printed_expect("warm: 5%\n");
 }
 
 /* ---- options ---- */
@@ -98,7 +75,7 @@ Test(cli, options_are_read_in_both_spellings)
     cr_expect_str_eq(value, "/s");
     cr_expect(OPTIONS(file) == -1 && status == -1);
     cr_expect(OPTIONS(end, json) == -1 && status == -1);
-    expect_printed("");
+    printed_expect("");
 }
 
 Test(cli, an_option_that_is_none_is_named)
@@ -108,21 +85,21 @@ Test(cli, an_option_that_is_none_is_named)
                 cluster[] = "-wo";
     int status;
     cr_expect(OPTIONS(wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: unknown option --wrong (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option --wrong (see `warm x --help`)\n");
     cr_expect(OPTIONS(json, w) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: unknown option -w (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option -w (see `warm x --help`)\n");
     cr_expect(OPTIONS(o) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: option -o needs a value (see `warm x --help`)\n");
+    printed_expect("warm x: option -o needs a value (see `warm x --help`)\n");
     cr_expect(OPTIONS(socket_option) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: option --socket needs a value (see `warm x --help`)\n");
+    printed_expect("warm x: option --socket needs a value (see `warm x --help`)\n");
     cr_expect(OPTIONS(json_value) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: unknown option --json=1 (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option --json=1 (see `warm x --help`)\n");
     cr_expect(OPTIONS(file, wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: unknown option --wrong (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option --wrong (see `warm x --help`)\n");
     cr_expect(OPTIONS(json, cluster) == CLI_OPTION_BAD && status == CLI_USAGE);
-    expect_printed("warm x: unknown option -wo (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option -wo (see `warm x --help`)\n");
     cr_expect(OPTIONS(help) == CLI_OPTION_HELP && status == CLI_OK);
-    expect_printed("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
+    printed_expect("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
 }
 
 /* ---- inputs ---- */
@@ -149,7 +126,7 @@ static void expect_input(const char *path, const uint8_t *want, size_t len, bool
 Test(cli, a_file_of_any_size_is_read)
 {
     static const size_t lens[] = {0, 1, 65536, 262143, 262144, 262145, 5000000};
-    char *path = path_join(dir, "in");
+    char *path = path_join(printed_folder, "in");
     uint8_t *data = bytes_of(5000000);
     for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
         file_write(path, data, lens[i]);
@@ -199,7 +176,7 @@ Test(cli, an_input_that_cannot_be_read_is_its_errno)
     struct cli_input in;
     cr_expect_eq(cli_input_open(&in, "/nonexistent"), ENOENT);
     cr_expect_eq(cli_input_open(&in, ""), ENOENT);
-    cr_expect_eq(cli_input_open(&in, dir), EISDIR);
+    cr_expect_eq(cli_input_open(&in, printed_folder), EISDIR);
     close(STDIN_FILENO);
     cr_expect_eq(cli_input_open(&in, "-"), EBADF);
 }

@@ -7,46 +7,19 @@
 
 #include "client/cli/graph_job.h"
 #include "kernels/bundle/graph_bundle.h"
+#include "tests/support/printed.h"
 #include "tests/support/warmd.h"
 
 static const char graph[] =
     "func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
     "%0 = stablehlo.tanh %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n";
 
-static char *dir, *out_path;
-
 static void up(void)
 {
-    dir = temp_dir_new();
-    cr_assert_eq(chdir(dir), 0);
-    out_path = path_join(dir, "printed");
-    int file = open(out_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    cr_assert(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    close(file);
+    printed_setup();
+    cr_assert_eq(chdir(printed_folder), 0);
 }
-static void down(void)
-{
-    free(out_path);
-    temp_dir_free(dir);
-}
-TestSuite(graph_job, .init = up, .fini = down, .timeout = 120);
-
-/* Returns all that was printed since the last call; free() it. */
-static char *printed(void)
-{
-    size_t len;
-    fflush(stdout);
-    char *text = file_read(out_path, &len);
-    cr_assert_eq(truncate(out_path, 0), 0);
-    return text;
-}
-
-static void expect_printed(const char *want)
-{
-    char *text = printed();
-    cr_expect_not_null(strstr(text, want), "no `%s` in: %s", want, text);
-    free(text);
-}
+TestSuite(graph_job, .init = up, .fini = printed_teardown, .timeout = 120);
 
 /* ---- show ---- */
 
@@ -75,7 +48,7 @@ Test(graph_job, a_file_that_is_no_bundle_is_left_to_others)
     cr_expect_eq(graph_job_show("absent", false), -1);
     cr_expect_eq(graph_job_show(".", false), -1, "a folder");
     cr_expect_eq(graph_job_show("-", false), -1, "a name of an entry, perhaps");
-    char *text = printed();
+    char *text = printed_take();
     cr_expect_str_eq(text, "");
     free(text);
 }
@@ -84,21 +57,21 @@ Test(graph_job, a_damaged_bundle_is_told)
 {
     write_bundle("b", 1);
     cr_expect_eq(graph_job_show("b", false), CLI_USAGE);
-    expect_printed("warm: b: ");
+    printed_has("warm: b: ");
     file_write("magic", "WARMGRPH", 8);
     cr_expect_eq(graph_job_show("magic", true), CLI_USAGE);
-    expect_printed("warm: magic: ");
+    printed_has("warm: magic: ");
 }
 
 Test(graph_job, an_empty_bundle_is_shown)
 {
     write_bundle("b", 0);
     cr_expect_eq(graph_job_show("b", false), CLI_OK);
-    expect_printed("target     sm_90\ncompiler   NVRTC 13\narguments  0\nresults    0\n");
+    printed_has("target     sm_90\ncompiler   NVRTC 13\narguments  0\nresults    0\n");
     cr_expect_eq(graph_job_show("b", true), CLI_OK);
-    expect_printed("\"target\":\"sm_90\",\"compiler\":\"NVRTC 13\",\"arguments\":0,\"results\":0,"
-                   "\"launches\":0,\"forward\":0,\"loops\":0,\"arena\":0,\"constants\":0,"
-                   "\"kernels\":[]}\n");
+    printed_has("\"target\":\"sm_90\",\"compiler\":\"NVRTC 13\",\"arguments\":0,\"results\":0,"
+                "\"launches\":0,\"forward\":0,\"loops\":0,\"arena\":0,\"constants\":0,"
+                "\"kernels\":[]}\n");
 }
 
 /* ---- compile ---- */
@@ -114,7 +87,7 @@ Test(graph_job, a_target_without_a_cubin_is_wrong_usage)
     struct warmd k = warmd_up(NULL);
     struct graph_job g = {.w = warmd_libwarm(&k), .file = "g.mlir", .target = "compute_90"};
     cr_expect_eq(compile(&g, graph), CLI_USAGE);
-    expect_printed("warm: g.mlir: --arch compute_90 makes no cubin of StableHLO");
+    printed_has("warm: g.mlir: --arch compute_90 makes no cubin of StableHLO");
     warm_close(g.w);
     warmd_down(&k);
 }
@@ -124,7 +97,7 @@ Test(graph_job, text_that_is_no_graph_is_unusable_input)
     struct warmd k = warmd_up(NULL);
     struct graph_job g = {.w = warmd_libwarm(&k), .file = "g.mlir", .target = "sm_90"};
     cr_expect_eq(compile(&g, "func.func public @main(%x"), CLI_USAGE);
-    expect_printed("warm: g.mlir: ");
+    printed_has("warm: g.mlir: ");
     cr_expect_eq(compile(&g, ""), CLI_USAGE);
     cr_expect_neq(access("g.bundle", F_OK), 0, "nothing is written");
     warm_close(g.w);
@@ -137,7 +110,7 @@ Test(graph_job, a_daemon_without_a_compiler_cannot)
     struct warmd k = warmd_up(none);
     struct graph_job g = {.w = warmd_libwarm(&k), .file = "g.mlir", .target = "sm_90"};
     cr_expect_eq(compile(&g, graph), CLI_USAGE);
-    expect_printed("warm: g.mlir: ");
+    printed_has("warm: g.mlir: ");
     warm_close(g.w);
     kill(k.pid, SIGKILL);
     warmd_reap(k.pid);
@@ -165,32 +138,31 @@ Test(graph_job, a_compiled_graph_is_written_and_can_be_shown)
     struct graph_job g = {.w = warmd_libwarm(&k), .file = "folder/g.mlir", .target = "sm_90"};
     cr_expect_eq(compile(&g, graph), CLI_OK);
     cr_expect_eq(access("g.bundle", R_OK), 0, "in the working folder");
-    char *text = printed();
+    char *text = printed_take();
     cr_expect_str_eq(text, "", "a success says nothing");
     free(text);
     g.as_json = true;
     g.output = "again";
     cr_expect_eq(compile(&g, graph), CLI_OK);
-    expect_printed(
-        "\"output\":\"again\",\"arch\":\"sm_90\",\"kernels\":1,\"hits\":1,\"launches\":1");
+    printed_has("\"output\":\"again\",\"arch\":\"sm_90\",\"kernels\":1,\"hits\":1,\"launches\":1");
     g.options = given;
     g.n_options = sizeof given / sizeof *given;
     cr_expect_eq(compile(&g, graph), CLI_OK);
-    expect_printed("\"kernels\":1,\"hits\":");
+    printed_has("\"kernels\":1,\"hits\":");
     cr_expect_str_eq(given[0], "-DX=1", "the only one that is left");
     g.n_options = 0;
     cr_expect_eq(graph_job_show("again", false), CLI_OK);
-    expect_printed("  launches 1  cubin ");
+    printed_has("  launches 1  cubin ");
     cr_expect_eq(graph_job_show("again", true), CLI_OK);
-    expect_printed("\"launches\":1,\"bytes\":");
+    printed_has("\"launches\":1,\"bytes\":");
     g.output = NULL;
     g.file = long_name();
     cr_expect_eq(compile(&g, graph), CLI_USAGE);
-    expect_printed("the output's name would be too long; give -o");
+    printed_has("the output's name would be too long; give -o");
     g.file = "g.mlir";
     g.output = "/nonexistent/out";
     cr_expect_neq(compile(&g, graph), CLI_OK);
-    expect_printed("warm: cannot write /nonexistent/out");
+    printed_has("warm: cannot write /nonexistent/out");
     warm_close(g.w);
     warmd_down(&k);
     free(lib);

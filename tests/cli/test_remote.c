@@ -1,35 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_remote.c - what commands share: exit statuses, the reasons that they print, keys and reports. */
 #include "client/cli/remote.h"
+#include "tests/support/printed.h"
 #include "tests/support/warmd.h"
 
-static char *dir, *out_path;
-
-static void up(void)
-{
-    dir = temp_dir_new();
-    out_path = path_join(dir, "out");
-    int file = open(out_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    cr_assert(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    close(file);
-}
-static void down(void)
-{
-    free(out_path);
-    temp_dir_free(dir);
-}
-TestSuite(remote, .init = up, .fini = down, .timeout = 120);
-
-/* Expects a text in what was printed, and forgets it. */
-static void expect_printed(const char *text)
-{
-    size_t len;
-    fflush(stdout);
-    char *printed = file_read(out_path, &len);
-    cr_expect_not_null(strstr(printed, text), "no `%s` in: %s", text, printed);
-    cr_expect_eq(truncate(out_path, 0), 0);
-    free(printed);
-}
+TestSuite(remote, .init = printed_setup, .fini = printed_teardown, .timeout = 120);
 
 /* ---- exit statuses ---- */
 
@@ -54,18 +29,18 @@ Test(remote, each_error_has_its_exit_status)
 
 Test(remote, without_a_daemon_the_reason_is_printed)
 {
-    char *absent = path_join(dir, "s"), want[300];
+    char *absent = path_join(printed_folder, "s"), want[300];
     struct remote r = {.socket = absent};
     snprintf(want, sizeof want, "warm: no daemon answers at %s (`warm run true` starts", absent);
     cr_expect_eq(remote_open(&r), CLI_NO_DAEMON);
     cr_expect_null(r.w);
-    expect_printed(want);
+    printed_has(want);
     setenv("WARM_DISABLE", "1", 1);
     cr_expect_eq(remote_open(&r), CLI_NO_DAEMON);
-    expect_printed("warm: WARM_DISABLE is set: no daemon is asked");
+    printed_has("warm: WARM_DISABLE is set: no daemon is asked");
     setenv("WARM_DISABLE", "0", 1);
     cr_expect_eq(remote_open(&r), CLI_NO_DAEMON);
-    expect_printed(want);
+    printed_has(want);
     remote_close(&r); /* there is none */
     free(absent);
 }
@@ -77,7 +52,7 @@ Test(remote, a_path_that_cannot_be_a_socket_is_wrong_usage)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
     cr_expect_eq(remote_open(&r), CLI_USAGE);
-    expect_printed("warm: invalid argument at xxx");
+    printed_has("warm: invalid argument at xxx");
 }
 
 Test(remote, the_socket_is_the_given_one_or_the_environments)
@@ -96,7 +71,7 @@ Test(remote, the_socket_is_the_given_one_or_the_environments)
 Test(remote, the_administrators_socket_is_used_by_those_who_may)
 {
     struct warmd k = warmd_up(NULL);
-    char *plain = path_join(dir, "s"), *admin = path_join(dir, "s.admin");
+    char *plain = path_join(printed_folder, "s"), *admin = path_join(printed_folder, "s.admin");
     struct remote r = {.socket = plain};
     cr_assert_eq(symlink(k.socket, admin), 0); /* nothing is at the other path */
     cr_expect_eq(remote_open(&r), 0);
@@ -143,7 +118,7 @@ Test(remote, an_answer_is_the_expected_one_a_miss_or_a_failure)
     cr_expect_eq(show("here", WIRE_ROW), CLI_OK);
     cr_expect_eq(show("absent", WIRE_ROW), CLI_FINDING);
     cr_expect_eq(show("here", WIRE_REPORT), CLI_FINDING);
-    expect_printed("warm: ");
+    printed_has("warm: ");
     close(fd);
     close_daemon();
 }
@@ -154,7 +129,7 @@ Test(remote, a_daemon_that_ends_meanwhile_is_no_daemon)
     kill(k.pid, SIGKILL);
     warmd_reap(k.pid);
     cr_expect_eq(show("here", WIRE_ROW), CLI_NO_DAEMON);
-    expect_printed("warm: ");
+    printed_has("warm: ");
     remote_close(&r);
     warmd_free(&k);
 }
@@ -189,7 +164,7 @@ Test(remote, a_report_is_of_what_was_done)
     tag = request_begin(r.w);
     wire_put_show(&r.w->request, tag, &(struct wire_show){WIRE_SPACE_NAME, view_of_text("two")});
     cr_expect_neq(remote_report(&r, tag, "removing", &report), 0, "a ROW is no report");
-    expect_printed("warm: ");
+    printed_has("warm: ");
     writer_close(&keys);
     close(fd);
     close_daemon();
@@ -225,11 +200,11 @@ Test(remote, a_report_is_printed_for_people_and_programs)
     struct wire_report one = {1, 2048, 0}, none = {0, 0, 0};
     struct remote text = {.as_json = false}, json = {.as_json = true};
     remote_print_report(&text, "removed", &one, false);
-    expect_printed("removed 1 entry, 2 KiB\n");
+    printed_has("removed 1 entry, 2 KiB\n");
     remote_print_report(&text, "removed", &none, true);
-    expect_printed("would have removed 0 entries, 0 B\n");
+    printed_has("would have removed 0 entries, 0 B\n");
     remote_print_report(&json, "removed", &one, true);
-    expect_printed("{\"schema\":1,\"entries\":1,\"bytes\":2048,\"dry_run\":true}\n");
+    printed_has("{\"schema\":1,\"entries\":1,\"bytes\":2048,\"dry_run\":true}\n");
 }
 
 Test(remote, the_common_options_are_read)
@@ -247,14 +222,14 @@ Test(remote, the_common_options_are_read)
     optind = 0;
     cr_expect_not(remote_options(&o, &self, 2, asks, &status));
     cr_expect_eq(status, CLI_OK);
-    expect_printed("Usage: warm x");
+    printed_has("Usage: warm x");
     optind = 0;
     cr_expect_not(remote_options(&o, &self, 2, bad, &status));
     cr_expect_eq(status, CLI_USAGE);
-    expect_printed("unknown option --wrong");
+    printed_has("unknown option --wrong");
     optind = 0;
     cr_expect_not(remote_options(&o, &self, 2, cut, &status));
     cr_expect_eq(status, CLI_USAGE);
-    expect_printed("option --socket needs a value");
+    printed_has("option --socket needs a value");
     cr_expect_not(remote_option(&o, 'x'));
 }

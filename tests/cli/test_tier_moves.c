@@ -6,36 +6,24 @@
 #include "client/cli/commands/tier_moves.h"
 #include "client/cli/filter.h"
 #include "client/cli/json_reader.h"
+#include "tests/support/printed.h"
 #include "tests/support/tier_kit.h"
 
-static char *dir, *out_path, *list_path;
+static char *list_path;
 
 static void up(void)
 {
     tier_setup();
-    dir = temp_dir_new();
-    out_path = path_join(dir, "out"), list_path = path_join(dir, "list");
-    int file = open(out_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    cr_assert(file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0);
-    close(file);
+    printed_setup();
+    list_path = path_join(printed_folder, "list");
 }
 static void down(void)
 {
-    free(out_path), free(list_path);
-    temp_dir_free(dir);
+    free(list_path);
+    printed_teardown();
     tier_teardown();
 }
 TestSuite(tier_moves, .init = up, .fini = down, .timeout = 120);
-
-static void expect_printed(const char *text)
-{
-    size_t len;
-    fflush(stdout);
-    char *printed = file_read(out_path, &len);
-    cr_expect_not_null(strstr(printed, text), "no `%s` in: %s", text, printed);
-    cr_expect_eq(truncate(out_path, 0), 0);
-    free(printed);
-}
 
 static struct tier_moves all(void)
 {
@@ -48,7 +36,7 @@ static void push(const struct warmd *k, struct tier_moves m, int status, const c
     struct remote r = {.socket = k->socket};
     cr_expect_eq(tier_moves_push(&r, &m), status);
     cr_expect_null(r.w, "it is closed");
-    expect_printed(printed);
+    printed_has(printed);
 }
 
 static void pull(const struct warmd *k, struct tier_moves m, const char *list, int status,
@@ -58,7 +46,7 @@ static void pull(const struct warmd *k, struct tier_moves m, const char *list, i
     file_write(list_path, list, strlen(list));
     cr_expect_eq(tier_moves_pull(&r, &m, list_path), status, "%s", list);
     cr_expect_null(r.w);
-    expect_printed(printed);
+    printed_has(printed);
 }
 
 static void put_costly(const struct warmd *k, const char *name, size_t len, uint32_t cost_ms)
@@ -78,19 +66,19 @@ Test(tier_moves, status_is_of_the_tier_or_that_there_is_none)
     struct warmd k = warmd_up(NULL);
     struct remote r = {.socket = k.socket};
     cr_expect_eq(tier_moves_status(&r), CLI_FINDING);
-    expect_printed("warm: the daemon has no tier: set tier in warmd.conf");
+    printed_has("warm: the daemon has no tier: set tier in warmd.conf");
     warmd_down(&k);
     r = (struct remote){.socket = "/nonexistent"};
     cr_expect_eq(tier_moves_status(&r), CLI_NO_DAEMON);
-    expect_printed("no daemon answers at");
+    printed_has("no daemon answers at");
     k = tier_up(NULL, tier_key_file, NULL);
     r = (struct remote){.socket = k.socket};
     await_stats(&k, "\"ready\": true");
     cr_expect_eq(tier_moves_status(&r), CLI_OK);
-    expect_printed("tier     file://");
+    printed_has("tier     file://");
     r.as_json = true;
     cr_expect_eq(tier_moves_status(&r), CLI_OK);
-    expect_printed("\"queue\": 0");
+    printed_has("\"queue\": 0");
     warmd_down(&k);
 }
 
@@ -177,14 +165,11 @@ static unsigned long long pull_all(const struct warmd *k, const char *list, unsi
     file_write(list_path, list, strlen(list));
     for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; here < n && clock_now_ms() < end;) {
         struct remote r = {.socket = k->socket, .as_json = true};
-        size_t len;
         tier_moves_pull(&r, &m, list_path);
-        fflush(stdout);
-        char *printed = file_read(out_path, &len), *json = strchr(printed, '{');
+        char *printed = printed_take(), *json = strchr(printed, '{');
         cr_assert_not_null(json, "%s", printed);
         here = json_reader_count(view_of_text(json), "here");
         brought += json_reader_count(view_of_text(json), "brought");
-        cr_assert_eq(truncate(out_path, 0), 0);
         free(printed);
     }
     cr_expect_eq(here, n);
@@ -275,6 +260,6 @@ Test(tier_moves, a_list_that_is_not_there_is_wrong_usage)
     struct remote r = {.socket = "/nonexistent"};
     struct tier_moves m = all();
     cr_expect_eq(tier_moves_pull(&r, &m, "/nonexistent/list"), CLI_USAGE);
-    expect_printed("warm: /nonexistent/list: No such file or directory");
+    printed_has("warm: /nonexistent/list: No such file or directory");
     pull(&(struct warmd){.socket = "/nonexistent"}, m, "[]", CLI_NO_DAEMON, "no daemon answers at");
 }

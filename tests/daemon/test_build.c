@@ -14,10 +14,8 @@
 #include "daemon/users/budget.h"
 #include "tests/support/compile_call.h"
 
-#define GOOD "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n"
 #define GOOD_SPELLED                                                                               \
     "/* the same */ extern \"C\" __global__\tvoid f(float *x) { x[threadIdx.x] *= 2; }\n"
-#define WITH_HEADER "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N; }\n"
 #define WITH_HEADER_SPELLED "#include \"h.h\"\n/* the same */\n" WITH_HEADER_KERNEL
 #define WITH_HEADER_KERNEL "extern \"C\" __global__ void f(float *x) { *x = N; }\n"
 #define WARNS "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { int y; *x = N; }\n"
@@ -25,33 +23,7 @@
     "#include \"h.h\"\n/* the same */\nextern \"C\" __global__ void f(float *x) { int y; *x = N; " \
     "}\n"
 
-static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
-static struct service_rig rig;
-static struct compile_call first, second, third;
-
-static void teardown(void)
-{
-    if (!rig.service)
-        return;
-    compile_call_close(&first);
-    compile_call_close(&second);
-    compile_call_close(&third);
-    service_rig_down(&rig);
-}
-
-TestSuite(build, .fini = teardown, .timeout = 120);
-
-static void init(struct compile_call *c, const struct peer *peer, const char *source)
-{
-    compile_call_init(c, &rig, peer, source, NULL);
-    c->header = "#define N 1\n";
-}
-
-static void expect_value(const struct compile_call *c, const char *seen, enum wire_outcome outcome)
-{
-    cr_expect_str_eq(c->seen, seen);
-    cr_expect_eq(c->outcome, outcome, "outcome %d", (int)c->outcome);
-}
+TestSuite(build, .fini = compile_calls_down, .timeout = 120);
 
 /* Has the first call compile, up to the compiler's question about its header. */
 static void hold_first(void)
@@ -73,7 +45,7 @@ static void follow_with_second(void)
 
 static bool is_cached(const struct peer *peer, const char *source)
 {
-    init(&third, peer, source);
+    compile_call_init(&third, peer, source);
     compile_call_run(&third, WIRE_COMPILE_ONLY_IF_CACHED);
     bool found = third.seen[strlen(third.seen) - 1] == '=';
     compile_call_close(&third);
@@ -85,9 +57,9 @@ static bool is_cached(const struct peer *peer, const char *source)
 Test(build, a_source_that_is_not_the_announced_one_is_refused_and_the_next_waiter_leads)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &bob, GOOD);
-    init(&third, &alice, GOOD_SPELLED);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &bob, GOOD);
+    compile_call_init(&third, &alice, GOOD_SPELLED);
     struct writer own = first.job;
     first.job = third.job;
     third.job = own;
@@ -97,14 +69,14 @@ Test(build, a_source_that_is_not_the_announced_one_is_refused_and_the_next_waite
     cr_expect_str_eq(first.seen, "NE");
     cr_expect_eq(first.code, WARM_EINVALID);
     compile_call_finish(&second);
-    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "WN=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 Test(build, a_source_without_the_announced_proof_is_refused)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
     first.ask.proof.bytes[31] ^= 1;
     compile_call_run(&first, 0);
     cr_expect_str_eq(first.seen, "NE");
@@ -115,7 +87,7 @@ Test(build, a_source_without_the_announced_proof_is_refused)
 Test(build, a_source_that_is_no_job_is_refused)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
     memset(first.job.data, 0xff, first.job.len);
     compile_call_run(&first, 0);
     cr_expect_str_eq(first.seen, "NE");
@@ -128,18 +100,18 @@ Test(build, a_user_with_too_many_compiles_gets_an_error)
 {
     NEEDS_COMPILER(&rig);
     budget_set(BUDGET_compiles, 1, 0);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &alice, GOOD);
-    init(&third, &bob, GOOD);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, GOOD);
+    compile_call_init(&third, &bob, GOOD);
     hold_first();
     compile_call_run(&second, 0);
     cr_expect_str_eq(second.seen, "NE");
     cr_expect_eq(second.code, WARM_ETOO_BIG);
     compile_call_run(&third, 0);
-    expect_value(&third, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&third, "N=", WIRE_WAS_MISS);
     first.silent = false;
     compile_call_finish(&first);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
     COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
     cr_expect_eq(budget_used(alice.uid, BUDGET_compiles), 0u);
 }
@@ -149,12 +121,12 @@ Test(build, a_user_with_too_many_compiles_gets_an_error)
 Test(build, another_spelling_takes_the_stored_result)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &bob, GOOD_SPELLED);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &bob, GOOD_SPELLED);
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     compile_call_run(&second, 0);
-    expect_value(&second, "N=", WIRE_WAS_HIT);
+    compile_call_expect(&second, "N=", WIRE_WAS_HIT);
     cr_expect(key_equal(&first.check, &second.check));
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
@@ -162,16 +134,16 @@ Test(build, another_spelling_takes_the_stored_result)
 Test(build, another_spelling_is_asked_for_its_header_before_it_takes_the_stored_result)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER_SPELLED);
-    init(&third, &bob, WITH_HEADER_SPELLED "\n");
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER_SPELLED);
+    compile_call_init(&third, &bob, WITH_HEADER_SPELLED "\n");
     third.header = "#define N 2\n";
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     compile_call_run(&second, 0);
-    expect_value(&second, "NC=", WIRE_WAS_HIT);
+    compile_call_expect(&second, "NC=", WIRE_WAS_HIT);
     compile_call_run(&third, 0);
-    expect_value(&third, "NC=", WIRE_WAS_MISS);
+    compile_call_expect(&third, "NC=", WIRE_WAS_MISS);
     cr_expect(key_equal(&first.check, &second.check));
     cr_expect_not(key_equal(&first.check, &third.check));
     cr_expect_eq(compile_calls_compiles(&rig), 2u);
@@ -180,25 +152,25 @@ Test(build, another_spelling_is_asked_for_its_header_before_it_takes_the_stored_
 Test(build, recache_takes_no_stored_result)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &alice, GOOD_SPELLED);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD_SPELLED);
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     compile_call_run(&second, WIRE_COMPILE_RECACHE);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 2u);
 }
 
 Test(build, a_user_who_refused_the_shared_bytes_gets_new_ones_for_itself)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &bob, GOOD_SPELLED);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &bob, GOOD_SPELLED);
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     service_damaged(rig.service, &bob, &first.key, &first.check);
     compile_call_run(&second, 0);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 2u);
     compile_calls_stored(&rig);
     cr_expect_not(is_cached(&alice, GOOD_SPELLED), "nothing of it is stored");
@@ -207,14 +179,14 @@ Test(build, a_user_who_refused_the_shared_bytes_gets_new_ones_for_itself)
 Test(build, another_spelling_follows_a_compile_that_runs)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER_SPELLED);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER_SPELLED);
     hold_first();
     follow_with_second();
     first.silent = false;
     compile_call_finish(&first);
     compile_call_finish(&second);
-    expect_value(&second, "NC=", WIRE_WAS_COALESCED);
+    compile_call_expect(&second, "NC=", WIRE_WAS_COALESCED);
     cr_expect(key_equal(&first.check, &second.check));
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
@@ -222,8 +194,8 @@ Test(build, another_spelling_follows_a_compile_that_runs)
 Test(build, a_follower_with_another_header_compiles_its_own)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &alice, WITH_HEADER_SPELLED);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER_SPELLED);
     second.header = "#define N 2\n";
     hold_first();
     follow_with_second();
@@ -238,60 +210,60 @@ Test(build, a_follower_with_another_header_compiles_its_own)
 Test(build, a_result_with_a_warning_is_for_its_own_spelling)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WARNS);
-    init(&second, &alice, WARNS_SPELLED);
+    compile_call_init(&first, &alice, WARNS);
+    compile_call_init(&second, &alice, WARNS_SPELLED);
     hold_first();
     follow_with_second();
     first.silent = false;
     compile_call_finish(&first);
     compile_call_finish(&second);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 2u);
 }
 
 Test(build, a_follower_of_a_compile_that_failed_compiles)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &alice, WITH_HEADER_SPELLED);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER_SPELLED);
     hold_first();
     follow_with_second();
     compile_call_close(&first);
     compile_call_finish(&second);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 Test(build, a_follower_waits_for_another_user_only_for_a_while)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER_SPELLED);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER_SPELLED);
     hold_first();
     follow_with_second();
     compile_call_finish(&second); /* the first one's compile is still held */
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(service_stats(rig.service)->now[STATS_hedges][STORE_CUBIN], 1u);
     cr_expect_str_eq(first.seen, "N");
     first.silent = false;
     compile_call_finish(&first);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
 }
 
 Test(build, another_users_result_ends_a_compile_whose_client_has_the_same_header)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER);
     hold_first();
     compile_call_ask(&second, 0);
     compile_call_until(&second, "WN"); /* it waits for alice only for a while */
     compile_call_finish(&second);
-    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "WN=", WIRE_WAS_MISS);
     cr_expect_str_eq(first.seen, "NC");
     cr_expect_not_null(rig.service->builds, "its compile goes on meanwhile");
     compile_call_checked(&first);
-    expect_value(&first, "NC=", WIRE_WAS_COALESCED);
+    compile_call_expect(&first, "NC=", WIRE_WAS_COALESCED);
     COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
@@ -299,8 +271,8 @@ Test(build, another_users_result_ends_a_compile_whose_client_has_the_same_header
 Test(build, another_users_result_does_not_end_a_compile_whose_client_has_another_header)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER);
     first.header = "#define N 2\n";
     hold_first();
     compile_call_ask(&second, 0);
@@ -310,7 +282,7 @@ Test(build, another_users_result_does_not_end_a_compile_whose_client_has_another
     cr_expect_str_eq(first.seen, "NC");
     first.silent = false;
     compile_call_finish(&first);
-    expect_value(&first, "NC=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "NC=", WIRE_WAS_MISS);
     cr_expect_not(key_equal(&first.check, &second.check));
 }
 
@@ -319,7 +291,7 @@ Test(build, another_users_result_does_not_end_a_compile_whose_client_has_another
 Test(build, a_leader_that_leaves_does_not_stop_its_compile)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
     compile_call_ask(&first, 0);
     compile_call_source(&first);
     compile_call_close(&first);
@@ -332,7 +304,7 @@ Test(build, a_leader_that_leaves_does_not_stop_its_compile)
 Test(build, a_cancelled_compile_that_nobody_waits_for_leaves_nothing)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
     compile_call_ask(&first, 0);
     compile_call_source(&first);
     call_drop(&first.call, true);
@@ -346,36 +318,36 @@ Test(build, a_cancelled_compile_that_nobody_waits_for_leaves_nothing)
 Test(build, a_cancelled_compile_goes_on_for_a_waiter)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
     compile_call_ask(&first, 0);
     compile_call_source(&first);
     compile_call_ask(&second, 0);
     call_drop(&first.call, true);
     first.ended = true;
     compile_call_finish(&second);
-    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+    compile_call_expect(&second, "W=", WIRE_WAS_COALESCED);
 }
 
 Test(build, the_next_waiter_leads_with_its_own_header_if_the_leader_goes_in_mid_compile)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER);
     hold_first();
     compile_call_ask(&second, 0);
     compile_call_close(&first);
     compile_call_finish(&second);
-    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "WN=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 Test(build, clients_of_one_user_that_go_do_not_make_the_next_one_fail)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &alice, WITH_HEADER);
-    init(&third, &alice, WITH_HEADER);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER);
+    compile_call_init(&third, &alice, WITH_HEADER);
     second.silent = true;
     hold_first();
     compile_call_ask(&second, 0);
@@ -386,15 +358,15 @@ Test(build, clients_of_one_user_that_go_do_not_make_the_next_one_fail)
     compile_call_until_asked(&second);
     compile_call_close(&second);
     compile_call_finish(&third);
-    expect_value(&third, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&third, "WN=", WIRE_WAS_MISS);
 }
 
 Test(build, no_store_stores_nothing)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
     compile_call_run(&first, WIRE_COMPILE_NO_STORE);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
     compile_calls_stored(&rig);
     cr_expect_not(is_cached(&alice, GOOD));
     cr_expect_not(is_cached(&alice, GOOD_SPELLED));
@@ -403,14 +375,14 @@ Test(build, no_store_stores_nothing)
 Test(build, a_waiter_that_wants_the_result_stored_has_it_stored)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, GOOD);
-    init(&second, &alice, GOOD);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
     compile_call_ask(&first, WIRE_COMPILE_NO_STORE);
     compile_call_source(&first);
     compile_call_ask(&second, 0);
     compile_call_finish(&first);
     compile_call_finish(&second);
-    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+    compile_call_expect(&second, "W=", WIRE_WAS_COALESCED);
     compile_calls_stored(&rig);
     cr_expect(is_cached(&alice, GOOD));
 }
@@ -418,9 +390,9 @@ Test(build, a_waiter_that_wants_the_result_stored_has_it_stored)
 Test(build, all_calls_end_if_the_service_stops_in_mid_compile)
 {
     NEEDS_COMPILER(&rig);
-    init(&first, &alice, WITH_HEADER);
-    init(&second, &bob, WITH_HEADER_SPELLED);
-    init(&third, &alice, WITH_HEADER);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER_SPELLED);
+    compile_call_init(&third, &alice, WITH_HEADER);
     hold_first();
     follow_with_second();
     compile_call_ask(&third, 0);

@@ -10,39 +10,24 @@
 #include "store/clock.h"
 #include "tests/support/compile_call.h"
 
-#define GOOD "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n"
 #define GOOD_SPELLED "/* the same */\n" GOOD
-#define WITH_HEADER "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N; }\n"
 #define WARNS "extern \"C\" __global__ void f(float *x) { int y; *x = 1; }\n"
 /* Lines show in these results: such jobs have no shared key. */
 #define EXACT "extern \"C\" __global__ void f(float *x) { *x = __LINE__; }\n"
 #define EXACT_WITH_HEADER                                                                          \
     "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N + __LINE__; }\n"
 
-static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
 static const struct peer root = {.uid = 0, .space = 0, .is_admin = true};
 static const struct key no_group;
-static struct service_rig rig;
-static struct compile_call first, second;
 static struct find found; /* by look_at */
 
-static void teardown(void)
-{
-    if (!rig.service)
-        return;
-    compile_call_close(&first);
-    compile_call_close(&second);
-    service_rig_down(&rig);
-}
-
-TestSuite(build_store, .fini = teardown, .timeout = 120);
+TestSuite(build_store, .fini = compile_calls_down, .timeout = 120);
 
 /* Has a peer compile a source with its h.h, and waits until all is stored. */
 static void compile(struct compile_call *c, const struct peer *peer, const char *source,
                     uint32_t flags)
 {
-    compile_call_init(c, &rig, peer, source, NULL);
-    c->header = "#define N 1\n";
+    compile_call_init(c, peer, source);
     compile_call_run(c, flags);
     cr_assert_eq(c->seen[strlen(c->seen) - 1], '=', "%s", c->seen);
     compile_calls_stored(&rig);
@@ -196,7 +181,7 @@ Test(build_store, a_result_of_another_header_is_a_second_alternative)
     NEEDS_COMPILER(&rig);
     compile(&first, &alice, EXACT_WITH_HEADER, 0);
     expect_manifest(&first.call.id, &first.call.proof, 1, &one, &one_proof);
-    compile_call_init(&second, &rig, &bob, EXACT_WITH_HEADER, NULL);
+    compile_call_init(&second, &bob, EXACT_WITH_HEADER);
     second.header = "#define N 2\n";
     compile_call_run(&second, 0);
     cr_assert_str_eq(second.seen, "CN=");

@@ -12,31 +12,7 @@
 
 #include "tests/support/compile_call.h"
 
-#define GOOD "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n"
-#define WITH_HEADER "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N; }\n"
-
-static const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
-static struct service_rig rig;
-static struct compile_call first, second, third;
-
-static void teardown(void)
-{
-    if (!rig.service)
-        return;
-    compile_call_close(&first);
-    compile_call_close(&second);
-    compile_call_close(&third);
-    service_rig_down(&rig);
-}
-
-TestSuite(compile_request, .fini = teardown, .timeout = 120);
-
-/* Expects the answers of a call, which end with VALUE of this outcome. */
-static void expect_value(const struct compile_call *c, const char *seen, enum wire_outcome outcome)
-{
-    cr_expect_str_eq(c->seen, seen);
-    cr_expect_eq(c->outcome, outcome, "outcome %d", (int)c->outcome);
-}
+TestSuite(compile_request, .fini = compile_calls_down, .timeout = 120);
 
 static void expect_error(const struct compile_call *c, const char *seen, int code)
 {
@@ -45,18 +21,27 @@ static void expect_error(const struct compile_call *c, const char *seen, int cod
     cr_expect_null(c->call.compile, "its state is freed");
 }
 
+/* Has Alice ask for the good source, and then this peer, who waits for what she brings. */
+static void ask_both(const struct peer *peer)
+{
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, peer, GOOD);
+    compile_call_ask(&first, 0);
+    compile_call_ask(&second, 0);
+}
+
 /* ---- where the result comes from ---- */
 
 Test(compile_request, a_miss_is_compiled_and_the_next_call_hits)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &bob, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &bob, GOOD);
     compile_call_run(&first, 0);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
     compile_calls_stored(&rig);
     compile_call_run(&second, 0);
-    expect_value(&second, "=", WIRE_WAS_HIT);
+    compile_call_expect(&second, "=", WIRE_WAS_HIT);
     cr_expect(key_equal(&first.key, &second.key));
     cr_expect(key_equal(&first.check, &second.check));
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
@@ -67,7 +52,7 @@ Test(compile_request, the_compilers_identity_is_a_part_of_the_key)
     const struct toolchain *toolchain;
     struct err e = {0};
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
     compile_call_ask(&first, 0);
     cr_assert_eq(pool_find(rig.pool, view_of_text(""), alice.uid, &toolchain, &e), 0, "%s", e.text);
     struct address want = {.graph = first.ask.graph, .compiler = toolchain->id};
@@ -82,14 +67,11 @@ Test(compile_request, the_compilers_identity_is_a_part_of_the_key)
 Test(compile_request, a_call_that_comes_meanwhile_waits_for_the_same_result)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
-    compile_call_ask(&first, 0);
-    compile_call_ask(&second, 0);
+    ask_both(&alice);
     compile_call_finish(&first);
     compile_call_finish(&second);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
-    expect_value(&second, "W=", WIRE_WAS_COALESCED);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "W=", WIRE_WAS_COALESCED);
     cr_expect(key_equal(&first.check, &second.check));
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
@@ -97,9 +79,9 @@ Test(compile_request, a_call_that_comes_meanwhile_waits_for_the_same_result)
 Test(compile_request, another_proof_never_gets_the_result)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
-    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
+    compile_call_init(&third, &alice, GOOD);
     second.ask.proof.bytes[0] ^= 1;
     third.ask.proof = second.ask.proof;
     compile_call_ask(&first, 0);
@@ -110,7 +92,7 @@ Test(compile_request, another_proof_never_gets_the_result)
     cr_expect_str_eq(third.seen, "M");
     compile_calls_stored(&rig);
     compile_call_close(&third);
-    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_init(&third, &alice, GOOD);
     third.ask.proof = second.ask.proof;
     compile_call_ask(&third, WIRE_COMPILE_ONLY_IF_CACHED);
     cr_expect_str_eq(third.seen, "M");
@@ -120,49 +102,49 @@ Test(compile_request, another_proof_never_gets_the_result)
 Test(compile_request, another_proof_never_gets_a_result_on_its_way_to_the_store)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
-    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
+    compile_call_init(&third, &alice, GOOD);
     second.ask.proof.bytes[0] ^= 1;
     compile_call_run(&first, 0);
     cr_assert_not(service_is_idle(rig.service), "the loop has not run since");
     compile_call_ask(&second, 0);
     cr_expect_str_eq(second.seen, "N");
     compile_call_ask(&third, 0);
-    expect_value(&third, "=", WIRE_WAS_HIT);
+    compile_call_expect(&third, "=", WIRE_WAS_HIT);
 }
 
 Test(compile_request, only_if_cached_is_a_miss_and_waits_for_nobody)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
-    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
+    compile_call_init(&third, &alice, GOOD);
     compile_call_ask(&first, 0);
     compile_call_ask(&second, WIRE_COMPILE_ONLY_IF_CACHED);
     cr_expect_str_eq(second.seen, "M");
     compile_call_finish(&first);
     compile_call_run(&third, WIRE_COMPILE_ONLY_IF_CACHED);
-    expect_value(&third, "=", WIRE_WAS_HIT);
+    compile_call_expect(&third, "=", WIRE_WAS_HIT);
 }
 
 Test(compile_request, recache_compiles_again)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     compile_call_run(&second, WIRE_COMPILE_RECACHE);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(compile_calls_compiles(&rig), 2u);
 }
 
 Test(compile_request, the_compilers_refusal_is_remembered)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, "no CUDA\n", NULL);
-    compile_call_init(&second, &rig, &bob, "no CUDA\n", NULL);
+    compile_call_init(&first, &alice, "no CUDA\n");
+    compile_call_init(&second, &bob, "no CUDA\n");
     compile_call_run(&first, 0);
     cr_expect_str_eq(first.seen, "NF");
     compile_call_run(&second, 0);
@@ -174,16 +156,16 @@ Test(compile_request, the_compilers_refusal_is_remembered)
 Test(compile_request, a_user_who_refused_the_stored_bytes_gets_new_ones)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &bob, GOOD, NULL);
-    compile_call_init(&third, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &bob, GOOD);
+    compile_call_init(&third, &alice, GOOD);
     compile_call_run(&first, 0);
     compile_calls_stored(&rig);
     service_damaged(rig.service, &bob, &first.key, &first.check);
     compile_call_run(&second, 0);
-    expect_value(&second, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     compile_call_run(&third, 0);
-    expect_value(&third, "=", WIRE_WAS_HIT);
+    compile_call_expect(&third, "=", WIRE_WAS_HIT);
 }
 
 /* ---- the client's files ---- */
@@ -191,16 +173,16 @@ Test(compile_request, a_user_who_refused_the_stored_bytes_gets_new_ones)
 Test(compile_request, a_client_with_the_same_header_gets_the_result)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER);
+    compile_call_init(&third, &alice, WITH_HEADER);
     first.header = second.header = "#define N 1\n";
     third.header = "#define N 2\n";
     compile_call_run(&first, 0);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
     compile_calls_stored(&rig);
     compile_call_run(&second, 0);
-    expect_value(&second, "C=", WIRE_WAS_HIT);
+    compile_call_expect(&second, "C=", WIRE_WAS_HIT);
     cr_expect(key_equal(&first.check, &second.check));
     compile_call_run(&third, 0);
     cr_expect_eq(third.outcome, WIRE_WAS_MISS);
@@ -212,9 +194,9 @@ Test(compile_request, a_client_with_the_same_header_gets_the_result)
 Test(compile_request, a_waiter_is_asked_for_its_header_before_it_gets_the_result)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER);
+    compile_call_init(&third, &alice, WITH_HEADER);
     first.header = second.header = "#define N 1\n";
     third.header = "#define N 2\n";
     compile_call_ask(&first, 0);
@@ -222,7 +204,7 @@ Test(compile_request, a_waiter_is_asked_for_its_header_before_it_gets_the_result
     compile_call_ask(&third, 0);
     compile_call_finish(&first);
     compile_call_finish(&second);
-    expect_value(&second, "WC=", WIRE_WAS_COALESCED);
+    compile_call_expect(&second, "WC=", WIRE_WAS_COALESCED);
     compile_call_finish(&third);
     cr_expect_eq(third.outcome, WIRE_WAS_MISS, "%s", third.seen);
     cr_expect_not(key_equal(&first.check, &third.check));
@@ -231,9 +213,9 @@ Test(compile_request, a_waiter_is_asked_for_its_header_before_it_gets_the_result
 Test(compile_request, a_result_that_came_while_a_client_compared_its_files_is_found)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&second, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&third, &rig, &alice, WITH_HEADER, NULL);
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &alice, WITH_HEADER);
+    compile_call_init(&third, &alice, WITH_HEADER);
     first.header = "#define N 1\n";
     second.header = third.header = "#define N 2\n";
     compile_call_run(&first, 0);
@@ -243,7 +225,7 @@ Test(compile_request, a_result_that_came_while_a_client_compared_its_files_is_fo
     compile_call_run(&second, 0);
     compile_calls_stored(&rig);
     compile_call_finish(&third);
-    expect_value(&third, "CC=", WIRE_WAS_HIT);
+    compile_call_expect(&third, "CC=", WIRE_WAS_HIT);
     cr_expect(key_equal(&second.check, &third.check));
 }
 
@@ -252,8 +234,8 @@ Test(compile_request, a_result_that_came_while_a_client_compared_its_files_is_fo
 Test(compile_request, an_unknown_language_or_compiler_is_an_error)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
+    compile_call_init(&first, &alice, GOOD);
+    compile_call_init(&second, &alice, GOOD);
     first.ask.language = 99;
     compile_call_ask(&first, 0);
     expect_error(&first, "E", WARM_EUNSUPPORTED);
@@ -267,10 +249,7 @@ Test(compile_request, a_source_that_nobody_asked_for_is_an_error_and_closes_its_
     int ends[2], job[2];
     char byte;
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &alice, GOOD, NULL);
-    compile_call_ask(&first, 0);
-    compile_call_ask(&second, 0);
+    ask_both(&alice);
     cr_assert_eq(pipe2(job, O_CLOEXEC | O_NONBLOCK), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     service_source(&second.call, NULL, 100, job[1], ends[1]);
@@ -280,16 +259,13 @@ Test(compile_request, a_source_that_nobody_asked_for_is_an_error_and_closes_its_
     close(ends[0]);
     close(job[0]);
     compile_call_finish(&first);
-    expect_value(&first, "N=", WIRE_WAS_MISS);
+    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
 }
 
 Test(compile_request, a_second_source_for_one_need_is_an_error)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &bob, GOOD, NULL);
-    compile_call_ask(&first, 0);
-    compile_call_ask(&second, 0);
+    ask_both(&bob);
     compile_call_source(&first);
     compile_call_source(&first);
     expect_error(&first, "NE", WARM_EINVALID);
@@ -300,9 +276,8 @@ Test(compile_request, a_second_source_for_one_need_is_an_error)
 Test(compile_request, a_source_that_comes_after_another_result_is_dropped)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, WITH_HEADER, NULL);
-    compile_call_init(&second, &rig, &bob, WITH_HEADER, NULL);
-    first.header = second.header = "#define N 1\n";
+    compile_call_init(&first, &alice, WITH_HEADER);
+    compile_call_init(&second, &bob, WITH_HEADER);
     compile_call_ask(&first, 0);
     compile_call_ask(&second, 0);
     compile_call_until(&second, "WN"); /* another user waits no longer for alice's source */
@@ -311,21 +286,18 @@ Test(compile_request, a_source_that_comes_after_another_result_is_dropped)
     compile_call_source(&first);
     cr_expect_str_eq(first.seen, "NC");
     compile_call_finish(&first);
-    expect_value(&first, "NC=", WIRE_WAS_COALESCED);
+    compile_call_expect(&first, "NC=", WIRE_WAS_COALESCED);
     cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 /* Sends a source of `len` bytes that must be refused with this code; the waiter leads next. */
 static void expect_refused(uint64_t len, int job_fd, int code)
 {
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &bob, GOOD, NULL);
-    compile_call_ask(&first, 0);
-    compile_call_ask(&second, 0);
+    ask_both(&bob);
     service_source(&first.call, first.job.data, len, job_fd, -1);
     expect_error(&first, "NE", code);
     compile_call_finish(&second);
-    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "WN=", WIRE_WAS_MISS);
 }
 
 Test(compile_request, an_empty_source_is_refused_and_the_next_waiter_leads)
@@ -351,12 +323,9 @@ Test(compile_request, a_source_that_its_client_can_still_change_is_refused)
 Test(compile_request, a_leader_that_goes_before_its_source_makes_the_next_one_lead)
 {
     NEEDS_COMPILER(&rig);
-    compile_call_init(&first, &rig, &alice, GOOD, NULL);
-    compile_call_init(&second, &rig, &bob, GOOD, NULL);
-    compile_call_ask(&first, 0);
-    compile_call_ask(&second, 0);
+    ask_both(&bob);
     compile_call_close(&first);
     compile_call_finish(&second);
-    expect_value(&second, "WN=", WIRE_WAS_MISS);
+    compile_call_expect(&second, "WN=", WIRE_WAS_MISS);
     cr_expect_str_eq(first.seen, "N", "it is told nothing more");
 }

@@ -20,6 +20,10 @@
 
 #define CALLS_MAX 8
 
+const struct peer alice = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
+struct service_rig rig;
+struct compile_call first = {.channel = -1}, second = {.channel = -1}, third = {.channel = -1};
+
 static struct compile_call *calls[CALLS_MAX]; /* with a channel */
 
 static bool is_header(struct view path)
@@ -80,24 +84,22 @@ static void on_answer(struct call *call, const struct answer *a)
     c->check = a->value ? a->value->row.check : a->artifact->check;
 }
 
-void compile_call_init(struct compile_call *c, struct service_rig *r, const struct peer *peer,
-                       const char *source, const char *option)
+void compile_call_init(struct compile_call *c, const struct peer *peer, const char *source)
 {
-    struct view options[2] = {view_of_text("--gpu-architecture=sm_90")};
+    struct view option = view_of_text("--gpu-architecture=sm_90");
     struct job job = {.language = JOB_CUDA,
                       .name = {"f.cu", 4},
                       .cwd = {"/", 1},
                       .source = {source, strlen(source)},
-                      .options = options,
-                      .n_options = option ? 2 : 1};
+                      .options = &option,
+                      .n_options = 1};
     struct err e;
     *c = (struct compile_call){
-        .call = {.service = r->service, .peer = peer, .on_answer = on_answer},
-        .rig = r,
+        .call = {.service = rig.service, .peer = peer, .on_answer = on_answer},
+        .rig = &rig,
         .ask = {.language = JOB_CUDA, .compiler = view_of_text(""), .label = view_of_text("f.cu")},
+        .header = "#define N 1\n",
         .channel = -1};
-    if (option)
-        options[1] = view_of_text(option);
     writer_init(&c->job, 0);
     job_encode(&job, &c->job);
     cr_assert_eq(job_key(&job, c->hardware, &c->ask.graph, &c->ask.proof, &e), 0, "%s", e.text);
@@ -137,15 +139,15 @@ void compile_call_checked(struct compile_call *c)
     const struct manifest *m = c->call.checking;
     cr_assert(m);
     struct wire_path_seen *states = calloc(m->n_paths + 1, sizeof *states);
-    uint32_t first = UINT32_MAX; /* all names of h.h lead to one file */
+    uint32_t header = UINT32_MAX; /* all names of h.h lead to one file */
     for (uint32_t i = 0; i < m->n_paths; i++) {
         char path[WIRE_PATH_MAX + 1];
         size_t len = bases_path(m->bases, m->paths[i], path, sizeof path);
         if (!c->header || !is_header((struct view){path, len}))
             continue;
-        first = first < i ? first : i;
+        header = header < i ? header : i;
         states[i] = (struct wire_path_seen){WIRE_PATH_FILE,
-                                            proof_of_bytes(c->header, strlen(c->header)), first};
+                                            proof_of_bytes(c->header, strlen(c->header)), header};
     }
     service_checked(&c->call, states);
     free(states);
@@ -195,6 +197,12 @@ void compile_call_until_asked(struct compile_call *c)
     }
 }
 
+void compile_call_expect(const struct compile_call *c, const char *seen, enum wire_outcome outcome)
+{
+    cr_expect_str_eq(c->seen, seen);
+    cr_expect_eq(c->outcome, outcome, "outcome %d", (int)c->outcome);
+}
+
 void compile_call_close(struct compile_call *c)
 {
     close_channel(c);
@@ -202,6 +210,16 @@ void compile_call_close(struct compile_call *c)
         call_drop(&c->call, false);
     c->ended = true;
     writer_close(&c->job);
+}
+
+void compile_calls_down(void)
+{
+    if (!rig.service)
+        return;
+    compile_call_close(&first);
+    compile_call_close(&second);
+    compile_call_close(&third);
+    service_rig_down(&rig);
 }
 
 void compile_calls_stored(struct service_rig *r)

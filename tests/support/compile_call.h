@@ -36,9 +36,18 @@ struct compile_call {
     int code; /* of ERROR */
 };
 
-/* Makes a call of a peer with this CUDA source, for sm_90; `option` (may be NULL) is one more option. */
-void compile_call_init(struct compile_call *c, struct service_rig *r, const struct peer *peer,
-                       const char *source, const char *option);
+/* What the tests of these suites have: two users, and three calls on a service with NVRTC. */
+extern const struct peer alice, bob;
+extern struct service_rig rig;
+extern struct compile_call first, second, third;
+/* Ends the calls and the service, if there is one: the .fini of a suite. */
+void compile_calls_down(void);
+
+#define GOOD "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 2; }\n"
+#define WITH_HEADER "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { *x = N; }\n"
+
+/* Makes a call of a peer with this CUDA source, for sm_90. In its h.h, N is 1. */
+void compile_call_init(struct compile_call *c, const struct peer *peer, const char *source);
 /* Sends COMPILE. */
 void compile_call_ask(struct compile_call *c, uint32_t flags);
 /* Sends SOURCE: the job, and a channel. */
@@ -53,6 +62,8 @@ void compile_call_run(struct compile_call *c, uint32_t flags);
 void compile_call_until(struct compile_call *c, const char *seen);
 /* Runs the loop until the compiler asks this silent call for a file: its compile waits. */
 void compile_call_until_asked(struct compile_call *c);
+/* Expects the answers of a call, which end with VALUE of this outcome. */
+void compile_call_expect(const struct compile_call *c, const char *seen, enum wire_outcome outcome);
 /* Ends a call without an answer unless it has ended; the client is gone. */
 void compile_call_close(struct compile_call *c);
 
