@@ -3,10 +3,13 @@
  * libnvjitlink.c - a stand-in for libnvJitLink, for tests on machines without it. A cubin tells the options and
  * the inputs of its link. Errors are those of nvJitLink.h, CUDA 13.5, for the same calls:
  *
- *     a handle that is none: 3   the option -bad: 1   no -arch: 2   an input that is NULL: 3
- *     PTX with the word "broken": 4   no input, or one with the word "unresolved", completed: 6
+ *     a handle or an output that is none: 10   the option -bad: 1   no -arch: 2
+ *     an input that is NULL or empty, PTX without a NUL behind its bytes, or any if `fake_refuses_ptx`: 3
+ *     PTX with the word "broken": 4
+ *     a link of an input with the word "unresolved": 6; "shaky": the first time in a process
+ *     what comes after the end of a link: 6
  *
- * Each link has a cubin, with the option -ptx also PTX, with -ltoir also LTO IR. -Xptxas=-v fills the info log, as
+ * Each link has a cubin, also that of no input, with the option -ptx also PTX, with -ltoir also LTO IR. -Xptxas=-v fills the info log, as
  * ptxas does, with the time of this very link. Destroyed handles are used again at once. `fake_notes` returns the
  * calls since the last time, "get" for each getter; `fake_on_complete`, if it is set, is called in the middle of
  * each link. Functions have both names, as in the real library: nvJitLinkX and __nvJitLinkX_13_5.
@@ -22,7 +25,8 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the declarations are in nvJitLink.h */
 
-enum { UNRECOGNIZED_OPTION = 1, MISSING_ARCH, INVALID_INPUT, PTX_COMPILE, INTERNAL = 6 };
+enum { UNRECOGNIZED_OPTION = 1, MISSING_ARCH, INVALID_INPUT, PTX_COMPILE };
+enum { INTERNAL = 6, NULL_INPUT = 10 };
 enum { TYPE_PTX = 2, LINKS = 8, TEXT_MAX = 1 << 15 };
 
 struct link {
@@ -31,12 +35,13 @@ struct link {
 };
 static struct link links[LINKS];
 static char notes[TEXT_MAX], noted[TEXT_MAX];
-static int n_completes;
+static int n_completes, is_steady;
 
 #ifndef BUILD
 #define BUILD "1"
 #endif
 void (*fake_on_complete)(void);
+int fake_refuses_ptx;
 
 /* Gives a function its second name. */
 #define ALSO(name)                                                                                 \
@@ -85,7 +90,7 @@ int nvJitLinkCreate(struct link **out, uint32_t n_options, const char **options)
     for (int i = 0; out && !l && i < LINKS; i++)
         l = links[i].is_open ? NULL : &links[i];
     if (!l)
-        return INVALID_INPUT;
+        return NULL_INPUT;
     memset(l, 0, sizeof *l);
     for (uint32_t i = 0; i < n_options; i++) {
         if (!options[i] || strcmp(options[i], "-bad") == 0)
@@ -109,21 +114,36 @@ int nvJitLinkDestroy(struct link **handle)
 {
     note("destroy");
     if (!handle || !is_link(*handle))
-        return INVALID_INPUT;
+        return NULL_INPUT;
     (*handle)->is_open = 0;
     *handle = NULL;
     return 0;
 }
 ALSO(Destroy)
 
+/* Refuses an input after the end of a link. */
+static int late(struct link *l)
+{
+    strcpy(l->error, "error: it is complete\n");
+    return INTERNAL;
+}
+
 int nvJitLinkAddData(struct link *l, int type, const void *data, size_t size, const char *name)
 {
     char text[4096];
     note("add");
-    if (!is_link(l) || !data || !size)
+    if (!is_link(l))
+        return NULL_INPUT;
+    if (!data || !size)
         return INVALID_INPUT;
+    if (l->is_complete)
+        return late(l);
     snprintf(text, sizeof text, "%d %s: %.*s;", type, name ? name : "<unnamed>", (int)size,
              (const char *)data);
+    if (type == TYPE_PTX && (fake_refuses_ptx || ((const char *)data)[size])) {
+        strcpy(l->error, "error: no PTX\n");
+        return INVALID_INPUT;
+    }
     if (type == TYPE_PTX && strstr(text, "broken")) {
         strcpy(l->error, "error: broken\n");
         return PTX_COMPILE;
@@ -138,7 +158,9 @@ int nvJitLinkAddFile(struct link *l, int type, const char *path)
     char text[4096];
     note("file");
     if (!is_link(l) || !path)
-        return INVALID_INPUT;
+        return NULL_INPUT;
+    if (l->is_complete)
+        return late(l);
     snprintf(text, sizeof text, "%d file %s;", type, path);
     append(l->inputs, text);
     return 0;
@@ -151,8 +173,11 @@ int nvJitLinkComplete(struct link *l)
     if (fake_on_complete)
         fake_on_complete();
     if (!is_link(l))
-        return INVALID_INPUT;
-    if (!l->inputs[0] || strstr(l->inputs, "unresolved")) {
+        return NULL_INPUT;
+    if (l->is_complete)
+        return INTERNAL;
+    if (strstr(l->inputs, "unresolved") || (strstr(l->inputs, "shaky") && !is_steady)) {
+        is_steady = 1;
         strcpy(l->error, "error: unresolved\n");
         return INTERNAL;
     }
@@ -166,14 +191,15 @@ int nvJitLinkComplete(struct link *l)
 }
 ALSO(Complete)
 
-static int size_of(const struct link *l, int is_there, const char *text, size_t *out)
+/* The size of a log counts its NUL; an empty log has none. */
+static int size_of(const struct link *l, int is_there, const char *text, int has_end, size_t *out)
 {
     note("get");
     if (!is_link(l) || !out)
-        return INVALID_INPUT;
+        return NULL_INPUT;
     if (!is_there)
         return INTERNAL;
-    *out = strlen(text);
+    *out = strlen(text) + (size_t)(has_end && *text);
     return 0;
 }
 
@@ -181,23 +207,23 @@ static int copy_of(const struct link *l, int is_there, const char *text, int has
 {
     note("get");
     if (!is_link(l) || !out)
-        return INVALID_INPUT;
+        return NULL_INPUT;
     if (!is_there)
         return INTERNAL;
     memcpy(out, text, strlen(text) + (size_t)has_end);
     return 0;
 }
 
-/* Defines the two getters of an output; a log ends with a NUL beyond its size. */
+/* Defines the two getters of an output; a text ends with a NUL. */
 #define OUTPUT(name, type, is_there, text, has_end)                                                \
     int nvJitLinkGet##name##Size(struct link *l, size_t *out)                                      \
     {                                                                                              \
-        return size_of(l, is_there, text, out);                                                    \
+        return size_of(l, is_link(l) && (is_there), text, has_end, out);                           \
     }                                                                                              \
     ALSO(Get##name##Size)                                                                          \
     int nvJitLinkGet##name(struct link *l, type *out)                                              \
     {                                                                                              \
-        return copy_of(l, is_there, text, has_end, (char *)out);                                   \
+        return copy_of(l, is_link(l) && (is_there), text, has_end, (char *)out);                   \
     }                                                                                              \
     ALSO(Get##name)
 

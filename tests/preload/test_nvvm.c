@@ -66,13 +66,16 @@ static void show(struct play *p)
     fprintf(p->out, "size %d %zu\n", rc, n);
     memset(p->bytes, '#', OUT_MAX);
     rc = p->f->GetCompiledResult(p->handle, p->bytes);
-    fprintf(p->out, "result %d %.*s\n", rc, rc ? 0 : (int)n + 1, p->bytes);
+    fprintf(p->out, "result %d ", rc);
+    shim_kit_show(p->out, p->bytes, rc ? 0 : n + 1);
     n = 12345;
     rc = p->f->GetProgramLogSize(p->handle, &n);
-    fprintf(p->out, "log-size %d %zu\n", rc, n);
+    fprintf(p->out, "\nlog-size %d %zu", rc, n);
     memset(p->bytes, '#', OUT_MAX);
     rc = n ? p->f->GetProgramLog(p->handle, p->bytes) : 0;
-    fprintf(p->out, "log %d %.*s\n", rc, rc ? 0 : (int)n + 1, p->bytes);
+    fprintf(p->out, "\nlog %d ", rc);
+    shim_kit_show(p->out, p->bytes, rc ? 0 : n + 1);
+    fputc('\n', p->out);
 }
 
 static void show_nowhere(struct play *p)

@@ -80,6 +80,12 @@ const char *shim_kit_notes(void *library)
     return notes();
 }
 
+void shim_kit_show(FILE *out, const void *bytes, size_t len)
+{
+    for (const char *at = bytes, *end = at + len; at < end; at++)
+        fputc(*at ? *at : '$', out);
+}
+
 /* Returns the names of all entries with this prefix, a line each; free() them. */
 static char *names(const struct shim_kit *k, const char *prefix)
 {

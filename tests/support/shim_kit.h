@@ -3,12 +3,12 @@
  * shim_kit.h - what the suites of the shims share: a daemon, and a vendor's library in this process. The suite
  * calls the library's functions, and the stand-ins for them, side by side.
  *
- *     tests/fakecuda/NAME.c ── cc ──▶ DIR/NAME.so ── dlopen ──▶ the real functions
+ *     tests/fake…/NAME.c ── cc ──▶ DIR/NAME.so ── dlopen ──▶ the real functions
  *                                                                  │ X_stand_in(name, real)
  *                                                                  ▼
  *                                                               the stand-ins, which ask the daemon
  *
- * A library of tests/fakecuda notes each of its calls by a word, so that a test sees which calls reach it. The
+ * A library of tests/fake… notes each of its calls by a word, so that a test sees which calls reach it. The
  * libraries of the vendor are those that tests/clients installs in its virtual environments.
  *
  * Thread: the test's own. Memory: a test embeds it; shim_kit_down frees all. Libraries stay loaded.
@@ -39,8 +39,11 @@ void *shim_kit_load(const char *path);
 /* Returns the path of a library of the vendor; free() it. NULL: no environment of tests/clients has it.
  * `pattern` is for glob, beneath the packages' folder "nvidia". */
 char *shim_kit_vendor(const char *pattern);
-/* Returns the calls that a library of tests/fakecuda has noted since the last time, a space after each. */
+/* Returns the calls that a library of tests/fake… has noted since the last time, a space after each. */
 const char *shim_kit_notes(void *library);
+
+/* Writes bytes that a program sees to `out`, NUL as $. */
+void shim_kit_show(FILE *out, const void *bytes, size_t len);
 
 /* Returns how many entries have a name that begins with `prefix`. */
 size_t shim_kit_count(const struct shim_kit *k, const char *prefix);

@@ -52,6 +52,7 @@ struct link {
     bool has_key;
     struct jit_input inputs[INPUTS_MAX];
     size_t n_inputs;
+    int refused; /* what the real library returned for an input that was kept back; 0: it took all */
     struct warm_value value; /* SERVED: the outputs lie in it */
     struct {
         int rc;
@@ -122,29 +123,32 @@ static struct link *link_new(struct jitlink_library *library, uint32_t n, const 
     return NULL;
 }
 
-/* Adds the inputs kept back. The real library accepted the same before; if it now does not,
- * completing the link fails. */
+/* Adds the inputs kept back. The real library accepted the same before; if it now does not, the link fails: the
+ * library itself would link without that input. */
 static void catch_up(struct link *l, jitlink_handle handle)
 {
     for (size_t i = 0; i < l->n_inputs; i++) {
         struct jit_input *in = &l->inputs[i];
         (void)WARM_EXPECT(!in->kept_back || in->data);
-        if (in->kept_back)
-            l->library->AddData(handle, in->type, in->data, in->len, in->name);
+        int rc =
+            in->kept_back ? l->library->AddData(handle, in->type, in->data, in->len, in->name) : 0;
+        l->refused = l->refused ? l->refused : rc;
         in->kept_back = false;
         free(in->data);
         in->data = NULL;
     }
 }
 
-/* Leaves the handle to the real library from now on. */
+/* Leaves the handle to the real library from now on. If it is SERVED, the real library links first: it refuses
+ * what comes after the end of a link. */
 static void pass_on(struct link *l, jitlink_handle handle)
 {
-    if (l->state == FRESH)
-        catch_up(l, handle);
-    if (l->state == FRESH)
-        l->state = REAL;
+    catch_up(l, handle);
+    if (l->state == SERVED)
+        l->library->Complete(handle);
+    l->state = REAL;
     drop_inputs(l);
+    warm_value_free(&l->value);
 }
 
 /* ---- keys ---- */
@@ -203,9 +207,10 @@ static bool is_known(struct warm *w, const char *name)
     return true;
 }
 
+/* Copies an input. A NUL follows: nvJitLink looks for the end of PTX beyond the size that it is given. */
 static bool keep_back(struct jit_input *in, const void *data, size_t len)
 {
-    in->data = malloc(len ? len : 1);
+    in->data = calloc(1, len + 1);
     if (!in->data)
         return false;
     if (len)
@@ -221,7 +226,8 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
 {
     if (!WARM_EXPECT(l->state == FRESH && l->n_inputs <= INPUTS_MAX))
         return false;
-    bool behind = l->n_inputs && l->inputs[l->n_inputs - 1].kept_back;
+    const struct jit_input *before = l->n_inputs ? &l->inputs[l->n_inputs - 1] : NULL;
+    bool behind = before && (before->kept_back || before->accepted[0]); /* it is costly */
     struct jit_input *in = &l->inputs[l->n_inputs];
     struct warm *w = l->n_inputs < INPUTS_MAX ? connection_pool_borrow() : NULL;
     if (!w || !key_open(l, w)) {
@@ -264,6 +270,8 @@ int jitlink_on_AddData(struct jitlink_library *library, jitlink_handle handle, i
                        const void *data, size_t size, const char *name)
 {
     struct link *l = link_of(handle);
+    if (l && l->state == SERVED)
+        pass_on(l, handle);
     if (!l || l->state != FRESH)
         return library->AddData(handle, type, data, size, name);
     size_t n = l->n_inputs;
@@ -362,7 +370,6 @@ static bool unpack(struct link *l, struct warm_value *value)
     }
     l->value = *value;
     l->state = SERVED;
-    drop_inputs(l);
     return true;
 }
 
@@ -407,7 +414,7 @@ int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
     }
     uint64_t start_ms = conn_now_ms();
     catch_up(l, handle);
-    int rc = library->Complete(handle);
+    int rc = l->refused ? l->refused : library->Complete(handle);
     if (got == WARM_LEASE && rc == 0)
         store(l, w, name, value.token, handle, conn_now_ms() - start_ms);
     else if (got == WARM_LEASE)

@@ -3,12 +3,14 @@
  * nvjitlink.h - makes the nvJitLink of programs start warm. A program keeps its real handles;
  * beside each we keep its inputs.
  *
- *     FRESH ── add ──▶ pass on; an expensive input (PTX) is kept back if the real library accepted
- *       │              the same inputs before
+ *     FRESH ── add ──▶ pass on; an expensive input (PTX), or one behind it, is kept back if the real
+ *       │              library accepted the same inputs before
  *       │
  *       ├─ complete ──▶ hit: SERVED, getters return the stored answers of the real library
  *       │               miss: add the inputs kept back, link for real, store
  *       └─ anything else ──▶ REAL: add the inputs kept back, and pass on every call
+ *
+ *     SERVED ── anything but a getter ──▶ add the inputs kept back, link for real, then REAL
  *
  * Only this process can make the artifact, with its own library. So it is made under a lease: if
  * many processes link the same at once, one does. The key covers the library by content, the
