@@ -116,10 +116,12 @@ def driver_settings(folder, **more):
 
 
 class Daemon:
-    """A warmd on a store and a socket of its own. Arguments are options of warmd."""
+    """A warmd on a store and a socket of its own. Arguments are options of warmd. It and its programs run as `user`,
+    the number of a user, if that is not None: this needs root."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, user=None):
         self.options = options
+        self.user = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.process = None
 
     def __enter__(self):
@@ -129,6 +131,7 @@ class Daemon:
         self.log_path = os.path.join(self.folder, "log")
         self.home = os.path.join(self.folder, "home")
         os.mkdir(self.home)
+        self.give(self.folder, self.home)
         self.start()
         return self
 
@@ -138,6 +141,11 @@ class Daemon:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def give(self, *paths):
+        """Makes paths belong to the daemon's user."""
+        for path in paths if self.user else ():
+            os.chown(path, self.user["user"], self.user["group"])
+
     # ---- the daemon's life ----
 
     def start(self):
@@ -145,7 +153,7 @@ class Daemon:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 [program("warmd"), "--socket", self.socket, "--store", self.store, *self.options],
-                stdin=subprocess.DEVNULL, stderr=log, env=environment)
+                stdin=subprocess.DEVNULL, stderr=log, env=environment, **self.user)
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket(socket.AF_UNIX) as s:
@@ -188,7 +196,7 @@ class Daemon:
     def warm(self, *arguments):
         """Runs the `warm` command against this daemon, and returns its output."""
         return subprocess.run([program("warm"), *arguments], env=self.environment(), check=True,
-                              capture_output=True, text=True, timeout=WAIT_S).stdout
+                              capture_output=True, text=True, timeout=WAIT_S, **self.user).stdout
 
     def stats(self, name=None):
         """Returns all counters of this daemon since its start, or the one of that name."""
@@ -218,7 +226,7 @@ class Daemon:
             argv = [program("warm"), "run", "--no-start", "--", *argv]
         return subprocess.Popen(argv, env=self.environment(**settings), cwd=cwd or self.folder,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+                                stderr=subprocess.PIPE, text=True, **self.user)
 
     def run(self, what, *arguments, warm=True, cwd=None, check=True, **settings):
         """Runs a program to its end. With `check` raises RuntimeError, with the program's stderr, if its
