@@ -24,6 +24,9 @@ struct library {
     char suffix[LIBRARIES_SUFFIX]; /* of its functions' names; "" */
 };
 
+/* Puts `library` before the arguments of a function of a family's list. */
+#define LIBRARY_WITH(...) (library, __VA_ARGS__)
+
 struct libraries {
     _Atomic(struct library *) items[LIBRARIES_MAX];
 };

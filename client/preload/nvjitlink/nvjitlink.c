@@ -52,30 +52,11 @@ static struct library *jitlink_new(const char *path, const char *suffix)
 
 /* ---- stand-ins ---- */
 
-#define STAND_IN(set, name, parameters, arguments)                                                 \
-    static int s##set##_##name parameters                                                          \
-    {                                                                                              \
-        struct jitlink_library *library =                                                          \
-            (struct jitlink_library *)atomic_load(&libraries.items[set]);                          \
-        return jitlink_on_##name JITLINK_WITH arguments;                                           \
-    }
-#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
-#include "client/preload/nvjitlink/nvjitlink.fn"
-#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
-#include "client/preload/nvjitlink/nvjitlink.fn"
-#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
-#include "client/preload/nvjitlink/nvjitlink.fn"
-#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
-#include "client/preload/nvjitlink/nvjitlink.fn"
-
-static const struct {
-    const char *name;
-    void *function[LIBRARIES_MAX]; /* by set */
-} stand_ins[] = {
-#define FN(name, parameters, arguments)                                                            \
-    {#name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
-#include "client/preload/nvjitlink/nvjitlink.fn"
-};
+#define STAND_INS_LIST "client/preload/nvjitlink/nvjitlink.fn"
+#define STAND_INS_LIBRARY struct jitlink_library
+#define STAND_INS_ON(name) jitlink_on_##name
+#define STAND_INS_NAME(name) #name
+#include "client/preload/stand_ins.h"
 
 void *nvjitlink_stand_in(const char *name, void *real)
 {

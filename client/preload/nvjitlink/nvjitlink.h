@@ -44,7 +44,6 @@ struct jitlink_library {
 /* Each function of nvjitlink.fn has a stand-in, jitlink_on_NAME, which returns as the real one
  * does. */
 #define JITLINK_IN(...) (struct jitlink_library * library, __VA_ARGS__)
-#define JITLINK_WITH(...) (library, __VA_ARGS__)
 #define FN(name, parameters, arguments) int jitlink_on_##name JITLINK_IN parameters;
 #include "client/preload/nvjitlink/nvjitlink.fn"
 

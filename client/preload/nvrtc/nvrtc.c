@@ -60,29 +60,11 @@ static int library_index(const void *real)
 
 /* ---- for programs that look functions up ---- */
 
-#define STAND_IN(set, name, parameters, arguments)                                                 \
-    static int s##set##_##name parameters                                                          \
-    {                                                                                              \
-        struct nvrtc_library *library = library_at(set);                                           \
-        return nvrtc_on_##name NVRTC_WITH arguments;                                               \
-    }
-#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
-#include "client/preload/nvrtc/nvrtc.fn"
-#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
-#include "client/preload/nvrtc/nvrtc.fn"
-#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
-#include "client/preload/nvrtc/nvrtc.fn"
-#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
-#include "client/preload/nvrtc/nvrtc.fn"
-
-static const struct {
-    const char *name;
-    void *function[LIBRARIES_MAX]; /* by set */
-} stand_ins[] = {
-#define FN(name, parameters, arguments)                                                            \
-    {"nvrtc" #name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
-#include "client/preload/nvrtc/nvrtc.fn"
-};
+#define STAND_INS_LIST "client/preload/nvrtc/nvrtc.fn"
+#define STAND_INS_LIBRARY struct nvrtc_library
+#define STAND_INS_ON(name) nvrtc_on_##name
+#define STAND_INS_NAME(name) "nvrtc" #name
+#include "client/preload/stand_ins.h"
 
 void *nvrtc_stand_in(const char *name, void *real)
 {
@@ -137,7 +119,7 @@ static struct nvrtc_library *library_13(void)
     int nvrtc##major##_##name parameters                                                           \
     {                                                                                              \
         struct nvrtc_library *library = library_##major();                                         \
-        return library ? nvrtc_on_##name NVRTC_WITH arguments : NVRTC_INTERNAL_ERROR;              \
+        return library ? nvrtc_on_##name LIBRARY_WITH arguments : NVRTC_INTERNAL_ERROR;            \
     }                                                                                              \
     __asm__(".symver nvrtc" #major "_" #name ",nvrtc" #name at "libnvrtc.so." #major ",remove");
 #define FN(name, parameters, arguments) EXPORTED(12, "@", name, parameters, arguments)

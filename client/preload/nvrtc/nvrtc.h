@@ -56,7 +56,6 @@ struct nvrtc_library {
 /* Each function of nvrtc.fn has a stand-in, nvrtc_on_NAME, which returns as the real one does.
  * `library` is the library in which the program looked the function up. */
 #define NVRTC_IN(...) (struct nvrtc_library * library, __VA_ARGS__)
-#define NVRTC_WITH(...) (library, __VA_ARGS__)
 #define FN(name, parameters, arguments) int nvrtc_on_##name NVRTC_IN parameters;
 #include "client/preload/nvrtc/nvrtc.fn"
 

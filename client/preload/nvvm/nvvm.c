@@ -35,29 +35,11 @@ static struct library *nvvm_new(const char *path, const char *suffix)
     return NULL;
 }
 
-#define STAND_IN(set, name, parameters, arguments)                                                 \
-    static int s##set##_##name parameters                                                          \
-    {                                                                                              \
-        struct nvvm_library *library = (struct nvvm_library *)atomic_load(&libraries.items[set]);  \
-        return nvvm_on_##name NVVM_WITH arguments;                                                 \
-    }
-#define FN(name, parameters, arguments) STAND_IN(0, name, parameters, arguments)
-#include "client/preload/nvvm/nvvm.fn"
-#define FN(name, parameters, arguments) STAND_IN(1, name, parameters, arguments)
-#include "client/preload/nvvm/nvvm.fn"
-#define FN(name, parameters, arguments) STAND_IN(2, name, parameters, arguments)
-#include "client/preload/nvvm/nvvm.fn"
-#define FN(name, parameters, arguments) STAND_IN(3, name, parameters, arguments)
-#include "client/preload/nvvm/nvvm.fn"
-
-static const struct {
-    const char *name;
-    void *function[LIBRARIES_MAX]; /* by set */
-} stand_ins[] = {
-#define FN(name, parameters, arguments)                                                            \
-    {"nvvm" #name, {(void *)s0_##name, (void *)s1_##name, (void *)s2_##name, (void *)s3_##name}},
-#include "client/preload/nvvm/nvvm.fn"
-};
+#define STAND_INS_LIST "client/preload/nvvm/nvvm.fn"
+#define STAND_INS_LIBRARY struct nvvm_library
+#define STAND_INS_ON(name) nvvm_on_##name
+#define STAND_INS_NAME(name) "nvvm" #name
+#include "client/preload/stand_ins.h"
 
 void *nvvm_stand_in(const char *name, void *real)
 {

@@ -43,7 +43,6 @@ struct nvvm_library {
 
 /* Each function of nvvm.fn has a stand-in, nvvm_on_NAME, which returns as the real one does. */
 #define NVVM_IN(...) (struct nvvm_library * library, __VA_ARGS__)
-#define NVVM_WITH(...) (library, __VA_ARGS__)
 #define FN(name, parameters, arguments) int nvvm_on_##name NVVM_IN parameters;
 #include "client/preload/nvvm/nvvm.fn"
 
