@@ -26,6 +26,7 @@
 #define ARGS_MAX 4000            /* of a launch of one draft; sm_70 and later take 32 764 bytes */
 #define SMALL_WORK_MAX (1 << 15) /* statements: some us in one block, our estimate of a launch */
 #define OWNS_MAX 8               /* more only make code longer */
+#define STEPS_MAX 24             /* likewise */
 #define ZERO UINT32_MAX          /* in place of a name: the number 0 */
 
 /* What each kernel may call. The edge cases are those of eval.c. */
@@ -113,6 +114,12 @@ struct own {
     struct index index;
 };
 
+/* An index that is first + step × of, with `of` below n. */
+struct steps {
+    uint32_t name, of;
+    int64_t first, step, n;
+};
+
 /* A hash table with open addressing: numbers + 1, or 0. */
 struct table {
     uint32_t *slots, mask;
@@ -165,6 +172,8 @@ struct gen {
     struct table let_slots;
     struct own owns[OWNS_MAX]; /* the first one is of what it computes */
     uint32_t n_owns;
+    struct steps steps[STEPS_MAX];
+    uint32_t n_steps;
     uint32_t target;            /* the value that the kernel writes in place; NONE */
     uint32_t target_at;         /* the element that it writes */
     bool conflict;              /* it reads other elements of `target` */
@@ -486,6 +495,22 @@ static uint32_t place_of(struct gen *g, const struct tensor *t, const struct ind
     return settled(g, name);
 }
 
+/* Returns the steps of an index; NULL if it has none that are known. */
+static const struct steps *steps_of(const struct gen *g, uint32_t name)
+{
+    static const struct steps zero = {.name = ZERO, .of = ZERO, .step = 1, .n = 1};
+    for (uint32_t i = 0; i < g->n_steps; i++)
+        if (g->steps[i].name == name)
+            return &g->steps[i];
+    return name == ZERO ? &zero : NULL;
+}
+
+static void add_steps(struct gen *g, const struct steps *s)
+{
+    if (!steps_of(g, s->name) && g->n_steps < STEPS_MAX)
+        g->steps[g->n_steps++] = *s;
+}
+
 /* Declares the index of a place in a row-major tensor. */
 static struct index index_of(struct gen *g, const struct tensor *t, uint32_t place)
 {
@@ -499,6 +524,7 @@ static struct index index_of(struct gen *g, const struct tensor *t, uint32_t pla
         SAY(g, "t%u / %" PRId64 "LL %% %" PRId64 "LL;\n", place, stride,
             t->dims[d] > 0 ? t->dims[d] : 1);
         index.at[d] = settled(g, index.at[d]);
+        add_steps(g, &(struct steps){index.at[d], index.at[d], 0, 1, t->dims[d]});
     }
     return index;
 }
@@ -613,6 +639,18 @@ static uint32_t emit_start(struct gen *g, const struct operation *op, uint32_t o
     return settled(g, name);
 }
 
+/* Declares first + step × index. The index is below n. */
+static uint32_t emit_steps(struct gen *g, int64_t first, int64_t step, uint32_t index, int64_t n)
+{
+    uint32_t name = let(g, "long long");
+    SAY(g, "%" PRId64 "LL + %" PRId64 "LL * ", first, step);
+    say_index(g, index);
+    SAY(g, ";\n");
+    name = settled(g, name);
+    add_steps(g, &(struct steps){name, index, first, step, n});
+    return name;
+}
+
 /* Declares the index of an operand that a view of it has at `index`, and the operand's element there. */
 static uint32_t emit_view(struct gen *g, const struct operation *op, const struct index *index)
 {
@@ -632,11 +670,7 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
         } else if (op->op == OP_TRANSPOSE) {
             to.at[ints[d]] = index->at[d];
         } else if (op->op == OP_SLICE) {
-            to.at[d] = let(g, "long long");
-            SAY(g, "%" PRId64 "LL + %" PRId64 "LL * ", ints[d], ints[2 * of->rank + d]);
-            say_index(g, index->at[d]);
-            SAY(g, ";\n");
-            to.at[d] = settled(g, to.at[d]);
+            to.at[d] = emit_steps(g, ints[d], ints[2 * of->rank + d], index->at[d], t->dims[d]);
         } else { /* OP_DYNAMIC_SLICE */
             uint32_t start = emit_start(g, op, 1 + d, of->dims[d], t->dims[d]);
             to.at[d] = let(g, "long long");
@@ -666,30 +700,47 @@ static uint32_t emit_choice(struct gen *g, enum elem elem, uint32_t which, uint3
     return settled(g, name);
 }
 
+/* True if an index of a padded dimension is always one of x's n, which stand at `low` and every `every` behind it.
+ * Gives x's index. So a slice of padding, as a gradient of a slice has it, reads x where it was written. */
+static bool is_inside(struct gen *g, uint32_t index, int64_t low, int64_t every, int64_t n,
+                      uint32_t *out)
+{
+    const struct steps *s = steps_of(g, index);
+    if (!s || s->step % every || (s->first - low) % every)
+        return false;
+    int64_t first = (s->first - low) / every, step = s->step / every;
+    if (first < 0 || first + step * (s->n - 1) >= n)
+        return false;
+    *out = first == 0 && step == 1 ? s->of : emit_steps(g, first, step, s->of, s->n);
+    return true;
+}
+
 /* Declares the padding, or the element of x if the index is one of x's. x is read at index 0 if not. */
 static uint32_t emit_pad(struct gen *g, const struct operation *op, const struct index *index)
 {
     const struct tensor *of = operand_type(g, op, 0);
     const int64_t *low = g->p->ints.at + op->ints, *interior = low + 2 * of->rank;
-    uint32_t fits[PROGRAM_RANK_MAX], padding = emit_operand(g, op, 1, index);
+    uint32_t fits[PROGRAM_RANK_MAX], n = 0, padding = emit_operand(g, op, 1, index);
     struct index to = {{0}};
     if (of->n == 0)
         return padding;
     for (uint32_t d = 0; d < of->rank; d++) {
+        if (is_inside(g, index->at[d], low[d], interior[d] + 1, of->dims[d], &to.at[d]))
+            continue;
         uint32_t from = let(g, "long long");
         say_index(g, index->at[d]);
         SAY(g, " - %" PRId64 "LL;\n", low[d]);
         from = settled(g, from);
-        fits[d] = let(g, "bool");
+        uint32_t is = let(g, "bool");
         SAY(g, "t%u >= 0 && t%u %% %" PRId64 "LL == 0 && t%u / %" PRId64 "LL < %" PRId64 "LL;\n",
             from, from, interior[d] + 1, from, interior[d] + 1, of->dims[d]);
-        fits[d] = settled(g, fits[d]);
+        is = fits[n++] = settled(g, is);
         to.at[d] = let(g, "long long");
-        SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", fits[d], from, interior[d] + 1);
+        SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", is, from, interior[d] + 1);
         to.at[d] = settled(g, to.at[d]);
     }
     uint32_t x = emit_operand(g, op, 0, &to);
-    return emit_choice(g, of->elem, emit_all(g, fits, of->rank), x, padding);
+    return n ? emit_choice(g, of->elem, emit_all(g, fits, n), x, padding) : x;
 }
 
 static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
@@ -945,7 +996,7 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     g->target = target;
     g->target_at = 0;
     g->conflict = false;
-    g->n_owns = 0;
+    g->n_owns = g->n_steps = 0;
     g->rounds = g->work = 1;
     writer_init(&g->body, 0);
     struct index index = index_of(g, own, 0);
@@ -976,13 +1027,11 @@ static const struct arg *read_of(const struct draft *d, uint32_t value)
 }
 
 /* True if b must wait for a, the draft before it: a thread of b may use an element that another thread of a
- * uses, and one of them writes it. */
+ * uses, and one of them writes it. A group writes no place twice, and reads none behind a slice (launch_trip). */
 static bool must_wait(const struct draft *a, const struct draft *b)
 {
     const struct arg *reads = read_of(b, a->to), *was_read = read_of(a, b->to);
-    return (reads && (reads->elsewhere || a->slice)) ||
-           (was_read && (was_read->elsewhere || b->slice)) ||
-           (a->to == b->to && (a->slice || b->slice));
+    return (reads && reads->elsewhere) || (was_read && (was_read->elsewhere || b->slice));
 }
 
 /* True if a draft of the derivative reads values of the function alone: it computes another one again. */

@@ -185,34 +185,68 @@ static char *loop_of(const char *body)
     "%" to " = stablehlo.concatenate %" to "a, %" to "b, dim = 0 : (tensor<5xf32>, "               \
     "tensor<1xf32>) -> " T "\n"
 
-static const char *const BODIES[] = {
+/* Bodies, and the barriers of their code. */
+static const struct {
+    const char *text;
+    size_t barriers;
+} BODIES[] = {
     /* each writes a slice, and reads the other's old value */
-    PART("u", "h1", "i") UPDATED("r0", "h0", "u", "j") PART("v", "h0", "i")
-        UPDATED("r1", "h1", "v", "j"),
+    {PART("u", "h1", "i") UPDATED("r0", "h0", "u", "j") PART("v", "h0", "i")
+         UPDATED("r1", "h1", "v", "j"),
+     3},
     /* a slice of a value that another one reads element by element */
-    "%r1 = stablehlo.multiply %h0, %half : " T "\n" PART("u", "h1", "i")
-        UPDATED("r0", "h0", "u", "j"),
+    {"%r1 = stablehlo.multiply %h0, %half : " T "\n" PART("u", "h1", "i")
+         UPDATED("r0", "h0", "u", "j"),
+     2},
     /* the new value of one is the old one of the other, which changes by a slice */
-    "%r1 = stablehlo.reshape %h0 : (" T ") -> " T
-    "\n" PART("u", "h0", "i") "%n = stablehlo.negate %u : " TWO "\n" UPDATED("r0", "h0", "n", "j"),
-    /* an exchange */
-    "%r0 = stablehlo.multiply %h1, %half : " T "\n%r1 = stablehlo.negate %h0 : " T "\n",
-    ROTATED("r0", "h1") ROTATED("r1", "h0"),
+    {"%r1 = stablehlo.reshape %h0 : (" T ") -> " T
+     "\n" PART("u", "h0", "i") "%n = stablehlo.negate %u : " TWO "\n" UPDATED("r0", "h0", "n", "j"),
+     2},
+    /* exchanges */
+    {"%r0 = stablehlo.multiply %h1, %half : " T "\n%r1 = stablehlo.negate %h0 : " T "\n", 0},
+    {ROTATED("r0", "h1") ROTATED("r1", "h0"), 2},
+    /* each thread reads the elements that it writes */
+    {"%r0 = stablehlo.multiply %h0, %half : " T "\n%r1 = stablehlo.add %h1, %h0 : " T "\n", 0},
     /* a value that is read at other elements than it is written */
-    ROTATED("r0", "h0") "%r1 = stablehlo.add %h1, %h0 : " T "\n",
-    ROTATED("r1", "h0") "%r0 = stablehlo.multiply %h0, %half : " T "\n",
+    {ROTATED("r0", "h0") "%r1 = stablehlo.add %h1, %h0 : " T "\n", 1},
+    {ROTATED("r1", "h0") "%r0 = stablehlo.multiply %h0, %half : " T "\n", 1},
     /* a slice of a slice's result */
-    PART("u", "h1", "i") UPDATED("s", "h0", "u", "j") PART("v", "s", "j")
-        UPDATED("r0", "s", "v", "i") "%r1 = stablehlo.negate %h1 : " T "\n",
-};
+    {PART("u", "h1", "i") UPDATED("s", "h0", "u", "j") PART("v", "s", "j")
+         UPDATED("r0", "s", "v", "i") "%r1 = stablehlo.negate %h1 : " T "\n",
+     3}};
 #define N_BODIES (sizeof BODIES / sizeof *BODIES)
 
 Test(trips, carried_values_are_written_behind_their_readers)
 {
     struct trips t[2 * N_BODIES];
     for (size_t i = 0; i < 2 * N_BODIES; i++)
-        t[i] = (struct trips){.text = loop_of(BODIES[i / 2]), .vjp = i % 2};
+        t[i] = (struct trips){.text = loop_of(BODIES[i / 2].text), .vjp = i % 2};
     agree(t, 2 * N_BODIES);
+}
+
+/* Returns the barriers in the code of a loop. */
+static size_t barriers_of(const char *body)
+{
+    char *text = loop_of(body);
+    struct program *p = program_of(text, false);
+    struct codegen c;
+    struct err e = {0};
+    size_t n = 0;
+    cr_assert_eq(codegen_function(p, program_function(p, NULL), &c, &e), 0, "%s", e.text);
+    writer_u8(&c.source, 0);
+    for (const char *at = (const char *)c.source.data; (at = strstr(at, "__syncthreads")); at++)
+        n++;
+    codegen_free(&c);
+    program_free(p);
+    free(text);
+    return n;
+}
+
+Test(trips, threads_wait_for_elements_of_others_alone)
+{
+    for (size_t i = 0; i < N_BODIES; i++)
+        cr_expect_eq(barriers_of(BODIES[i].text), BODIES[i].barriers, "%s%zu", BODIES[i].text,
+                     barriers_of(BODIES[i].text));
 }
 
 /* ---- loops at random ---- */
