@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_barriers.c - each barrier of a kernel is needed: without it ThreadSanitizer finds a race, and with all
- * of them none. So the runs under ThreadSanitizer (make tsan) show something. Each kernel runs in a program of
- * its own, with a thread for each of the GPU's.
+ * of them none. So the runs under ThreadSanitizer (make tsan) show something. Each run is a process of its own,
+ * with a thread for each of the GPU's.
+ *
+ * A kernel is compiled once, with barriers that a number switches off. Kernels with equal texts are one.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -14,66 +16,48 @@
 #include "tests/kernels/for_cpu.h"
 
 #define BARRIER "__syncthreads();"
-#define MUTANTS_MAX 64
+#define BATCH_MAX 48 /* kernels in a program: its compile takes some tens of seconds at most */
 #define EXIT_RACE 66 /* ThreadSanitizer's own */
 #define TRIES_MAX 5  /* it remembers the last four accesses of a word, and misses a race at times */
+#define ARGS_MAX 64  /* of a kernel */
+#define ROOM (1 << 14) /* elements of a tensor */
 
-struct mutants {
-    struct for_cpu cpu;
-    bool broken[MUTANTS_MAX]; /* a barrier is missing */
+/* A kernel with barriers. */
+struct kernel {
+    const char *graph; /* that it is of */
+    char *text;
+    size_t n_barriers;
+    bool needs_all; /* none of them is needless */
+};
+
+struct kernels {
+    struct kernel *at;
     size_t n;
 };
 
-/* Writes a kernel that is called "kernel" as number n of the mutants. */
-static void write_mutant(struct mutants *m, const char *text, bool broken)
+/* Adds a kernel, if it has barriers and is a new one. Takes the text. */
+static void add_kernel(struct kernels *all, const char *graph, struct writer *w, bool needs_all)
 {
-    cr_assert_lt(m->n, (size_t)MUTANTS_MAX);
-    fprintf(m->cpu.f, "namespace of_%zu {\n#define kernel kernel_%zu\n%s\n#undef kernel\n}\n", m->n,
-            m->n, text);
-    m->broken[m->n++] = broken;
-}
-
-/* Writes a kernel as it is, and without each of its barriers. Takes the text. */
-static void write_mutants(struct mutants *m, struct writer *w)
-{
+    struct kernel k = {.graph = graph, .needs_all = needs_all};
+    size_t i = 0, len;
     writer_u8(w, 0);
-    char *text = (char *)w->data, *at = strstr(text, BARRIER);
-    cr_assert(!w->failed);
-    if (at)
-        write_mutant(m, text, false);
-    for (; at; at = strstr(at + 1, BARRIER)) {
-        memset(at, ' ', strlen(BARRIER));
-        write_mutant(m, text, true);
-        memcpy(at, BARRIER, strlen(BARRIER));
+    k.text = writer_take(w, &len);
+    cr_assert_not_null(k.text);
+    for (const char *at = k.text; (at = strstr(at, BARRIER)); at++)
+        k.n_barriers++;
+    while (i < all->n && strcmp(all->at[i].text, k.text) != 0)
+        i++;
+    if (i < all->n)
+        all->at[i].needs_all |= needs_all;
+    if (i < all->n || !k.n_barriers) {
+        free(k.text);
+        return;
     }
-    writer_close(w);
+    all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
+    all->at[all->n++] = k;
 }
 
-/* Writes main, which runs the mutant that its argument says on tensors of zeros. */
-static void write_main(struct mutants *m)
-{
-    fputs("int main(int, char **argv)\n{\nstatic float room[64][1 << 14];\nvoid *at[64], "
-          "*args[64];\nfor (int i = 0; i < 64; i++) {\nat[i] = room[i];\nargs[i] = &at[i];\n}\n"
-          "switch (atoi(argv[1])) {\n",
-          m->cpu.f);
-    for (size_t i = 0; i < m->n; i++)
-        fprintf(m->cpu.f, "case %zu: launch<of_%zu::kernel_%zu>(1, %d, true, args); break;\n", i, i,
-                i, CODEGEN_BLOCK);
-    fputs("}\n}\n", m->cpu.f);
-    fclose(m->cpu.f);
-}
-
-/* Runs a command line in the mutants' folder. Returns its status. */
-static int run(const struct mutants *m, const char *format, size_t n)
-{
-    char command[256], line[512];
-    snprintf(command, sizeof command, format, m->cpu.folder, n);
-    snprintf(line, sizeof line, "env -u TSAN_OPTIONS %s", command);
-    int status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void write_template(struct mutants *m)
+static void add_template(struct kernels *all)
 {
     static const struct tiled SIZES = {1, 40, 40, 40, 0, 40, 1, 0, 40, 1};
     struct writer w;
@@ -81,53 +65,121 @@ static void write_template(struct mutants *m)
     writer_init(&w, 0);
     writer_format(&w, "extern \"C\" __global__ void kernel");
     tiled_write(&SIZES, &w);
-    write_mutants(m, &w);
+    add_kernel(all, "tiles", &w, true);
 }
 
-/* Writes each kernel of a graph, forward and back, once. */
-static void write_graph(struct mutants *m, const struct jax_graph *graph)
+/* Adds the kernels of a graph, forward and back. */
+static void add_graph(struct kernels *all, const struct jax_graph *graph, bool needs_all)
 {
     struct codegen c;
     struct err e = {0};
     struct program *d = for_cpu_derivative(graph);
     cr_assert_eq(codegen_function(d, program_function(d, NULL), &c, &e), 0, "%s", e.text);
+    for (uint32_t i = 0; i < c.launches.n; i++) {
+        const struct launch *l = &c.launches.at[i];
+        cr_assert_leq(l->n_args, (uint32_t)ARGS_MAX);
+        for (uint32_t k = 0; k < l->n_args; k++)
+            cr_assert_leq(program_tensor(d, c.args.at[l->args + k])->n, ROOM, "%s", graph->name);
+    }
     for (uint32_t k = 0; k < c.n_kernels; k++) {
         struct writer w;
         writer_init(&w, 0);
         codegen_write_kernel(&c, k, &w);
-        write_mutants(m, &w);
+        add_kernel(all, graph->name, &w, needs_all);
     }
     codegen_free(&c);
     program_free(d);
 }
 
-/* Runs each mutant; expects a race without a barrier, and none with all. Ends the mutants. */
-static void expect_races(struct mutants *m, const char *name)
+/* ---- runs ---- */
+
+/* Writes kernel i with barriers that can be left out. */
+static void write_kernel(FILE *f, size_t i, const char *text)
 {
-    write_main(m);
-    cr_assert_eq(run(m,
+    unsigned n = 0;
+    fprintf(f, "namespace of_%zu {\n#define kernel kernel_%zu\n", i, i);
+    for (const char *at; (at = strstr(text, BARRIER)); text = at + strlen(BARRIER))
+        fprintf(f, "%.*sif (missing != %u) " BARRIER, (int)(at - text), text, n++);
+    fprintf(f, "%s\n#undef kernel\n}\n", text);
+}
+
+/* Writes a program that runs the kernel of its first argument, without the barrier of its second one, on tensors
+ * of zeros. */
+static void write_batch(FILE *f, const struct kernel *kernels, size_t n)
+{
+    fputs("static int missing;\n", f);
+    for (size_t i = 0; i < n; i++)
+        write_kernel(f, i, kernels[i].text);
+    fprintf(f,
+            "int main(int, char **argv)\n{\nstatic float room[%d][%d];\nvoid *at[%d], "
+            "*args[%d];\nfor (int i = 0; i < %d; i++) {\nat[i] = room[i];\nargs[i] = &at[i];\n}\n"
+            "missing = atoi(argv[2]);\nswitch (atoi(argv[1])) {\n",
+            ARGS_MAX, ROOM, ARGS_MAX, ARGS_MAX, ARGS_MAX);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "case %zu: launch<of_%zu::kernel_%zu>(1, %d, true, args); break;\n", i, i, i,
+                CODEGEN_BLOCK);
+    fputs("}\n}\n", f);
+}
+
+/* Runs a command line in the batch's folder. Returns its status. */
+static int run(const struct for_cpu *cpu, const char *format, size_t kernel, int missing)
+{
+    char command[256], line[512];
+    snprintf(command, sizeof command, format, cpu->folder, kernel, missing);
+    snprintf(line, sizeof line, "TSAN_OPTIONS=halt_on_error=1:symbolize=0 %s", command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Expects a race without a barrier of kernel i, or none with all: `missing` is -1. */
+static void expect_race(const struct for_cpu *cpu, const struct kernel *k, size_t i, int missing)
+{
+    int status = 0;
+    for (int tries = 0; status == 0 && tries < (missing < 0 ? 1 : TRIES_MAX); tries++)
+        status = run(cpu, "%1$s/batch %2$zu %3$d 2>%1$s/log", i, missing);
+    bool said = run(cpu, "grep -q 'data race' %s/log", i, missing) == 0;
+    cr_expect(status == (missing < 0 ? 0 : EXIT_RACE) && said == (missing >= 0),
+              "%s: without barrier %d: status %d\n%s", k->graph, missing, status, k->text);
+}
+
+static void expect_races(const struct kernel *kernels, size_t n)
+{
+    struct for_cpu cpu = for_cpu_open();
+    write_batch(cpu.f, kernels, n);
+    fclose(cpu.f);
+    cr_assert_eq(run(&cpu,
                      "c++ -std=c++17 -O1 -w -ffp-contract=off -fsanitize=thread -I. -pthread "
-                     "%1$s/graphs.cpp -o %1$s/mutants",
-                     0),
+                     "%1$s/graphs.cpp -o %1$s/batch",
+                     0, 0),
                  0);
-    for (size_t i = 0; i < m->n; i++) {
-        int status = 0;
-        for (int tries = 0; status == 0 && tries < (m->broken[i] ? TRIES_MAX : 1); tries++)
-            status = run(m, "%1$s/mutants %2$zu 2>%1$s/log", i);
-        cr_expect_eq(status, m->broken[i] ? EXIT_RACE : 0, "%s: mutant %zu: status %d", name, i,
-                     status);
-        cr_expect_eq(run(m, "grep -q 'data race' %s/log", 0), m->broken[i] ? 0 : 1,
-                     "%s: mutant %zu", name, i);
+    for (size_t i = 0; i < n; i++) {
+        int n_barriers = kernels[i].needs_all ? (int)kernels[i].n_barriers : 0;
+        for (int missing = -1; missing < n_barriers; missing++)
+            expect_race(&cpu, &kernels[i], i, missing);
     }
-    cr_expect_eq(run(m, "rm -r %s", 0), 0);
+    cr_expect_eq(run(&cpu, "rm -r %s", 0, 0), 0);
+}
+
+/* Runs all kernels, and frees them. Returns how many barriers were left out, one at a time. */
+static size_t expect_all(struct kernels *all)
+{
+    size_t n_missing = 0;
+    for (size_t i = 0; i < all->n; i += BATCH_MAX)
+        expect_races(all->at + i, all->n - i < BATCH_MAX ? all->n - i : BATCH_MAX);
+    for (size_t i = 0; i < all->n; i++) {
+        n_missing += all->at[i].needs_all ? all->at[i].n_barriers : 0;
+        free(all->at[i].text);
+    }
+    free(all->at);
+    return n_missing;
 }
 
 Test(barriers, each_one_of_the_template_is_needed)
 {
-    struct mutants m = {.cpu = for_cpu_open()};
-    write_template(&m);
-    cr_assert_eq(m.n, (size_t)3); /* it has two */
-    expect_races(&m, "tiles");
+    struct kernels all = {NULL, 0};
+    add_template(&all);
+    cr_assert_eq(all.n, (size_t)1);
+    cr_expect_eq(expect_all(&all), (size_t)2);
 }
 
 /* True if a graph has indices that are known at run time alone. Behind them a barrier may turn out to be
@@ -141,22 +193,25 @@ static bool has_indices(const struct jax_graph *g)
     return false;
 }
 
-/* With WARM_TEST_ALL it takes out the barriers of all graphs without such indices. */
+/* With WARM_TEST_ALL it runs the kernels of all graphs, and takes out the barriers of those without such
+ * indices. */
 Test(barriers, each_one_of_forward_and_backward_kernels_is_needed)
 {
-    static const char *const NAMES[] = {"mlp_1_16_16_1", "chain", "scanned"};
+    static const char *const NAMES[] = {"mlp_1_16_16_1", "chain",     "scanned",
+                                        "mlp_1_16_1",    "random_12", "random_11",
+                                        "random_133",    "random_88", "random_220"};
     struct jax_graph *graphs;
-    size_t n = jax_graphs_read(&graphs), n_mutants = 0;
+    struct kernels all = {NULL, 0};
+    size_t n = jax_graphs_read(&graphs);
     for (size_t i = 0; i < n; i++) {
-        bool chosen = getenv("WARM_TEST_ALL") && !has_indices(&graphs[i]);
+        bool chosen = false;
         for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
             chosen |= strcmp(graphs[i].name, NAMES[k]) == 0;
-        if (!chosen)
-            continue;
-        struct mutants m = {.cpu = for_cpu_open()};
-        write_graph(&m, &graphs[i]);
-        n_mutants += m.n;
-        expect_races(&m, graphs[i].name);
+        if (chosen || getenv("WARM_TEST_ALL"))
+            add_graph(&all, &graphs[i], chosen || !has_indices(&graphs[i]));
     }
-    cr_expect_gt(n_mutants, (size_t)20);
+    if (getenv("WARM_TEST_SHOW"))
+        fprintf(stderr, "%zu kernels with barriers\n", all.n);
+    size_t n_missing = expect_all(&all);
+    cr_expect_gt(n_missing, (size_t)(getenv("WARM_TEST_ALL") ? 200 : 20), "%zu", n_missing);
 }
