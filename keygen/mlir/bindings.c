@@ -200,6 +200,8 @@ static __attribute__((noinline)) void bind_any(struct mlir *m, uint64_t slot, ui
     if (m->failed || !MLIR_EXPECT(m, f || number < m->named_bindings.n))
         return;
     struct binding *b = f ? &f->bindings.at[number] : &m->named_bindings.at[number];
+    if (b->n && b->value >= (m->scopes.n ? m->scopes.at[m->scopes.n - 1].first : 0))
+        mlir_malformed(m, "a name that has a value already");
     if (!forgotten)
         PUSH(m, m->undo, (struct undo){slot, *b});
     *b = (struct binding){value, n};

@@ -66,6 +66,7 @@ struct undo {
 struct result_name {
     uint64_t slot;
     uint32_t n;
+    const char *at; /* its '%' */
 };
 
 #define FAMILIES_MAX 24 /* families; later ones are hashed */
@@ -121,6 +122,7 @@ enum scope_kind {
 struct scope {
     enum scope_kind kind;
     uint32_t undo;    /* the undo log's length at its beginning */
+    uint32_t first;   /* the first value of its region: names of earlier ones are from outside */
     uint32_t results; /* first of the operation's names in `lhs` */
     uint32_t n_results;
     uint32_t operands; /* first of the operation's operands in `operands` */
@@ -370,7 +372,7 @@ bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);
 /* Finds the slot of the name at p, behind '%', and returns the end of the name. With `make`, a new name
  * gets a slot; else *out is a slot without binding. */
 const char *mlir_slot(struct mlir *m, const char *p, const char *end, bool make, uint64_t *out);
-/* Binds a slot to `n` results from `value` on. */
+/* Binds a slot to `n` results from `value` on. Fails if its name has a value in this region. */
 void mlir_bind(struct mlir *m, uint64_t slot, uint32_t value, uint32_t n);
 /* Restores bindings until the undo log has length `mark`. */
 void mlir_unbind_to(struct mlir *m, uint32_t mark);

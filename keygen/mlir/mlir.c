@@ -36,12 +36,10 @@ static bool scope_close(struct mlir *m)
     else
         mlir_unbind_to(m, s->undo);
     switch (s->kind) {
-    case SCOPE_MODULE:
-        m->scopes.n--;
-        mlir_skip_loc(m);
-        return true;
     case SCOPE_FUNC:
         graph_func_end(m->g);
+        /* fall through */
+    case SCOPE_MODULE:
         m->scopes.n--;
         mlir_skip_loc(m);
         return true;

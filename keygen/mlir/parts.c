@@ -77,7 +77,8 @@ bool mlir_lhs_read(struct mlir *m)
             return mlir_malformed(m, "expected a value's name");
         uint64_t slot;
         uint32_t n = 1;
-        m->s.at = mlir_slot(m, m->s.at + 1, m->s.end, true, &slot);
+        const char *at = m->s.at;
+        m->s.at = mlir_slot(m, at + 1, m->s.end, true, &slot);
         if (m->failed)
             return false;
         if (m->s.at < m->s.end && *m->s.at == ':') {
@@ -85,7 +86,7 @@ bool mlir_lhs_read(struct mlir *m)
             for (n = 0; m->s.at < m->s.end && *m->s.at >= '0' && *m->s.at <= '9' && n < 100000000;)
                 n = n * 10 + (uint32_t)(*m->s.at++ - '0');
         }
-        PUSH(m, m->lhs, (struct result_name){slot, n});
+        PUSH(m, m->lhs, (struct result_name){slot, n, at});
     } while (slice_take(&m->s, ','));
     return mlir_expect(m, '=', "expected '='");
 }
@@ -100,10 +101,12 @@ uint32_t mlir_n_results(const struct mlir *m, uint32_t first)
 
 void mlir_bind_results(struct mlir *m, uint32_t first, uint32_t value)
 {
-    for (uint32_t i = first; i < m->lhs.n && !m->failed; i++) {
+    const char *back = m->s.at;
+    for (uint32_t i = first; i < m->lhs.n && !m->failed; value += m->lhs.at[i++].n) {
+        m->s.at = m->lhs.at[i].at; /* for the error */
         mlir_bind(m, m->lhs.at[i].slot, value, m->lhs.at[i].n);
-        value += m->lhs.at[i].n;
     }
+    m->s.at = back;
     m->lhs.n = first;
 }
 

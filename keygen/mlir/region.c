@@ -22,6 +22,7 @@ struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct
     PUSH(m, m->scopes,
          (struct scope){.kind = kind,
                         .undo = m->undo.n,
+                        .first = graph_n_values(m->g),
                         .results = lhs,
                         .n_results = m->lhs.n - lhs,
                         .operands = m->operands.n,
@@ -38,6 +39,7 @@ static void region_open(struct mlir *m, struct scope *s)
     s->n_labels = 0;
     s->in_block = false;
     s->undo = m->undo.n;
+    s->first = graph_n_values(m->g);
     graph_region_begin(m->g);
 }
 
@@ -131,11 +133,9 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs)
 /* Begins a region of cond or do at its '{'. */
 bool mlir_while_region(struct mlir *m)
 {
-    if (!MLIR_EXPECT(m, m->scopes.n > 0))
+    if (!MLIR_EXPECT(m, m->scopes.n > 0) || !mlir_expect(m, '{', "expected '{'"))
         return false;
     struct scope *s = &m->scopes.at[m->scopes.n - 1];
-    if (!mlir_expect(m, '{', "expected '{'"))
-        return false;
     region_open(m, s);
     mlir_block_open(m, s);
     uint32_t n =
@@ -382,9 +382,8 @@ bool mlir_generic_tail(struct mlir *m, bool has_regions)
     struct opinfo *info = &m->op_infos.at[s.info];
     struct slice attrs = {0};
     uint32_t dict;
-    if (mlir_peek(m, '{') && !mlir_take_braces(m, &attrs))
-        return false;
-    if (!(has_regions ? generic_dict(m, &s, attrs, info, &dict)
+    if ((mlir_peek(m, '{') && !mlir_take_braces(m, &attrs)) ||
+        !(has_regions ? generic_dict(m, &s, attrs, info, &dict)
                       : generic_dict_cached(m, &s, attrs, info, &dict)))
         return false;
     graph_op_dict(m->g, dict);

@@ -60,6 +60,71 @@ Test(mlir_hostile, what_is_no_program_has_no_key)
                  WARM_EMALFORMED, 2);
 }
 
+#define T "tensor<4xf32>"
+#define ABS(name, of) "%" name " = stablehlo.abs %" of " : " T "\n"
+#define GENERIC(name, of) "%" name " = \"stablehlo.abs\"(%" of ") : (" T ") -> " T "\n"
+#define RETURN(of) "return %" of " : " T
+#define WHILE(name, cond, body)                                                                    \
+    "%" name " = stablehlo.while(%i = %a) : " T "\ncond {\n" cond                                  \
+    "%t = stablehlo.constant dense<true> : tensor<i1>\nstablehlo.return %t : tensor<i1>\n} do "    \
+    "{\n" body "stablehlo.return %i : " T "\n}\n"
+#define SUM(name)                                                                                  \
+    "%" name                                                                                       \
+    " = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (" T         \
+    ", tensor<f32>) -> tensor<f32>\n"
+
+/* The rule of MLIR's text: a name has one value in a region. Names of closed regions are free again. */
+Test(mlir_hostile, a_name_has_one_value_in_a_region)
+{
+    static const struct {
+        const char *text;
+        unsigned line, column; /* of the error; 0: there is none */
+    } CASES[] = {
+        {FUNC("%a: " T, ABS("0", "a") ABS("0", "a") RETURN("0")), 3, 1},
+        {FUNC("%a: " T, ABS("0", "a") "  " ABS("0", "0") RETURN("0")), 3, 3},
+        {FUNC("%a: " T, GENERIC("x", "a") GENERIC("y", "x") GENERIC("x", "y") RETURN("x")), 4, 1},
+        {FUNC("%a: " T, ABS("a-b", "a") ABS("a-b", "a") RETURN("a")), 3, 1}, /* no family */
+        {FUNC("%a: " T, ABS("a", "a") RETURN("a")), 2, 1},
+        {FUNC("%a: " T ", %a: " T, RETURN("a")), 1, 53},
+        {FUNC("%a: " T, "%0, %0 = \"mine.op\"() : () -> (" T ", " T ")\n" RETURN("0")), 2, 5},
+        {FUNC("%a: " T, "%0:2 = mine.op\n" ABS("0", "a") RETURN("a")), 3, 1},
+        {FUNC("%a: " T, "%c = stablehlo.constant dense<1.0> : " T
+                        "\n%c = stablehlo.constant dense<1.0> : " T "\n" RETURN("c")),
+         3, 1},
+        {FUNC("%a: " T,
+              "%z = stablehlo.constant dense<1.0> : tensor<f32>\n" SUM("0") SUM("0") RETURN("a")),
+         4, 1},
+        {FUNC("%a: " T, ABS("w", "a") WHILE("w", "", "") RETURN("w")), 3, 1},
+        {FUNC("%a: " T, WHILE("w", "", ABS("0", "i") ABS("0", "i")) RETURN("w")), 8, 1},
+        {FUNC("%a: " T, WHILE("w", "", ABS("i", "a")) RETURN("w")), 7, 1},
+        {FUNC("%a: " T,
+              "\"mine.op\"() ({\n^bb0(%x: " T ", %x: " T "):\n}) : () -> ()\n" RETURN("a")),
+         3, 42},
+        {FUNC("%a: " T, "\"mine.op\"() ({\n" ABS("0", "a") "^bb1:\n" ABS(
+                            "0", "a") "}) : () -> ()\n" RETURN("a")),
+         5, 1},
+        /* in other regions and functions */
+        {FUNC("%a: " T, WHILE("w", ABS("0", "i"), ABS("0", "i")) ABS("0", "w") RETURN("0")), 0, 0},
+        {FUNC("%a: " T, WHILE("w", "", "") WHILE("v", "", "") ABS("i", "v") RETURN("i")), 0, 0},
+        {FUNC("%a: " T, "\"mine.isolated\"() ({\n^bb0(%a: " T
+                        "):\n" ABS("0", "a") "}, {\n^bb0(%a: " T "):\n" ABS(
+                            "0", "a") "}) : () -> ()\n" ABS("0", "a") RETURN("0")),
+         0, 0},
+        {FUNC("%a: " T, ABS("0", "a") RETURN("0")) "func.func @g(%a: " T ") -> " T
+                                                   " {\n" ABS("0", "a") RETURN("0") "\n}\n",
+         0, 0},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct canon_result r;
+        struct err e;
+        int rc = key_of(CASES[i].text, &r, &e);
+        cr_expect_eq(rc, CASES[i].line ? WARM_EMALFORMED : 0, "%s: %s", e.text, CASES[i].text);
+        cr_expect(e.line == CASES[i].line && e.column == CASES[i].column, "%u:%u of %s", e.line,
+                  e.column, CASES[i].text);
+        cr_expect(rc == 0 || strstr(e.text, "a name that has a value already"), "%s", e.text);
+    }
+}
+
 Test(mlir_hostile, deep_nesting_needs_no_stack)
 {
     enum { DEPTH = 100000 };
