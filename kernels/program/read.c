@@ -65,7 +65,7 @@ struct read {
     VECTOR(uint32_t) operands; /* of the statement: the program's values */
     VECTOR(uint32_t) types;    /* of the statement's results, or of a block's arguments */
     VECTOR(int64_t) ints;
-    VECTOR(uint32_t) symbols; /* by function: its number in the text */
+    VECTOR(uint32_t) by_symbol; /* by number in the text: the function, or NONE */
     struct stmt s;
     struct open open[PROGRAM_DEPTH_MAX];
     uint32_t depth;
@@ -891,10 +891,15 @@ static bool func_begin(struct read *r)
                 !take_type(r) || !skip_arg_dict(r))
                 return strange(r);
         } while (!take(r, ")") && take(r, ", "));
-    r->function = p->functions.n;
+    while (r->by_symbol.n <= symbol && !r->failed)
+        PUSH(r, r->by_symbol, PROGRAM_NONE);
+    if (r->failed)
+        return fail(r, WARM_ENOMEM, "a function");
+    if (r->by_symbol.at[symbol] != PROGRAM_NONE)
+        return fail(r, WARM_EINVALID, "func.func: an earlier function has this name");
+    r->function = r->by_symbol.at[symbol] = p->functions.n;
     r->block = p->blocks.n;
     PUSH(p, p->functions, (struct function){.block = r->block, .forward = PROGRAM_NONE});
-    PUSH(r, r->symbols, symbol);
     PUSH(p, p->blocks,
          (struct block){.args = p->values.n, .n_args = r->types.n, .first = p->ops.n});
     define_values(r);
@@ -953,12 +958,11 @@ static bool read_module(struct read *r)
 /* Reads "name @#0 main". */
 static bool read_name(struct read *r)
 {
-    uint32_t symbol, i = 0;
+    uint32_t symbol;
     if (!take(r, "@#") || !take_u32(r, &symbol) || !take(r, " "))
         return strange(r);
-    while (i < r->symbols.n && r->symbols.at[i] != symbol)
-        i++;
-    if (i == r->symbols.n)
+    uint32_t f = symbol < r->by_symbol.n ? r->by_symbol.at[symbol] : PROGRAM_NONE;
+    if (f == PROGRAM_NONE)
         return true; /* the name of something else */
     char *name = strndup(r->at, (size_t)(r->end - r->at));
     if (name)
@@ -967,7 +971,7 @@ static bool read_name(struct read *r)
         free(name);
         return fail(r, WARM_ENOMEM, "a name");
     }
-    r->p->functions.at[i].name = name;
+    r->p->functions.at[f].name = name;
     return true;
 }
 
@@ -1005,21 +1009,14 @@ static bool read_line(struct read *r)
 static bool link_calls(struct read *r)
 {
     struct program *p = r->p;
-    VECTOR(uint32_t) by_symbol = {0};
     bool ok = true;
-    for (uint32_t i = 0; i < r->symbols.n; i++) {
-        while (by_symbol.n <= r->symbols.at[i] && !r->failed)
-            PUSH(r, by_symbol, PROGRAM_NONE);
-        if (!r->failed)
-            by_symbol.at[r->symbols.at[i]] = i;
-    }
-    for (uint32_t i = 0; ok && !r->failed && i < p->ops.n; i++) {
+    for (uint32_t i = 0; ok && i < p->ops.n; i++) {
         const struct operation *op = &p->ops.at[i];
         if (op->op != OP_CALL)
             continue;
         r->line = op->line;
         int64_t symbol = p->ints.at[op->ints];
-        uint32_t callee = symbol < by_symbol.n ? by_symbol.at[symbol] : PROGRAM_NONE;
+        uint32_t callee = symbol < r->by_symbol.n ? r->by_symbol.at[symbol] : PROGRAM_NONE;
         if (callee == PROGRAM_NONE) {
             ok = fail(r, WARM_EINVALID, "call: no such function");
             break;
@@ -1034,8 +1031,26 @@ static bool link_calls(struct read *r)
             fits = p->operands.at[f->types + k] == p->values.at[op->results + k];
         ok = fits || fail(r, WARM_EINVALID, "call: the types are not those of the function");
     }
-    free(by_symbol.at);
-    return ok && (!r->failed || fail(r, WARM_ENOMEM, "calls"));
+    return ok;
+}
+
+/* Returns the line of a call that closes a circle. `left` counts, by function, the calls to functions that have
+ * calls left themselves; at least one has. */
+static uint32_t circle_line(const struct program *p, uint32_t *left)
+{
+    const uint32_t seen = UINT32_MAX;
+    uint32_t f = 0, line = 0;
+    while (!left[f])
+        f++;
+    while (left[f] != seen) {
+        uint32_t i = p->blocks.at[p->functions.at[f].block].first;
+        left[f] = seen;
+        while (p->ops.at[i].op != OP_CALL || !left[p->ints.at[p->ops.at[i].ints]])
+            i++;
+        f = (uint32_t)p->ints.at[p->ops.at[i].ints];
+        line = p->ops.at[i].line;
+    }
+    return line;
 }
 
 /* Fails if a function calls itself, directly or by others: takes away functions without calls left. */
@@ -1071,15 +1086,16 @@ static bool calls_end(struct read *r)
         for (uint32_t c = head[ready[i]]; c != PROGRAM_NONE; c = list[c])
             if (--calls[caller[c]] == 0)
                 ready[n_ready++] = caller[c];
+    r->line = memory && n_ready < n ? circle_line(p, calls) : 0;
     free(calls);
     free(ready);
     free(caller);
     free(list);
     free(head);
-    r->line = 0;
     if (!memory)
         return fail(r, WARM_ENOMEM, "calls");
-    return n_ready == n || fail(r, WARM_EUNSUPPORTED, "a function that calls itself: " ADVICE);
+    return n_ready == n ||
+           fail(r, WARM_EUNSUPPORTED, "call: a function that calls itself: " ADVICE);
 }
 
 static void read_text(struct read *r)
@@ -1126,7 +1142,7 @@ int program_read(const void *data, size_t len, struct program **out, struct err 
         free(r.operands.at);
         free(r.types.at);
         free(r.ints.at);
-        free(r.symbols.at);
+        free(r.by_symbol.at);
         rc = r.code;
     }
     writer_close(&text);

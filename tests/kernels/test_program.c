@@ -233,7 +233,18 @@ static const struct {
     {"%0 = stablehlo.constant dense<\"0x0808\"> : tensor<2xi1>\nreturn %x : tensor<4xf32>\n",
      "stablehlo.constant: attribute value", WARM_EUNSUPPORTED, 2},
     {"%0 = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
-     "a function that calls itself", WARM_EUNSUPPORTED, 0},
+     "call: a function that calls itself", WARM_EUNSUPPORTED, 2},
+    {"%0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n"
+     "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "%0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n"
+     "func.func private @g(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "%0 = stablehlo.abs %x : tensor<4xf32>\n"
+     "%1 = func.call @f(%0) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %1 : tensor<4xf32>\n",
+     "call: a function that calls itself", WARM_EUNSUPPORTED, 6},
+    {"return %x : tensor<4xf32>\n}\nfunc.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "return %x : tensor<4xf32>\n}\nfunc.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "%0 = stablehlo.abs %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "func.func: an earlier function has this name", WARM_EINVALID, 7},
     {"%0 = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
      "call: no such function", WARM_EINVALID, 2},
     {"return %x, %x : tensor<4xf32>, tensor<4xf32>\n", "return: the values' types", WARM_EINVALID,
