@@ -82,7 +82,7 @@ static bool read_buffer(struct reader *r, struct graph_buffer *out)
     *out = (struct graph_buffer){.place = place,
                                  .type = {.elem = elem, .rank = reader_u16(r), .n = 1}};
     out->at = reader_u64(r);
-    if (r->failed || place >= PLACE_N || elem > ELEM_I1 || out->type.rank > PROGRAM_RANK_MAX)
+    if (r->failed || place >= PLACE_N || elem >= ELEM_N || out->type.rank > PROGRAM_RANK_MAX)
         return false;
     for (uint32_t d = 0; d < out->type.rank; d++) {
         uint64_t dim = reader_u64(r);

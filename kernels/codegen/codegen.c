@@ -50,9 +50,10 @@ static const char PRELUDE[] =
     "static __device__ long long within(long long x, long long most) { return x < 0 ? 0 : x > most "
     "? most : x; }\n";
 
-static const char *const TYPES[] = {[ELEM_F32] = "float", [ELEM_I32] = "int", [ELEM_I1] = "bool"};
+static const char *const TYPES[ELEM_N] = {
+    [ELEM_F32] = "float", [ELEM_I32] = "int", [ELEM_I1] = "bool", [ELEM_I64] = "long long"};
 
-/* Expressions of the operands @ and #: on floats, on whole numbers, on truth values. */
+/* Expressions of the operands @ and #: on floats, on i32, on truth values. */
 static const struct {
     const char *f, *i, *b;
 } TEXTS[OP_N] = {
@@ -84,6 +85,23 @@ static const struct {
     [OP_OR] = {NULL, "@ | #", "@ || #"},
     [OP_XOR] = {NULL, "@ ^ #", "@ != #"},
 };
+
+#define UNSIGNED "(unsigned long long)"
+
+/* Returns the expression of an operation on i64. It is not in PRELUDE: the other kernels keep their text. */
+static const char *text_of_i64(enum op op)
+{
+    switch (op) {
+    case OP_ABS: return "(long long)(@ < 0 ? 0ull - " UNSIGNED "@ : " UNSIGNED "@)";
+    case OP_NEGATE: return "(long long)(0ull - " UNSIGNED "@)";
+    case OP_ADD: return "(long long)(" UNSIGNED "@ + " UNSIGNED "#)";
+    case OP_SUBTRACT: return "(long long)(" UNSIGNED "@ - " UNSIGNED "#)";
+    case OP_MULTIPLY: return "(long long)(" UNSIGNED "@ * " UNSIGNED "#)";
+    case OP_DIVIDE: return "# == 0 ? -1ll : # == -1 ? (long long)(0ull - " UNSIGNED "@) : @ / #";
+    case OP_REMAINDER: return "# == 0 ? @ : # == -1 ? 0ll : @ % #";
+    default: return TEXTS[op].i;
+    }
+}
 
 struct value {
     uint32_t op;    /* that computes it; NONE: an argument of a function or of a loop's body */
@@ -562,6 +580,7 @@ static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, u
 {
     const char *text = elem == ELEM_F32   ? TEXTS[op].f
                        : elem == ELEM_I32 ? TEXTS[op].i
+                       : elem == ELEM_I64 ? text_of_i64(op)
                                           : TEXTS[op].b;
     (void)GEN_EXPECT(g, text); /* check_op refuses other elements */
     for (const char *at = text ? text : "0"; *at;) {
@@ -578,6 +597,22 @@ static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, u
 }
 
 /* ---- operations ---- */
+
+static void say_converted(struct gen *g, enum elem to, enum elem from, uint32_t x)
+{
+    if (to == ELEM_I1)
+        SAY(g, "t%u != 0;\n", x);
+    else if (to == ELEM_I32 && from == ELEM_F32)
+        SAY(g, "to_whole(t%u);\n", x);
+    else if (to == ELEM_I64 && from == ELEM_F32)
+        SAY(g,
+            "t%u != t%u ? 0ll : t%u <= -9223372036854775808.0f ? -9223372036854775807ll - 1 : t%u "
+            ">= "
+            "9223372036854775808.0f ? 9223372036854775807ll : (long long)t%u;\n",
+            x, x, x, x, x);
+    else
+        SAY(g, "(%s)t%u;\n", TYPES[to], x);
+}
 
 static uint32_t emit_elements(struct gen *g, const struct operation *op, const struct index *index)
 {
@@ -600,12 +635,7 @@ static uint32_t emit_elements(struct gen *g, const struct operation *op, const s
     else if (op->op == OP_SELECT)
         SAY(g, "t%u ? t%u : t%u;\n", x[0], x[1], x[2]);
     else if (op->op == OP_CONVERT)
-        SAY(g,
-            elem == ELEM_I1                        ? "t%u != 0;\n"
-            : elem == ELEM_I32 && from == ELEM_F32 ? "to_whole(t%u);\n"
-            : elem == ELEM_F32                     ? "(float)t%u;\n"
-                                                   : "(int)t%u;\n",
-            x[0]);
+        say_converted(g, elem, from, x[0]);
     else
         say_applied(g, op->op, elem, x[0], x[1]);
     return settled(g, name);
@@ -615,17 +645,19 @@ static uint32_t emit_constant(struct gen *g, const struct operation *op)
 {
     enum elem elem = program_tensor(g->p, op->results)->elem;
     const uint8_t *at = g->p->data.at + g->p->ints.at[op->ints];
-    size_t wide = elem != ELEM_I1;
     (void)GEN_EXPECT(g, elem != ELEM_I1 || at[0] <= 1);
-    const uint8_t big_endian[4] = {at[3 * wide], at[2 * wide], at[wide], at[0]};
-    uint32_t name = let(g, TYPES[elem]);
+    uint32_t size = program_elem_size(elem), name = let(g, TYPES[elem]);
+    uint8_t big_endian[sizeof(int64_t)];
     char hex[sizeof big_endian * 2 + 1];
-    bytes_to_hex(big_endian, sizeof big_endian, hex);
+    for (uint32_t i = 0; i < size; i++)
+        big_endian[i] = at[size - 1 - i];
+    bytes_to_hex(big_endian, size, hex);
     SAY(g,
         elem == ELEM_F32   ? "of_bits(0x%su);\n"
         : elem == ELEM_I32 ? "(int)0x%su;\n"
+        : elem == ELEM_I64 ? "(long long)0x%sull;\n"
                            : "%s != 0;\n",
-        elem == ELEM_I1 ? &hex[7] : hex);
+        elem == ELEM_I1 ? &hex[1] : hex);
     return settled(g, name);
 }
 

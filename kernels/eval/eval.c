@@ -2,7 +2,9 @@
 /*
  * eval.c - runs a program, operation by operation, in its order. Each operation follows its "Semantics" in
  * the StableHLO specification. What that leaves to the implementation follows XLA. Of integers, x / 0 is -1 and
- * x rem 0 is x. A number outside of i32 becomes the nearest one, and NaN becomes 0.
+ * x rem 0 is x. A float outside of a whole type becomes the nearest one, and NaN becomes 0.
+ *
+ * A double has 53 bits: an i64 that needs more is NaN until its operation ends, which then fails.
  *
  * A value's tensor lives from its operation to the end of its block. No function runs inside of itself,
  * so one table has a place for each value.
@@ -73,9 +75,13 @@ static void block_clear(struct eval *v, const struct block *b)
 
 /* ---- elements ---- */
 
-static double wrap(uint32_t bits) { return (int32_t)bits; }
+static double wrap(enum elem elem, uint64_t bits)
+{
+    int64_t x = elem == ELEM_I64 ? (int64_t)bits : (int32_t)bits;
+    return x > -EVAL_WHOLE_MAX && x < EVAL_WHOLE_MAX ? (double)x : NAN;
+}
 
-static uint32_t bits_of(double x) { return (uint32_t)(int64_t)x; }
+static uint64_t bits_of(double x) { return (uint64_t)(int64_t)x; }
 
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
@@ -112,10 +118,10 @@ static double unary_float(enum op op, double x)
 static double unary_whole(enum op op, enum elem elem, double x)
 {
     switch (op) {
-    case OP_ABS: return wrap(x < 0 ? 0 - bits_of(x) : bits_of(x));
-    case OP_NEGATE: return wrap(0 - bits_of(x));
+    case OP_ABS: return wrap(elem, x < 0 ? 0 - bits_of(x) : bits_of(x));
+    case OP_NEGATE: return wrap(elem, 0 - bits_of(x));
     case OP_SIGN: return sign_of(x);
-    default: return elem == ELEM_I1 ? !x : wrap(~bits_of(x)); /* OP_NOT */
+    default: return elem == ELEM_I1 ? !x : wrap(elem, ~bits_of(x)); /* OP_NOT */
     }
 }
 
@@ -133,26 +139,28 @@ static double binary_float(enum op op, double x, double y)
     }
 }
 
-static double binary_whole(enum op op, double x, double y)
+static double binary_whole(enum op op, enum elem elem, double x, double y)
 {
-    uint32_t a = bits_of(x), b = bits_of(y);
+    if (isnan(x) || isnan(y))
+        return NAN;
+    uint64_t a = bits_of(x), b = bits_of(y);
     switch (op) {
-    case OP_ADD: return wrap(a + b);
-    case OP_SUBTRACT: return wrap(a - b);
-    case OP_MULTIPLY: return wrap(a * b);
-    case OP_DIVIDE: return y == 0 ? -1 : wrap((uint32_t)((int64_t)x / (int64_t)y));
+    case OP_ADD: return wrap(elem, a + b);
+    case OP_SUBTRACT: return wrap(elem, a - b);
+    case OP_MULTIPLY: return wrap(elem, a * b);
+    case OP_DIVIDE: return y == 0 ? -1 : wrap(elem, (uint64_t)((int64_t)x / (int64_t)y));
     case OP_REMAINDER: return y == 0 ? x : (double)((int64_t)x % (int64_t)y);
     case OP_MAXIMUM: return x > y ? x : y;
     case OP_MINIMUM: return x < y ? x : y;
-    case OP_AND: return wrap(a & b);
-    case OP_OR: return wrap(a | b);
-    default: return wrap(a ^ b);
+    case OP_AND: return wrap(elem, a & b);
+    case OP_OR: return wrap(elem, a | b);
+    default: return wrap(elem, a ^ b);
     }
 }
 
 static double binary(enum op op, enum elem elem, double x, double y)
 {
-    return elem == ELEM_F32 ? binary_float(op, x, y) : binary_whole(op, x, y);
+    return elem == ELEM_F32 ? binary_float(op, x, y) : binary_whole(op, elem, x, y);
 }
 
 static bool compare(int64_t direction, double x, double y)
@@ -173,7 +181,9 @@ static double convert(enum elem to, enum elem from, double x)
         return x != 0;
     if (to == ELEM_I32 && from == ELEM_F32)
         return isnan(x) ? 0 : x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : trunc(x);
-    return x;
+    if (to == ELEM_I64 && from == ELEM_F32)
+        return isnan(x) ? 0 : fabs(x) < EVAL_WHOLE_MAX ? trunc(x) : NAN;
+    return to == ELEM_I32 ? wrap(to, bits_of(x)) : x;
 }
 
 /* ---- indices ---- */
@@ -276,12 +286,16 @@ static void run_constant(const struct eval *v, const int64_t *ints, const struct
         const uint8_t *at = v->p->data.at + ints[0] + (ints[1] ? 0 : i * size);
         float f;
         int32_t n;
+        int64_t wide;
         if (t->elem == ELEM_F32) {
             memcpy(&f, at, sizeof f);
             out[i] = (double)f;
         } else if (t->elem == ELEM_I32) {
             memcpy(&n, at, sizeof n);
             out[i] = n;
+        } else if (t->elem == ELEM_I64) {
+            memcpy(&wide, at, sizeof wide);
+            out[i] = wrap(t->elem, (uint64_t)wide);
         } else {
             out[i] = *at != 0;
         }
@@ -442,9 +456,7 @@ static int run_dot(struct eval *v, const struct operation *op, const struct tens
         const double *a = x + (batch * m[1] + row) * m[2], *b = y + (batch * n[1] + column) * n[2];
         double sum = 0;
         for (int64_t k = 0; k < m[2]; k++)
-            sum = t->elem == ELEM_F32
-                      ? sum + a[k] * b[k]
-                      : binary_whole(OP_ADD, sum, binary_whole(OP_MULTIPLY, a[k], b[k]));
+            sum = binary(OP_ADD, t->elem, sum, binary(OP_MULTIPLY, t->elem, a[k], b[k]));
         out[i] = sum;
     }
     if (x)
@@ -480,10 +492,14 @@ static int run_plain(struct eval *v, const struct operation *op)
     case OP_PAD: run_pad(v, op, t, out); break;
     case OP_CONCATENATE: run_concatenate(v, op, t, out); break;
     case OP_REDUCE: run_reduce(v, op, t, out); break;
-    case OP_DOT: return run_dot(v, op, t, out);
+    case OP_DOT: rc = run_dot(v, op, t, out); break;
     default: run_elements(v, op, t, out); break;
     }
-    return 0;
+    for (int64_t i = 0; rc == 0 && t->elem == ELEM_I64 && i < t->n; i++)
+        if (isnan(out[i]))
+            rc = err_set(v->e, WARM_ETOO_BIG, "%s: an i64 of more than 53 bits",
+                         program_op_name(op->op));
+    return rc;
 }
 
 /* ---- blocks ---- */

@@ -99,14 +99,14 @@ static int fill_argument(struct run *run, uint32_t i, const char *number)
     double x = strtod(number, &end);
     if (end == number || *end)
         return say(USAGE, "=%s: not a number", number);
-    if (type->elem == ELEM_I32 && !(x >= INT32_MIN && x <= INT32_MAX))
-        return say(USAGE, "=%s: argument %" PRIu32 " is of whole numbers of 32 bits", number, i);
+    double most = type->elem == ELEM_I32 ? 0x1p31 : 0x1p63;
+    if (program_is_whole(type->elem) && !(x >= -most && x < most))
+        return say(USAGE, "=%s: argument %" PRIu32 " is of whole numbers of %" PRIu32 " bits",
+                   number, i, 8 * size);
     float f = (float)x;
-    int32_t whole = type->elem == ELEM_I32 ? (int32_t)x : 0;
-    uint8_t truth = x != 0, *elements = malloc((size_t)type->n * size + 1);
-    const void *element = type->elem == ELEM_F32   ? (const void *)&f
-                          : type->elem == ELEM_I32 ? (const void *)&whole
-                                                   : &truth;
+    int64_t whole = program_is_whole(type->elem) ? (int64_t)x : x != 0; /* little-endian */
+    uint8_t *elements = malloc((size_t)type->n * size + 1);
+    const void *element = type->elem == ELEM_F32 ? (const void *)&f : &whole;
     for (int64_t k = 0; elements && k < type->n; k++)
         memcpy(elements + k * size, element, size);
     int rc = elements ? graph_exec_write(run->x, i, elements, &e)
@@ -164,6 +164,8 @@ static void print_result(uint32_t i, const struct tensor *type, const void *elem
             printf(" %.9g", (double)((const float *)elements)[k]);
         else if (type->elem == ELEM_I32)
             printf(" %" PRId32, ((const int32_t *)elements)[k]);
+        else if (type->elem == ELEM_I64)
+            printf(" %" PRId64, ((const int64_t *)elements)[k]);
         else
             printf(" %s", ((const uint8_t *)elements)[k] ? "true" : "false");
     }

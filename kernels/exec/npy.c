@@ -16,8 +16,8 @@
 #define HEADER_MAX 65536u
 #define HEADER_ALIGN 64u /* the elements begin at a multiple of it */
 
-static const char *const DESCRS[] = {"<f4", "<i4", "|b1"}; /* by enum elem */
-static const char *const ELEMS[] = {"f32", "i32", "i1"};
+static const char *const DESCRS[ELEM_N] = {"<f4", "<i4", "|b1", "<i8"}; /* by enum elem */
+static const char *const ELEMS[ELEM_N] = {"f32", "i32", "i1", "i64"};
 
 void npy_type_text(const struct tensor *type, char *out, size_t cap)
 {

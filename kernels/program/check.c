@@ -10,10 +10,12 @@
 
 #include <string.h>
 
-#define ALLOW_F 1u
-#define ALLOW_FI 3u
-#define ALLOW_IB 6u
-#define ALLOW_FIB 7u
+#define ALLOW_F (1u << ELEM_F32)
+#define ALLOW_I (1u << ELEM_I32 | 1u << ELEM_I64)
+#define ALLOW_B (1u << ELEM_I1)
+#define ALLOW_FI (ALLOW_F | ALLOW_I)
+#define ALLOW_IB (ALLOW_I | ALLOW_B)
+#define ALLOW_FIB (ALLOW_F | ALLOW_I | ALLOW_B)
 #define ALLOW_SHAPE 0u
 
 static const struct {
@@ -111,7 +113,7 @@ static int check_concatenate(const struct program *p, const struct new_op *op, s
     return 0;
 }
 
-/* True if the last operands are a scalar i32 for each dimension of x. */
+/* True if the last operands are a scalar for each dimension of x, all of i32 or all of i64. */
 static bool starts_fit(const struct program *p, const struct new_op *op, uint32_t first,
                        uint32_t rank)
 {
@@ -119,7 +121,8 @@ static bool starts_fit(const struct program *p, const struct new_op *op, uint32_
         return false;
     for (uint32_t i = first; i < op->n_operands; i++) {
         const struct tensor *t = program_tensor(p, op->operands[i]);
-        if (t->elem != ELEM_I32 || t->rank != 0)
+        if (!program_is_whole(t->elem) || t->rank != 0 ||
+            t->elem != program_tensor(p, op->operands[first])->elem)
             return false;
     }
     return true;
@@ -164,7 +167,7 @@ static int check_dot(const struct tensor *x, const struct tensor *y, const struc
     memcpy(of_x + b, ints + 2 * b, c * sizeof *ints);
     memcpy(of_y + b, ints + 2 * b + c, c * sizeof *ints);
     if (x->elem != y->elem || x->elem == ELEM_I1)
-        return wrong(e, "the operands are not both f32 or both i32");
+        return wrong(e, "the operands are not both f32, both i32 or both i64");
     if (!dims_fit(of_x, b + c, x->rank, false) || !dims_fit(of_y, b + c, y->rank, false))
         return wrong(e, "the dimension numbers do not fit the operands");
     *out = (struct tensor){.elem = x->elem};
@@ -297,7 +300,8 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
         }
         return starts_fit(p, op, 1, r)
                    ? 0
-                   : wrong(e, "the starts are not one scalar i32 for each dimension");
+                   : wrong(e,
+                           "the starts are not one scalar for each dimension, all i32 or all i64");
     case OP_DYNAMIC_UPDATE:
         if (!y || y->rank != r || y->elem != x->elem)
             return wrong(e, "the update does not fit the operand");
@@ -306,7 +310,8 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
                 return wrong(e, "the update is larger than the operand");
         return starts_fit(p, op, 2, r)
                    ? 0
-                   : wrong(e, "the starts are not one scalar i32 for each dimension");
+                   : wrong(e,
+                           "the starts are not one scalar for each dimension, all i32 or all i64");
     case OP_REDUCE:
         return op->n_ints >= 1 ? check_reduce(x, y, op, out, e) : wrong(e, "it has no reducer");
     case OP_DOT: return check_dot(x, y, op, out, e);

@@ -14,7 +14,8 @@
 
 #include "kernels/program/program.h"
 
-#define KNOWN_DEPTH_MAX 16 /* operations on known numbers */
+#define KNOWN_DEPTH_MAX 8            /* operations on known numbers */
+#define COUNT_MAX ((int64_t)1 << 61) /* of a counter: sums of three such numbers do not overflow */
 
 /* ---- counted loops ---- */
 
@@ -33,34 +34,59 @@ void program_origins(const struct program *p, uint32_t *out)
     }
 }
 
+/* Returns what a loop carries without a change as a value; NONE if it changes. */
+static uint32_t unchanged(const struct program *p, const struct operation *loop, uint32_t value)
+{
+    const struct block *cond = program_loop_block(p, loop, 0),
+                       *body = program_loop_block(p, loop, 1);
+    uint32_t k = value - (value >= loop->results ? loop->results
+                          : value >= body->args  ? body->args
+                                                 : cond->args);
+    return p->operands.at[body->results + k] == body->args + k ? p->operands.at[loop->operands + k]
+                                                               : PROGRAM_NONE;
+}
+
 /* True if a value is a whole number that is known. */
 static bool is_known(const struct program *p, const uint32_t *origins, uint32_t value, int depth,
                      int64_t *out)
 {
-    const struct tensor *t = program_tensor(p, value);
-    int64_t x, y;
+    int64_t x = 0, y = 0;
     int32_t bits;
-    if (t->elem != ELEM_I32 || t->n != 1 || origins[value] == PROGRAM_NONE || depth == 0)
+    if (value == PROGRAM_NONE || origins[value] == PROGRAM_NONE || depth == 0)
         return false;
+    const struct tensor *t = program_tensor(p, value);
     const struct operation *op = &p->ops.at[origins[value]];
+    if (!program_is_whole(t->elem) || t->n != 1)
+        return false;
+    if (op->op == OP_WHILE)
+        return is_known(p, origins, unchanged(p, op, value), depth - 1, out);
     const uint32_t *operands = p->operands.at + op->operands;
+    for (uint32_t k = 0; k < op->n_operands && k < 2; k++)
+        if (!is_known(p, origins, operands[k], depth - 1, k ? &y : &x))
+            return false;
     switch (op->op) {
     case OP_CONSTANT:
+        if (t->elem == ELEM_I64) {
+            memcpy(out, p->data.at + p->ints.at[op->ints], sizeof *out);
+            break;
+        }
         memcpy(&bits, p->data.at + p->ints.at[op->ints], sizeof bits);
         *out = bits;
-        return true;
+        break;
     case OP_RESHAPE:
     case OP_BROADCAST:
-    case OP_CONVERT: return is_known(p, origins, operands[0], depth - 1, out);
-    case OP_ADD:
-    case OP_SUBTRACT:
-        if (!is_known(p, origins, operands[0], depth - 1, &x) ||
-            !is_known(p, origins, operands[1], depth - 1, &y))
+    case OP_CONVERT: *out = x; break;
+    case OP_ADD: *out = x + y; break;
+    case OP_SUBTRACT: *out = x - y; break;
+    case OP_DIVIDE:
+        if (y == 0)
             return false;
-        *out = op->op == OP_ADD ? x + y : x - y;
-        return *out >= INT32_MIN && *out <= INT32_MAX;
+        *out = x / y;
+        break;
     default: return false;
     }
+    return t->elem == ELEM_I32 ? *out >= INT32_MIN && *out <= INT32_MAX
+                               : *out >= -COUNT_MAX && *out <= COUNT_MAX;
 }
 
 /* True if the condition compares a carried value with a known number. Gives the comparison as it reads with
@@ -79,15 +105,8 @@ static bool is_bounded(const struct program *p, const uint32_t *origins,
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t x = p->operands.at[compare->operands + side],
                  y = p->operands.at[compare->operands + !side];
-        if (x < cond->args || x >= cond->args + cond->n_args)
-            continue;
-        if (y >= cond->args && y < cond->args + cond->n_args) { /* carried without a change */
-            const struct block *body = program_loop_block(p, loop, 1);
-            uint32_t k = y - cond->args;
-            if (p->operands.at[body->results + k] == body->args + k)
-                y = p->operands.at[loop->operands + k];
-        }
-        if (!is_known(p, origins, y, KNOWN_DEPTH_MAX, bound))
+        if (x < cond->args || x >= cond->args + cond->n_args ||
+            !is_known(p, origins, y, KNOWN_DEPTH_MAX, bound))
             continue;
         *direction = (enum direction)p->ints.at[compare->ints];
         *direction = side ? TURNED[*direction] : *direction;
@@ -143,7 +162,8 @@ bool program_counted(const struct program *p, const uint32_t *origins, const str
         return false; /* it wraps around before it ends */
     out->trips = span <= 0 ? 0 : (uint64_t)((span + step - 1) / step);
     int64_t last = out->start + out->step * (int64_t)out->trips;
-    return last >= INT32_MIN && last <= INT32_MAX;
+    enum elem elem = program_tensor(p, p->operands.at[loop->operands + out->carry])->elem;
+    return elem == ELEM_I64 || (last >= INT32_MIN && last <= INT32_MAX);
 }
 
 /* ---- what is needed ---- */

@@ -9,7 +9,8 @@
 
 #include <inttypes.h>
 
-static const char *const ELEMS[] = {[ELEM_F32] = "f32", [ELEM_I32] = "i32", [ELEM_I1] = "i1"};
+static const char *const ELEMS[] = {
+    [ELEM_F32] = "f32", [ELEM_I32] = "i32", [ELEM_I1] = "i1", [ELEM_I64] = "i64"};
 
 static void put(struct writer *w, const char *text) { writer_bytes(w, text, strlen(text)); }
 
@@ -81,8 +82,14 @@ static void put_list(struct writer *w, const char *key, const int64_t *ints, int
 static void put_element(struct writer *w, enum elem elem, const uint8_t *at)
 {
     uint32_t bits = at[0];
+    int64_t whole;
     if (elem == ELEM_I1) {
         put(w, bits ? "true" : "false");
+        return;
+    }
+    if (elem == ELEM_I64) {
+        memcpy(&whole, at, sizeof whole);
+        writer_format(w, "%" PRId64, whole);
         return;
     }
     memcpy(&bits, at, sizeof bits);
@@ -134,7 +141,7 @@ static void put_attrs(const struct program *p, struct writer *w, const struct op
 {
     static const char *const DIRECTIONS[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
     static const char *const ORDERS[] = {
-        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED"};
+        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED", [ELEM_I64] = "SIGNED"};
     const int64_t *ints = p->ints.at + op->ints;
     uint32_t third = op->n_ints / 3;
     switch (op->op) {

@@ -343,7 +343,7 @@ int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, 
     if (!WARM_EXPECT(type < p->types.n && (value == 0 || p->types.at[type].elem == ELEM_F32)))
         return program_fault(e);
     int64_t ints[] = {p->data.n, 1};
-    uint8_t bytes[sizeof value];
+    uint8_t bytes[sizeof(int64_t)] = {0}; /* of the widest elements */
     memcpy(bytes, &value, sizeof value);
     for (size_t i = 0; i < sizeof bytes; i++)
         PUSH(p, p->data, bytes[i]);

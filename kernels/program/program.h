@@ -16,7 +16,7 @@
  *   ints    the numbers of an operation that are no operands: dimensions, sizes. See PROGRAM_OPS
  *   block   arguments, operations in order, and the values that it returns
  *
- * Element types are f32, i32 and i1. A tensor is row-major. Shapes are known; no dimension is dynamic.
+ * Element types are f32, i32, i64 and i1. A tensor is row-major. Shapes are known; no dimension is dynamic.
  *
  * Errors: err->line is a line of the canonical text; err->text names the operation.
  *
@@ -43,7 +43,7 @@
 #define PROGRAM_CALLS_MAX 64                    /* calls inside of calls */
 #define PROGRAM_ELEMENTS_MAX ((int64_t)1 << 40) /* of one tensor */
 
-enum elem { ELEM_F32, ELEM_I32, ELEM_I1 };
+enum elem { ELEM_F32, ELEM_I32, ELEM_I1, ELEM_I64, ELEM_N }; /* BUNDLE.md has the numbers */
 
 struct tensor {
     enum elem elem;
@@ -54,7 +54,8 @@ struct tensor {
 
 /*
  * name, name in StableHLO, operands (-1: any number), its elements, its ints.
- *   F, FI, FIB, IB   element-wise on f32, also i32, also i1, on i32 and i1; the result has the operands' type
+ *   F, FI, FIB, IB   element-wise on f32; also i32 and i64; also i1; on i32, i64 and i1; the result has the
+ *                    operands' type
  *   SHAPE            has a rule of its own (check.c)
  * "r" is the rank of the first operand.
  */
@@ -153,7 +154,7 @@ struct program {
     VECTOR(struct block) blocks;
     VECTOR(struct function) functions;
     VECTOR(char *) names;
-    VECTOR(uint8_t) data; /* elements of constants: 4 bytes each, 1 byte of i1 */
+    VECTOR(uint8_t) data; /* elements of constants, as program_elem_size has them */
     bool failed;          /* no memory */
 };
 
@@ -163,7 +164,12 @@ int program_fault(struct err *e);
 /* Returns StableHLO's name of an operation, "add". Static memory. */
 const char *program_op_name(enum op op);
 /* Returns the bytes of an element of a constant. */
-static inline uint32_t program_elem_size(enum elem elem) { return elem == ELEM_I1 ? 1 : 4; }
+static inline uint32_t program_elem_size(enum elem elem)
+{
+    return elem == ELEM_I1 ? 1 : elem == ELEM_I64 ? 8 : 4;
+}
+/* True for i32 and i64. */
+static inline bool program_is_whole(enum elem elem) { return elem == ELEM_I32 || elem == ELEM_I64; }
 
 /* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for
  * an operation, a type or an attribute that the compiler lacks; INVALID for types that do not fit. */
@@ -228,7 +234,7 @@ static inline const struct block *program_loop_block(const struct program *p,
 
 /* A loop whose number of trips is known: `while (i < 10) i += 2`. */
 struct counted {
-    uint32_t carry; /* the counter: an i32 scalar. It is start, start + step, ... */
+    uint32_t carry; /* the counter: a scalar of i32 or i64. It is start, start + step, ... */
     int64_t start, step;
     uint64_t trips;
 };

@@ -168,7 +168,7 @@ static bool is(struct view v, const char *text)
 /* Takes a type, and appends its number to `types`. */
 static bool take_type(struct read *r)
 {
-    static const char *const ELEMS[] = {"f32", "i32", "i1"};
+    static const char *const ELEMS[ELEM_N] = {"f32", "i32", "i1", "i64"}; /* by enum elem */
     struct view whole = {r->at, 0};
     struct tensor t = {.rank = 0};
     if (!take(r, "tensor<"))
@@ -186,7 +186,7 @@ static bool take_type(struct read *r)
         if (!take(r, "x"))
             return strange(r);
     }
-    for (size_t i = 0; i < sizeof ELEMS / sizeof *ELEMS; i++) {
+    for (size_t i = 0; i < ELEM_N; i++) {
         if (!take(r, ELEMS[i]))
             continue;
         uint32_t type;
@@ -203,7 +203,7 @@ static bool take_type(struct read *r)
     while (r->at < r->end && *r->at != '>')
         r->at++;
     whole.len = (size_t)(r->at - (const char *)whole.data) + (r->at < r->end);
-    return lacks(r, whole, "the elements are not f32, i32 or i1");
+    return lacks(r, whole, "the elements are not f32, i32, i64 or i1");
 }
 
 /* Takes "%4" of a value that was defined, and appends it to `operands`. */
@@ -405,7 +405,7 @@ static bool attr_compare(struct read *r)
 {
     static const char *const DIRECTIONS[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
     static const char *const TYPES[] = {
-        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED"};
+        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED", [ELEM_I64] = "SIGNED"};
     const char *end;
     bool ok = false;
     if (!attr_begin(r, "comparison_direction", &end))
@@ -532,14 +532,24 @@ static bool read_attrs(struct read *r, enum op op)
     }
 }
 
-/* Attributes that change no value: what may be done with an argument's memory, XLA's own layouts, one program on
- * one device. With this value; or with any, if it is NULL. JAX, Reactant and torch-xla print them. */
+/* Attributes that change no value: what may be done with an argument's memory, what an analysis has found out,
+ * how Enzyme would differentiate a loop, XLA's own layouts, one program on one device. With this value; or with any, if it is NULL. JAX, Reactant and torch-xla print them. */
 static const struct {
     const char *key, *value;
 } HINTS[] = {{"tf.aliasing_output", NULL},
              {"jax.buffer_donor", NULL},
              {"reactant.donated", NULL},
              {"enzymexla.memory_effects", NULL},
+             {"enzymexla.bounds", NULL},
+             {"enzymexla.finite", NULL},
+             {"enzymexla.no_nan", NULL},
+             {"enzymexla.non_negative", NULL},
+             {"enzymexla.symmetric_matrix", NULL},
+             {"enzymexla.disable_min_cut", NULL},
+             {"enzyme.disable_mincut", NULL},
+             {"enzyme.enable_checkpointing", NULL},
+             {"enzyme.binomial_checkpointing", NULL},
+             {"enzyme.checkpoint_period", NULL},
              {"result_layout", NULL},
              {"xla_shape", NULL},
              {"transform.with_named_sequence", NULL},

@@ -161,17 +161,24 @@ static void becomes(struct back *k, uint32_t value, uint32_t copy)
     k->v.active[copy] = k->active[value];
 }
 
-static uint32_t whole(struct back *k, int64_t x)
+static uint32_t whole_of(struct back *k, enum elem elem, int64_t x)
 {
     struct program *p = k->v.p;
-    int32_t bits = (int32_t)x;
-    uint8_t bytes[sizeof bits];
-    (void)VJP_EXPECT(&k->v, bits == x); /* is_reversible sees to it */
+    (void)VJP_EXPECT(&k->v, elem == ELEM_I64 || (int32_t)x == x); /* is_reversible sees to it */
     int64_t ints[] = {p->data.n, 1};
-    memcpy(bytes, &bits, sizeof bits);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        PUSH(p, p->data, bytes[i]);
-    return vjp_add(&k->v, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(&k->v, ELEM_I32, 0, NULL));
+    for (uint32_t i = 0; i < program_elem_size(elem); i++)
+        PUSH(p, p->data, (uint8_t)((uint64_t)x >> 8 * i));
+    return vjp_add(&k->v, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(&k->v, elem, 0, NULL));
+}
+
+static uint32_t whole(struct back *k, int64_t x) { return whole_of(k, ELEM_I32, x); }
+
+/* Returns a scalar of whole numbers as one of these elements. */
+static uint32_t converted(struct back *k, uint32_t x, enum elem elem)
+{
+    return k->v.code || program_tensor(k->v.p, x)->elem == elem
+               ? x
+               : vjp_add(&k->v, OP_CONVERT, &x, 1, NULL, 0, vjp_type(&k->v, elem, 0, NULL));
 }
 
 static uint32_t two(struct back *k, enum op op, uint32_t x, uint32_t y)
@@ -263,21 +270,24 @@ static void find_kept(const struct back *k, const struct operation *op, uint32_t
     }
 }
 
-/* True if an i32 can number a loop's trips, and hold how far the counter is from its start. */
-static bool is_reversible(const struct counted *c)
+/* True if an i32 can number a loop's trips, and a counter of `elem` tell how far it is from its start. */
+static bool is_reversible(const struct counted *c, enum elem elem)
 {
     int64_t step = c->step < 0 ? -c->step : c->step;
-    return c->trips <= INT32_MAX && (int64_t)c->trips - 1 <= INT32_MAX / step;
+    return c->trips <= INT32_MAX && (elem == ELEM_I64 || (int64_t)c->trips - 1 <= INT32_MAX / step);
 }
 
-/* Returns the trip that a loop's counter tells. */
+/* Returns the trip that a loop's counter tells, an i32. */
 static uint32_t trip_of(struct back *k, const struct counted *c, uint32_t counter)
 {
-    if (!VJP_EXPECT(&k->v, c->trips && is_reversible(c)))
+    enum elem elem = program_tensor(k->v.p, counter)->elem;
+    if (!VJP_EXPECT(&k->v, c->trips && is_reversible(c, elem)))
         return 0;
     if (c->start)
-        counter = two(k, OP_SUBTRACT, counter, whole(k, c->start));
-    return c->step == 1 ? counter : two(k, OP_DIVIDE, counter, whole(k, c->step));
+        counter = two(k, OP_SUBTRACT, counter, whole_of(k, elem, c->start));
+    if (c->step != 1)
+        counter = two(k, OP_DIVIDE, counter, whole_of(k, elem, c->step));
+    return converted(k, counter, ELEM_I32);
 }
 
 /* Copies a loop; with `counted` it keeps the rows that its way back reads. */
@@ -360,7 +370,8 @@ static void copy_block(struct back *k, const struct block *b, bool keeps)
             fail(k, op, WARM_EUNSUPPORTED,
                  "the number of trips is not known, so it has no derivative: use the framework's "
                  "compiler");
-        else if (back && !is_reversible(&counted))
+        else if (back &&
+                 !is_reversible(&counted, program_tensor(p, op->results + counted.carry)->elem))
             fail(k, op, WARM_EUNSUPPORTED,
                  "the counter passes over 2^31 numbers or more, so it has no derivative: use the "
                  "framework's compiler");
@@ -503,12 +514,15 @@ static void loop_body(struct back *k, const struct operation *op, const struct c
     uint32_t trip = k->trip, n = 0;
     k->trip = two(k, OP_SUBTRACT, whole(k, (int64_t)c->trips - 1), args);
     for (uint32_t i = 0; !v->code && i < body->n_args; i++) {
-        uint32_t copy = k->trip;
+        enum elem elem = program_tensor(p, body->args + i)->elem;
+        uint32_t copy;
         if (i != c->carry)
             copy = row(k, k->stacks[body->args + i], body->args + i);
-        else if (c->start != 0 || c->step != 1)
-            copy =
-                two(k, OP_ADD, whole(k, c->start), two(k, OP_MULTIPLY, whole(k, c->step), k->trip));
+        else
+            copy = converted(k, k->trip, elem);
+        if (i == c->carry && (c->start != 0 || c->step != 1))
+            copy = two(k, OP_ADD, whole_of(k, elem, c->start),
+                       two(k, OP_MULTIPLY, whole_of(k, elem, c->step), copy));
         becomes(k, body->args + i, copy);
     }
     for (uint32_t i = 0; !v->code && i < used->values.n; i++)

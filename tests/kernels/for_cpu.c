@@ -162,6 +162,7 @@ void for_cpu_agrees(const struct jax_graph *g, uint32_t i, enum elem elem, const
     for (int64_t k = 0; k < want->n; k++)
         is[k] = elem == ELEM_F32   ? (double)((const float *)x)[k]
                 : elem == ELEM_I32 ? (double)((const int32_t *)x)[k]
+                : elem == ELEM_I64 ? (double)((const int64_t *)x)[k]
                                    : (double)((const uint8_t *)x)[k];
     jax_expect(g->name, is_gradient ? "gradient" : "result", i, is, want, want->n, TOLERANCE);
     free(is);

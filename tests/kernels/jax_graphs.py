@@ -285,6 +285,58 @@ def whole_numbers(x):
             (i > j).astype(jnp.int32), (i != j) | (x > 0), jnp.any(x > 3), jnp.all(x < 3), jnp.max(k), jnp.sum(k, dtype=jnp.int32))
 
 
+def loop_of_64_bits(x, w):
+    """Runs loops whose counters are of 64 bits. Their indices and factors follow from these."""
+    def body(i, c):
+        row = jnp.tanh(lax.dynamic_index_in_dim(c, i, keepdims=False) @ w + (i * 3 - 4).astype(x.dtype))
+        return lax.dynamic_update_index_in_dim(c, row, jnp.where(i < 2, i, 6 - i), 0)
+    h = lax.fori_loop(0, 5, body, x)
+    total, each = lax.scan(lambda c, v: (c + 0.25 * v[0] * v[1].astype(x.dtype), c * v[0]), h[0] * 0,
+                           (h, jnp.arange(5) // 2))
+    return jnp.sum(total), each
+
+
+def counted_by_64_bits(x, w):
+    """Counts 9, 6, 3 and from a number that has more than 32 bits; sums the counters up."""
+    def body(s):
+        i, a, total = s
+        return i - 3, jnp.sin(a @ w + i.astype(x.dtype) * 0.125), total + i
+    _, a, total = lax.while_loop(lambda s: s[0] > 0, body, (jnp.int64(9), x, jnp.int64(0)))
+    far = jnp.int64(5_000_000_000)
+    _, a, total = lax.while_loop(lambda s: s[0] != far + 4,
+                                 lambda s: (s[0] + 2, s[1] * (s[0] - far + 1).astype(x.dtype), total + s[0]),
+                                 (far, a, total))
+    return jnp.sum(a * a), a, total
+
+
+def whole_numbers_of_64_bits(x):
+    i = lax.convert_element_type(x * 7168.0, jnp.int64)
+    j = lax.broadcasted_iota(jnp.int64, x.shape, 0) * 70001 - 100000
+    k = i * j * 1000
+    return (jnp.sum(x), k, lax.div(i, j | 1), lax.rem(k, i | 1), lax.max(i, j) ^ (i & ~j), lax.abs(k), lax.sign(k), lax.neg(i),
+            lax.dot_general(i, j, (((0,), (0,)), ((), ()))), (i > j).astype(jnp.int64), (i != j) | (x > 0),
+            jnp.sum(k), jnp.prod(j[:3]), k.astype(jnp.int32), (k // 1024).astype(x.dtype), i.astype(bool),
+            lax.clamp(jnp.int64(-5_000_000_000), k, jnp.int64(5_000_000_000)), jnp.where(i > 0, k, j))
+
+
+# These modules are as Reactant prints them; the functions compute the same.
+REACTANT = "tests/data/reactant_%s.mlir"
+
+
+def reactant_for(x, w):
+    def step(h, v):
+        h = jnp.tanh(h @ w + v[0] * 0.125 * v[1])
+        return h, h
+    _, each = lax.scan(step, x[0] * 0, (jnp.arange(1, 7).astype(x.dtype), x))
+    return jnp.sum(each), each
+
+
+def reactant_trace(x):
+    steps = jnp.arange(3, 17, 4)
+    y = lax.scan(lambda y, i: (jnp.sin(y) + i.astype(x.dtype) * 0.03125 * y, None), x, steps)[0]
+    return jnp.sum(y), y, jnp.sum(steps)
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -303,14 +355,14 @@ LOGISTIC = """func.func public @main(%x: tensor<7xf32>) -> tensor<f32> {
 """
 
 
-def graph(name, f, shapes, gradients=True, reverse=True, scale=1, module=None):
+def graph(name, f, shapes, gradients=True, reverse=True, scale=1, module=None, of_64_bits=False):
     """Prints a graph. JAX has no reverse mode for while_loop: without `reverse` it takes forward mode."""
     random_numbers = np.random.default_rng(sum(name.encode()))
     args = [np.float32(np.round(random_numbers.normal(size=s) * scale * 1024) / 1024) for s in shapes]
     wide = [a.astype(np.float64) for a in args]
-    with jax.enable_x64(False):
+    with jax.enable_x64(of_64_bits):
         module = module or jax.jit(f, keep_unused=True).lower(*args).as_text()
-    if "f64" in module or "i64>" in module.replace("array<i64", ""):
+    if "f64" in module or ("i64>" in module.replace("array<i64", "") and not of_64_bits):
         raise SystemExit(f"{name}: the module is not of f32\n{module}")
     results = jax.jit(f)(*wide)
     for a, b in zip(jax.jit(f)(*args), results):
@@ -346,6 +398,11 @@ def main():
     for seed in range(N_RANDOM + N_LOOPS):
         f, shapes = random_graph(seed)
         graph(f"random_{seed}", f, shapes)
+    graph("loop_of_64_bits", loop_of_64_bits, [(5, 4), (4, 4)], of_64_bits=True)
+    graph("counted_by_64_bits", counted_by_64_bits, [(3, 4), (4, 4)], reverse=False, of_64_bits=True)
+    graph("whole_numbers_of_64_bits", whole_numbers_of_64_bits, [(7,)], gradients=False, of_64_bits=True)
+    graph("reactant_for", reactant_for, [(6, 4), (4, 4)], module=open(REACTANT % "for").read(), of_64_bits=True)
+    graph("reactant_trace", reactant_trace, [(3,)], module=open(REACTANT % "trace").read(), of_64_bits=True)
 
 
 main()

@@ -108,6 +108,13 @@ static void nvrtc_takes(void *handle, const char *name, const char *source, cons
     cr_expect_str_eq(log, "", "%s for %s: %s", name, arch, log);
 }
 
+/* Compiles a source by both NVRTCs for all architectures. */
+static void all_take(const struct nvrtcs *n, const char *name, const char *source)
+{
+    for (size_t k = 0; k < 6; k++)
+        nvrtc_takes(n->handles[k % 2], name, source, ARCHS[k / 2]);
+}
+
 Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
 {
     static const struct tiled SIZES[] = {
@@ -121,8 +128,7 @@ Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
         writer_format(&source, "extern \"C\" __global__ void kernel");
         tiled_write(&SIZES[i], &source);
         writer_u8(&source, 0);
-        for (size_t k = 0; k < 6; k++)
-            nvrtc_takes(n.handles[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2]);
+        all_take(&n, "tiles", (const char *)source.data);
         for (size_t k = 0; k < 6 && i == 0; k++) { /* a spilled register would be seen */
             const char *log =
                 nvrtc_log(n.handles[k % 2], "tiles", (const char *)source.data, ARCHS[k / 2], 32);
@@ -487,6 +493,20 @@ Test(codegen, a_chain_of_equal_modules_has_the_kernels_of_one)
     codegen_free(&chain);
     codegen_free(&scanned);
     codegen_free(&trained);
+}
+
+/* All of i64: its arithmetic, and counters and indices forward and back. */
+Test(codegen, both_nvrtcs_compile_i64)
+{
+    static const char *const NAMES[] = {"whole_numbers_of_64_bits", "counted_by_64_bits"};
+    struct nvrtcs n = nvrtcs_open();
+    for (size_t i = 0; i < 2; i++) {
+        struct codegen c = code_of_graph(NAMES[i]);
+        writer_u8(&c.source, 0);
+        all_take(&n, NAMES[i], (const char *)c.source.data);
+        codegen_free(&c);
+    }
+    nvrtcs_close(&n);
 }
 
 /* ---- what is stored ---- */

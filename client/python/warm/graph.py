@@ -7,7 +7,7 @@
     bundle = warm.graph.compile(lowered, arch="sm_90", vjp=True, arguments=[0])
     open("loss.bundle", "wb").write(bundle.data)          # `warm show`, `warm exec`
 
-`lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows f32, i32 and i1 and
+`lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows f32, i32, i64, i1 and
 the operations of kernels/program/program.h. For anything else compile() raises GraphError, which names the
 operation and its line. The program can then use the framework's own compiler.
 
