@@ -409,25 +409,35 @@ Test(native, without_a_lease_left_a_miss_is_a_miss)
 
 /* ---- compiles ---- */
 
-Test(native, what_nobody_asked_a_compile_for_is_an_error)
+/* Sends SOURCE, and expects an error and the end of its channel. */
+static void expect_no_source(uint64_t tag)
 {
     int ends[2];
     char byte;
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    wire_put_source(&w, 1, &(struct wire_source){.len = 1, .job = {"x", 1}});
+    wire_put_source(&w, tag, &(struct wire_source){.len = 1, .job = {"x", 1}});
     server_rig_send(a, &w, &ends[1], 1);
     close(ends[1]);
-    expect_error(a, 1, WARM_EINVALID);
-    SERVER_RIG_AWAIT(&rig, recv(ends[0], &byte, 1, MSG_DONTWAIT) == 0); /* its channel is closed */
+    expect_error(a, tag, WARM_EINVALID);
+    SERVER_RIG_AWAIT(&rig, recv(ends[0], &byte, 1, MSG_DONTWAIT) == 0);
     close(ends[0]);
-    wire_put_checked(&w, 2, &(struct wire_checked){0});
+}
+
+static void expect_no_checked(uint64_t tag)
+{
+    wire_put_checked(&w, tag, &(struct wire_checked){0});
     send_frames(a);
-    expect_error(a, 2, WARM_EINVALID);
+    expect_error(a, tag, WARM_EINVALID);
+}
+
+Test(native, what_nobody_asked_a_compile_for_is_an_error)
+{
+    expect_no_source(1);
+    expect_no_checked(2);
     get(a, 3, "name", true);
     expect_lease(a, 3);
-    wire_put_checked(&w, 3, &(struct wire_checked){0}); /* a GET is no compile */
-    send_frames(a);
-    expect_error(a, 3, WARM_EINVALID);
+    expect_no_source(3); /* a GET is no compile */
+    expect_no_checked(3);
     cr_expect(is_next(a));
 }
 

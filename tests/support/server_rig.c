@@ -140,23 +140,23 @@ static size_t receive_with_fd(struct server_rig *r, int fd, uint8_t *out, size_t
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
     size_t n = 0;
-    for (int i = 0; n < len && i < SERVER_RIG_TURNS_MAX; i++) {
+    while (n < len) {
         struct iovec iov = {out + n, len - n};
-        struct msghdr m = {.msg_iov = &iov,
-                           .msg_iovlen = 1,
-                           .msg_control = out_fd ? &control : NULL,
-                           .msg_controllen = out_fd ? sizeof control : 0};
-        ssize_t more = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+        ssize_t more;
+        if (out_fd) {
+            m.msg_control = &control;
+            m.msg_controllen = sizeof control;
+        }
+        SERVER_RIG_AWAIT(r, (more = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) >= 0 ||
+                                errno != EAGAIN);
+        cr_assert_geq(more, 0, "recvmsg: %s", strerror(errno));
         if (more == 0)
             return n;
-        if (more > 0)
-            n += (size_t)more;
-        else
-            cr_assert_eq(errno, EAGAIN, "recvmsg: %s", strerror(errno));
-        struct cmsghdr *c = more > 0 && out_fd ? CMSG_FIRSTHDR(&m) : NULL;
+        n += (size_t)more;
+        struct cmsghdr *c = out_fd ? CMSG_FIRSTHDR(&m) : NULL;
         if (c && c->cmsg_type == SCM_RIGHTS)
             memcpy(out_fd, CMSG_DATA(c), sizeof *out_fd);
-        server_rig_turn(r);
     }
     return n;
 }
@@ -176,10 +176,8 @@ void server_rig_expect(struct server_rig *r, int fd, const char *want)
 bool server_rig_is_ended(struct server_rig *r, int fd)
 {
     char byte;
-    for (int i = 0; i < SERVER_RIG_TURNS_MAX; i++, server_rig_turn(r))
-        if (recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
-            return true;
-    return false;
+    SERVER_RIG_AWAIT(r, recv(fd, &byte, 1, MSG_DONTWAIT) == 0);
+    return true;
 }
 
 /* ---- a client of the native protocol ---- */
