@@ -4,7 +4,6 @@
  * test_tier_command.c has the command with other stores.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +13,14 @@
 #include "client/cli/run/probe.h"
 #include "tests/support/support.h"
 
-static unsigned n_open(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 /* Probes a URL. Expects that no process and no descriptor is left. */
 static bool probe(const char *url, struct tier_answer *out, char why[200])
 {
     struct probe p = {.url = url, .credentials = "", .ca = ""};
-    unsigned before = n_open();
+    unsigned before = open_descriptors();
     *why = '\0';
     bool good = probe_tier(&p, out, why, 200);
-    cr_expect_eq(n_open(), before);
+    cr_expect_eq(open_descriptors(), before);
     cr_expect(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD, "the helper is reaped");
     return good;
 }

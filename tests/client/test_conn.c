@@ -5,7 +5,6 @@
  * read. test_failopen.c has libwarm's deadlines against a daemon that hangs.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,16 +120,6 @@ static void expect_tag(uint64_t tag)
     cr_expect_eq(frame.tag, tag);
 }
 
-static int n_open(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 static int file_of(const char *text) { return memfd_of_bytes("test", text, strlen(text), &e); }
 
 static void expect_file(int fd, const char *want)
@@ -179,12 +168,12 @@ Test(conn, a_socket_where_no_daemon_listens_is_no_daemon)
          *below = path_join(file, "s"), *old = path_join(folder, "old");
     file_write(file, "", 0);
     close(listen_at(old));
-    int before = n_open();
+    int before = open_descriptors();
     expect_open(absent, WARM_ENO_DAEMON, "no daemon answers at ");
     expect_open(file, WARM_ENO_DAEMON, "no daemon answers at ");
     expect_open(below, WARM_ENO_DAEMON, "no daemon answers at ");
     expect_open(old, WARM_ENO_DAEMON, "Connection refused");
-    cr_expect_eq(n_open(), before);
+    cr_expect_eq(open_descriptors(), before);
     free(absent), free(below), free(file), free(old);
 }
 
@@ -570,7 +559,7 @@ Test(conn, a_descriptor_that_was_announced_must_have_come)
 
 Test(conn, more_descriptors_than_one_frame_may_have_are_refused_and_closed)
 {
-    int sent[3] = {file_of("one"), file_of("two"), file_of("three")}, before = n_open();
+    int sent[3] = {file_of("one"), file_of("two"), file_of("three")}, before = open_descriptors();
     char control[CMSG_SPACE(sizeof sent)] = "";
     struct writer w;
     say_welcome_as(WIRE_VERSION, "warmd");
@@ -585,38 +574,38 @@ Test(conn, more_descriptors_than_one_frame_may_have_are_refused_and_closed)
     cr_assert_eq(sendmsg(daemon_fd, &m, 0), (ssize_t)w.len);
     cr_expect_eq(receive(), WARM_EMALFORMED, "%s", e.text);
     conn_close(&c);
-    cr_expect_eq(n_open(), before - 1);
+    cr_expect_eq(open_descriptors(), before - 1);
     close(sent[0]), close(sent[1]), close(sent[2]);
     writer_close(&w);
 }
 
 Test(conn, more_descriptors_than_may_wait_are_refused_and_closed)
 {
-    int sent[2] = {file_of("one"), file_of("two")}, before = n_open();
+    int sent[2] = {file_of("one"), file_of("two")}, before = open_descriptors();
     say_welcome_as(WIRE_VERSION, "warmd");
     cr_assert_eq(look(), CONN_OTHER);
     for (int i = 0; i < CONN_FDS_WAITING / 2; i++) {
         cr_assert(send_with_fds(daemon_fd, &"\xa7\x92\0\0"[i], 1, sent, 2));
         cr_assert_eq(look(), CONN_OTHER, "%s", e.text);
     }
-    cr_expect_eq(n_open(), before + CONN_FDS_WAITING);
+    cr_expect_eq(open_descriptors(), before + CONN_FDS_WAITING);
     cr_assert(send_with_fds(daemon_fd, "", 1, sent, 2));
     cr_expect_eq(look(), WARM_EMALFORMED, "%s", e.text);
     conn_close(&c);
-    cr_expect_eq(n_open(), before - 1, "all of them, and the socket");
+    cr_expect_eq(open_descriptors(), before - 1, "all of them, and the socket");
     close(sent[0]), close(sent[1]);
 }
 
 Test(conn, closing_closes_all_that_was_not_handed_out)
 {
-    int sent[2] = {file_of("one"), file_of("two")}, before = n_open();
+    int sent[2] = {file_of("one"), file_of("two")}, before = open_descriptors();
     say_welcome_as(WIRE_VERSION, "warmd");
     say_text(0, sent, 2, 1); /* they belong to no frame */
     expect_tag(1);
-    cr_expect_eq(n_open(), before + 2);
+    cr_expect_eq(open_descriptors(), before + 2);
     conn_close(&c);
     conn_close(&c);
-    cr_expect_eq(n_open(), before - 1);
+    cr_expect_eq(open_descriptors(), before - 1);
     cr_expect(c.fd == -1 && !c.in && !c.out.data);
     close(sent[0]), close(sent[1]);
 }

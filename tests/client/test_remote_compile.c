@@ -5,7 +5,6 @@
  * error, and nothing stays open. test_client.c and test_graph_compile.c have it with a real daemon.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,17 +32,6 @@ static struct warm_job job_in(const char *folder)
 }
 
 /* ---- the test's side ---- */
-
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    cr_assert_not_null(dir);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
 
 struct talk {
     struct fake_daemon d;
@@ -288,13 +276,20 @@ static void error_while_compiling(struct fake_daemon *d)
     script_say_hit(d);
 }
 
-Test(remote_compile, after_an_error_the_connection_goes_on)
+/* Two compiles on one connection: the first gets this error, and the second its result. */
+static void against_two(void (*script)(struct fake_daemon *), unsigned flags, int code)
 {
     struct talk t;
-    talk_up(&t, error_while_compiling, NULL);
-    expect_compile(&t, NULL, WARM_ECRASHED);
+    talk_up(&t, script, NULL);
+    t.job.flags = flags;
+    expect_compile(&t, NULL, code);
     expect_compile(&t, "cubin", 0);
     talk_down(&t);
+}
+
+Test(remote_compile, after_an_error_the_connection_goes_on)
+{
+    against_two(error_while_compiling, 0, WARM_ECRASHED);
 }
 
 static void hit_of_a_job_that_was_given_up(struct fake_daemon *d)
@@ -312,11 +307,7 @@ static void hit_of_a_job_that_was_given_up(struct fake_daemon *d)
 
 Test(remote_compile, a_result_for_another_request_is_not_taken)
 {
-    struct talk t;
-    talk_up(&t, hit_of_a_job_that_was_given_up, NULL);
-    expect_compile(&t, NULL, WARM_EBUSY);
-    expect_compile(&t, "cubin", 0);
-    talk_down(&t);
+    against_two(hit_of_a_job_that_was_given_up, 0, WARM_EBUSY);
 }
 
 static void miss(struct fake_daemon *d)
@@ -330,12 +321,7 @@ static void miss(struct fake_daemon *d)
 
 Test(remote_compile, a_miss_is_an_answer)
 {
-    struct talk t;
-    talk_up(&t, miss, NULL);
-    t.job.flags = WARM_ONLY_IF_CACHED;
-    expect_compile(&t, NULL, WARM_ENOT_FOUND);
-    expect_compile(&t, "cubin", 0);
-    talk_down(&t);
+    against_two(miss, WARM_ONLY_IF_CACHED, WARM_ENOT_FOUND);
 }
 
 /* An answer without fields, of this type. */

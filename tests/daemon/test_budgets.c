@@ -42,7 +42,7 @@ static long resident(pid_t pid)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-static unsigned open_descriptors(pid_t pid)
+static unsigned descriptors_of(pid_t pid)
 {
     char path[64];
     unsigned n = 0;
@@ -264,7 +264,7 @@ Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
     char *value = some_bytes(BLOB);
     int fds[N], seed = native_as(&k, GREEDY);
     put_memfd(seed, 1, "b", value, BLOB);
-    unsigned before = open_descriptors(k.pid);
+    unsigned before = descriptors_of(k.pid);
     for (int i = 0; i < N; i++)
         fds[i] = i % 2 ? connect_as(&k, GREEDY) : native_as(&k, GREEDY);
     for (int i = 0; i < N; i++) {
@@ -274,7 +274,7 @@ Test(budgets, unread_descriptors_are_bounded_and_others_still_get_in)
             send_mget(fds[i], 2, "b", KEYS);
     }
     usleep(300000);
-    unsigned during = open_descriptors(k.pid);
+    unsigned during = descriptors_of(k.pid);
     cr_assert_lt(during - before, 300, "%u descriptors more", during - before);
     int other = native_as(&k, OTHER);
     put_memfd(other, 1, "mine", value, BLOB);

@@ -4,7 +4,6 @@
  * the order of answers, back-pressure, and what a closed connection leaves.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,16 +136,6 @@ Test(connection, a_client_that_goes_away_leaves_nothing)
     cr_assert_eq(server_count(rig.server), 1u);
     close(fd);
     await_no_client();
-}
-
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    DIR *listing = opendir("/proc/self/fd");
-    while (readdir(listing))
-        n++;
-    closedir(listing);
-    return n;
 }
 
 Test(connection, descriptors_that_no_message_takes_are_closed)

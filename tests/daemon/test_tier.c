@@ -10,10 +10,6 @@
 #include "tests/support/tier_kit.h"
 #include "tier/signing.h"
 
-static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
-static const char with_header[] =
-    "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= N; }\n";
-
 TestSuite(tier, .init = tier_setup, .fini = tier_teardown);
 
 /* Runs `warm` for the daemon; its output must have the text. */
@@ -32,24 +28,14 @@ Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
-    struct ask a = ask_of(source), b = ask_of(with_header);
-    struct key made, found;
-    int fd = warmd_native(&first);
-    lead_compile(fd, 1, &a, 0, "");
-    expect_cubin(fd, 1, &made);
-    lead_compile(fd, 2, &b, 0, "#define N 7\n");
-    warmd_expect(fd, 2, WIRE_HIT);
-    close(fd);
+    struct key made = make_kernels(&first);
     await_objects(4);
     warmd_down(&first);
 
     struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
-    fd = warmd_native(&second);
-    send_compile(fd, 3, &a, 0);
-    cr_assert_eq(expect_cubin(fd, 3, &found), WIRE_WAS_HIT);
-    cr_assert(key_equal(&made, &found));
-    send_compile(fd, 4, &b, 0);
-    cr_assert_eq(expect_cubin_with(fd, 4, "#define N 7\n", NULL), WIRE_WAS_HIT);
+    expect_kernels(&second, &made);
+    struct ask a = ask_of(TIER_SOURCE);
+    int fd = warmd_native(&second);
     ask_compile(fd, 5, &a, 0, WIRE_HIT); /* from its own store now */
     close(fd);
     cr_assert(warmd_stats_have(&second, "\"compiles\": 0"));
@@ -59,10 +45,10 @@ Test(tier, a_second_machine_starts_with_the_first_ones_kernels)
 Test(tier, a_source_with_another_comment_is_not_compiled_again)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    char commented[sizeof source + 32];
+    char commented[sizeof TIER_SOURCE + 32];
     struct key made, found;
-    snprintf(commented, sizeof commented, "// by another\n%s", source);
-    struct ask a = ask_of(source), b = ask_of(commented);
+    snprintf(commented, sizeof commented, "// by another\n%s", TIER_SOURCE);
+    struct ask a = ask_of(TIER_SOURCE), b = ask_of(commented);
     struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
     int fd = warmd_native(&first);
     lead_compile(fd, 1, &a, 0, "");
@@ -262,7 +248,7 @@ Test(tier, push_sends_and_pull_brings_what_a_list_names)
     NEEDS_TOOLCHAIN(nvrtc);
     char *dear[] = {"--tier-min-cost", "1h", NULL}, *out, *warm = bin_path("warm");
     struct warmd first = tier_up(nvrtc, tier_key_file, dear);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct warm_put_options cheap = {.cost_ms = 5};
     int fd = warmd_native(&first);
     lead_compile(fd, 1, &a, 0, "");

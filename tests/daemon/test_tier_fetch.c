@@ -68,6 +68,14 @@ static void answer_entry(const char *name, const char *value)
     tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
 }
 
+/* Answers with the entry of a large value, and takes the request for the value. */
+static void answer_large_entry(const char *name, const uint8_t *value)
+{
+    tier_rig_entry(name, (struct view){value, LARGE_BYTES}, &entry);
+    tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
+    ask = tier_rig_take(&rig, TIER_GET);
+}
+
 /* Lets the daemon learn what it takes to make what is called PREFIX:…. */
 static void teach_cost(const char *name, uint32_t cost_ms)
 {
@@ -122,9 +130,7 @@ Test(tier_fetch, a_large_value_is_an_object_of_its_own)
     struct view bytes = {value, LARGE_BYTES};
     UP(NULL);
     ask_first(ASK_KNOWN, "graph");
-    tier_rig_entry("graph", bytes, &entry);
-    tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
-    ask = tier_rig_take(&rig, TIER_GET);
+    answer_large_entry("graph", value);
     bytes_to_hex(entry.content.bytes, sizeof entry.content.bytes, hex);
     snprintf(want, sizeof want, "%.2s/b-%s", hex, hex);
     cr_expect_str_eq(ask.name, want);
@@ -216,9 +222,7 @@ Test(tier_fetch, a_value_that_comes_after_the_last_asker_has_left_is_dropped)
     uint8_t *value = calloc(1, LARGE_BYTES);
     UP(NULL);
     ask_first(ASK_KNOWN, "graph");
-    tier_rig_entry("graph", (struct view){value, LARGE_BYTES}, &entry);
-    tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
-    ask = tier_rig_take(&rig, TIER_GET);
+    answer_large_entry("graph", value);
     cancel_first();
     tier_rig_answer_value(&rig, &ask, (struct view){value, LARGE_BYTES});
     TIER_RIG_AWAIT(&rig, !rig.tier->fetches);
@@ -392,9 +396,7 @@ Test(tier_fetch, a_large_value_with_other_bytes_is_a_miss)
         size_t n_bad = wrong < NO_DESCRIPTOR ? (size_t)wrong + 1 : NO_DESCRIPTOR;
         snprintf(name, sizeof name, "graph-%d", (int)wrong);
         ask_first(ASK_KNOWN, name);
-        tier_rig_entry(name, (struct view){value, LARGE_BYTES}, &entry);
-        tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
-        ask = tier_rig_take(&rig, TIER_GET);
+        answer_large_entry(name, value);
         answer_wrong_value(wrong, value);
         tier_rig_until(&rig, &first, "WM");
         cr_expect_eq(rig.tier->n_damaged, n_bad, "%d: %s", (int)wrong, first.call.tier_said);
@@ -412,9 +414,7 @@ Test(tier_fetch, a_value_that_does_not_come_is_a_failure_and_no_miss)
     uint8_t *value = calloc(1, LARGE_BYTES);
     UP(NULL);
     ask_first(ASK_KNOWN, "graph");
-    tier_rig_entry("graph", (struct view){value, LARGE_BYTES}, &entry);
-    tier_rig_answer_entry(&rig, &ask, &entry, &rig.key);
-    ask = tier_rig_take(&rig, TIER_GET);
+    answer_large_entry("graph", value);
     answer(TIER_FAILED);
     tier_rig_until(&rig, &first, "WM");
     cr_expect_eq(count(STATS_tier_errors), 1u);

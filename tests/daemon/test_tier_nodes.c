@@ -9,10 +9,6 @@
 #include "tests/support/store_kit.h"
 #include "tests/support/tier_kit.h"
 
-static const char source[] = "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n";
-static const char with_header[] =
-    "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= N; }\n";
-
 static struct redis_server redis;
 
 static void setup(void)
@@ -34,25 +30,11 @@ Test(tier_nodes, a_second_node_starts_with_the_first_ones_kernels)
 {
     NEEDS_TOOLCHAIN(nvrtc);
     struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
-    struct ask a = ask_of(source), b = ask_of(with_header);
-    struct key made, found;
-    int fd = warmd_native(&first);
-    lead_compile(fd, 1, &a, 0, "");
-    expect_cubin(fd, 1, &made);
-    lead_compile(fd, 2, &b, 0, "#define N 7\n");
-    warmd_expect(fd, 2, WIRE_HIT);
-    close(fd);
+    struct key made = make_kernels(&first);
     await_stats(&first, "\"tier_sent\": 5");
 
     struct warmd second = tier_up(nvrtc, tier_key_file, NULL);
-    fd = warmd_native(&second);
-    send_compile(fd, 3, &a, 0);
-    cr_assert_eq(expect_cubin(fd, 3, &found), WIRE_WAS_HIT);
-    cr_assert(key_equal(&made, &found));
-    send_compile(fd, 4, &b, 0);
-    cr_assert_eq(expect_cubin_with(fd, 4, "#define N 7\n", NULL), WIRE_WAS_HIT);
-    close(fd);
-    cr_assert(warmd_stats_have(&second, "\"compiles\": 0"));
+    expect_kernels(&second, &made);
     warmd_down(&first);
     warmd_down(&second);
 }
@@ -194,7 +176,7 @@ static void expect_no_hedge(int from)
 Test(tier_nodes, many_nodes_that_want_one_key_compile_once)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct key made, found;
     ask_on_all_nodes(nvrtc, &a, NULL);
     make_on(0, &a, &made);
@@ -210,7 +192,7 @@ Test(tier_nodes, many_nodes_that_want_one_key_compile_once)
 Test(tier_nodes, a_killed_maker_delays_the_others_by_its_lease)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct key made, found;
     char *options[] = {"--tier-lease", LONG_LEASE, "--tier-hedge", "120s", NULL};
     ask_on_all_nodes(nvrtc, &a, options);
@@ -235,7 +217,7 @@ Test(tier_nodes, a_killed_maker_delays_the_others_by_its_lease)
 Test(tier_nodes, a_stopped_maker_costs_one_more_compile)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct key made, found;
     char *options[] = {"--tier-lease", LONG_LEASE, "--tier-hedge", "120s", NULL};
     ask_on_all_nodes(nvrtc, &a, options);
@@ -257,7 +239,7 @@ Test(tier_nodes, a_stopped_maker_costs_one_more_compile)
 Test(tier_nodes, beside_a_late_maker_another_one_begins_and_the_first_result_wins)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct key made;
     char *options[] = {"--tier-hedge", "300ms", NULL};
     ask_on_all_nodes(nvrtc, &a, options);
@@ -278,7 +260,7 @@ Test(tier_nodes, beside_a_late_maker_another_one_begins_and_the_first_result_win
 Test(tier_nodes, a_maker_whose_client_leaves_gives_the_lease_back)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source);
+    struct ask a = ask_of(TIER_SOURCE);
     struct key made;
     char *options[] = {"--tier-lease", "60s", "--tier-hedge", "60s", NULL};
     ask_on_all_nodes(nvrtc, &a, options);
@@ -298,7 +280,7 @@ static const char other[] = "extern \"C\" __global__ void g(float *x) { x[thread
 Test(tier_nodes, a_silent_tier_delays_a_compile_by_half_of_its_cost)
 {
     NEEDS_TOOLCHAIN(nvrtc);
-    struct ask a = ask_of(source), b = ask_of(other);
+    struct ask a = ask_of(TIER_SOURCE), b = ask_of(other);
     struct key made, found;
     struct warmd first = tier_up(nvrtc, tier_key_file, NULL);
     struct warmd second = tier_up(nvrtc, tier_key_file, NULL);

@@ -45,6 +45,16 @@ static void put(const char *name, const char *value)
     tier_rig_put(&rig, name, view_of_text(value), 0);
 }
 
+/* Has the tier give the lease on a name to an asker. Returns the request for it. */
+static struct tier_ask get_lease(const char *name)
+{
+    tier_rig_ask(&rig, &holder, ASK_LEASE, name);
+    struct tier_ask lease = tier_rig_take(&rig, TIER_ASK);
+    tier_rig_answer(&rig, &lease, TIER_LEASE);
+    tier_rig_until(&rig, &holder, "WL");
+    return lease;
+}
+
 static void await_sent(uint64_t n) { TIER_RIG_AWAIT(&rig, count(STATS_tier_sent) == n); }
 
 /* Waits until the entry waits no longer to be sent. */
@@ -125,10 +135,7 @@ Test(tier_send, an_entry_under_a_lease_ends_it_in_the_same_step)
 {
     uint8_t *bytes;
     UP(NULL);
-    tier_rig_ask(&rig, &holder, ASK_LEASE, "graph");
-    struct tier_ask lease = tier_rig_take(&rig, TIER_ASK);
-    tier_rig_answer(&rig, &lease, TIER_LEASE);
-    tier_rig_until(&rig, &holder, "WL");
+    struct tier_ask lease = get_lease("graph");
     put("graph", "the value");
     ask = tier_rig_take_sent(&rig, TIER_FINISH, &bytes);
     tier_rig_expect_entry_of(&ask, "graph");
@@ -308,10 +315,7 @@ Test(tier_send, an_entry_that_the_backend_cannot_take_is_dropped)
 Test(tier_send, the_lease_of_an_entry_that_is_dropped_is_given_back)
 {
     UP(NULL);
-    tier_rig_ask(&rig, &holder, ASK_LEASE, "graph");
-    struct tier_ask lease = tier_rig_take(&rig, TIER_ASK);
-    tier_rig_answer(&rig, &lease, TIER_LEASE);
-    tier_rig_until(&rig, &holder, "WL");
+    struct tier_ask lease = get_lease("graph");
     put("graph", "the value");
     ask = tier_rig_take(&rig, TIER_FINISH);
     answer(TIER_TOO_LARGE);

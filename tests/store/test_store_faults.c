@@ -27,16 +27,6 @@ static void end(void) { kit_end(&k); }
 
 TestSuite(store_faults, .fini = end, .timeout = 600);
 
-static size_t open_descriptors(void)
-{
-    size_t n = 0;
-    DIR *listing = opendir("/proc/self/fd");
-    while (listing && readdir(listing))
-        n++;
-    closedir(listing);
-    return n;
-}
-
 /* The effect of an operation that the store has confirmed. */
 struct outcome {
     uint64_t version[8]; /* acknowledged version of entries 0 to 7; 0: never */

@@ -19,7 +19,7 @@
 
 /* Freed at the test's end. */
 static char *folder;
-static struct writer jobs[4];
+static struct writer jobs[8];
 static size_t n_jobs;
 
 void compile_teardown_jobs(void)

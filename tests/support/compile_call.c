@@ -65,16 +65,9 @@ void compile_calls_step(struct service_rig *r)
 
 static void on_answer(struct call *call, const struct answer *a)
 {
-    static const char letters[] = {
-        [ANSWER_VALUE] = '=', [ANSWER_MISS] = 'M', [ANSWER_FAILED] = 'F', [ANSWER_ERROR] = 'E',
-        [ANSWER_WAIT] = 'W',  [ANSWER_NEED] = 'N', [ANSWER_CHECK] = 'C'};
     struct compile_call *c = (struct compile_call *)call;
-    size_t n = strlen(c->seen);
     cr_assert_not(c->ended, "answered after the last answer: %s", c->seen);
-    cr_assert(a->kind < sizeof letters && letters[a->kind], "answer %d", (int)a->kind);
-    cr_assert_lt(n + 1, sizeof c->seen);
-    c->seen[n] = letters[a->kind];
-    c->ended = answer_is_last(a->kind);
+    c->ended = service_rig_note(c->seen, sizeof c->seen, a->kind);
     if (a->kind == ANSWER_ERROR)
         c->code = a->err->code;
     if (a->kind != ANSWER_VALUE && a->kind != ANSWER_FAILED)

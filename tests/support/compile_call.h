@@ -26,10 +26,8 @@ struct compile_call {
     char hardware[WARM_HARDWARE_MAX];
     const char *header; /* content of its h.h; NULL: it has none */
     bool silent;
-    int channel; /* our end; -1: none */
-    /* All answers, a letter each: N NEED, W WAIT, C CHECK, and the last one: = VALUE, M MISS, F FAILED,
-     * E ERROR. */
-    char seen[64];
+    int channel;   /* our end; -1: none */
+    char seen[64]; /* all answers, a letter each: service_rig_note */
     bool ended;
     enum wire_outcome outcome; /* of VALUE and FAILED, and */
     struct key key, check;

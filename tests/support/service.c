@@ -136,6 +136,20 @@ int service_rig_put(struct service_rig *r, const struct peer *peer, struct servi
     return code ? code : service_rig_put_end(r, &end);
 }
 
+bool service_rig_note(char *seen, size_t size, enum answer_kind kind)
+{
+    static const char letters[] = {[ANSWER_VALUE] = '=', [ANSWER_MISS] = 'M', [ANSWER_FAILED] = 'F',
+                                   [ANSWER_ERROR] = 'E', [ANSWER_OVER] = 'O', [ANSWER_LEASE] = 'L',
+                                   [ANSWER_WAIT] = 'W',  [ANSWER_NEED] = 'N', [ANSWER_CHECK] = 'C'};
+    size_t n = strlen(seen);
+    cr_assert_not(n && strchr("=MFEO", seen[n - 1]), "answered after the last answer: %s", seen);
+    cr_assert(kind < sizeof letters && letters[kind], "answer %d", (int)kind);
+    cr_assert_lt(n + 1, size);
+    seen[n] = letters[kind];
+    seen[n + 1] = '\0';
+    return answer_is_last(kind);
+}
+
 static void on_closed(void *arg) { *(bool *)arg = true; }
 
 void service_rig_down(struct service_rig *r)

@@ -48,6 +48,10 @@ int service_rig_put_end(struct service_rig *r, const struct service_rig_put *put
 /* Puts a value. Returns 0 once it is stored, or the error. */
 int service_rig_put(struct service_rig *r, const struct peer *peer, struct service_put put);
 
+/* Adds an answer to `seen`, of `size` bytes, as a letter: N NEED, W WAIT, C CHECK, L LEASE, and the last one:
+ * = VALUE, M MISS, F FAILED, E ERROR, O OVER. Returns true if it is the last; fails the test after that. */
+bool service_rig_note(char *seen, size_t size, enum answer_kind kind);
+
 /* Drains and frees all; expects that no handle is left. */
 void service_rig_down(struct service_rig *r);
 

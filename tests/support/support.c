@@ -3,6 +3,7 @@
 #include "tests/support/support.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -76,6 +77,17 @@ char *bin_path(const char *name)
     char *bin = path_join(self, "bin"), *path = path_join(bin, name);
     free(bin);
     return path;
+}
+
+unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    DIR *listing = opendir("/proc/self/fd");
+    cr_assert_not_null(listing);
+    while (readdir(listing))
+        n++;
+    closedir(listing);
+    return n;
 }
 
 bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds)

@@ -31,6 +31,8 @@ bool two_users_can_be(void);
     if (!two_users_can_be())                                                                       \
     cr_skip_test("needs root, and folders that another user reaches")
 
+/* Returns how many descriptors this process has open, one of them for the count. */
+unsigned open_descriptors(void);
 /* Sends bytes in one message, with at most two descriptors. False unless all of them went. */
 bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t n_fds);
 

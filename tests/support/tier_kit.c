@@ -139,6 +139,33 @@ void expect_miss(const struct warmd *k, const char *name)
     cr_assert_eq(get_one(k, name, &f), WIRE_MISS);
 }
 
+struct key make_kernels(const struct warmd *k)
+{
+    struct ask a = ask_of(TIER_SOURCE), b = ask_of(TIER_WITH_HEADER);
+    struct key made;
+    int fd = warmd_native(k);
+    lead_compile(fd, 1, &a, 0, "");
+    expect_cubin(fd, 1, &made);
+    lead_compile(fd, 2, &b, 0, "#define N 7\n");
+    warmd_expect(fd, 2, WIRE_HIT);
+    close(fd);
+    return made;
+}
+
+void expect_kernels(const struct warmd *k, const struct key *made)
+{
+    struct ask a = ask_of(TIER_SOURCE), b = ask_of(TIER_WITH_HEADER);
+    struct key found;
+    int fd = warmd_native(k);
+    send_compile(fd, 3, &a, 0);
+    cr_assert_eq(expect_cubin(fd, 3, &found), WIRE_WAS_HIT);
+    cr_assert(key_equal(made, &found));
+    send_compile(fd, 4, &b, 0);
+    cr_assert_eq(expect_cubin_with(fd, 4, "#define N 7\n", NULL), WIRE_WAS_HIT);
+    close(fd);
+    cr_assert(warmd_stats_have(k, "\"compiles\": 0"));
+}
+
 pid_t helper_of(const struct warmd *k)
 {
     for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(5000)) {

@@ -44,6 +44,15 @@ void put_one(const struct warmd *k, const char *name, const char *value);
 void expect_value(const struct warmd *k, const char *name, const char *value);
 void expect_miss(const struct warmd *k, const char *name);
 
+/* Two kernels. The second one's h.h defines N as 7. */
+#define TIER_SOURCE "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= 3; }\n"
+#define TIER_WITH_HEADER                                                                           \
+    "#include \"h.h\"\nextern \"C\" __global__ void f(float *x) { x[threadIdx.x] *= N; }\n"
+/* Has a daemon compile both. Returns the key of the first. */
+struct key make_kernels(const struct warmd *k);
+/* Expects that another daemon has both, without a compile. */
+void expect_kernels(const struct warmd *k, const struct key *made);
+
 /* Returns the helper of a daemon: a grandchild of the test. */
 pid_t helper_of(const struct warmd *k);
 

@@ -83,15 +83,9 @@ uint64_t tier_rig_count(const struct tier_rig *r, enum stats_counter what)
 
 static void on_answer(struct call *call, const struct answer *a)
 {
-    static const char letters[] = {[ANSWER_VALUE] = '=', [ANSWER_MISS] = 'M',  [ANSWER_ERROR] = 'E',
-                                   [ANSWER_OVER] = 'O',  [ANSWER_LEASE] = 'L', [ANSWER_WAIT] = 'W'};
     struct tier_call *c = (struct tier_call *)call;
-    size_t n = strlen(c->seen);
     cr_assert_not(c->ended, "answered after the last answer: %s", c->seen);
-    cr_assert(a->kind < sizeof letters && letters[a->kind], "answer %d", (int)a->kind);
-    cr_assert_lt(n + 1, sizeof c->seen);
-    c->seen[n] = letters[a->kind];
-    c->ended = answer_is_last(a->kind);
+    c->ended = service_rig_note(c->seen, sizeof c->seen, a->kind);
     if (a->kind != ANSWER_VALUE)
         return;
     const uint8_t *data = a->artifact ? a->artifact->data : a->value->data;

@@ -44,8 +44,7 @@ uint64_t tier_rig_count(const struct tier_rig *r, enum stats_counter what);
 
 struct tier_call {
     struct call call; /* its first member */
-    /* All answers, a letter each: W WAIT, L LEASE, and the last one: = VALUE, M MISS, E ERROR, O OVER. */
-    char seen[16];
+    char seen[16];    /* all answers, a letter each: service_rig_note */
     char name[32];
     char value[64]; /* of =, if it is a short one */
     uint64_t len;
