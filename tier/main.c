@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "client/lib/packet.h"
+#include "keygen/bytes.h"
 #include "keygen/key.h"
 #include "tier/compress.h"
 #include "tier/message.h"
@@ -47,10 +48,11 @@ static struct tier_backend *backend;
 static unsigned n_carried;
 static struct carry *carried;
 
-/* Sends an answer with `n` bytes after it. The socket blocks: a daemon that does not read now will soon, or is gone. */
-static void answer(const struct tier_answer *a, size_t n, int fd)
+/* Sends an answer with `bytes` after it. The socket blocks: a daemon that does not read now will soon, or is gone. */
+static void answer(const struct tier_answer *a, struct view bytes, int fd)
 {
-    if (packet_send(TIER_FD, a, sizeof *a + n, &fd, fd >= 0) != 0)
+    struct iovec parts[2] = {packet_part(a, sizeof *a), packet_part(bytes.data, bytes.len)};
+    if (packet_send_parts(TIER_FD, parts, bytes.len ? 2 : 1, &fd, fd >= 0) != 0)
         _exit(0);
 }
 
@@ -60,25 +62,21 @@ static bool has_object(const struct tier_request *r)
            (r->result_fd >= 0 || r->result_data);
 }
 
-static struct {
-    struct tier_answer head;
-    uint8_t bytes[TIER_BYTES_MAX];
-} packet;
-
-/* Writes the object of a request into the packet. Bytes that are no frame stay as they are. */
-static size_t take_bytes(struct carry *c)
+/* Returns the object of a request as warmd knows it, until the next call; empty if it is none or too long. Bytes that
+ * are no frame stay as and where they are. */
+static struct view take_bytes(struct carry *c)
 {
     static uint8_t raw[TIER_BYTES_MAX + (TIER_BYTES_MAX >> 3)]; /* compress_bound of it is less */
-    struct tier_request *r = &c->request;
+    static uint8_t unpacked[TIER_BYTES_MAX];
+    const struct tier_request *r = &c->request;
     const uint8_t *bytes = r->result_data ? r->result_data : raw;
     size_t len = (size_t)r->result_length;
     if (!r->result_data && (len > sizeof raw || pread(r->result_fd, raw, len, 0) != (ssize_t)len))
-        return 0;
-    size_t n = (size_t)compress_unpack_bytes(bytes, len, packet.bytes, c->limit);
-    if (n || len > c->limit)
-        return n;
-    memcpy(packet.bytes, bytes, len);
-    return len;
+        return (struct view){NULL, 0};
+    size_t n = (size_t)compress_unpack_bytes(bytes, len, unpacked, c->limit);
+    if (n)
+        return (struct view){unpacked, n};
+    return (struct view){bytes, len > c->limit ? 0 : len};
 }
 
 /* Answers a request that has ended, and frees it. */
@@ -86,25 +84,24 @@ static void finish(struct carry *c)
 {
     assert(c->is_started && n_carried);
     struct tier_request *r = &c->request;
-    struct tier_answer *a = &packet.head;
     bool has = has_object(r);
-    size_t n = has && c->wants_bytes ? take_bytes(c) : 0;
+    struct view bytes = has && c->wants_bytes ? take_bytes(c) : (struct view){NULL, 0};
     int fd = has && !c->wants_bytes ? r->result_fd : -1;
-    *a = (struct tier_answer){.id = c->id,
-                              .outcome = r->outcome,
-                              .length = n ? n : r->result_length,
-                              .wait_ms = r->wait_ms,
-                              .capabilities = r->capabilities};
-    memcpy(a->said, r->said, sizeof a->said);
-    if (has && c->wants_bytes && !n) {
-        a->outcome = TIER_TOO_LARGE;
-        snprintf(a->said, sizeof a->said,
+    struct tier_answer a = {.id = c->id,
+                            .outcome = r->outcome,
+                            .length = bytes.len ? bytes.len : r->result_length,
+                            .wait_ms = r->wait_ms,
+                            .capabilities = r->capabilities};
+    memcpy(a.said, r->said, sizeof a.said);
+    if (has && c->wants_bytes && !bytes.len) {
+        a.outcome = TIER_TOO_LARGE;
+        snprintf(a.said, sizeof a.said,
                  r->result_length ? "larger than expected" : "the object is empty");
     }
     if (fd >= 0)
         fcntl(fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL); /* warmd looks at them */
-    answer(a, n, fd);
+    answer(&a, bytes, fd);
     if (has && r->result_fd >= 0)
         close(r->result_fd);
     if (r->fd >= 0)
@@ -231,7 +228,7 @@ static void carry(const struct tier_ask *ask, int fd)
             .id = ask->id, .outcome = TIER_LATER, .said = "too many requests"};
         if (fd >= 0)
             close(fd);
-        answer(&busy, 0, -1);
+        answer(&busy, (struct view){NULL, 0}, -1);
         return;
     }
     c->id = ask->id;
@@ -309,7 +306,7 @@ int main(int argc, char **argv)
         return 1;
     if (!make_backend(argv, hello.said, sizeof hello.said))
         hello.outcome = TIER_MISSET;
-    answer(&hello, 0, -1);
+    answer(&hello, (struct view){NULL, 0}, -1);
     if (!backend || uv_poll_init(&loop, &poll, TIER_FD) != 0)
         return 1;
     fcntl(TIER_FD, F_SETFL, fcntl(TIER_FD, F_GETFL) & ~O_NONBLOCK); /* libuv set it */

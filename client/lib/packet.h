@@ -13,21 +13,20 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define PACKET_FDS_MAX 3u /* descriptors with one packet */
 
-/* Sends one packet with descriptors, which stay the caller's. Returns 0, or -1 with errno. */
-static inline int packet_send(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
+/* Sends the parts as one packet with descriptors, which stay the caller's. Returns 0, or -1 with errno. */
+static inline int packet_send_parts(int fd, struct iovec *parts, size_t n_parts, const int *fds,
+                                    size_t n_fds)
 {
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(PACKET_FDS_MAX * sizeof(int))];
     } control = {0};
-    struct iovec iov;
-    memcpy(&iov.iov_base, &data, sizeof data); /* sendmsg does not write to it */
-    iov.iov_len = len;
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = n_parts};
     if (n_fds) {
         m.msg_control = &control;
         m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
@@ -41,6 +40,21 @@ static inline int packet_send(int fd, const void *data, size_t len, const int *f
         n = sendmsg(fd, &m, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -1 : 0;
+}
+
+/* Returns a part of a packet. */
+static inline struct iovec packet_part(const void *data, size_t len)
+{
+    struct iovec part = {.iov_len = len};
+    memcpy(&part.iov_base, &data, sizeof data); /* sendmsg does not write to it */
+    return part;
+}
+
+/* Sends one packet with descriptors, which stay the caller's. Returns 0, or -1 with errno. */
+static inline int packet_send(int fd, const void *data, size_t len, const int *fds, size_t n_fds)
+{
+    struct iovec part = packet_part(data, len);
+    return packet_send_parts(fd, &part, 1, fds, n_fds);
 }
 
 /* Receives one packet; gives its descriptors in fds[0..n_fds), -1 if there are fewer. Returns its

@@ -96,7 +96,7 @@ int file_read_start(int fd, void *out, size_t len, struct err *e)
     return file_read_at(fd, out, len, 0, e);
 }
 
-struct artifact *artifact_from_bytes(const void *data, size_t len)
+struct artifact *artifact_from_known(const void *data, size_t len, const struct key *check)
 {
     struct artifact *a = malloc(sizeof *a);
     uint8_t *copy = malloc(len ? len : 1);
@@ -106,13 +106,15 @@ struct artifact *artifact_from_bytes(const void *data, size_t len)
         return NULL;
     }
     memcpy(copy, data, len);
-    *a = (struct artifact){.refs = 1,
-                           .check = key_of_bytes(data, len),
-                           .hashed = true,
-                           .len = len,
-                           .data = copy,
-                           .fd = -1};
+    *a = (struct artifact){
+        .refs = 1, .check = *check, .hashed = true, .len = len, .data = copy, .fd = -1};
     return a;
+}
+
+struct artifact *artifact_from_bytes(const void *data, size_t len)
+{
+    struct key check = key_of_bytes(data, len);
+    return artifact_from_known(data, len, &check);
 }
 
 /* Reads, since a mapping of somebody else's file may fault. */

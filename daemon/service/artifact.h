@@ -44,6 +44,8 @@ struct artifact {
 /* Returns a copy of the bytes with one reference; the caller fills in the other fields. NULL: no
  * memory. */
 struct artifact *artifact_from_bytes(const void *data, size_t len);
+/* Does the same with bytes whose XXH3-128 is known: they are not hashed again. */
+struct artifact *artifact_from_known(const void *data, size_t len, const struct key *check);
 
 /* Makes an artifact from a sealed memfd, which is taken, also on failure. A short value is read
  * into memory. `check` is its announced digest; NULL: unknown, and a long value is not hashed.

@@ -383,7 +383,7 @@ static void take_entry(struct tier_fetch *f, struct view bytes)
     }
     f->waits_for_node = false;
     if (f->entry.is_inline)
-        f->artifact = artifact_from_bytes(f->entry.value.data, f->entry.value.len);
+        f->artifact = artifact_from_known(f->entry.value.data, f->entry.value.len, &f->entry.check);
     if (f->artifact)
         fetch_arrived(f);
     else if (f->entry.is_inline || !ask_for_value(f))

@@ -111,6 +111,21 @@ Test(artifact, a_short_value_is_in_memory_and_its_descriptor_closed)
     free(bytes);
 }
 
+Test(artifact, bytes_whose_digest_is_known_are_not_hashed_again)
+{
+    uint8_t *bytes = some_bytes(1000);
+    struct key known = {{1, 2, 3}}, right = key_of_bytes(bytes, 1000);
+    struct artifact *a = artifact_from_known(bytes, 1000, &known);
+    cr_assert(a && a->hashed && key_equal(&a->check, &known));
+    cr_expect(a->data != bytes && a->len == 1000);
+    cr_expect_arr_eq(a->data, bytes, 1000);
+    artifact_unref(a);
+    a = artifact_from_bytes(bytes, 1000);
+    cr_assert(a && a->hashed && key_equal(&a->check, &right));
+    artifact_unref(a);
+    free(bytes);
+}
+
 Test(artifact, the_descriptor_is_taken_on_failure_too)
 {
     struct artifact *a = NULL;
