@@ -364,10 +364,13 @@ bench-engines: setup-clients
 	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/bench_engines.py $(B)
 
 $(B)/bench/tier: CRYPTO += $(SIGNING)
+$(B)/bench/send_times.so: tests/bench/send_times.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE $(CFLAGS) -shared -fPIC -o $@ $< -ldl
 #: make bench-tier    measure a local hit with the tier on, off and dead, and a hit from Redis
 .PHONY: bench-tier
 bench-tier: setup-test
-	$(MAKE) B=$(B) all $(B)/bench/tier
+	$(MAKE) B=$(B) all $(B)/bench/tier $(B)/bench/send_times.so
 	tests/bench/bench.sh $(B) tier
 
 # The CUDA toolchain, fetched once, and only for the demo and the tests. If it is complete, the script

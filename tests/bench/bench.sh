@@ -30,7 +30,8 @@ for name; do
     hit) set -- "$build/bin/warmd" "$peers/bin/redis-server" "$peers/bin/memcached" ;;
     process) set -- "$build/bin/warm" "$build/bin/warmd" "$nvrtc/lib" "$peers/bin/ccache" \
         kernels/mlp_forward.cu ;;
-    tier) set -- "$build/bin/warmd" "$build/bin/warm" "$(command -v redis-server)" ;;
+    tier) set -- "$build/bin/warmd" "$build/bin/warm" "$(command -v redis-server)" \
+        "$build/bench/send_times.so" ;;
     load) set -- "$build/bin/warmd" "$nvrtc/lib" ;;
     miss) set -- "$build/libexec/warm/warm-nvrtc" "$nvrtc" kernels/cub_block.cu ;;
     *) set -- ;;

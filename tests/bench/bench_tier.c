@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_tier.c - what a tier costs and brings: a local hit with the tier on, off and dead; a hit that comes from
- * Redis, beside the server's own round trip.
+ * Redis, beside the round trips of others.
  *
- *     bench_tier WARMD WARM REDIS_SERVER FOLDER
+ *     bench_tier WARMD WARM REDIS_SERVER SEND_TIMES FOLDER
+ *
+ * T3 has two peers: redis-cli's own round trip, whose library SEND_TIMES (send_times.c) tells, and a GET on a
+ * connection of this program, which does nothing with the bytes.
  *
  * The daemons take turns of some milliseconds, so that what else the machine does meets all alike. A figure is
  * the median over the rounds of the ratio within a round.
@@ -93,7 +96,7 @@ static void start_daemon(int which, char *program, const char *folder, const cha
 static void start_all(char **argv)
 {
     char key[256], command[600], url[64], text[16];
-    snprintf(key, sizeof key, "%s/key", argv[4]);
+    snprintf(key, sizeof key, "%s/key", argv[5]);
     snprintf(command, sizeof command, "%s tier keygen bench-1 %s >/dev/null", argv[2], key);
     die_unless(system(command) == 0, "warm tier keygen");
     port = free_port();
@@ -102,10 +105,10 @@ static void start_all(char **argv)
                                    "--appendonly", "no", NULL});
     close(connect_redis());
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
-    start_daemon(OFF, argv[1], argv[4], NULL, key);
-    start_daemon(ON, argv[1], argv[4], url, key);
-    start_daemon(DEAD, argv[1], argv[4], "redis://127.0.0.1:1", key);
-    start_daemon(SECOND, argv[1], argv[4], url, key);
+    start_daemon(OFF, argv[1], argv[5], NULL, key);
+    start_daemon(ON, argv[1], argv[5], url, key);
+    start_daemon(DEAD, argv[1], argv[5], "redis://127.0.0.1:1", key);
+    start_daemon(SECOND, argv[1], argv[5], url, key);
 }
 
 static void put(int which, const char *name, size_t len)
@@ -187,6 +190,22 @@ static void set_raw(int fd, const char *name, size_t len)
     free(request);
 }
 
+/* Returns redis-cli's own round trip of a GET, whose output goes nowhere. */
+static double cli_us(const char *send_times, const char *folder, const char *name)
+{
+    char command[900], path[300];
+    double us = 0;
+    snprintf(path, sizeof path, "%s/send-times", folder);
+    snprintf(command, sizeof command,
+             "LD_PRELOAD=%s SEND_TIMES=%s redis-cli -p %d -r 2000 GET %s >/dev/null", send_times,
+             path, port, name);
+    die_unless(system(command) == 0, "redis-cli");
+    FILE *f = fopen(path, "r");
+    die_unless(f && fscanf(f, "%lf", &us) == 1 && us > 0, path);
+    fclose(f);
+    return us;
+}
+
 /* Returns the time that the check of an entry's signature takes. */
 static double verify_us(void)
 {
@@ -234,7 +253,7 @@ static void await_keys(int fd, long n)
     bench_die("the entries are not sent: %s", answer);
 }
 
-static void bench_redis(const char *label, size_t len)
+static void bench_redis(const char *label, size_t len, char **argv)
 {
     static double us[N_VALUES], raw[N_VALUES], again[N_VALUES];
     static long n_sent = 2; /* of bench_local */
@@ -257,11 +276,15 @@ static void bench_redis(const char *label, size_t len)
         again[i] = get_us(SECOND, name, len);
     }
     double ours = bench_quantile(us, N_VALUES, 0.5), theirs = bench_quantile(raw, N_VALUES, 0.5);
-    double over = ours / theirs;
-    snprintf(what, sizeof what, "%s from Redis / GET there", label);
+    double cli = cli_us(argv[4], argv[5], "raw");
+    double over_cli = ours / cli, over = ours / theirs;
+    snprintf(what, sizeof what, "%s from Redis / redis-cli, back to back", label);
+    bench_row("T3", what, &over_cli, 1, BENCH_AT_MOST, 2.0);
+    snprintf(what, sizeof what, "%s from Redis / bare GET, in turns with ours", label);
     bench_row("T3", what, &over, 1, BENCH_AT_MOST, 2.0);
-    printf("%s from Redis: %.0f us through two daemons' tier, GET on a connection %.0f us\n", label,
-           ours, theirs);
+    printf(
+        "%s from Redis: %.0f us through two daemons' tier, redis-cli %.1f us, bare GET %.1f us\n",
+        label, ours, cli, theirs);
     double local = bench_quantile(again, N_VALUES, 0.5), signature = verify_us(),
            digest = digest_us(len);
     printf("  of which: a hit of the store, for the client's way, %.0f us; the signature %.0f us; "
@@ -272,13 +295,13 @@ static void bench_redis(const char *label, size_t len)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        bench_die("usage: bench_tier WARMD WARM REDIS_SERVER FOLDER");
+    if (argc != 6)
+        bench_die("usage: bench_tier WARMD WARM REDIS_SERVER SEND_TIMES FOLDER");
     start_all(argv);
     bench_local("T1", "1k", 1 << 10);
     bench_local("T2", "64k", 64 << 10);
-    bench_redis("1KiB", 1 << 10);
-    bench_redis("60KiB", 60 << 10);
+    bench_redis("1KiB", 1 << 10, argv);
+    bench_redis("60KiB", 60 << 10, argv);
     for (int d = 0; d < N_DAEMONS; d++) {
         warm_close(warm[d]);
         bench_stop(pid[d]);
