@@ -230,6 +230,10 @@ static const struct {
      "[-9223372036854775807], high = [9223372036854775807], interior = [0] : (tensor<4xf32>, "
      "tensor<f32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
      "pad: the padding is more than 2^40", WARM_EINVALID, 3},
+    {"%c = stablehlo.constant dense<0.0> : tensor<f32>\n%0 = stablehlo.pad %x, %c, low = "
+     "[-1099511627777], high = [1099511627776], interior = [0] : (tensor<4xf32>, tensor<f32>) -> "
+     "tensor<3xf32>\nreturn %x : tensor<4xf32>\n",
+     "pad: the padding is more than 2^40", WARM_EINVALID, 3},
     {"%0 = stablehlo.constant dense<\"0x0808\"> : tensor<2xi1>\nreturn %x : tensor<4xf32>\n",
      "stablehlo.constant: attribute value", WARM_EUNSUPPORTED, 2},
     {"%0 = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
