@@ -44,7 +44,22 @@ static bool are_values(const struct program *p, const uint32_t *values, uint32_t
     return true;
 }
 
-struct program *program_new(void) { return calloc(1, sizeof(struct program)); }
+/* Makes room in the arrays into which pointers go even if they are empty: NULL + 0 is undefined. */
+static bool has_arrays(struct program *p)
+{
+    return vector_grow(&p->failed, &p->operands.at, &p->operands.cap, 0, sizeof *p->operands.at) &&
+           vector_grow(&p->failed, &p->ints.at, &p->ints.cap, 0, sizeof *p->ints.at) &&
+           vector_grow(&p->failed, &p->data.at, &p->data.cap, 0, sizeof *p->data.at);
+}
+
+struct program *program_new(void)
+{
+    struct program *p = calloc(1, sizeof *p);
+    if (p && has_arrays(p))
+        return p;
+    program_free(p);
+    return NULL;
+}
 
 void program_free(struct program *p)
 {

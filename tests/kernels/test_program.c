@@ -354,6 +354,19 @@ Test(program, refusals_name_operation_and_line)
     }
 }
 
+/* Pointers go into these arrays, which UBSan reports for NULL. */
+Test(program, arrays_without_an_entry_are_there)
+{
+    static const char NEGATE[] =
+        MAIN("%x: tensor<f32>", "tensor<f32>",
+             "%0 = stablehlo.negate %x : tensor<f32>\nreturn %0 : tensor<f32>\n");
+    struct program *p = NULL;
+    cr_assert_eq(program_read(NEGATE, strlen(NEGATE), &p, NULL), 0);
+    cr_expect_eq(p->ints.n, 0);
+    cr_expect(p->ints.at && p->operands.at && p->data.at);
+    program_free(p);
+}
+
 Test(program, other_inputs_are_refused)
 {
     struct program *p = NULL;
