@@ -464,6 +464,26 @@ Test(nvjitlink, calls_give_their_connections_back)
     cr_expect_eq(links(), 40);
 }
 
+/* The first two rounds fill what stays: the store, and buffers of the connection. */
+Test(nvjitlink, no_memory_is_lost)
+{
+    static const char *const programs[] = {
+        "ptx:a=1 complete show",
+        "ptx:a=1 cubin:b=2 complete complete",
+        "ptx:a=1",
+        "ptx:a=1 file:/b",
+        "ptx:a=broken complete",
+        "ptx:a=unresolved complete show",
+    };
+    for (int round = 0; round < 4; round++) {
+        size_t before = shim_kit_allocated();
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            free(play(&warm, ARCH, programs[i]));
+        if (round > 1)
+            cr_expect_eq(shim_kit_allocated(), before, "round %d", round);
+    }
+}
+
 /* ---- switches and the daemon ---- */
 
 static const char all[] = "create add complete " GET_10 "destroy ";
@@ -565,7 +585,9 @@ Test(nvjitlink, a_damaged_entry_is_not_shown)
         bytes[damage[i].flip] ^= damage[i].flip ? 32 : 0;
         cr_assert_eq(warm_put(k.w, name, strlen(name), bytes, damage[i].len, NULL), 0);
         bytes[damage[i].flip] ^= damage[i].flip ? 32 : 0;
+        size_t before = shim_kit_allocated();
         expect(calls, all, "damaged");
+        cr_expect(i == 0 || shim_kit_allocated() == before, "a damaged value is freed");
     }
     cr_assert_eq(warm_put(k.w, name, strlen(name), bytes, v.len, NULL), 0);
     expect(calls, "create destroy ", "whole again");

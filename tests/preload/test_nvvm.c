@@ -251,6 +251,25 @@ Test(nvvm, calls_give_their_connections_back)
     cr_expect_eq(entries(), 40);
 }
 
+/* The first two rounds fill what stays: the store, and buffers of the connection. */
+Test(nvvm, no_memory_is_lost)
+{
+    static const char *const programs[] = {
+        "add:a=1 compile:-g show",
+        "add:a=1 compile:-g,-opt=3 compile: show",
+        "add:a=1 add:b",
+        "add:a=broken compile: show",
+        "add:a=1 compile:-time show",
+    };
+    for (int round = 0; round < 4; round++) {
+        size_t before = shim_kit_allocated();
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            free(play(&warm, programs[i]));
+        if (round > 1)
+            cr_expect_eq(shim_kit_allocated(), before, "round %d", round);
+    }
+}
+
 /* ---- what is not ---- */
 
 Test(nvvm, calls_that_cannot_be_served_are_the_librarys)
@@ -473,7 +492,9 @@ Test(nvvm, a_damaged_entry_is_not_shown)
         bytes[damage[i].flip] ^= damage[i].flip ? 4 : 0;
         cr_assert_eq(warm_put(k.w, name, strlen(name), bytes, damage[i].len, NULL), 0);
         bytes[damage[i].flip] ^= damage[i].flip ? 4 : 0;
+        size_t before = shim_kit_allocated();
         expect(calls, all, "damaged");
+        cr_expect(i == 0 || shim_kit_allocated() == before, "a damaged value is freed");
     }
     cr_assert_eq(warm_put(k.w, name, strlen(name), bytes, v.len, NULL), 0);
     expect(calls, "create add destroy ", "whole again");

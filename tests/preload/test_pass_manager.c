@@ -207,6 +207,25 @@ Test(pass_manager, runs_give_their_connections_back, .init = up)
         expect(MODULE, i ? SERVED : RAN, "one more");
 }
 
+/* The first two rounds fill what stays: the store, and buffers of the connection. */
+Test(pass_manager, no_memory_is_lost, .init = up)
+{
+    static const char *const programs[] = {
+        MODULE,
+        MODULE "func @unused {} 1\n",
+        MODULE "value @v {}\n",
+        MODULE "func @f {} fails\n",
+        MODULE "func @f {} binds\n",
+    };
+    for (int round = 0; round < 4; round++) {
+        size_t before = shim_kit_allocated();
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            free(play(warm, PASSES, programs[i]));
+        if (round > 1)
+            cr_expect_eq(shim_kit_allocated(), before, "round %d", round);
+    }
+}
+
 /* ---- what is not ---- */
 
 Test(pass_manager, modules_that_cannot_be_put_in_place_are_run, .init = up)

@@ -86,6 +86,13 @@ void shim_kit_show(FILE *out, const void *bytes, size_t len)
         fputc(*at ? *at : '$', out);
 }
 
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+size_t shim_kit_allocated(void)
+{
+    return __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes() : 0;
+}
+
 /* Returns the names of all entries with this prefix, a line each; free() them. */
 static char *names(const struct shim_kit *k, const char *prefix)
 {

@@ -45,6 +45,10 @@ const char *shim_kit_notes(void *library);
 /* Writes bytes that a program sees to `out`, NUL as $. */
 void shim_kit_show(FILE *out, const void *bytes, size_t len);
 
+/* Returns how many bytes this process has allocated, to find lost memory; 0 without AddressSanitizer. A leak check
+ * says nothing here: tests/lsan.supp leaves out all that a test allocates, since Criterion calls it. */
+size_t shim_kit_allocated(void);
+
 /* Returns how many entries have a name that begins with `prefix`. */
 size_t shim_kit_count(const struct shim_kit *k, const char *prefix);
 /* Writes the name of the only entry with this prefix. */
