@@ -73,7 +73,7 @@ static void put(const char *name, size_t len)
 /* Puts entry-0 to entry-4, of one byte to five. */
 static void put_all(void)
 {
-    char name[16];
+    char name[32];
     for (int i = 0; i < ENTRIES; i++) {
         snprintf(name, sizeof name, "entry-%d", i);
         put(name, (size_t)i + 1);

@@ -237,7 +237,7 @@ Test(tier_fetch, further_keys_are_not_asked_for_while_the_helper_has_enough)
     enum { MOST = TIER_ASKS_MAX - UPLOADS_MAX - 8 };
     static struct tier_call many[MOST];
     struct tier_ask asks[MOST];
-    char name[16];
+    char name[32];
     UP(NULL);
     for (unsigned i = 0; i < MOST; i++) {
         snprintf(name, sizeof name, "graph-%u", i);
@@ -390,7 +390,7 @@ static void answer_wrong_value(enum wrong wrong, uint8_t *value)
 Test(tier_fetch, a_large_value_with_other_bytes_is_a_miss)
 {
     uint8_t *value = calloc(1, LARGE_BYTES);
-    char name[16];
+    char name[32];
     UP(NULL);
     for (enum wrong wrong = 0; wrong < WRONGS; wrong++) {
         size_t n_bad = wrong < NO_DESCRIPTOR ? (size_t)wrong + 1 : NO_DESCRIPTOR;
@@ -429,7 +429,7 @@ Test(tier_fetch, a_value_that_does_not_come_is_a_failure_and_no_miss)
 
 Test(tier_fetch, three_failures_in_a_row_and_nobody_is_sent_there_until_a_probe_succeeds)
 {
-    char name[16];
+    char name[32];
     UP("tier_breaker", "50ms");
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "graph-%d", i);
@@ -457,7 +457,7 @@ Test(tier_fetch, three_failures_in_a_row_and_nobody_is_sent_there_until_a_probe_
 
 Test(tier_fetch, a_success_in_between_begins_the_count_anew)
 {
-    char name[16];
+    char name[32];
     UP(NULL);
     for (int i = 0; i < 6; i++) {
         snprintf(name, sizeof name, "graph-%d", i);
@@ -753,7 +753,7 @@ static void step_with_maker(void)
 
 Test(tier_fetch, a_cheap_key_is_made_beside_the_node_that_makes_it)
 {
-    char name[16];
+    char name[32];
     UP(NULL);
     teach_cost("a:1", CHEAP_MS);
     for (int i = 0; !count(STATS_tier_races); i++) {

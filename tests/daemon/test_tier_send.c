@@ -149,7 +149,7 @@ Test(tier_send, an_entry_under_a_lease_ends_it_in_the_same_step)
 Test(tier_send, no_more_than_tier_uploads_are_sent_at_once)
 {
     struct tier_ask asks[2];
-    char name[16];
+    char name[32];
     UP("tier_uploads", "2");
     for (int i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "graph-%d", i);
@@ -213,7 +213,7 @@ Test(tier_send, without_its_large_value_an_entry_is_not_sent)
 Test(tier_send, while_writes_fail_one_upload_at_a_time_tries_again)
 {
     struct tier_ask asks[3];
-    char name[16];
+    char name[32];
     UP("tier_breaker", "50ms");
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "graph-%d", i);
@@ -294,7 +294,7 @@ Test(tier_send, the_mark_outlives_a_daemon_that_ends_in_mid_upload)
 Test(tier_send, an_entry_that_the_backend_cannot_take_is_dropped)
 {
     static const enum tier_outcome all[] = {TIER_TOO_LARGE, TIER_CANNOT};
-    char name[16];
+    char name[32];
     UP(NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         snprintf(name, sizeof name, "graph-%zu", i);
