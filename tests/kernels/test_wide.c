@@ -310,6 +310,27 @@ Test(wide, derivatives_of_loops_follow_wide_counters)
     free(text);
 }
 
+/* An empty range of Julia, as Reactant traces it: its limit is its start less a step, and is carried. */
+Test(wide, a_loop_without_a_trip_is_gone)
+{
+    static const char EMPTY[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%zero = stablehlo.constant dense<0> : " L "\n%start = stablehlo.constant dense<3> : " L
+        "\n%step = stablehlo.constant dense<4> : " L "\n%last = stablehlo.constant dense<-1> : " L
+        "\n%0:5 = stablehlo.while(%i = %zero, %s = %step, %l = %last, %f = %start, %a = %x) : " L
+        ", " L ", " L ", " L ", tensor<f32>\ncond {\n%d = stablehlo.subtract %l, %f : " L
+        "\n%q = stablehlo.divide %d, %s : " L "\n%one = stablehlo.constant dense<1> : " L
+        "\n%n = stablehlo.add %q, %one : " L "\n%go = stablehlo.compare LT, %i, %n : (" L ", " L
+        ") -> tensor<i1>\nstablehlo.return %go : tensor<i1>\n} do {\n"
+        "%one = stablehlo.constant dense<1> : " L "\n%j = stablehlo.add %i, %one : " L
+        "\n%b = stablehlo.sine %a : tensor<f32>\nstablehlo.return %j, %s, %l, %f, %b : " L ", " L
+        ", " L ", " L ", tensor<f32>\n}\nreturn %0#4 : tensor<f32>\n}\n";
+    struct program *p = flat(EMPTY);
+    for (uint32_t i = 0; i < p->ops.n; i++)
+        cr_expect(p->ops.at[i].op != OP_WHILE && p->ops.at[i].op != OP_SINE);
+    program_free(p);
+}
+
 Test(wide, indices_are_all_of_one_type)
 {
     static const char MIXED[] =
