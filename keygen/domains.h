@@ -43,13 +43,13 @@
 
 /* keys of code that is loaded into programs */
 #define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
-#define DOMAIN_DRIVER_LINK "cuda-driver-link/2"
+#define DOMAIN_DRIVER_LINK "cuda-driver-link/3"
 #define DOMAIN_PJRT "pjrt/1"
 #define DOMAIN_PJRT_HOST "pjrt-host/1"
 #define DOMAIN_PJRT_GPU "pjrt-gpu/1"
 #define DOMAIN_PJRT_TARGET "pjrt-target/1"
 #define DOMAIN_OWN_NVRTC "own-nvrtc/1"
-#define DOMAIN_NVJITLINK "nvjitlink/2"
+#define DOMAIN_NVJITLINK "nvjitlink/3"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/1"
 #define DOMAIN_NVVM "nvvm/1"
 #define DOMAIN_GRAPH_PLAN "graph-plan/1"

@@ -209,7 +209,8 @@ static bool glob_class(const uint8_t **p, const uint8_t *end, uint8_t c)
         if (*at == '\\' && at + 1 < end)
             found |= *++at == c;
         else if (end - at > 2 && at[1] == '-' && at[2] != ']') {
-            found |= at[0] <= c && c <= at[2];
+            bool swapped = at[0] > at[2]; /* as Redis reads it */
+            found |= at[swapped ? 2 : 0] <= c && c <= at[swapped ? 0 : 2];
             at += 2;
         } else
             found |= *at == c;

@@ -222,6 +222,7 @@ static struct link *link_for_adding(struct cu_link *link, unsigned n_options, in
     return l && l->ours ? l : NULL;
 }
 
+/* Keeps a copy with a NUL behind it: a reader of PTX looks for its end. */
 int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len, const char *name,
                          unsigned n, int *options, void **values)
 {
@@ -232,7 +233,7 @@ int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len,
     struct link_input in = {.type = type, .len = len};
     if (code != CU_SUCCESS)
         return code;
-    if (w && (in.data = malloc(len ? len : 1)) != NULL && (!name || (in.name = strdup(name)))) {
+    if (w && (in.data = calloc(1, len + 1)) != NULL && (!name || (in.name = strdup(name)))) {
         memcpy(in.data, data, len);
         code = add(l, w, in, &taken);
     } else {
