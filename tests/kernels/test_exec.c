@@ -97,9 +97,9 @@ static void expect_results(const struct jax_graph *g, struct graph_exec *x,
     struct err e = {0};
     for (uint32_t i = 0; i < n; i++) {
         const struct tensor *t = &b->buffers.at[b->results.at[i]].type;
-        float *is = calloc((size_t)t->n + 1, sizeof *is);
+        int64_t *is = calloc((size_t)t->n + 1, sizeof *is); /* enough for each type */
         cr_assert_eq(graph_exec_read(x, i, is, &e), 0, "%s: %s", g->name, e.text);
-        for_cpu_agrees(g, i, ELEM_F32, is);
+        for_cpu_agrees(g, i, t->elem, is);
         free(is);
     }
 }
