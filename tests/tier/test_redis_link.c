@@ -152,7 +152,7 @@ Test(redis_link, each_command_gets_its_own_replies_in_order)
 {
     enum { N = 300 };
     static struct told told[N];
-    char word[16];
+    char word[24];
     redis_server_start(&redis, "--maxclients", "100");
     make_link(redis.port, "", "");
     for (int i = 0; i < N; i++) {
