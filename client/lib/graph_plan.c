@@ -103,7 +103,7 @@ static bool read_code(struct reader *r, struct codegen *out)
     return !r->failed && !out->failed && !out->source.failed;
 }
 
-/* Forgets what is no part of a plan. */
+/* Clears the cubins, the target and the compiler: a plan has none. */
 static void strip(struct graph_bundle *b)
 {
     for (uint32_t i = 0; i < b->kernels.n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * find.c - decides what is known under an id and a proof: a result, or a manifest or alias that leads to one.
+ * find.c - looks an id and a proof up in the store: finds a result, or a manifest or alias that leads to one.
  *
  * compile_request.c asks under a job's exact key, and under the key that this leads to; build.c asks under the
  * shared key; build_store.c asks for the manifest that it extends; damaged.c asks for the maker.

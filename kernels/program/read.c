@@ -532,8 +532,9 @@ static bool read_attrs(struct read *r, enum op op)
     }
 }
 
-/* Attributes that change no value: what may be done with an argument's memory, what an analysis has found out,
- * how Enzyme would differentiate a loop, XLA's own layouts, one program on one device. With this value; or with any, if it is NULL. JAX, Reactant and torch-xla print them. */
+/* Attributes that JAX, Reactant and torch-xla print and that change no result: hints about memory, findings of
+ * an analysis, Enzyme's hints for loops, XLA's layouts, and the mark of a single device. `value` is the value
+ * that is ignored; NULL: any. */
 static const struct {
     const char *key, *value;
 } HINTS[] = {{"tf.aliasing_output", NULL},

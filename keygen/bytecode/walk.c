@@ -669,7 +669,7 @@ static void op_begin(struct walk *w)
 static void region_end(struct walk *w)
 {
     struct frame *f = top(w);
-    /* the regions inside of it took away what they added */
+    /* each inner region has removed its own values, labels and types */
     if (!BYTECODE_EXPECT(w->b, w->n_frames > 1 && w->values.n == f->end_value &&
                                    w->labels.n >= f->labels && w->types.n >= f->types))
         return;

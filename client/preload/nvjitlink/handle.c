@@ -139,8 +139,8 @@ static void catch_up(struct link *l, jitlink_handle handle)
     }
 }
 
-/* Leaves the handle to the real library from now on. If it is SERVED, the real library links first: it refuses
- * what comes after the end of a link. */
+/* Leaves the handle to the real library from now on. If it is SERVED, the real library links first: after a
+ * link it refuses further inputs, and the program must see that. */
 static void pass_on(struct link *l, jitlink_handle handle)
 {
     catch_up(l, handle);
