@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * leased_entry.c - decides if a stored artifact may be used, and stores new ones. The stand-ins for
- * the driver, PJRT and MLIR call it; leased_entry.h draws the cases.
+ * NVRTC, nvJitLink, libNVVM, the driver, PJRT and MLIR call it; leased_entry.h draws the cases.
  *
  * Thread: any, each with a connection of its own; no state.
  */
@@ -62,8 +62,8 @@ int leased_entry_get(struct leased_entry *e, struct view *out)
     return code;
 }
 
-void leased_entry_put(struct leased_entry *e, const void *data, size_t len,
-                      struct warm_put_options options)
+int leased_entry_put(struct leased_entry *e, const void *data, size_t len,
+                     struct warm_put_options options)
 {
     struct key check = key_of_bytes(data, len);
     struct writer whole;
@@ -73,10 +73,13 @@ void leased_entry_put(struct leased_entry *e, const void *data, size_t len,
     writer_bytes(&whole, &check, sizeof check);
     writer_bytes(&whole, &e->proof, sizeof e->proof);
     writer_bytes(&whole, data, len);
-    if (!whole.failed &&
-        warm_put(e->w, e->name, strlen(e->name), whole.data, whole.len, &options) == 0)
+    int code = whole.failed
+                   ? WARM_ENOMEM
+                   : warm_put(e->w, e->name, strlen(e->name), whole.data, whole.len, &options);
+    if (code == 0)
         e->token = 0;
     writer_close(&whole);
+    return code;
 }
 
 void leased_entry_end(struct leased_entry *e)

@@ -43,9 +43,9 @@ void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *pref
  * leased_entry_end. Returns as drawn above. */
 int leased_entry_get(struct leased_entry *e, struct view *out);
 /* Stores the bytes under the entry's lease, if there is one; replaces an older entry. Ignores
- * options.token. */
-void leased_entry_put(struct leased_entry *e, const void *data, size_t len,
-                      struct warm_put_options options);
+ * options.token. Returns 0, or the error of warm_put. */
+int leased_entry_put(struct leased_entry *e, const void *data, size_t len,
+                     struct warm_put_options options);
 /* Gives back a lease that is still held, and frees the value. */
 void leased_entry_end(struct leased_entry *e);
 

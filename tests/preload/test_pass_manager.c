@@ -287,21 +287,9 @@ Test(pass_manager, operations_that_are_no_modules_are_run, .init = up)
 
 /* ---- the entry ---- */
 
-/* Stores `text` as an entry that leased_entry.h calls whole; its name has the proof. */
 static void put_whole(const char *name, const char *text)
 {
-    uint8_t proof[32];
-    struct key check = key_of_bytes(text, strlen(text));
-    struct writer w;
-    for (size_t i = 0; i < sizeof proof; i++)
-        cr_assert_eq(sscanf(name + strlen(ENTRY) + 2 * i, "%2hhx", &proof[i]), 1);
-    writer_init(&w, 0);
-    writer_bytes(&w, "warmkept", 8);
-    writer_bytes(&w, &check, sizeof check);
-    writer_bytes(&w, proof, sizeof proof);
-    writer_bytes(&w, text, strlen(text));
-    cr_assert_eq(warm_put(k.w, name, strlen(name), w.data, w.len, NULL), 0);
-    writer_close(&w);
+    shim_kit_put_whole(&k, name, text, strlen(text));
 }
 
 Test(pass_manager, an_entry_that_is_damaged_or_does_not_parse_is_replaced, .init = up)

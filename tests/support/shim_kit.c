@@ -124,3 +124,20 @@ void shim_kit_name(const struct shim_kit *k, const char *prefix, char out[128])
     out[len] = '\0';
     free(all);
 }
+
+void shim_kit_put_whole(const struct shim_kit *k, const char *name, const void *data, size_t len)
+{
+    uint8_t proof[32];
+    struct key check = key_of_bytes(data, len);
+    struct writer w;
+    const char *hex = strrchr(name, ':') + 1;
+    for (size_t i = 0; i < sizeof proof; i++)
+        cr_assert_eq(sscanf(hex + 2 * i, "%2hhx", &proof[i]), 1);
+    writer_init(&w, 0);
+    writer_bytes(&w, "warmkept", 8);
+    writer_bytes(&w, &check, sizeof check);
+    writer_bytes(&w, proof, sizeof proof);
+    writer_bytes(&w, data, len);
+    cr_assert_eq(warm_put(k->w, name, strlen(name), w.data, w.len, NULL), 0);
+    writer_close(&w);
+}

@@ -53,5 +53,7 @@ size_t shim_kit_allocated(void);
 size_t shim_kit_count(const struct shim_kit *k, const char *prefix);
 /* Writes the name of the only entry with this prefix. */
 void shim_kit_name(const struct shim_kit *k, const char *prefix, char out[128]);
+/* Stores bytes as an entry that leased_entry.h calls whole; its name ends with the proof in hex. */
+void shim_kit_put_whole(const struct shim_kit *k, const char *name, const void *data, size_t len);
 
 #endif

@@ -23,6 +23,7 @@
 #include "client/lib/ptxas_log.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
+#include "client/preload/leased_entry.h"
 #include "client/preload/refused_images.h"
 #include "client/wire/bundle.h"
 #include "keygen/domains.h"
@@ -30,7 +31,7 @@
 
 enum { CUBIN, PTX, LTOIR, ERROR_LOG, INFO_LOG, OUTPUTS };
 enum { TYPE_PTX = 2, SECTION_FIRST = 64 /* + output: no type of a compile's result */ };
-enum { INPUTS_MAX = 256, NAME_BYTES = 64 };
+enum { INPUTS_MAX = 256, NAME_BYTES = 96 };
 
 enum state { FRESH, SERVED, REAL };
 
@@ -48,7 +49,7 @@ struct link {
     enum state state;
     char **options;
     size_t n_options;
-    struct key so_far; /* of library, options and inputs; zero unless has_key */
+    struct proof so_far; /* SHA-256 of library, options and inputs; zero unless has_key */
     bool has_key;
     struct jit_input inputs[INPUTS_MAX];
     size_t n_inputs;
@@ -159,7 +160,7 @@ static bool key_open(struct link *l, struct warm *w)
 {
     char identity[WARM_IDENTITY_TEXT];
     struct key_builder b;
-    struct proof proof;
+    struct key key;
     if (l->has_key)
         return true;
     if (!preload_file_is(l->library->path, &l->library->file) ||
@@ -170,7 +171,7 @@ static bool key_open(struct link *l, struct warm *w)
     key_add_text(&b, 2, l->library->at.suffix);
     for (size_t i = 0; i < l->n_options; i++)
         key_add_text(&b, 3, l->options[i]);
-    key_end(&b, &l->so_far, &proof);
+    key_end(&b, &key, &l->so_far);
     l->has_key = true;
     return true;
 }
@@ -178,7 +179,8 @@ static bool key_open(struct link *l, struct warm *w)
 static void key_next(struct link *l, int type, const char *name, const void *data, size_t len)
 {
     struct key_builder b;
-    struct proof content = proof_of_bytes(data, len), proof;
+    struct proof content = proof_of_bytes(data, len);
+    struct key key;
     (void)WARM_EXPECT(l->has_key); /* key_open comes first */
     key_begin(&b, DOMAIN_NVJITLINK_INPUT);
     key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
@@ -186,14 +188,15 @@ static void key_next(struct link *l, int type, const char *name, const void *dat
     if (name)
         key_add_text(&b, 3, name);
     key_add(&b, 4, content.bytes, sizeof content.bytes);
-    key_end(&b, &l->so_far, &proof);
+    key_end(&b, &key, &l->so_far);
 }
 
-static void name_entry(const struct link *l, const char *what, char out[NAME_BYTES])
+/* Names the entry "accepted" of the inputs so far. */
+static void name_accepted(const struct link *l, char out[NAME_BYTES])
 {
-    char hex[WARM_KEY_TEXT];
-    key_to_text(&l->so_far, hex);
-    snprintf(out, NAME_BYTES, "nvjitlink%s:1:%s", what, hex);
+    static const char prefix[] = "nvjitlink-input:2:";
+    memcpy(out, prefix, sizeof prefix - 1);
+    bytes_to_hex(&l->so_far, sizeof l->so_far, out + sizeof prefix - 1);
 }
 
 /* ---- inputs ---- */
@@ -239,7 +242,7 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
     l->n_inputs++;
     bool is_costly = type == TYPE_PTX || behind;
     if (is_costly)
-        name_entry(l, "-input", in->accepted);
+        name_accepted(l, in->accepted);
     bool kept =
         is_costly && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
     if (kept)
@@ -350,12 +353,12 @@ static bool pack(struct link *l, jitlink_handle handle, struct writer *out)
     return ok && !out->failed;
 }
 
-/* Makes the link SERVED with a stored value. Takes the value. False if it is damaged. */
-static bool unpack(struct link *l, struct warm_value *value)
+/* Makes the link SERVED with a stored bundle, and takes the value that it lies in. False if it is damaged. */
+static bool unpack(struct link *l, struct leased_entry *entry, struct view bundle)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
     size_t n;
-    bool ok = bundle_read(value->data, value->len, sections, &n, NULL) == 0;
+    bool ok = bundle_read(bundle.data, bundle.len, sections, &n, NULL) == 0;
     for (int i = 0; ok && i < OUTPUTS; i++) {
         struct view v = bundle_find(sections, n, (uint32_t)(SECTION_FIRST + i));
         struct reader r = reader_over(v.data, v.len);
@@ -364,63 +367,66 @@ static bool unpack(struct link *l, struct warm_value *value)
         if (ok)
             l->outputs[i].bytes = (struct view){(const char *)v.data + 4, v.len - 4};
     }
-    if (!ok) {
-        warm_value_free(value);
+    if (!ok)
         return false;
-    }
-    l->value = *value;
+    l->value = entry->value;
+    entry->value = (struct warm_value){0};
     l->state = SERVED;
     return true;
 }
 
-/* Stores the outputs under the lease, and an entry "accepted" for each input that has none. */
-static void store(struct link *l, struct warm *w, const char *name, uint64_t token,
-                  jitlink_handle handle, uint64_t took_ms)
+/* Stores the outputs, and an entry "accepted" for each input that has none. */
+static void store(struct link *l, struct leased_entry *entry, jitlink_handle handle,
+                  uint64_t took_ms)
 {
     struct writer bundle;
-    struct warm_put_options options = {.token = token,
-                                       .kind = "cubin",
+    struct warm_put_options options = {.kind = "cubin",
                                        .cost_ms = (uint32_t)took_ms,
                                        .compiler = "nvJitLink",
                                        .label = "nvJitLink"};
     writer_init(&bundle, 0);
-    bool stored = pack(l, handle, &bundle) &&
-                  warm_put(w, name, strlen(name), bundle.data, bundle.len, &options) == 0;
+    bool stored =
+        pack(l, handle, &bundle) && leased_entry_put(entry, bundle.data, bundle.len, options) == 0;
     writer_close(&bundle);
-    if (!stored)
-        warm_release(w, token);
     options = (struct warm_put_options){.cost_ms = (uint32_t)took_ms, .label = "nvJitLink input"};
     for (size_t i = 0; stored && i < l->n_inputs; i++)
         if (l->inputs[i].accepted[0])
-            warm_put(w, l->inputs[i].accepted, strlen(l->inputs[i].accepted), "ok", 2, &options);
+            warm_put(entry->w, l->inputs[i].accepted, strlen(l->inputs[i].accepted), "ok", 2,
+                     &options);
+}
+
+/* Links the inputs of a FRESH link, or serves it. */
+static int complete(struct link *l, jitlink_handle handle, struct leased_entry *entry)
+{
+    struct view bundle;
+    int got = leased_entry_get(entry, &bundle);
+    if (got == 0 && unpack(l, entry, bundle))
+        return 0;
+    uint64_t start_ms = conn_now_ms();
+    catch_up(l, handle);
+    int rc = l->refused ? l->refused : l->library->Complete(handle);
+    bool ours_to_put = got == 0 || got == WARM_LEASE || got == WARM_ENOT_FOUND;
+    if (rc == 0 && ours_to_put && leased_entry_may_put())
+        store(l, entry, handle, conn_now_ms() - start_ms);
+    pass_on(l, handle);
+    return rc;
 }
 
 int jitlink_on_Complete(struct jitlink_library *library, jitlink_handle handle)
 {
     struct link *l = link_of(handle);
-    char name[NAME_BYTES];
-    struct warm_value value;
-    if (!l || l->state != FRESH || !l->n_inputs) {
+    struct leased_entry entry;
+    bool may_serve = l && l->state == FRESH && l->n_inputs;
+    struct warm *w = may_serve ? connection_pool_borrow() : NULL;
+    if (!w) {
         if (l)
             pass_on(l, handle);
-        return library->Complete(handle);
+        return l && l->refused ? l->refused : library->Complete(handle);
     }
-    struct warm *w = connection_pool_borrow();
-    name_entry(l, "", name);
-    int got = w ? warm_get(w, name, strlen(name), WARM_WANT_LEASE, &value) : WARM_ENO_DAEMON;
-    if (got == 0 && unpack(l, &value)) {
-        connection_pool_return(w);
-        return 0;
-    }
-    uint64_t start_ms = conn_now_ms();
-    catch_up(l, handle);
-    int rc = l->refused ? l->refused : library->Complete(handle);
-    if (got == WARM_LEASE && rc == 0)
-        store(l, w, name, value.token, handle, conn_now_ms() - start_ms);
-    else if (got == WARM_LEASE)
-        warm_release(w, value.token);
+    leased_entry_begin(&entry, w, "nvjitlink:2:", &l->so_far);
+    int rc = complete(l, handle, &entry);
+    leased_entry_end(&entry);
     connection_pool_return(w);
-    pass_on(l, handle);
     return rc;
 }
 

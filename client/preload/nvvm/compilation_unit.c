@@ -17,13 +17,14 @@
 #include "client/lib/conn.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
+#include "client/preload/leased_entry.h"
 #include "client/wire/bundle.h"
 #include "keygen/bytes.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
 
 enum { SECTION_RESULT = 64, SECTION_LOG }; /* no types of a compile's result */
-enum { OPTIONS_MAX = 64, NAME_BYTES = 80 };
+enum { OPTIONS_MAX = 64 };
 
 enum state { FRESH, SERVED, REAL };
 
@@ -233,34 +234,28 @@ static bool keep_options(struct nvvm_program *p, int n, const char **options)
     return p->options != NULL;
 }
 
-/* Makes the program SERVED with a stored value. Takes the value. False if it is damaged. */
-static bool unpack(struct nvvm_program *p, struct warm_value *value)
+/* Makes the program SERVED with a stored bundle, and takes the value that it lies in. False if it is damaged. */
+static bool unpack(struct nvvm_program *p, struct leased_entry *entry, struct view bundle)
 {
     struct bundle_section sections[BUNDLE_SECTIONS_MAX];
     size_t n = 0;
-    bool ok = bundle_read(value->data, value->len, sections, &n, NULL) == 0;
+    bool ok = bundle_read(bundle.data, bundle.len, sections, &n, NULL) == 0;
     p->result = ok ? bundle_find(sections, n, SECTION_RESULT) : (struct view){0};
     p->log = ok ? bundle_find(sections, n, SECTION_LOG) : (struct view){0};
-    if (!p->result.data || !p->log.data) {
-        warm_value_free(value);
+    if (!p->result.data || !p->log.data)
         return false;
-    }
-    p->value = *value;
+    p->value = entry->value;
+    entry->value = (struct warm_value){0};
     p->state = SERVED;
     return true;
 }
 
-/* Stores the result and the log of the real library under the lease; gives the lease back if there are none. */
-static void store(const struct nvvm_library *library, nvvm_handle handle, struct warm *w,
-                  const char *name, uint64_t token, uint64_t took_ms)
+/* Stores the result and the log of the real library. */
+static void store(const struct nvvm_library *library, nvvm_handle handle,
+                  struct leased_entry *entry, uint64_t took_ms)
 {
     size_t n_result = 0, n_log = 0;
     struct writer bundle;
-    struct warm_put_options options = {.token = token,
-                                       .kind = "object",
-                                       .cost_ms = (uint32_t)took_ms,
-                                       .compiler = "libNVVM",
-                                       .label = "libNVVM"};
     bool good = library->GetCompiledResultSize(handle, &n_result) == 0 &&
                 library->GetProgramLogSize(handle, &n_log) == 0;
     char *result = good ? calloc(1, n_result + 1) : NULL, *log = good ? calloc(1, n_log + 1) : NULL;
@@ -272,32 +267,24 @@ static void store(const struct nvvm_library *library, nvvm_handle handle, struct
                      (struct bundle_section[]){{SECTION_RESULT, {result, n_result}},
                                                {SECTION_LOG, {log, n_log}}},
                      2);
-    if (!good || bundle.failed ||
-        warm_put(w, name, strlen(name), bundle.data, bundle.len, &options))
-        warm_release(w, token);
+    if (good && !bundle.failed)
+        leased_entry_put(entry, bundle.data, bundle.len,
+                         (struct warm_put_options){.kind = "object",
+                                                   .cost_ms = (uint32_t)took_ms,
+                                                   .compiler = "libNVVM",
+                                                   .label = "libNVVM"});
     writer_close(&bundle);
     free(result);
     free(log);
 }
 
-int nvvm_on_CompileProgram(struct nvvm_library *library, nvvm_handle handle, int n_options,
-                           const char **options)
+/* Compiles a FRESH program whose key is complete, or serves it. */
+static int compile(struct nvvm_program *p, struct nvvm_library *library, nvvm_handle handle,
+                   int n_options, const char **options, struct leased_entry *entry)
 {
-    struct nvvm_program *p = program_of(handle);
-    char hex[2 * sizeof p->so_far.bytes + 1], name[NAME_BYTES];
-    struct warm_value value;
-    if (p && p->state == FRESH)
-        note(p, library, handle, "compile", NULL, NULL, n_options, options);
-    else if (p)
-        pass_on(p, library, handle);
-    if (!p || p->state != FRESH)
-        return library->CompileProgram(handle, n_options, options);
-    struct warm *w = connection_pool_borrow();
-    bytes_to_hex(p->so_far.bytes, sizeof p->so_far.bytes, hex);
-    snprintf(name, sizeof name, "nvvm:1:%s", hex);
-    int got = w ? warm_get(w, name, strlen(name), WARM_WANT_LEASE, &value) : WARM_ENO_DAEMON;
-    if (got == 0 && unpack(p, &value)) {
-        connection_pool_return(w);
+    struct view bundle;
+    int got = leased_entry_get(entry, &bundle);
+    if (got == 0 && unpack(p, entry, bundle)) {
         if (keep_options(p, n_options, options))
             return 0;
         p->state = REAL; /* without memory for the options it could not be compiled later */
@@ -306,12 +293,32 @@ int nvvm_on_CompileProgram(struct nvvm_library *library, nvvm_handle handle, int
     }
     uint64_t start_ms = conn_now_ms();
     int rc = library->CompileProgram(handle, n_options, options);
-    if (got == WARM_LEASE && rc == 0)
-        store(library, handle, w, name, value.token, conn_now_ms() - start_ms);
-    else if (got == WARM_LEASE)
-        warm_release(w, value.token);
-    connection_pool_return(w);
+    bool ours_to_put = got == 0 || got == WARM_LEASE || got == WARM_ENOT_FOUND;
+    if (rc == 0 && ours_to_put && leased_entry_may_put())
+        store(library, handle, entry, conn_now_ms() - start_ms);
     pass_on(p, library, handle);
+    return rc;
+}
+
+int nvvm_on_CompileProgram(struct nvvm_library *library, nvvm_handle handle, int n_options,
+                           const char **options)
+{
+    struct nvvm_program *p = program_of(handle);
+    struct leased_entry entry;
+    if (p && p->state == FRESH)
+        note(p, library, handle, "compile", NULL, NULL, n_options, options);
+    else if (p)
+        pass_on(p, library, handle);
+    struct warm *w = p && p->state == FRESH ? connection_pool_borrow() : NULL;
+    if (!w) {
+        if (p)
+            pass_on(p, library, handle);
+        return library->CompileProgram(handle, n_options, options);
+    }
+    leased_entry_begin(&entry, w, "nvvm:2:", &p->so_far);
+    int rc = compile(p, library, handle, n_options, options, &entry);
+    leased_entry_end(&entry);
+    connection_pool_return(w);
     return rc;
 }
 
