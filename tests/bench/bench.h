@@ -28,9 +28,15 @@ void bench_stop(pid_t pid);
  */
 int bench_connect(const char *path);
 
+/* Starts a child that answers 32 bytes with 1 KiB, and does nothing else: what any server needs. Returns the
+ * socket to it. */
+int bench_ping_pong(pid_t *out_pid);
+/* One round trip to it. */
+void bench_ping(int fd);
+
 /* One row of the table: the median of `n` rounds (sorts them), the lowest and the highest, and whether
  * the median is at most, or at least, `limit`. Goes to the file $BENCH_ROWS, or to stdout. */
-enum bench_target { BENCH_AT_MOST, BENCH_AT_LEAST };
+enum bench_target { BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_NO_TARGET };
 void bench_row(const char *figure, const char *what, double *rounds, size_t n,
                enum bench_target target, double limit);
 /* A row that says why there is none. */

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,32 +144,12 @@ static double median_turn_us(struct subject *s, unsigned n, uint64_t (*now_ns)(v
     return median;
 }
 
-/* A child that answers 32 bytes with 1 KiB. */
-static int ping_pong_start(pid_t *out_pid)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-        bench_die("socketpair failed");
-    *out_pid = fork();
-    if (*out_pid == 0) {
-        char in[32], out[1 << 10] = {0};
-        close(pair[0]);
-        while (read(pair[1], in, sizeof in) == sizeof in && write(pair[1], out, sizeof out) > 0)
-            ;
-        _exit(0);
-    }
-    close(pair[1]);
-    return pair[0];
-}
-
 static double median_ping_us(int fd)
 {
     static double us[N_PINGS];
-    char out[32] = {0}, in[1 << 10];
     for (int i = 0; i < N_PINGS; i++) {
         uint64_t start = bench_now_ns();
-        if (write(fd, out, sizeof out) != sizeof out || read(fd, in, sizeof in) <= 0)
-            bench_die("the ping-pong ended");
+        bench_ping(fd);
         us[i] = (double)(bench_now_ns() - start) / 1000;
     }
     return bench_quantile(us, N_PINGS, 0.5);
@@ -183,7 +162,7 @@ static void measure_hits(void)
     const size_t n_rounds = bench_rounds(N_ROUNDS);
     double ping[N_ROUNDS], over[N_SUBJECTS][N_ROUNDS];
     pid_t pid;
-    int fd = ping_pong_start(&pid);
+    int fd = bench_ping_pong(&pid);
     for (int i = 0; i < N_SUBJECTS; i++)
         if (subjects[i].source)
             turn(&subjects[i]); /* the miss */
