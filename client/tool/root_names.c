@@ -130,8 +130,15 @@ static int read_text(const struct tool_job *job, const struct input *i, uint8_t 
 struct texts {
     struct view *list; /* of each input; empty if it is no text. Then of each -D */
     size_t n;
-    struct cuda_reach *reach;
+    struct cuda_reach *reach; /* NULL: no result can compute with a name, so it is not needed */
 };
+
+static void add_text(struct texts *t, const void *data, size_t len)
+{
+    t->list[t->n++] = (struct view){data, len};
+    if (t->reach)
+        cuda_reach_add(t->reach, data, len);
+}
 
 /* Adds "-DNAME=VALUE" as "#define NAME VALUE". */
 static bool add_definition(struct texts *t, const char *macro)
@@ -143,8 +150,7 @@ static bool add_definition(struct texts *t, const char *macro)
     char *equals = strchr(text, '=');
     if (equals)
         *equals = ' ';
-    t->list[t->n++] = (struct view){text, (size_t)len};
-    cuda_reach_add(t->reach, text, (size_t)len);
+    add_text(t, text, (size_t)len);
     return true;
 }
 
@@ -160,21 +166,21 @@ static bool add_definitions(const struct tool_job *job, struct texts *t)
 }
 
 /* Reads all texts and adds them. False if one cannot be read. */
-static bool read_all(const struct tool_job *job, const struct inputs *in, struct texts *t)
+static bool read_all(const struct tool_job *job, const struct inputs *in, bool computes,
+                     struct texts *t)
 {
     t->list = calloc(in->n + (size_t)job->argc, sizeof *t->list);
-    t->reach = cuda_reach_new();
-    for (size_t i = 0; t->list && t->reach && i < in->n; i++, t->n++) {
-        uint8_t *data;
-        size_t len;
-        if (in->list[i].kind != INPUT_FILE)
-            continue;
-        if (read_text(job, &in->list[i], &data, &len))
+    t->reach = computes ? cuda_reach_new() : NULL;
+    if (!t->list || (computes && !t->reach))
+        return false;
+    for (size_t i = 0; i < in->n; i++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+        if (in->list[i].kind == INPUT_FILE && read_text(job, &in->list[i], &data, &len))
             return false;
-        t->list[i] = (struct view){data, len};
-        cuda_reach_add(t->reach, data, len);
+        add_text(t, data, len);
     }
-    return t->list && t->reach && add_definitions(job, t);
+    return add_definitions(job, t);
 }
 
 static bool may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
@@ -223,8 +229,8 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
         return 0;
     bool computes =
         job->expands_macros && !job->maps_roots && !(job->preprocesses && are_plain(job));
-    bool shows =
-        !read_all(job, in, &t) || names_root(job, &t) || (computes && may_show(job, in, &t));
+    bool shows = !read_all(job, in, computes, &t) || names_root(job, &t) ||
+                 (computes && may_show(job, in, &t));
     for (size_t i = 0; i < t.n; i++)
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);

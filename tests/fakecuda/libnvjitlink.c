@@ -7,12 +7,12 @@
  *     an input that is NULL or empty, PTX without a NUL behind its bytes, or any if `fake_refuses_ptx`: 3
  *     PTX with the word "broken": 4
  *     a link of an input with the word "unresolved": 6; "shaky": the first time in a process
- *     what comes after the end of a link: 6
+ *     an input or a link on a handle that is linked already: 6
  *
- * Each link has a cubin, also that of no input, with the option -ptx also PTX, with -ltoir also LTO IR. -Xptxas=-v fills the info log, as
- * ptxas does, with the time of this very link. Destroyed handles are used again at once. `fake_notes` returns the
- * calls since the last time, "get" for each getter; `fake_on_complete`, if it is set, is called in the middle of
- * each link. Functions have both names, as in the real library: nvJitLinkX and __nvJitLinkX_13_5.
+ * Each link has a cubin, also that of no input; with the option -ptx also PTX, with -ltoir also LTO IR. -Xptxas=-v
+ * fills the info log, as ptxas does, with the time of this very link. Destroyed handles are used again at once.
+ * `fake_notes` returns the calls since the last time, "get" for each getter. `fake_on_complete`, if it is set, is
+ * called in the middle of each link. Functions have both names, as in the real library: nvJitLinkX and __nvJitLinkX_13_5.
  *
  * -DWITHOUT_LTOIR builds a library as 12.x is; -DWITHOUT_LOG one that lacks a function; -DBUILD="x" one of another
  * content.

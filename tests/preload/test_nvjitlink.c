@@ -347,7 +347,7 @@ Test(nvjitlink, calls_that_cannot_be_served_are_the_librarys)
     cr_expect_eq(inputs(), 0);
 }
 
-/* The library refuses what comes after the end of a link. */
+/* The library refuses inputs, and another link, once it has linked. */
 Test(nvjitlink, a_program_that_goes_on_after_a_hit_is_linked_first)
 {
     static const struct {
