@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "keygen/expect.h"
@@ -64,9 +65,12 @@ bool stat_shows_mappings(int fd, const struct stat *st)
 {
     struct timespec now;
     struct statfs fs;
+    if (fstatfs(fd, &fs) || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ||
+        fs.f_type == HUGETLBFS_MAGIC)
+        return false;
     clock_gettime(CLOCK_REALTIME, &now);
-    return ns_of(now) - ns_of(st->st_ctim) > CLEAN_NS && fstatfs(fd, &fs) == 0 &&
-           fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC;
+    return ns_of(now) - ns_of(st->st_ctim) > CLEAN_NS ||
+           (stat_is_settled(st) && fdatasync(fd) == 0);
 }
 
 /* ---- the table ---- */

@@ -52,9 +52,11 @@ bool stat_is_same(const struct stat *a, const struct stat *b);
 /* True if the last change is so long ago that another one would show in the file's times, unless it
  * is made through a mapping. */
 bool stat_is_settled(const struct stat *st);
-/* True for an open file if a write through a mapping would show in its times, too. Such a write
+/* True for an open file if every later write through a mapping will show in its times. Such a write
  * sets them only if its page is clean. The kernel cleans pages after dirty_expire_centisecs, by
- * default 30 s, and never on a file system in memory. */
+ * default 30 s, and never on a file system in memory. The pages of a file that changed less than a
+ * minute ago are written to the disk here, and so clean: may block. Call it before the content is
+ * read. */
 bool stat_shows_mappings(int fd, const struct stat *st);
 
 #endif

@@ -327,12 +327,13 @@ static void digest_file(struct headers *h, int fd, const char *path, const struc
 {
     size_t len = (size_t)st->st_size;
     struct stat after;
+    bool shows = stat_shows_mappings(fd, st); /* before the content is read */
     if (!read_content(h, fd, len)) {
         out->state = WIRE_PATH_ABSENT;
         return;
     }
     out->sha256 = proof_of_bytes(h->content, len);
-    if (fstat(fd, &after) == 0 && stat_is_same(st, &after) && stat_shows_mappings(fd, st))
+    if (shows && fstat(fd, &after) == 0 && stat_is_same(st, &after))
         digests_keep(h->digests, path, st, &out->sha256);
 }
 

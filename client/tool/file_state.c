@@ -103,7 +103,7 @@ int file_digest(struct warm *w, const char *path, const struct stamp *stamp, str
     uint8_t *data;
     size_t len;
     int code;
-    *out_may_change = !shows_mappings(path);
+    *out_may_change = !shows_mappings(path); /* before the content is read */
     if (stamp->size >= LONG_FILE_BYTES) {
         code = long_digest(*out_may_change ? NULL : w, path, out);
     } else {
