@@ -535,6 +535,39 @@ report(jax.jit(called)(x))
             self.assertEqual(hits, [0, 1, 1])
             self.assertEqual(len(self.names(daemon)), 1)
 
+    SERIALIZED = PROGRAM + '''
+import gc
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+called = jax.jit(step)
+if len(sys.argv) > 1:
+    called(params, x, y)
+compiled = called.lower(params, x, y).compile()
+del called
+gc.collect()
+again = deserialize_and_load(*serialize(compiled), execution_devices=jax.devices()[:1])
+report((compiled(params, x, y), again(params, x, y)))
+'''
+
+    def test_a_loaded_executable_can_be_serialized(self):
+        with kit.Daemon() as daemon:
+            plain = daemon.run(self.SERIALIZED, warm=False)
+            daemon.run(STEP)
+            for case in ([], ["called"]):
+                self.hit(daemon.run(self.SERIALIZED, *case), plain)
+
+    def test_executables_that_the_program_drops_are_dropped(self):
+        program = '''if True:
+            from warm.jax import _serialize
+            class Executable: pass
+            kept = Executable()
+            _serialize.note(kept, "kept")
+            for i in range(1000):
+                _serialize.note(Executable(), str(i))
+            assert id(kept) in _serialize._loaded and len(_serialize._loaded) <= 64
+        '''
+        with kit.Daemon() as daemon:
+            daemon.run(program)
+
     def test_addresses_of_compiled_kernels_are_never_stored(self):
         """A custom call like those of Enzyme's lower-jit. It is not registered here, so it cannot run. But
         its module must get no name."""

@@ -35,7 +35,7 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from warm import _client, _forms, _library
-from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys
+from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys, _serialize
 
 log = logging.getLogger("warm.jax")
 
@@ -130,6 +130,14 @@ class Cache:
             return None
         if found is None:
             compile_.missed_at = time.monotonic()
+        return found
+
+    def executable(self, key: str) -> Optional[bytes]:
+        """Returns the executable of an entry, as XLA serialized it; None if the entry is gone."""
+        cc, value = self.jax.compilation_cache, self._get_alone(key, None)
+        if value is None:
+            return None
+        found: bytes = cc.extract_executable_and_time(cc.decompress_executable(value))[0]
         return found
 
     def put(self, key: str, value: bytes) -> None:
@@ -361,7 +369,10 @@ def _hook_cache(jax: _Modules, cache: Cache) -> None:
         try:
             if compile_ is not None and compile_.callbacks and compile_.name:
                 return _callbacks.load(cc, cache, compile_.callbacks, *a, **k)
-            return _take_ahead(compile_, *a) or stock_get(*a, **k)
+            found = _take_ahead(compile_, *a) or stock_get(*a, **k)
+            if found[0] is not None and a:
+                _serialize.note(found[0], a[0])
+            return found
         except Exception as e:
             if compile_ is None or not compile_.ours:
                 raise
@@ -457,6 +468,7 @@ def install() -> bool:
     _hook_cache(jax, cache)
     _hook_compile(jax, cache)
     _foresight.install(_stock_get)
+    _serialize.install(cache.executable)
     config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache._warm_cache = cache
     return True
