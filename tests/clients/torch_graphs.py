@@ -129,6 +129,58 @@ class Graphs(kit.TestCase):
             self.assertNotEqual(key(one), key(two))
 
 
+# Operators of the program itself. The graphs that Dynamo makes are the same for each FACTOR.
+OPERATORS = """if True:
+    import hashlib, sys
+    import torch
+    from torch._inductor import decomposition, lowering
+    factor, kind = int(sys.argv[1]), (torch.float32, torch.float64)[int(sys.argv[1]) % 2]
+    library = torch.library.Library("mine", "DEF")
+    for name in ("composite", "lowered", "decomposed"):
+        library.define(f"{name}(Tensor x) -> Tensor")
+    library.impl("composite", lambda x: x.sin() * factor, "CompositeImplicitAutograd")
+    for name in ("lowered", "decomposed"):
+        library.impl(name, lambda x: x + factor, "CPU")
+        library.impl(name, torch.empty_like, "Meta")
+    lowering.register_lowering(torch.ops.mine.lowered.default)(lambda x: lowering.mul(x, factor))
+    decomposition.decompositions[torch.ops.mine.decomposed.default] = lambda x: x.cos() * factor
+
+    @torch.library.custom_op("mine::derived", mutates_args=())
+    def derived(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+    derived.register_fake(torch.empty_like)
+    derived.register_autograd(lambda ctx, gradient: gradient * factor)
+
+    @torch.library.custom_op("mine::typed", mutates_args=())
+    def typed(x: torch.Tensor) -> torch.Tensor:
+        return x.to(kind) / 3
+    typed.register_fake(lambda x: torch.empty_like(x, dtype=kind))
+
+    def called(x):
+        return [torch.ops.mine.composite(x * 2), torch.ops.mine.lowered(x) - 1, torch.ops.mine.decomposed(x) - 1,
+                torch.ops.mine.typed(x).double() * 5]
+    x, y = torch.arange(8.), torch.arange(8., requires_grad=True)
+    results = torch.compile(called)(x) + [torch.compile(lambda x: torch.ops.mine.composite(x * 3))(x)]
+    results += [torch.compile(lambda x: torch.ops.mine.typed(x + 1).double() * 5)(x)]
+    torch.compile(lambda x: torch.ops.mine.derived(x.sin()).sum())(y).backward()
+    print(hashlib.sha256(b"".join(r.numpy().tobytes() for r in [*results, y.grad])).hexdigest())
+"""
+
+
+class Operators(kit.TestCase):
+    def test_operators_of_the_program_count_by_what_they_do(self):
+        with kit.Daemon() as daemon:
+            def run(factor, folder, **more):
+                return daemon.run(OPERATORS, factor, OMP_NUM_THREADS="1",
+                                  TORCHINDUCTOR_CACHE_DIR=os.path.join(daemon.folder, folder), **more).stdout
+            run("2", "first")
+            found = run("3", "second")
+            self.assertEqual(found, run("3", "third", warm=False))
+            hits = daemon.stats("hits")
+            self.assertEqual(found, run("3", "fourth"))
+            self.assertGreater(daemon.stats("hits"), hits)
+
+
 class Why(kit.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -54,8 +54,9 @@ def _patch_codecache(module: ModuleType) -> None:
 
 
 def _patch_autograd(module: ModuleType) -> None:
-    from warm.torch import tell_bypasses, watch_autograd
+    from warm.torch import check_operators, tell_bypasses, watch_autograd
 
+    check_operators(module)
     tell_bypasses(module)
     watch_autograd(module)
 

@@ -28,11 +28,12 @@ import pkgutil
 import re
 import sys
 import threading
+import time
 import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _client, _forms, _identity
+from warm import _client, _forms, _identity, _operators
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # The digest names the choices for one kernel; its value is the best choice.
@@ -115,8 +116,27 @@ def _may_wait() -> bool:
         return False
 
 
+def _with_operators(codecache: ModuleType, gm: Any, found: Any) -> Any:
+    """Returns what prepare_key found for a graph, with the graph's foreign operators in the key."""
+    if found[0] is None:
+        return found
+    try:
+        why, text = _operators.why_not_lowered(gm), _operators.described(gm)
+    except Exception as e:
+        why, text = str(e) or repr(e), ""
+    if why:
+        codecache.log_cache_bypass("bypass_fx_graph", why)
+        about = {"cache_state": "bypass", "cache_bypass_reason": why, "cache_event_time": time.time_ns()}
+        return None, about
+    if not text:
+        return found
+    (key, details), about = found
+    return (key[:1] + codecache.sha256_hash(f"{key} {text}".encode()), details), about
+
+
 def watch(codecache: ModuleType) -> None:
-    """Hooks prepare_key: notes the collectives and the form of each graph before torch asks for it."""
+    """Hooks prepare_key: notes the collectives and the form of each graph before torch asks for it, and adds
+    foreign operators to its key."""
     cache = codecache.FxGraphCache
     prepare_key = cache.prepare_key
 
@@ -125,7 +145,7 @@ def watch(codecache: ModuleType) -> None:
             _graph.is_silent = not has_collectives(arguments[0])
         except Exception:
             _graph.is_silent = False
-        found = prepare_key(*arguments, **options)
+        found = _with_operators(codecache, arguments[0], prepare_key(*arguments, **options))
         try:
             key, details = found[0]
             made_of = weakref.ref(arguments[0])
@@ -247,6 +267,22 @@ def _form(gm: Any, passed: dict[str, Any], details: list[str]) -> list[str]:
         *(line for line in code.split("\n") if not line.lstrip().startswith("#")),
         *_detail_lines(details, plain),
     ]
+
+
+def check_operators(module: ModuleType) -> None:
+    """Hooks check_cacheable: AOTAutograd keeps no graph with operators whose code is in no key."""
+    real = module.check_cacheable
+
+    def check_cacheable(gm: Any) -> None:
+        real(gm)
+        try:
+            why = _operators.why_not_traced(gm)
+        except Exception as e:
+            why = repr(e)
+        if why:
+            raise module.BypassAOTAutogradCache(why)
+
+    module.check_cacheable = check_cacheable  # type: ignore[attr-defined]
 
 
 def watch_autograd(module: ModuleType) -> None:
