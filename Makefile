@@ -196,8 +196,7 @@ test-run: all $(B)/tests/all
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
-	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) WARM_CRASH_CYCLES=20 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
-	    $(B)/asan/tests/all $(TEST_FLAGS)
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) WARM_CRASH_CYCLES=20 $(B)/asan/tests/all $(TEST_FLAGS)
 # Criterion cannot start under ThreadSanitizer: tests/plain replaces it.
 PLAIN = $(B)/obj/tests/plain/plain.o $(TEST_SUPPORT)
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain

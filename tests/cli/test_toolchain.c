@@ -41,7 +41,8 @@ static void let_in(const struct warmd *k)
 {
     char *out;
     shell(k, "chmod 755 . && mkdir -p conf venv/" SITE);
-    cr_assert(geteuid() || run_command(&out, "chown 4242:4242 %s/conf", k->dir) == 0);
+    if (geteuid() == 0)
+        shell(k, "chown 4242:4242 conf");
     if (toolchain(k, &out, "--help") != 0)
         cr_skip_test("another user cannot run the built programs");
     free(out);

@@ -212,7 +212,9 @@ Test(shared, explicit_defaults_hit)
         s.options[0] = "-ftz=true";
         cr_expect_eq(spelling_expect_own(r.warm, &s), WARM_MISS);
         s.options[1] = "-ftz=false";
-        cr_expect_eq(spelling_try(r.warm, &s, &(struct warm_result){0}), 0);
+        struct warm_result result = {0};
+        cr_expect_eq(spelling_try(r.warm, &s, &result), 0);
+        warm_result_free(&result);
     }
     rig_down(&r);
 }

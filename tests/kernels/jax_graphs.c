@@ -43,12 +43,14 @@ static struct jax_tensor numbers(const char *at, const char *end)
     return t;
 }
 
-static struct jax_graph *graphs; /* until the process ends */
+static struct jax_graph *graphs; /* these two: until the process ends */
+static size_t n_graphs;
 
-size_t jax_graphs_read(struct jax_graph **out)
+/* Reads the file into `graphs`. */
+static void read_all(void)
 {
     char *at = whole_file(), *line_end;
-    size_t n = 0, cap = 0;
+    size_t cap = 0;
     struct jax_graph *g = NULL;
     for (; *at; at = line_end + 1) {
         char word[16] = "";
@@ -57,9 +59,9 @@ size_t jax_graphs_read(struct jax_graph **out)
         cr_assert_not_null(line_end);
         sscanf(at, "%15s%n", word, &skip);
         if (strcmp(word, "graph") == 0) {
-            if (n == cap)
+            if (n_graphs == cap)
                 graphs = realloc(graphs, (cap = cap ? 2 * cap : 64) * sizeof *graphs);
-            g = &graphs[n++];
+            g = &graphs[n_graphs++];
             *g = (struct jax_graph){.module = line_end + 1};
             cr_assert_eq(sscanf(at, "graph %63s", g->name), 1);
         } else if (*at != ' ' && (strcmp(word, "arg") == 0 || strcmp(word, "result") == 0 ||
@@ -77,8 +79,14 @@ size_t jax_graphs_read(struct jax_graph **out)
             to[(*n_to)++] = numbers(at + skip, line_end);
         }
     }
+}
+
+size_t jax_graphs_read(struct jax_graph **out)
+{
+    if (!graphs)
+        read_all();
     *out = graphs;
-    return n;
+    return n_graphs;
 }
 
 void jax_graph_run(const struct jax_graph *g, const struct program *p, double **out)

@@ -28,7 +28,8 @@ struct jax_graph {
     size_t n_args, n_results, n_gradients;
 };
 
-/* Reads the file. Gives the graphs in *out. Fails the test if the file is not of its form. */
+/* Returns the number of graphs in *out. The first call reads the file, or fails the test if the file is not of
+ * its form. */
 size_t jax_graphs_read(struct jax_graph **out);
 /* Runs the program's only public function on the graph's arguments, and gives its results in out[i]. */
 void jax_graph_run(const struct jax_graph *g, const struct program *p, double **out);

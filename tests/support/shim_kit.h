@@ -45,8 +45,8 @@ const char *shim_kit_notes(void *library);
 /* Writes bytes that a program sees to `out`, NUL as $. */
 void shim_kit_show(FILE *out, const void *bytes, size_t len);
 
-/* Returns how many bytes this process has allocated, to find lost memory; 0 without AddressSanitizer. A leak check
- * says nothing here: tests/lsan.supp leaves out all that a test allocates, since Criterion calls it. */
+/* Returns how many bytes this process has allocated, to find memory that is kept though nobody needs it; 0
+ * without AddressSanitizer. A leak check finds only what no pointer leads to. */
 size_t shim_kit_allocated(void);
 
 /* Returns how many entries have a name that begins with `prefix`. */

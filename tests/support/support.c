@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool promise_may_break;
+
 char *temp_dir_new(void)
 {
     const char *root = getenv("TMPDIR");

@@ -40,6 +40,9 @@ bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t 
  * status, or -1 if it ended by a signal. */
 int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A test that breaks a promise (keygen/expect.h) must set it: any other test that breaks one fails. */
+extern bool promise_may_break;
+
 /* Returns "…/toolchain/VERSION/lib" of the CUDA toolchain that the tests compile with; NULL if it
  * is not there. free() it. */
 char *toolchain_lib(const char *version);
