@@ -42,24 +42,33 @@ static struct usage_row *oldest_of(struct usage *u, uint32_t uid)
     return oldest;
 }
 
+/* Returns the user who has the most rows. One pass: a full table is met on the loop thread, by each new row. */
+static uint32_t largest_user(const struct usage *u)
+{
+    enum { SLOTS = 2 * USAGE_ROWS };
+    struct {
+        uint32_t uid, n;
+    } users[SLOTS] = {0}, *most = users;
+    for (const struct usage_row *row = u->row; row < u->row + USAGE_ROWS; row++) {
+        size_t i = row->uid * 0x9e3779b1u % SLOTS;
+        while (users[i].n && users[i].uid != row->uid)
+            i = (i + 1) % SLOTS;
+        users[i].uid = row->uid;
+        if (++users[i].n > most->n)
+            most = &users[i];
+    }
+    return most->uid;
+}
+
 /* Returns a row for a user: a free one, else the oldest of the user who has the most. */
 static struct usage_row *place_for(struct usage *u, uint32_t uid)
 {
-    struct usage_row *largest = NULL;
-    size_t most = 0;
     if (n_of(u, uid) >= USAGE_OF_USER)
         return oldest_of(u, uid);
     for (struct usage_row *row = u->row; row < u->row + USAGE_ROWS; row++)
         if (!row->hour)
             return row;
-    for (struct usage_row *row = u->row; row < u->row + USAGE_ROWS; row++) {
-        size_t n = largest && largest->uid == row->uid ? 0 : n_of(u, row->uid);
-        if (n > most) {
-            most = n;
-            largest = row;
-        }
-    }
-    return oldest_of(u, largest->uid);
+    return oldest_of(u, largest_user(u));
 }
 
 static struct usage_row *find(struct usage *u, uint32_t hour, uint32_t uid, const char *project)
