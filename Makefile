@@ -240,7 +240,7 @@ siege: setup-test toolchain
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/siege/siege --seconds $(SIEGE_SECONDS) || \
 	    [ $$? = 77 ] # it has said that it needs root
 
-# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/fuzz_NAME.c with clang's libFuzzer, for the code that
+# Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/NAME.c with clang's libFuzzer, for the code that
 # parses bytes of others. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
@@ -248,11 +248,11 @@ FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = tests/fuzz/promises.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/lmdb_check.c \
     $(addprefix daemon/,net/resp.c service/manifest.c service/manifest_paths.c process/json.c service/torch_value.c) \
     daemon/worker/line_digests.c $(call src,daemon/history) tier/url.c tier/resp_reply.c tier/backends/s3_answer.c
-FUZZERS   = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZERS   = $(filter-out promises,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
-$(B)/fuzz/%: tests/fuzz/fuzz_%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
+$(B)/fuzz/%: tests/fuzz/%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
 # The inputs with which some of them begin, because they would hardly find such a text by themselves.
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
@@ -316,20 +316,20 @@ test-clients: setup-clients toolchain
 .PHONY: bench-clients bench-torch bench-jax
 bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
-	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/bench_$*.sh $(B)
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/$*.sh $(B)
 
 #: make bench-programs measure thirty whole programs: cold, warm elsewhere, warm under other names
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all
-	tests/bench/python.sh $(B) tests/bench/programs.txt bench_programs
+	tests/bench/python.sh $(B) tests/bench/programs.txt time_programs
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)
-$(B)/bench/%: $(B)/obj/tests/bench/bench_%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)
+$(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -llmdb -ldl $(CRYPTO)
-BENCHES = $(patsubst tests/bench/bench_%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
+BENCHES = $(patsubst tests/bench/%.c,$(B)/bench/%,$(filter-out %/bench.c %/send_times.c,$(wildcard tests/bench/*.c)))
 #: make bench         measure beside Redis, memcached and ccache
 .PHONY: bench
 bench: setup-test toolchain
@@ -341,7 +341,7 @@ bench: setup-test toolchain
 .PHONY: bench-graph
 bench-graph: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/bench/graph
-	tests/bench/bench_graph.sh $(B)
+	tests/bench/graph.sh $(B)
 
 #: make bench-keys    measure how fast keys are made: of generated programs, and of the modules of tests/data
 .PHONY: bench-keys
@@ -360,7 +360,7 @@ figures:
 bench-engines: setup-clients
 	@./setup.sh curl
 	$(MAKE) B=$(B) all $(B)/bench/engines
-	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/bench_engines.py $(B)
+	PYTHONDONTWRITEBYTECODE=1 $$(tests/clients/venv.sh tests/clients/tier.txt)/bin/python tests/bench/time_engines.py $(B)
 
 $(B)/bench/tier: CRYPTO += $(SIGNING)
 $(B)/bench/send_times.so: tests/bench/send_times.c

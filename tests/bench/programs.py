@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of bench_programs.py: small users of libraries that compile. They need no GPU.
+"""The programs of time_programs.py: small users of libraries that compile. They need no GPU.
 
     python programs.py NAME
 
 Runs one and prints a line of JSON: the digest of its results, and the seconds after the imports.
-bench_programs.py copies this file to another folder, and there renames all names that end in `_n`.
+time_programs.py copies this file to another folder, and there renames all names that end in `_n`.
 """
 
 import hashlib

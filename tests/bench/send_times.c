@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * send_times.c - a library to preload: writes to $SEND_TIMES how long the program's round trips on its socket take in
- * the median, in microseconds. A round trip is the time from one request to the next one. bench_tier.c runs redis-cli
+ * the median, in microseconds. A round trip is the time from one request to the next one. tier.c runs redis-cli
  * with it: that program does not say itself how long it takes, and its mean has each pause of the machine in it.
  */
 #include <dlfcn.h>

@@ -15,7 +15,7 @@ import tier_engines
 
 BENCH = os.path.join(kit.ROOT, "tests/bench")
 sys.path.insert(0, BENCH)
-from bench_programs import CACHES, SETTINGS, copy  # noqa: E402
+from time_programs import CACHES, SETTINGS, copy  # noqa: E402
 
 ROUNDS = 3
 OTHER = 65534  # the user of the second machine

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_lmdb_check.c - a file that LMDB wrote is sound, and each change that would lead LMDB astray is found.
- * fuzz_lmdb_check.c shows that the check reads nothing outside of the file.
+ * lmdb_check.c shows that the check reads nothing outside of the file.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_ptx.c - PTX. */
-#define FORM CANON_PTX
-#include "tests/fuzz/form.h"
