@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define SLICE (4u << 20) /* bytes copied or hashed before another user's turn */
 

@@ -20,7 +20,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 struct check {
     struct index index;

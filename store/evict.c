@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define SAMPLE_RUNS 4u
 #define SAMPLE_RUN 8u

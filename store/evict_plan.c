@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define PLAN_MAX 16384u /* entries that are sorted at a time: 0.6 MB */
 #define SCAN_STEP 2000u /* rows looked at in one step */

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define EVICT_START 975u /* thousandths of the cap */
 #define EVICT_END 950u

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define WALK_FILES 32u /* in one step */
 #define EXPIRY_MANY 8u /* of a sample of 32 */

@@ -5,7 +5,7 @@
  *
  * Thread: writer; idle_begin also the opening thread.
  */
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define WALK_DELAY_MS 2000u /* after open; no delay if there are rows to adopt */
 #define SYNC_MS 1000u       /* at most, from a commit until its meta page is durable */

@@ -28,8 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/internal.h"
 #include "store/lmdb_check.h"
-#include "store/store_internal.h"
 
 #define FEW_SECONDS 5 /* of CPU time: an endless loop takes it, a slow disk does not */
 #define ALL_SECONDS 300

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 static bool is_about_many(const struct task *t)
 {

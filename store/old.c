@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define COUNT_ROWS 2000u  /* in one step */
 #define COUNT_PACE_MS 20u /* between steps */

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define LOCK_RETRIES 10u       /* if a living process has it */
 #define LOCK_RETRIES_DEAD 500u /* if that process is dead, and its guard (index_guard.c) not yet */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 static int quarantine_blob(struct store *s, struct change *c, const struct store_row *row,
                            const char *why)

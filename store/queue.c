@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 void store_event(struct store *s, const char *format, ...)
 {

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define QUEUED_MAX (2ull << 30) /* bytes of values that wait in memory: a last resort */
 #define CHECKS_MAX 320u         /* blobs being hashed for store_prepare and store_suspect */

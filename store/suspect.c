@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 static const char mark[] = "suspect";
 static atomic_int marked_dir = -1; /* the folder of the store that this process opened last */

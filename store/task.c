@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 void task_list_init(struct task_list *l) { *l = (struct task_list){.last = &l->first}; }
 

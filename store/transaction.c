@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define ROUNDS_MAX 8u
 #define EVICT_MAP_FULL 64u      /* entries evicted if the map is full */

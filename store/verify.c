@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define CHUNK 64u
 #define PROGRESS_EVERY 1024u /* entries */

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "store/fault.h"
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 #define BATCH_MAX 64u       /* tasks in a transaction */
 #define BATCH_ENOUGH 32u    /* puts that wait for no more company */

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "store/store_internal.h"
+#include "store/internal.h"
 
 static struct store store; /* task_free asks it for the folder of drafts, and these have none */
 

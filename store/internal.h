@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_internal.h - the inside of a store, for the files of this folder alone.
+ * internal.h - the inside of a store, for the files of this folder alone.
  *
  *     loop thread            copier thread               writer thread
  *     store.c, open.c        blob_copier.c               writer.c, transaction.c, quarantine.c,
@@ -23,8 +23,8 @@
  *
  * Thread: each part of struct store names its own. Memory: store_open makes it, store_close frees it.
  */
-#ifndef WARM_STORE_STORE_INTERNAL_H
-#define WARM_STORE_STORE_INTERNAL_H
+#ifndef WARM_STORE_INTERNAL_H
+#define WARM_STORE_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
