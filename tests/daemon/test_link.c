@@ -358,12 +358,14 @@ Test(link, the_program_gets_its_arguments_and_its_socket)
     char *program = path_join(helper.dir, "helper"), *said = path_join(helper.dir, "said"),
          text[512];
     struct errand get;
-    snprintf(text, sizeof text, "#!/bin/sh\n[ -S /proc/self/fd/%d ] && echo \"$# $1 $2 $3.\" >%s\n",
-             TIER_FD, said);
+    snprintf(text, sizeof text,
+             "#!/bin/sh\n[ -S /proc/self/fd/%d ] && echo \"$# $1 $2 $3.\" >%s\n"
+             "dd bs=1 count=1 <&%d 2>/dev/null\n",
+             TIER_FD, said, TIER_FD);
     file_write(program, text, strlen(text));
     cr_assert_eq(chmod(program, 0700), 0);
     link_up(program, "");
-    send_get(&get); /* the socket holds it until the program ends */
+    send_get(&get); /* the program ends when it has read of it */
     expect_end(&get, TIER_FAILED);
     size_t len;
     char *got = file_read(said, &len);
