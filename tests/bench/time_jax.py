@@ -153,7 +153,10 @@ def report(row, found, wall, eight):
 
 
 def main():
-    rounds, clock, rows = int(sys.argv[1]), sys.argv[2], sys.argv[3:] or ROWS
+    rounds, clock, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    rows = [row for row in ROWS if not words or any(word in row for word in words)]
+    if not rows:
+        raise SystemExit(f"no row has the word {words[0]}; there are: {'; '.join(ROWS)}")
     cell = " / ".join(STAGES)
     print(f"seconds ({clock}), medians of {rounds} fresh processes; {os.cpu_count()} CPUs")
     print(f"| program | cold: {cell} | passes, compile: JAX's own cache | with warm, cold "
