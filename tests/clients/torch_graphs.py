@@ -183,7 +183,104 @@ OPERATORS = """if True:
 """
 
 
+# What a program adds to torch itself, and settings: after each, the same graph gives 3 cos(x) + 1.
+ADDITIONS = """if True:
+    import sys
+    import torch
+    import torch._inductor.pattern_matcher as patterns
+    from torch._inductor import compile_fx, lowering
+    from torch._inductor.fx_passes import joint_graph, post_grad
+    added, aten = sys.argv[1], torch.ops.aten
+    x = torch.arange(8.) / 8
+    plain, changed = x.tan() + 1, x.cos() * 3 + 1
+
+    def kernel(x):
+        with torch._C._AutoDispatchBelowAutograd():
+            return aten.cos(x) * 3
+
+    def inner(gm, *arguments, **options):
+        for node in gm.graph.nodes:
+            if node.target == aten.tan.default:
+                node.target = aten.cos.default
+            if node.target == aten.add.Tensor:
+                node.args = (gm.graph.create_node("call_function", aten.mul.Tensor, (node.args[0], 3)), 1)
+                node.prepend(node.args[0])
+        gm.recompile()
+        return compile_fx.compile_fx_inner(gm, *arguments, **options)
+
+    backend = "inductor"
+    if added == "kernel":
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("tan", kernel, "AutogradCPU")
+    elif added == "py_impl":
+        aten.tan.default.py_impl(torch._C.DispatchKey.AutogradCPU)(kernel)
+    elif added == "lowering":
+        lowering.lowerings[aten.tan.default] = lambda x: lowering.mul(lowering.lowerings[aten.cos.default](x), 3)
+    elif added == "pattern":
+        @patterns.register_graph_pattern(patterns.CallFunction(aten.tan.default, patterns.KeywordArg("x")),
+                                         pass_dict=post_grad.pass_patterns[1])
+        def replace(match, x):
+            match.replace_by_example(lambda x: aten.cos(x) * 3, [x])
+    elif added == "replacement":
+        patterns.register_replacement(lambda x: torch.tan(x) + 1, lambda x: torch.cos(x) * 3 + 1, [x],
+                                      patterns.fwd_only, joint_graph.patterns)
+    elif added == "decomposition":
+        table = {**compile_fx.select_decomp_table(), aten.tan.default: lambda x: aten.cos(x) * 3}
+        backend = lambda gm, inputs: compile_fx.compile_fx(gm, inputs, decompositions=table)
+    elif added == "compiler":
+        backend = lambda gm, inputs: compile_fx.compile_fx(gm, inputs, inner_compile=inner)
+    found = torch.compile(lambda x: torch.tan(x) + 1, backend=backend)(x)
+    print(torch.allclose(found, changed), torch.allclose(found, plain))
+"""
+VECTORS = """if True:
+    import hashlib
+    import torch
+    found = torch.compile(lambda x: (x.sin() * x.exp()).sum(-1))(torch.arange(64 * 67.).view(64, 67) / 4288)
+    print(hashlib.sha256(found.numpy().tobytes()).hexdigest())
+"""
+ATTENTION = """if True:
+    import hashlib, sys
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 16, 8)
+    with sdpa_kernel(getattr(SDPBackend, sys.argv[1])):
+        found = torch.compile(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x) + 1)(x)
+    print(hashlib.sha256(found.numpy().tobytes()).hexdigest())
+"""
+
+
 class Operators(kit.TestCase):
+    def run_alone(self, daemon, *argv, **more):
+        with kit.Folder() as folder:
+            return daemon.run(*argv, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder, **more).stdout.strip()
+
+    def test_what_a_program_adds_to_torch_counts(self):
+        with kit.Daemon() as daemon:
+            self.assertEqual(self.run_alone(daemon, ADDITIONS, "nothing"), "False True")
+            for added in ("kernel", "py_impl", "lowering", "pattern", "replacement", "decomposition", "compiler"):
+                with self.subTest(added):
+                    self.assertEqual(self.run_alone(daemon, ADDITIONS, added), "True False")
+            self.assertIn("its own inner_compile", daemon.warm("why", "--last"))
+            self.assertEqual(self.run_alone(daemon, ADDITIONS, "nothing"), "False True")
+
+    def test_vector_instructions_count(self):
+        """Code for other vector instructions does not compile, or writes beyond its tensors."""
+        scalar = {"ATEN_CPU_CAPABILITY": "default"}
+        with kit.Daemon() as daemon:
+            self.run_alone(daemon, VECTORS)
+            found = self.run_alone(daemon, VECTORS, **scalar)
+            self.assertEqual(found, self.run_alone(daemon, VECTORS, warm=False, **scalar))
+            self.assertEqual(found, self.run_alone(daemon, VECTORS, **scalar))
+
+    def test_the_kernels_that_attention_may_use_count(self):
+        with kit.Daemon() as daemon:
+            found = {name: self.run_alone(daemon, ATTENTION, name) for name in ("FLASH_ATTENTION", "MATH")}
+            self.assertEqual(found["MATH"], self.run_alone(daemon, ATTENTION, "MATH", warm=False))
+            hits = daemon.stats("hits")
+            self.assertEqual(found["MATH"], self.run_alone(daemon, ATTENTION, "MATH"))
+            self.assertGreater(daemon.stats("hits"), hits)
+
     def test_operators_of_the_program_count_by_what_they_do(self):
         with kit.Daemon() as daemon:
             def run(factor, folder, **more):

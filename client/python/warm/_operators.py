@@ -2,8 +2,8 @@
 """Operators that a program adds to torch. A graph names them, but torch's keys have nothing of what they do.
 
     traced     AOTAutograd goes through a composite operator, through the derivative and the fake kernel of any
-               operator, through decompositions, and through __torch_dispatch__ of subclasses of Tensor. So it
-               keeps no graph with operators or subclasses of others.
+               operator, and through __torch_dispatch__ of subclasses of Tensor. So it keeps no graph with operators
+               or subclasses of others.
     described  Inductor calls an operator as it is. What it knows of it is its schema, its tags, and what its
                fake kernel returned. These become a part of the key.
     lowered    Inductor inlines the program's own lowering of an operator. Such a graph is not kept.
@@ -70,10 +70,6 @@ def why_not_traced(gm: Any) -> str:
     for _, target in _calls(gm):
         if _is_foreign(target):
             return f"the operator {target} is not torch's: it is traced, and no key has its code"
-    module = sys.modules.get("torch._inductor.decomposition")
-    for target, function in getattr(module, "decompositions", {}).items():
-        if not _is_foreign(target) and not _is_of_torch(function):
-            return f"the decomposition of {target} is not torch's: no key has its code"
     return ""
 
 

@@ -33,7 +33,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _client, _forms, _identity, _operators
+from warm import _additions, _client, _forms, _identity, _operators
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # The digest names the choices for one kernel; its value is the best choice.
@@ -121,7 +121,7 @@ def _with_operators(codecache: ModuleType, gm: Any, found: Any) -> Any:
     if found[0] is None:
         return found
     try:
-        why, text = _operators.why_not_lowered(gm), _operators.described(gm)
+        why, text = _operators.why_not_lowered(gm) or _additions.why_not_kept(), _operators.described(gm)
     except Exception as e:
         why, text = str(e) or repr(e), ""
     if why:
@@ -276,13 +276,32 @@ def check_operators(module: ModuleType) -> None:
     def check_cacheable(gm: Any) -> None:
         real(gm)
         try:
-            why = _operators.why_not_traced(gm)
+            why = _operators.why_not_traced(gm) or _additions.why_not_kept()
         except Exception as e:
             why = repr(e)
         if why:
             raise module.BypassAOTAutogradCache(why)
 
     module.check_cacheable = check_cacheable  # type: ignore[attr-defined]
+
+
+def check_config(module: ModuleType) -> None:
+    """Hooks the parts of AOTAutograd's key: it keeps no graph with compilers of others, and settings count."""
+    details = module.AOTAutogradCacheDetails
+    init = details.__init__
+
+    def __init__(self: Any, gm: Any, inputs: Any, config: Any, *arguments: Any, **options: Any) -> None:
+        init(self, gm, inputs, config, *arguments, **options)
+        try:
+            why, settings = _additions.why_not_of_config(config), _additions.settings()
+        except Exception as e:
+            why, settings = repr(e), ""
+        if why:
+            raise module.BypassAOTAutogradCache(why)
+        if settings:
+            self.warm_settings = settings
+
+    details.__init__ = __init__
 
 
 def watch_autograd(module: ModuleType) -> None:
@@ -308,18 +327,44 @@ def watch_autograd(module: ModuleType) -> None:
     cache.try_load = staticmethod(load)
 
 
+def note_vectors(codecache: ModuleType) -> None:
+    """Hooks _save_graph: a graph with code for the CPU has the name of its vector instructions. Its loops take as
+    many values at once as these have lanes, and no key has their name."""
+    cache = codecache.FxGraphCache
+    save = cache._save_graph
+
+    def save_graph(key: Any, graph: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            if "cpu" in graph.device_types:
+                graph.warm_vectors = str(codecache.pick_vec_isa())
+        except Exception:
+            pass
+        return save(key, graph, *arguments, **options)
+
+    cache._save_graph = staticmethod(save_graph)
+
+
+def _is_for_others(codecache: ModuleType, graph: Any) -> bool:
+    """Returns True if a stored graph has loops for other vector instructions than this process uses."""
+    vectors = getattr(graph, "warm_vectors", None)
+    return vectors is not None and vectors != str(codecache.pick_vec_isa())
+
+
 def tell_guards(codecache: ModuleType) -> None:
-    """Hooks find_guarded_entry: tells the daemon, for `warm why`, that torch found an entry for other sizes and
-    refused it."""
+    """Hooks find_guarded_entry: refuses a graph for other vector instructions. Tells the daemon, for `warm why`, that
+    torch found an entry and refused it."""
     cache = codecache.GuardedCache
     find = cache.find_guarded_entry.__func__
 
     def find_guarded_entry(cls: Any, *arguments: Any, **options: Any) -> Any:
         found = find(cls, *arguments, **options)
+        kind = _BYPASSED["bypass_fx_graph" if cls is codecache.FxGraphCache else "bypass_aot_autograd"]
+        if _is_for_others(codecache, found[0]):
+            guard = f"the vector instructions {found[0].warm_vectors}"
+            found = None, None, {"cache_status_detailed": "guard_miss", "cache_status_guard_expr": guard}
         try:
             status = found[2]
             if status["cache_status_detailed"] == "guard_miss":
-                kind = _BYPASSED["bypass_fx_graph" if cls is codecache.FxGraphCache else "bypass_aot_autograd"]
                 guard = " ".join(str(status.get("cache_status_guard_expr")).split())
                 _client.client().note("uncacheable", kind, f"the stored graph is only for {guard}"[:200])
         except Exception:
