@@ -25,6 +25,8 @@ _SDP = ("flash", "mem_efficient", "math", "cudnn", "overrideable")  # kernels of
 
 _kernels: dict[str, str] = {}  # operators with kernels of the program: by "namespace/name/key", as torch names them
 _checked: dict[int, Any] = {}  # lowerings and patterns of torch by id; it keeps them, so that an id stays theirs
+_variables: dict[str, tuple[int, list[Any]]] = {}  # of Inductor's modules: how many there are, and the lists of these
+_counts: dict[int, tuple[Any, int]] = {}  # lists of patterns of torch alone, by id, with the number of patterns
 _order: list[int] = []  # of the kernels of scaled_dot_product_attention, as torch sets it
 _py_kernels: list[str] = []  # the same for py_impl, which nothing undoes
 
@@ -138,6 +140,16 @@ def _entries(value: Any, depth: int = 0) -> Iterator[Any]:
             yield from _entries(one, depth + 1)
 
 
+def _count(value: Any, depth: int = 0) -> int:
+    """Returns how many entries a list of patterns has, or a collection of lists. It is called for each graph."""
+    patterns = getattr(value, "patterns", None) if type(value).__name__ == "PatternMatcherPass" else value
+    if patterns is not value and isinstance(patterns, dict):
+        return sum(map(len, patterns.values()))
+    if isinstance(patterns, (dict, list, tuple)) and depth < 4:
+        return sum(_count(one, depth + 1) for one in (patterns.values() if isinstance(patterns, dict) else patterns))
+    return 1
+
+
 def _functions(entry: Any) -> Iterator[Any]:
     """Returns the functions of a pattern: its own, and those that register_replacement enclosed."""
     for function in (getattr(entry, "handler", None), entry.extra_check, getattr(entry, "normalize_args", None)):
@@ -152,24 +164,34 @@ def _functions(entry: Any) -> Iterator[Any]:
                 yield inner
 
 
+def _lists() -> Iterator[Any]:
+    """Returns the variables of Inductor's modules that may be lists of patterns."""
+    lowerings = getattr(sys.modules.get("torch._inductor.lowering"), "lowerings", None)  # long, and checked by itself
+    for name in [name for name in list(sys.modules) if name.startswith(_LISTS)]:
+        names = vars(sys.modules[name])
+        known = _variables.get(name)
+        if known is None or known[0] != len(names):
+            kinds = ("PatternMatcherPass", "dict", "list", "defaultdict")
+            found = {n: v for n, v in list(names.items()) if type(v).__name__ in kinds and not n.startswith("__")}
+            known = _variables[name] = len(names), [v for v in found.values() if v is not lowerings]
+        yield from known[1]
+
+
 def _pattern() -> str:
     """Returns the name of a function of the program in Inductor's lists of patterns, or ""."""
-    seen: set[int] = set()
-    for name, module in list(sys.modules.items()):
-        for variable, value in list(vars(module).items()) if name.startswith(_LISTS) else ():
-            kind = type(value).__name__
-            if kind not in ("PatternMatcherPass", "dict", "list", "defaultdict") or id(value) in seen:
+    for value in _lists():
+        n = _count(value)
+        known = _counts.get(id(value))
+        if known is not None and known[1] == n:
+            continue
+        for entry in _entries(value):
+            if id(entry) in _checked:
                 continue
-            if variable.startswith("__"):  # __builtins__, for example
-                continue
-            seen.add(id(value))
-            for entry in _entries(value):
-                if id(entry) in _checked:
-                    continue
-                for function in _functions(entry):
-                    if not is_of_torch(function):
-                        return getattr(function, "__qualname__", "") or repr(function)
-                _checked[id(entry)] = entry
+            for function in _functions(entry):
+                if not is_of_torch(function):
+                    return getattr(function, "__qualname__", "") or repr(function)
+            _checked[id(entry)] = entry
+        _counts[id(value)] = value, n
     return ""
 
 
