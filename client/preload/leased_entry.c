@@ -62,6 +62,11 @@ int leased_entry_get(struct leased_entry *e, struct view *out)
     return code;
 }
 
+bool leased_entry_is_ours(int code)
+{
+    return (code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND) && leased_entry_may_put();
+}
+
 int leased_entry_put(struct leased_entry *e, const void *data, size_t len,
                      struct warm_put_options options)
 {

@@ -42,6 +42,9 @@ void leased_entry_begin(struct leased_entry *e, struct warm *w, const char *pref
 /* Asks for the entry, and waits while another process makes it. *out borrows until
  * leased_entry_end. Returns as drawn above. */
 int leased_entry_get(struct leased_entry *e, struct view *out);
+/* True if, after leased_entry_get returned `code`, its caller may store what it makes in its stead: the entry is
+ * absent or damaged, or could not be used. */
+bool leased_entry_is_ours(int code);
 /* Stores the bytes under the entry's lease, if there is one; replaces an older entry. Ignores
  * options.token. Returns 0, or the error of warm_put. */
 int leased_entry_put(struct leased_entry *e, const void *data, size_t len,

@@ -376,9 +376,7 @@ static int load_known(struct jit_load *r)
         if (!is_images_fault(loaded))
             return r->load->load(r->load, r->image);
     }
-    bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    return ours_to_put && leased_entry_may_put() ? load_and_keep(r)
-                                                 : r->load->load(r->load, r->image);
+    return leased_entry_is_ours(code) ? load_and_keep(r) : r->load->load(r->load, r->image);
 }
 
 static bool make_key(struct jit_load *r, struct warm *w, struct proof *out)

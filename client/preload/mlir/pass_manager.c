@@ -236,8 +236,7 @@ static mlir_result run_kept(struct pass_run *r, struct leased_entry *e)
         return (mlir_result){1};
     uint64_t start_ms = conn_now_ms();
     mlir_result result = r->api->run(r->manager, r->module);
-    bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    if (result.value && ours_to_put && leased_entry_may_put())
+    if (result.value && leased_entry_is_ours(code))
         run_put(r, e, conn_now_ms() - start_ms);
     return result;
 }

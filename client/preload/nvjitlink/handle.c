@@ -405,8 +405,7 @@ static int complete(struct link *l, jitlink_handle handle, struct leased_entry *
     uint64_t start_ms = conn_now_ms();
     catch_up(l, handle);
     int rc = l->refused ? l->refused : l->library->Complete(handle);
-    bool ours_to_put = got == 0 || got == WARM_LEASE || got == WARM_ENOT_FOUND;
-    if (rc == 0 && ours_to_put && leased_entry_may_put())
+    if (rc == 0 && leased_entry_is_ours(got))
         store(l, entry, handle, conn_now_ms() - start_ms);
     pass_on(l, handle);
     return rc;

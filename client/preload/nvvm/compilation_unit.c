@@ -293,8 +293,7 @@ static int compile(struct nvvm_program *p, struct nvvm_library *library, nvvm_ha
     }
     uint64_t start_ms = conn_now_ms();
     int rc = library->CompileProgram(handle, n_options, options);
-    bool ours_to_put = got == 0 || got == WARM_LEASE || got == WARM_ENOT_FOUND;
-    if (rc == 0 && ours_to_put && leased_entry_may_put())
+    if (rc == 0 && leased_entry_is_ours(got))
         store(library, handle, entry, conn_now_ms() - start_ms);
     pass_on(p, library, handle);
     return rc;

@@ -123,8 +123,7 @@ static struct pjrt_error *job_run(struct pjrt_job *j)
         return NULL;
     uint64_t start_ms = conn_now_ms();
     struct pjrt_error *error = compile_real(j->table, j->args);
-    bool ours_to_put = code == 0 || code == WARM_LEASE || code == WARM_ENOT_FOUND;
-    if (!error && ours_to_put && leased_entry_may_put())
+    if (!error && leased_entry_is_ours(code))
         job_store(j, (uint32_t)(conn_now_ms() - start_ms));
     return error;
 }
