@@ -42,7 +42,8 @@ static struct usage_row *oldest_of(struct usage *u, uint32_t uid)
     return oldest;
 }
 
-/* Returns the user who has the most rows. One pass: a full table is met on the loop thread, by each new row. */
+/* Returns the user who has the most rows. It counts all users in one pass, because each new row of a full table calls it
+ * on the loop thread. */
 static uint32_t largest_user(const struct usage *u)
 {
     enum { SLOTS = 2 * USAGE_ROWS };

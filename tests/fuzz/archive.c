@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.c - archives of entries. */
+/* archive.c - reads any bytes as an archive of entries. */
 #include "client/cli/import/archive.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

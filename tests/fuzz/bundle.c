@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bundle.c - any bytes as a bundle. What is read must be written back byte for byte. */
+/* bundle.c - reads any bytes as a bundle. A bundle that can be read must be written as the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph_bundle.c - any bytes as a compiled graph, and as a cubin. What is read must be written back byte
- * for byte. The checksum would keep nearly all input from the reader, so it is put right first.
+ * graph_bundle.c - reads any bytes as a compiled graph, and as a cubin. A graph that can be read must be
+ * written as the same bytes. The target first corrects the checksum: with a wrong one the reader would stop at once.
  */
 #include <assert.h>
 #include <stdlib.h>

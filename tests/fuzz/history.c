@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.c - the history's file: whatever stands in it, what was taken up can be compared with,
- * shown, and evicted again. */
+/* history.c - reads any bytes as the file of the history. Whatever was read of it can be compared, shown and
+ * evicted. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - any lines as a command line of each tool: fields or an error; what is to be
- * passed on gives the same fields again. */
+/* options.c - parses any lines as a command line of each tool. The result is fields or an error. The options that
+ * are passed on to the tool must parse to the same fields. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executables that a program serializes itself, by jax.experimental.serialize_executable.
 
-XLA serializes an executable correctly only in the process that compiled it: what it writes after a load
-does not load again. So an executable of the cache is serialized as the bytes that it was loaded from.
+XLA can serialize an executable only in the process that compiled it. If a process loads an executable and
+serializes it again, nobody can load the result. So for an executable from the cache we return its entry's bytes.
 
     get_executable_and_time ──▶ note(executable, name)
     serialize(compiled) ──▶ its pickler ──▶ the entry of that name
