@@ -14,7 +14,6 @@
 #define DOMAIN_PTX "ptx/2"
 #define DOMAIN_CUDA "cuda/1"
 #define DOMAIN_HLO "hlo/14"
-#define DOMAIN_FX "fx/8"
 #define DOMAIN_RAW "raw/1"
 #define DOMAIN_EXACT "exact/1 "
 #define DOMAIN_CUDA_EXACT "cuda-exact/2"
@@ -61,7 +60,7 @@
 
 #define DOMAINS_ALL                                                                                \
     DOMAIN_MLIR                                                                                    \
-    " " DOMAIN_REGION " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_HLO " " DOMAIN_FX " " DOMAIN_RAW   \
+    " " DOMAIN_REGION " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_HLO " " DOMAIN_RAW                 \
     " " DOMAIN_EXACT " " DOMAIN_CUDA_EXACT " " DOMAIN_PTX_EXACT " " DOMAIN_CUDA_SHARED             \
     " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC         \
     " " DOMAIN_TOOL_RESULT " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL      \

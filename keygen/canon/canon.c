@@ -47,7 +47,6 @@ static const struct kind {
     {CANON_HLO, ".hlo", form_hlo_claims, form_hlo, false},
     {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir, true},
     {CANON_PTX, ".ptx", form_ptx_claims, form_ptx, false},
-    {CANON_FX, ".fx", form_fx_claims, form_fx, false},
     {CANON_CUDA, ".cu", form_cuda_claims, form_cuda, false},
     {CANON_RAW, "", NULL, form_raw, false},
 };

@@ -30,7 +30,6 @@
     X(HLO, "hlo", "HLO text")                                                                      \
     X(PTX, "ptx", "PTX assembly")                                                                  \
     X(CUDA, "cuda", "CUDA C++")                                                                    \
-    X(FX, "fx", "FX graph code with types, as print_readable gives it")                            \
     X(RAW, "raw", "any other bytes, as they are")
 
 enum canon_kind {

@@ -93,8 +93,6 @@ int form_hlo(const struct canon_input *input, struct form *out, struct err *e);
 int form_ptx(const struct canon_input *input, struct form *out, struct err *e);
 /* Does the same with CUDA C++. */
 int form_cuda(const struct canon_input *input, struct form *out, struct err *e);
-/* Does the same with FX graph code. */
-int form_fx(const struct canon_input *input, struct form *out, struct err *e);
 
 /* True if these first bytes (at most 64 KiB) look like this kind. */
 bool form_mlir_claims(const char *data, size_t len);
@@ -106,7 +104,5 @@ bool form_hlo_claims(const char *data, size_t len);
 bool form_ptx_claims(const char *data, size_t len);
 /* Tells the same for CUDA C++. */
 bool form_cuda_claims(const char *data, size_t len);
-/* Tells the same for FX graph code. */
-bool form_fx_claims(const char *data, size_t len);
 
 #endif

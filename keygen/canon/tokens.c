@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokens.c - cuts a dump into tokens and decides which white space between them stays. hlo.c and
- * fx.c call it for each token.
+ * tokens.c - cuts a dump into tokens and decides which white space between them stays. hlo.c
+ * calls it for each token.
  *
  * Nothing recurses: brackets are counted.
  *
@@ -47,11 +47,10 @@ static uint32_t comment_end(const struct tokens *t, uint32_t at)
 {
     const char *from = t->text + at, *end = NULL;
     size_t left = t->len - at;
-    bool is_slash = class_at(t, at) == CLASS_SLASH;
     char second = left > 1 ? from[1] : '\0';
-    if (is_slash && second != '*' && second != '/')
+    if (second != '*' && second != '/')
         return at;
-    bool is_long = is_slash && second == '*';
+    bool is_long = second == '*';
     end = is_long ? memmem(from + 2, left - 2, "*/", 2) : memchr(from, '\n', left);
     return end ? (uint32_t)(end - t->text) + (is_long ? 2 : 0) : t->len;
 }
@@ -61,9 +60,9 @@ static __attribute__((noinline)) uint32_t skip(const struct tokens *t, uint32_t 
 {
     for (; at < t->len; at++) {
         enum token_class c = class_at(t, at);
-        if (c < CLASS_BLANK || (c == CLASS_LINE && !t->depth) || c == CLASS_BAD)
+        if (c < CLASS_BLANK || c == CLASS_BAD)
             break;
-        if (c == CLASS_HASH || c == CLASS_SLASH) {
+        if (c == CLASS_SLASH) {
             uint32_t end = comment_end(t, at);
             if (end == at)
                 break;
@@ -72,8 +71,6 @@ static __attribute__((noinline)) uint32_t skip(const struct tokens *t, uint32_t 
     }
     return at;
 }
-
-uint32_t tokens_ahead(const struct tokens *t) { return skip(t, t->at); }
 
 static uint32_t string_end(struct tokens *t, uint32_t begin)
 {
@@ -92,7 +89,7 @@ static uint32_t string_end(struct tokens *t, uint32_t begin)
 static __attribute__((noinline)) uint32_t other_end(struct tokens *t, enum token_class c)
 {
     uint32_t at = t->now.at;
-    t->now.kind = c == CLASS_QUOTE ? TOKEN_STRING : c == CLASS_LINE ? TOKEN_LINE : TOKEN_MARK;
+    t->now.kind = c == CLASS_QUOTE ? TOKEN_STRING : TOKEN_MARK;
     if (c == CLASS_QUOTE)
         return string_end(t, at);
     if (c == CLASS_CLOSE)

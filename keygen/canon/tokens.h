@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokens.h - the words, strings and marks of a dump. The forms of HLO text and of FX code read them.
+ * tokens.h - the words, strings and marks of a dump. The form of HLO text reads them.
  *
  *     tokens_next(&t) ──▶ t.now ──▶ tokens_put(&t)      the token as it is
  *                               └─▶ tokens_put_number   the number that stands for it
  *
  * White space and comments separate tokens and go. One blank stays between two words, and between two
- * operators. Each language has a table of its bytes.
+ * operators. The language has a table of its bytes.
  *
  * Thread: any; no state. Memory: borrows the text.
  */
@@ -24,13 +24,12 @@ enum token_class {
     CLASS_CLOSE,
     CLASS_QUOTE,
     CLASS_BLANK,
-    CLASS_LINE,  /* a line's end: a token outside of brackets, white space inside */
-    CLASS_HASH,  /* a comment to the line's end */
-    CLASS_SLASH, /* the same if another one follows; up to its partner if '*' follows; else a mark */
+    CLASS_SLASH, /* a comment: to the line's end if another one follows; up to its partner if '*'
+                  * follows; else a mark */
     CLASS_BAD,   /* in no token of the language */
 };
 
-enum token_kind { TOKEN_END, TOKEN_LINE, TOKEN_WORD, TOKEN_STRING, TOKEN_MARK };
+enum token_kind { TOKEN_END, TOKEN_WORD, TOKEN_STRING, TOKEN_MARK };
 
 struct token {
     uint32_t at, len;
@@ -58,8 +57,6 @@ int tokens_begin(struct tokens *t, const struct canon_input *input, struct form 
                  struct err *e);
 /* Reads the next token into t->now. It is an END at the end, and after an error. */
 void tokens_next(struct tokens *t);
-/* Returns the offset of the first byte behind white space and comments that follow t->now. */
-uint32_t tokens_ahead(const struct tokens *t);
 /* Sets the first error, with its place. */
 void tokens_fail(struct tokens *t, int code, uint32_t at, const char *what);
 /* Fails at t->now: TRUNCATED at the end of the text, else MALFORMED. */

@@ -211,13 +211,6 @@ static const struct made programs[] = {
      "    int i = blockIdx.x * blockDim.x + threadIdx.x; /* which element */\n"
      "    if (i < n)\n        out[i] = in[i] > 0.0f ? in[i] * 2.0f : 0.0f;\n}\n\n",
      ""},
-    {CANON_FX,
-     "class GraphModule(torch.nn.Module):\n    def forward(self, x_0: \"f32[8, 8][8, 1]cpu\", "
-     "w: \"f32[8, 8][8, 1]cpu\"):\n",
-     "        # File: /home/me/model.py:~ in forward, code: x = torch.relu(x @ w)\n"
-     "        mm_~: \"f32[8, 8][8, 1]cpu\" = torch.ops.aten.mm.default(x_^, w);  x_^ = None\n"
-     "        x_~: \"f32[8, 8][8, 1]cpu\" = torch.ops.aten.relu.default(mm_~);  mm_~ = None\n",
-     "        return (x_^,)\n"},
 };
 
 /* Writes a text with its numbers to `to`, or only counts if that is NULL. */

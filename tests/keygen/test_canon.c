@@ -43,7 +43,7 @@ Test(canon, a_kind_is_known_by_its_content)
 
 Test(canon, a_name_decides_nothing_alone)
 {
-    static const char *const names[] = {"x.mlir", "x.mlirbc", "x.hlo", "x.ptx", "x.cu", "x.fx"};
+    static const char *const names[] = {"x.mlir", "x.mlirbc", "x.hlo", "x.ptx", "x.cu"};
     for (size_t i = 0; i < N_SAMPLES; i++)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             cr_expect_eq(detect(names[k], samples[i].text), samples[i].kind, "%zu as %s", i,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_own_order.c - HLO text and FX graph code are keyed in their own order: the rule, at random.
+ * test_own_order.c - HLO text is keyed in its own order: the rule, at random.
  *
  * The test numbers the names of a text by first mention, with code of its own. It changes the text: exchanges
  * lines or words, alters a word or a digit, doubles or removes a line, exchanges two names everywhere. The keys must
@@ -40,30 +40,26 @@ struct names_of {
     size_t n;
 };
 
-static bool is_word(enum canon_kind kind, char c)
+static bool is_word(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || (kind == CANON_HLO && (c == '.' || c == '-'));
+    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-';
 }
 
-/* The next word from *at on that is in no string and, in FX, in no comment and behind no dot; *at is
- * behind it then. Empty at the end. */
-static struct view word_next(enum canon_kind kind, const char *text, size_t *at)
+/* The next word from *at on that is in no string; *at is behind it then. Empty at the end. */
+static struct view word_next(const char *text, size_t *at)
 {
     size_t i = *at;
     while (text[i]) {
         size_t begin = i;
         if (text[i] == '"')
             i += 1 + strcspn(text + i + 1, "\"") + 1;
-        else if (text[i] == '#' && kind == CANON_FX)
-            i += strcspn(text + i, "\n");
-        else if (!is_word(kind, text[i]))
+        else if (!is_word(text[i]))
             i++;
         else
-            while (is_word(kind, text[i]))
+            while (is_word(text[i]))
                 i++;
-        bool dotted = kind == CANON_FX && begin && text[begin - 1] == '.';
         *at = i;
-        if (is_word(kind, text[begin]) && !dotted)
+        if (is_word(text[begin]))
             return (struct view){text + begin, i - begin};
     }
     *at = i;
@@ -78,18 +74,16 @@ static size_t name_index(const struct names_of *names, struct view word)
     return NAMES_MAX;
 }
 
-/* What the text defines: in HLO "name = shape ..." and "name {", in FX "name: "type"" and "name =". */
-static void names_find_all(enum canon_kind kind, const char *text, struct names_of *names)
+/* What the text defines: "name = shape ..." and "name {". */
+static void names_find_all(const char *text, struct names_of *names)
 {
     static const char *const none[] = {"ROOT", "ENTRY"};
     struct view word;
     names->n = 0;
-    for (size_t at = 0; (word = word_next(kind, text, &at)).len;) {
-        const char *behind = text + at, *line = word.data;
-        while (line > text && line[-1] == ' ')
-            line--;
-        bool assigns = strncmp(behind, " = ", 3) == 0 && (kind == CANON_HLO || line[-1] == '\n');
-        bool defines = assigns || strncmp(behind, kind == CANON_HLO ? " {\n" : ": \"", 3) == 0;
+    for (size_t at = 0; (word = word_next(text, &at)).len;) {
+        const char *behind = text + at;
+        bool assigns = strncmp(behind, " = ", 3) == 0;
+        bool defines = assigns || strncmp(behind, " {\n", 3) == 0;
         for (size_t i = 0; i < 2; i++)
             defines &= strlen(none[i]) != word.len || memcmp(word.data, none[i], word.len) != 0;
         if (defines && name_index(names, word) == NAMES_MAX && names->n < NAMES_MAX)
@@ -98,15 +92,15 @@ static void names_find_all(enum canon_kind kind, const char *text, struct names_
 }
 
 /* The text with its names as `to` says (NULL: numbers by first mention), and without its own name. */
-static char *renamed(enum canon_kind kind, const char *text, char *const *to)
+static char *renamed(const char *text, char *const *to)
 {
     struct names_of names;
     size_t numbers[NAMES_MAX] = {0}, n = 0, from = 0, n_words = 0;
-    names_find_all(kind, text, &names);
+    names_find_all(text, &names);
     struct writer w;
     struct view word;
     writer_init(&w, 0);
-    for (size_t at = 0; (word = word_next(kind, text, &at)).len; from = at) {
+    for (size_t at = 0; (word = word_next(text, &at)).len; from = at) {
         size_t begin = (size_t)((const char *)word.data - text), name = name_index(&names, word);
         char number[32];
         writer_bytes(&w, text + from, begin - from);
@@ -131,32 +125,31 @@ static char *renamed(enum canon_kind kind, const char *text, char *const *to)
 
 /* ---- variants ---- */
 
-static char *with_other_names(enum canon_kind kind, struct random *r, const char *text)
+static char *with_other_names(struct random *r, const char *text)
 {
     static const char *const stems[] = {"add", "x", "constant", "region_0", "torch_", "ROOT_", "p"};
     struct names_of names;
     char *to[NAMES_MAX] = {NULL};
-    names_find_all(kind, text, &names);
+    names_find_all(text, &names);
     for (size_t i = 0; i < names.n; i++) {
         to[i] = malloc(64);
-        snprintf(to[i], 64, "%s%s%zu", stems[drawn(r, 7)], kind == CANON_HLO ? "." : "_", i);
+        snprintf(to[i], 64, "%s.%zu", stems[drawn(r, 7)], i);
     }
-    char *out = renamed(kind, text, to);
+    char *out = renamed(text, to);
     for (size_t i = 0; i < names.n; i++)
         free(to[i]);
     return out;
 }
 
 /* White space is longer, and stands behind brackets and commas; comments and metadata are put in. */
-static char *respelt(enum canon_kind kind, struct random *r, const char *text)
+static char *respelt(struct random *r, const char *text)
 {
     static const char *const hlo[] = {" ", "  ", "\t", "\n", "/*index=5*/", " // ) {\n"};
-    static const char *const fx[] = {" ", "  ", "\t"};
     struct writer w;
     bool in_string = false, at_start = true;
     writer_init(&w, 0);
     for (const char *p = text; *p; p++) {
-        if (*p == '\n' && kind == CANON_HLO && p[-1] == ')' && drawn_in(r, 2)) {
+        if (*p == '\n' && p[-1] == ')' && drawn_in(r, 2)) {
             char line[64];
             snprintf(line, sizeof line, ", metadata={op_name=\"a}b\" source_line=%u}",
                      (unsigned)drawn(r, 99));
@@ -164,13 +157,11 @@ static char *respelt(enum canon_kind kind, struct random *r, const char *text)
         }
         writer_u8(&w, (uint8_t)*p);
         in_string ^= *p == '"';
-        if (*p == '\n' && kind == CANON_FX && drawn_in(r, 3))
-            writer_bytes(&w, "  # File: m.py:3 in f, code: x = 1\n", 35);
         at_start = *p == '\n' || (at_start && *p == ' ');
         bool open = *p == ',' || *p == '(' || (*p == ' ' && !at_start);
         if (!open || in_string || !drawn_in(r, 4))
             continue;
-        const char *blank = kind == CANON_HLO ? hlo[drawn(r, 6)] : fx[drawn(r, 3)];
+        const char *blank = hlo[drawn(r, 6)];
         writer_bytes(&w, blank, strlen(blank));
     }
     writer_u8(&w, 0);
@@ -214,23 +205,22 @@ static char *changed_lines(struct random *r, const char *text, unsigned how)
                     : joined(text, at[i], "", 0, "", 0, b);
 }
 
-static struct view word_drawn(enum canon_kind kind, struct random *r, const char *text, size_t from,
-                              size_t end)
+static struct view word_drawn(struct random *r, const char *text, size_t from, size_t end)
 {
     struct view word, found = {"", 0};
     uint32_t n = 0;
-    for (size_t at = from; (word = word_next(kind, text, &at)).len && at <= end;)
+    for (size_t at = from; (word = word_next(text, &at)).len && at <= end;)
         if (drawn(r, ++n) == 0)
             found = word;
     return found;
 }
 
 /* Two words of a line exchanged. */
-static char *changed_places(enum canon_kind kind, struct random *r, const char *text)
+static char *changed_places(struct random *r, const char *text)
 {
     size_t lines[512], n = lines_of(text, lines, 512), i = drawn(r, (uint32_t)n);
-    struct view a = word_drawn(kind, r, text, lines[i], lines[i + 1]),
-                b = word_drawn(kind, r, text, lines[i], lines[i + 1]);
+    struct view a = word_drawn(r, text, lines[i], lines[i + 1]),
+                b = word_drawn(r, text, lines[i], lines[i + 1]);
     if (!a.len || !b.len || a.data == b.data)
         return NULL;
     struct view first = a.data < b.data ? a : b, last = a.data < b.data ? b : a;
@@ -242,18 +232,18 @@ static char *changed_places(enum canon_kind kind, struct random *r, const char *
     return out;
 }
 
-static size_t n_names(enum canon_kind kind, const char *text)
+static size_t n_names(const char *text)
 {
     struct names_of names;
-    names_find_all(kind, text, &names);
+    names_find_all(text, &names);
     return names.n;
 }
 
 /* A word longer, or a digit anywhere another one. Not one that makes a name another computation's: this
  * test knows one scope only. */
-static char *changed_text(enum canon_kind kind, struct random *r, const char *text)
+static char *changed_text(struct random *r, const char *text)
 {
-    struct view word = word_drawn(kind, r, text, 0, strlen(text));
+    struct view word = word_drawn(r, text, 0, strlen(text));
     size_t begin = (size_t)((const char *)word.data - text);
     bool longer = drawn_in(r, 3);
     char *out = longer ? joined(text, begin + word.len, "x", 1, "", 0, text + begin + word.len)
@@ -262,27 +252,27 @@ static char *changed_text(enum canon_kind kind, struct random *r, const char *te
     i += strcspn(text + i, "0123456789");
     if (!longer && out[i])
         out[i] = (char)('0' + (out[i] - '0' + 1 + (char)drawn(r, 9)) % 10);
-    if (n_names(kind, out) == n_names(kind, text))
+    if (n_names(out) == n_names(text))
         return out;
     free(out);
     return NULL;
 }
 
-static char *changed(enum canon_kind kind, struct random *r, const char *text)
+static char *changed(struct random *r, const char *text)
 {
     unsigned how = drawn(r, 6);
     return how < 3    ? changed_lines(r, text, how)
-           : how == 3 ? changed_places(kind, r, text)
-           : how == 4 ? changed_text(kind, r, text)
-                      : with_other_names(kind, r, text);
+           : how == 3 ? changed_places(r, text)
+           : how == 4 ? changed_text(r, text)
+                      : with_other_names(r, text);
 }
 
 /* ---- the rule ---- */
 
 /* False if it has no key, or that of its exact bytes. */
-static bool key_of(enum canon_kind kind, const char *text, struct key *out)
+static bool key_of(const char *text, struct key *out)
 {
-    struct canon_input input = {.data = text, .len = strlen(text), .kind = kind};
+    struct canon_input input = {.data = text, .len = strlen(text), .kind = CANON_HLO};
     struct canon_result result;
     struct err e = {0};
     if (canon_key(&input, &result, NULL, &e) || result.exact)
@@ -302,22 +292,22 @@ static const char *difference(const char *a, const char *b)
     return b + i;
 }
 
-static void follows_the_rule(enum canon_kind kind, const char *text)
+static void follows_the_rule(const char *text)
 {
     const char *cases = getenv("WARM_CASES");
     int n = cases ? atoi(cases) : CASES, keyed = 0, equal = 0;
-    char *plain = renamed(kind, text, NULL);
+    char *plain = renamed(text, NULL);
     struct key key, other, again;
-    cr_assert(key_of(kind, text, &key), "%s", text);
+    cr_assert(key_of(text, &key), "%s", text);
     for (int i = 0; i < n; i++) {
         struct random r = {(uint64_t)i};
-        char *change = changed(kind, &r, text);
-        if (change && key_of(kind, change, &other)) {
-            char *numbered = renamed(kind, change, NULL), *spelt = respelt(kind, &r, change);
+        char *change = changed(&r, text);
+        if (change && key_of(change, &other)) {
+            char *numbered = renamed(change, NULL), *spelt = respelt(&r, change);
             bool same = strcmp(plain, numbered) == 0;
             cr_assert_eq(key_equal(&key, &other), same, "case %d: %.300s", i,
                          difference(text, change));
-            cr_assert(key_of(kind, spelt, &again), "case %d: %s", i, spelt);
+            cr_assert(key_of(spelt, &again), "case %d: %s", i, spelt);
             cr_assert(key_equal(&other, &again), "case %d: %.300s", i, difference(change, spelt));
             free(numbered), free(spelt);
             keyed++;
@@ -338,7 +328,7 @@ static void file_follows(const char *path)
         memset(at, ' ', (size_t)(strstr(at, "*/") + 2 - at));
     for (char *at; (at = strstr(text, "\n\n"));)
         memmove(at, at + 1, strlen(at));
-    follows_the_rule(CANON_HLO, text);
+    follows_the_rule(text);
     free(text);
 }
 
@@ -346,27 +336,4 @@ Test(own_order, of_hlo_is_all_that_counts_beside_the_text)
 {
     file_follows("tests/data/train.hlo");
     file_follows("tests/data/loop.hlo");
-}
-
-#define T "\"f32[4, 8][8, 1]cpu\""
-Test(own_order, of_fx_is_all_that_counts_beside_the_text)
-{
-    follows_the_rule(
-        CANON_FX,
-        "class GraphModule(torch.nn.Module):\n"
-        "    def forward(self, a_1: " T ", b_1: " T ", c_1: \"i64[4][1]cpu\"):\n"
-        "        neg: " T " = torch.ops.aten.neg.default(a_1)\n"
-        "        exp: " T " = torch.ops.aten.exp.default(b_1)\n"
-        "        sin: " T " = torch.ops.aten.sin.default(a_1)\n"
-        "        relu: " T " = torch.nn.functional.leaky_relu(sin, 0.1, 1)\n"
-        "        mul: " T " = exp * neg\n"
-        "        add: " T " = torch.ops.aten.add.Tensor(mul, relu, alpha = 2);  exp = neg = None\n"
-        "        sub: " T " = a_1 - add\n"
-        "        mean: \"f32[4][1]cpu\" = torch.ops.aten.mean.dim(sub, [1])\n"
-        "        var_mean = torch.ops.aten.var_mean.correction(sub, [1], correction = 0)\n"
-        "        part: \"f32[4][1]cpu\" = var_mean[0]\n"
-        "        rest: \"f32[4][1]cpu\" = var_mean[1];  var_mean = None\n"
-        "        sum_1: \"f32[4][1]cpu\" = part + rest\n"
-        "        at: \"f32[4][1]cpu\" = torch.ops.aten.index.Tensor(sum_1, [c_1])\n"
-        "        return (mean, at, add, mul)\n");
 }

@@ -134,7 +134,7 @@ static void print_words(const char *command, const char *before)
 {
     static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
     if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
-        puts("auto mlir mlirbc hlo ptx cuda fx raw");
+        puts("auto mlir mlirbc hlo ptx cuda raw");
     else if (strcmp(before, "--kind") == 0)
 #define X(name, number, text) puts(text);
     {

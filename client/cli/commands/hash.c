@@ -218,7 +218,7 @@ const struct command cmd_hash = {
     .help =
         "Prints one line for each FILE: its key (32 hex digits), two spaces, its name. `-` is\n"
         "stdin. Two files with one key compile to the same result. Needs no daemon.\n\n"
-        "  -k, --kind KIND   auto (default), mlir, mlirbc, hlo, ptx, cuda, fx or raw\n"
+        "  -k, --kind KIND   auto (default), mlir, mlirbc, hlo, ptx, cuda or raw\n"
         "      --explain     print the canonical form instead of its key\n"
         "      --regions     print each distinct region: its key, how often, how many operations\n"
         "      --json        an array of objects: key, file, kind, exact, sha256;\n"
