@@ -391,8 +391,8 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
-$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_plan_memory $(B)/tests/test_graph_regions $(B)/tests/test_wide: $(B)/obj/tests/kernels/jax_graphs.o
-$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_graph_regions $(B)/tests/test_wide: $(B)/obj/tests/kernels/for_cpu.o
+$(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_plan_memory $(B)/tests/test_wide: $(B)/obj/tests/kernels/jax_graphs.o
+$(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_wide: $(B)/obj/tests/kernels/for_cpu.o
 $(B)/tests/test_exec $(B)/tests/test_train: $(B)/obj/tests/kernels/stand_in.o
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 # Plans graphs with allocations that fail.

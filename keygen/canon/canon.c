@@ -41,14 +41,13 @@ static const struct kind {
     const char *suffix; /* breaks ties */
     bool (*claims)(const char *data, size_t len);
     int (*form)(const struct canon_input *input, struct form *out, struct err *e);
-    bool is_graph;
 } kinds[] = {
-    {CANON_MLIR_BYTECODE, ".mlirbc", form_mlir_bytecode_claims, form_mlir_bytecode, true},
-    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo, false},
-    {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir, true},
-    {CANON_PTX, ".ptx", form_ptx_claims, form_ptx, false},
-    {CANON_CUDA, ".cu", form_cuda_claims, form_cuda, false},
-    {CANON_RAW, "", NULL, form_raw, false},
+    {CANON_MLIR_BYTECODE, ".mlirbc", form_mlir_bytecode_claims, form_mlir_bytecode},
+    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo},
+    {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir},
+    {CANON_PTX, ".ptx", form_ptx_claims, form_ptx},
+    {CANON_CUDA, ".cu", form_cuda_claims, form_cuda},
+    {CANON_RAW, "", NULL, form_raw},
 };
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
@@ -145,25 +144,5 @@ int canon_key(const struct canon_input *input, struct canon_result *out, struct 
     form_end(&form, &out->key, &out->proof);
     if (text && text->failed)
         return err_set(e, WARM_ENOMEM, "no memory for the canonical text");
-    return 0;
-}
-
-int canon_regions(const struct canon_input *input, struct canon_region **out_regions,
-                  size_t *out_n_regions, struct err *e)
-{
-    const struct kind *kind = kind_find(input);
-    if (!kind->is_graph)
-        return err_set(e, WARM_EUNSUPPORTED, "regions are of StableHLO: %s has none",
-                       canon_kind_name(kind->kind));
-    struct form form;
-    memset(&form, 0, offsetof(struct form, buffer));
-    form.want_regions = true;
-    int rc = kind->form(input, &form, e);
-    if (rc) {
-        free(form.regions);
-        return rc;
-    }
-    *out_regions = form.regions;
-    *out_n_regions = form.n_regions;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canon.h - from the bytes of a graph or a source to its canonical form, its key and its regions.
+ * canon.h - from the bytes of a graph or a source to its canonical form and its key.
  *
  *     bytes ──detect──▶ kind ──parse──▶ canonical text ──▶ XXH3-128 (key) and SHA-256 (proof)
  *                                            (of MLIR: as records, one to one)
@@ -78,23 +78,5 @@ struct canon_result {
  */
 int canon_key(const struct canon_input *input, struct canon_result *out, struct writer *text,
               struct err *e);
-
-/* A part of a module that compiles to the same code wherever it stands. */
-struct canon_region {
-    struct key key;
-    struct proof proof;
-    uint64_t count; /* occurrences in this module */
-    uint64_t n_ops; /* operations in it, nested ones too */
-    char label[64]; /* for people: a function's name or the place where it first stands; not hashed
-                     */
-};
-
-/*
- * Finds the distinct regions of an MLIR module: each function and each repeated straight-line subgraph,
- * with parameters by position. The key of a region does not depend on its surroundings. Gives
- * *out_regions (free() it), in the order of first occurrence. UNSUPPORTED for the other kinds.
- */
-int canon_regions(const struct canon_input *input, struct canon_region **out_regions,
-                  size_t *out_n_regions, struct err *e);
 
 #endif

@@ -37,10 +37,7 @@ struct form {
     bool text_apart;       /* form_put only hashes: the caller writes `text` */
     uint64_t len;          /* bytes hashed so far, but for those in `buffer` */
     const char *why_exact; /* static memory; set by a form function that returns UNSUPPORTED */
-    bool want_regions;     /* graph kinds: fill `regions` instead of the text */
-    struct canon_region *regions;
-    size_t n_regions;
-    size_t used; /* bytes in `buffer` */
+    size_t used;           /* bytes in `buffer` */
     char buffer[FORM_BUFFER];
 };
 

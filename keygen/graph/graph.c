@@ -5,8 +5,8 @@
  *
  * An open operation waits in `frames`, with its operands and results on scratch stacks. It becomes
  * a line when it ends or when its first region begins. A block's head becomes a line when its
- * arguments are complete, that is, at the next call of another kind. For a key, each line is
- * written at once.
+ * arguments are complete, that is, at the next call of another kind. Each line is written at
+ * once.
  *
  * Thread: one at a time for a graph; no other state.
  */
@@ -77,25 +77,9 @@ uint32_t graph_shape(struct graph *g, const struct graph_op_shape *op, const uin
 
 /* ---- lines ---- */
 
-/* Stores a line whose values begin at `value`. */
-static void line_keep(struct graph *g, const struct shape *s, uint32_t shape,
-                      const uint32_t *operands, uint32_t value)
+static inline void line_put(struct graph *g, uint32_t shape, const uint32_t *operands)
 {
-    struct line line = {
-        .shape = shape, .operands = g->operands.n, .value = value, .next = g->lines.n + 1};
-    PUSH(g, g->lines, line);
-    for (uint32_t i = 0; i < s->n_operands; i++)
-        PUSH(g, g->operands, operands[i]);
-}
-
-static inline void line_put(struct graph *g, uint32_t shape, const uint32_t *operands,
-                            uint32_t value)
-{
-    if (g->failed || !GRAPH_EXPECT(g, shape < g->shapes.n))
-        return;
-    if (g->keeps_lines)
-        line_keep(g, &g->shapes.at[shape], shape, operands, value);
-    else
+    if (!g->failed && GRAPH_EXPECT(g, shape < g->shapes.n))
         printer_line(&g->printer, shape, operands);
 }
 
@@ -108,33 +92,30 @@ static inline uint32_t results_add(struct graph *g, uint32_t types, uint32_t n)
     return n ? first : NONE;
 }
 
-/* Writes or stores the head of the current block. */
+/* Writes the head of the current block. */
 static void block_put(struct graph *g)
 {
     uint32_t n = g->values.n - g->block_args;
     struct shape s = {.kind = g->block_kind, .name = g->block_label, .n_types = n};
     g->block_open = false;
     if (!g->failed)
-        line_put(g, shape_number(g, s, n ? g->values.at + g->block_args : NULL), NULL,
-                 g->block_args);
+        line_put(g, shape_number(g, s, n ? g->values.at + g->block_args : NULL), NULL);
 }
 
 static void func_put(struct graph *g)
 {
-    struct func *f = &g->funcs.at[g->funcs.n - 1];
     g->head_put = true;
-    f->lines = g->lines.n;
-    if (!g->keeps_lines && !g->failed)
-        printer_func_begin(&g->printer, f);
+    if (!g->failed)
+        printer_func_begin(&g->printer, &g->func);
 }
 
-/* Writes or stores the waiting line, before anything else comes. */
+/* Writes the waiting line, before anything else comes. */
 static inline void line_before(struct graph *g)
 {
     if (g->block_open)
         block_put(g);
     if (g->in_func && !g->head_put) {
-        g->funcs.at[g->funcs.n - 1].defined = true;
+        g->func.defined = true;
         func_put(g);
     }
 }
@@ -145,14 +126,8 @@ void graph_module_dict(struct graph *g, uint32_t dict) { g->module_dict = dict; 
 
 void graph_func_begin(struct graph *g, uint32_t symbol, bool is_public)
 {
-    if (!g->keeps_lines)
-        g->funcs.n = g->arg_dicts.n = g->results.n = 0;
-    PUSH(g, g->funcs,
-         (struct func){.symbol = symbol,
-                       .is_public = is_public,
-                       .values = g->values.n,
-                       .arg_dicts = g->arg_dicts.n,
-                       .results = g->results.n});
+    g->arg_dicts.n = g->results.n = 0;
+    g->func = (struct func){.symbol = symbol, .is_public = is_public, .values = g->values.n};
     g->in_func = !g->failed;
     g->head_put = false;
 }
@@ -163,7 +138,7 @@ uint32_t graph_func_arg(struct graph *g, uint32_t type, uint32_t dict)
         return 0;
     PUSH(g, g->arg_dicts, dict);
     PUSH(g, g->values, type);
-    g->funcs.at[g->funcs.n - 1].n_args++;
+    g->func.n_args++;
     return g->values.n - 1;
 }
 
@@ -173,20 +148,20 @@ void graph_func_result(struct graph *g, uint32_t type, uint32_t dict)
         return;
     PUSH(g, g->results, type);
     PUSH(g, g->results, dict);
-    g->funcs.at[g->funcs.n - 1].n_results++;
+    g->func.n_results++;
 }
 
 void graph_func_dict(struct graph *g, uint32_t dict)
 {
-    if (g->in_func && GRAPH_EXPECT(g, g->funcs.n > 0))
-        g->funcs.at[g->funcs.n - 1].dict = dict;
+    if (g->in_func)
+        g->func.dict = dict;
 }
 
 void graph_func_end(struct graph *g)
 {
     if (!g->in_func)
         return;
-    struct func *f = &g->funcs.at[g->funcs.n - 1];
+    const struct func *f = &g->func;
     if (g->block_open)
         block_put(g);
     if (!g->head_put)
@@ -194,8 +169,7 @@ void graph_func_end(struct graph *g)
     g->in_func = false;
     if (f->defined && !f->is_public)
         graph_symbol_private(g, f->symbol);
-    f->n_lines = g->lines.n - f->lines;
-    if (g->keeps_lines || g->failed)
+    if (g->failed)
         return;
     printer_func_end(&g->printer, f);
     g->values.n = f->values;
@@ -212,10 +186,9 @@ void graph_region_begin(struct graph *g)
     if (f->opened)
         return;
     f->opened = true;
-    f->open = g->lines.n;
     struct shape s = {
         .kind = LINE_OPEN, .name = f->name, .n_operands = g->stack_operands.n - f->operands};
-    line_put(g, shape_number(g, s, NULL), graph_op_operands(g), 0);
+    line_put(g, shape_number(g, s, NULL), graph_op_operands(g));
 }
 
 void graph_block_begin(struct graph *g, uint32_t label)
@@ -239,7 +212,7 @@ void graph_region_end(struct graph *g)
 {
     if (g->region_empty && GRAPH_EXPECT(g, !g->block_open)) {
         struct shape s = {.kind = g->block_kind == LINE_NEXT ? LINE_NEXT_EMPTY : LINE_EMPTY};
-        line_put(g, shape_number(g, s, NULL), NULL, 0);
+        line_put(g, shape_number(g, s, NULL), NULL);
     }
     g->region_empty = false;
     line_before(g);
@@ -276,15 +249,11 @@ uint32_t graph_op_end(struct graph *g)
                       .n_operands = f.opened ? 0 : g->stack_operands.n - f.operands,
                       .n_types = g->stack_results.n - f.results};
     uint32_t shape = shape_number(g, s, s.n_types ? g->stack_results.at + f.results : NULL);
-    line_put(g, shape, s.n_operands ? g->stack_operands.at + f.operands : NULL, g->values.n);
+    line_put(g, shape, s.n_operands ? g->stack_operands.at + f.operands : NULL);
     g->stack_operands.n = f.operands;
     g->stack_results.n = f.results;
     if (g->failed)
         return 0;
-    if (f.opened && g->keeps_lines) {
-        g->lines.at[f.open].next = g->lines.n;
-        g->lines.at[f.open].value = g->values.n;
-    }
     return results_add(g, g->shapes.at[shape].types, s.n_types);
 }
 
@@ -315,7 +284,7 @@ bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
         if (g->values.at[operands[i]] != types[i])
             return false;
     line_before(g);
-    line_put(g, shape, operands, g->values.n);
+    line_put(g, shape, operands);
     s = &g->shapes.at[shape];
     *out = results_add(g, s->types, s->n_types);
     return !g->failed;
@@ -344,12 +313,8 @@ struct graph *graph_new(const char *domain, struct form *out)
     struct graph *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    g->domain = domain;
-    g->keeps_lines = out->want_regions;
     printer_init(&g->printer, g, domain, out);
     graph_texts_begin(g);
-    if (!g->keeps_lines)
-        printer_begin(&g->printer);
     return g;
 }
 
@@ -358,8 +323,6 @@ int graph_end(struct graph *g, struct err *e)
     bool is_complete = !g->frames.n && !g->in_func && g->module_dict < g->dicts.n;
     if (!g->failed && !GRAPH_EXPECT(g, is_complete))
         return err_set(e, WARM_EINVALID, "a program that does not end");
-    if (g->keeps_lines)
-        return graph_regions(g, g->printer.out, e);
     if (!g->failed)
         printer_module(&g->printer, g->module_dict);
     return g->failed ? err_set(e, WARM_ENOMEM, "no memory for the program") : 0;
@@ -371,9 +334,9 @@ void graph_free(struct graph *g)
         return;
     graph_texts_free(g);
     printer_close(&g->printer);
-    void *arrays[] = {g->shapes.at,         g->shape_types.at,   g->shape_slots, g->values.at,
-                      g->funcs.at,          g->arg_dicts.at,     g->results.at,  g->frames.at,
-                      g->stack_operands.at, g->stack_results.at, g->lines.at,    g->operands.at};
+    void *arrays[] = {g->shapes.at, g->shape_types.at,    g->shape_slots,
+                      g->values.at, g->arg_dicts.at,      g->results.at,
+                      g->frames.at, g->stack_operands.at, g->stack_results.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(g);

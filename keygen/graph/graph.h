@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.h - a program of operations, as its canonical text and as regions.
+ * graph.h - a program of operations, as its canonical text.
  *
- * The readers of MLIR (mlir/mlir.c, bytecode/bytecode.c) call this builder while they read. For a key,
- * the builder writes the canonical text at once, line by line, and keeps only the types of visible
- * values (graph/write.c). For regions it keeps the lines (graph/regions.c). A program consists of:
+ * The readers of MLIR (mlir/mlir.c, bytecode/bytecode.c) call this builder while they read. The
+ * builder writes the canonical text at once, line by line, and keeps only the types of visible values
+ * (graph/write.c). A program consists of:
  *
  *     module ── dictionary
  *       ├── operations of the module's own level (a mesh, a global)
@@ -19,8 +19,7 @@
  *   line      an operation, its opening or closing, or the head of a block: graph/internal.h draws it
  *   shape     a line without its operands: name, dictionary, counts and types
  *   hole      a place in a dictionary's text at which a symbol, a channel or a borrowed text is written
- *   region    of MLIR: a list of blocks inside of an operation. Of a key (canon.h): a part of the
- *             module that is compiled alike in any surroundings
+ *   region    a list of blocks inside of an operation
  *
  * The text keeps the order of the program. Two things in it are canonical. Values, symbols and
  * channels are numbered by their first mention, and the entries of a dictionary are sorted.
@@ -48,23 +47,22 @@ struct graph;
 
 #define GRAPH_NONE UINT32_MAX /* no value */
 
-/* Returns a new graph that writes to `out` the output that `out` asks for: the text, or regions.
- * `domain` is the kind and version of the form, DOMAIN_MLIR, in static memory. NULL without memory. */
+/* Returns a new graph that writes its text to `out`. `domain` is the kind and version of the form,
+ * DOMAIN_MLIR. NULL without memory. */
 struct graph *graph_new(const char *domain, struct form *out);
 /* Frees a graph and all its texts. NULL is fine. */
 void graph_free(struct graph *g);
 /* True after memory has run out. */
 bool graph_failed(const struct graph *g);
-/* Ends the text, or computes the regions, of a complete program. Error: NOMEM. */
+/* Ends the text of a complete program. Error: NOMEM. */
 int graph_end(struct graph *g, struct err *e);
 
 /* ---- interned texts ---- */
 
 /* Returns the number of a type. The caller has already brought its spelling into canonical form. */
 uint32_t graph_type(struct graph *g, const char *text, size_t len);
-/* Returns the number of an operation's name. `is_pure`: the operation has no effect and depends on its
- * operands alone; only regions use this. */
-uint32_t graph_opname(struct graph *g, const char *text, size_t len, bool is_pure);
+/* Returns the number of an operation's name. */
+uint32_t graph_opname(struct graph *g, const char *text, size_t len);
 /* Returns the number of a symbol; `name` has no '@'. */
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len);
 /* Returns the text of a type. It lives as long as the graph. */

@@ -5,7 +5,6 @@
  *   texts.c     stores each text and each dictionary once
  *   graph.c     the builder: turns the calls of the readers into lines
  *   write.c     writes lines as canonical text and as hashed records
- *   regions.c   computes the regions of a graph that keeps its lines
  *
  * A program is a sequence of lines. An operation without regions is one line; one with regions is
  * several. Values get their numbers in the order of the lines:
@@ -36,18 +35,12 @@
 /* True if the reader keeps a promise of graph.h. A broken one marks the graph, so that it has no key. */
 #define GRAPH_EXPECT(g, promise) (WARM_EXPECT(promise) || !((g)->failed = true))
 
-/* The place of a thing in the hashed records of a text. */
-struct known {
-    uint32_t in_text; /* the last text that has it */
-    uint32_t number;  /* its number there */
-};
-
 struct text {
     const char *data;
-    uint64_t hash; /* of the content alone */
-    struct known known;
+    uint64_t hash;
+    uint32_t number; /* in the hashed records, from 1; 0: it is not there yet */
     uint32_t len;
-    uint32_t flags; /* of a symbol: SYMBOL_*; of an operation's name: 1 if it is pure */
+    uint32_t flags; /* of a symbol: SYMBOL_* */
 };
 
 #define SYMBOL_PRIVATE 1u /* only the module can name it */
@@ -74,11 +67,10 @@ struct hole {
 
 struct dict {
     const char *text; /* "{a = 1, b}", the holes left out */
-    uint64_t hash;    /* of the content, symbols left out */
-    uint64_t slot;    /* of all of it: finds equal ones */
+    uint64_t slot;    /* a hash: finds equal ones */
     uint32_t len;
     uint32_t holes, n_holes;
-    struct known known;
+    uint32_t number; /* as that of a text */
 };
 
 enum line_kind {
@@ -99,7 +91,7 @@ struct shape {
     uint32_t n_types; /* of results or of a block's arguments */
     uint32_t types;   /* slice of graph.shape_types */
     uint32_t slot;    /* a hash */
-    struct known known;
+    uint32_t number;  /* in the hashed records, from 1; 0: it is not there yet */
 };
 
 struct entry { /* of the open dictionary, offsets in `draft` */
@@ -110,9 +102,7 @@ struct entry { /* of the open dictionary, offsets in `draft` */
 struct frame { /* an open operation */
     uint32_t name, dict;
     uint32_t operands, results; /* first in the scratch stacks */
-    uint32_t open;              /* for regions: its line */
     bool opened;                /* LINE_OPEN was put */
-    bool again;                 /* a region of it has ended */
 };
 
 struct func {
@@ -121,39 +111,23 @@ struct func {
     uint32_t values, n_args;     /* the first of its values, which are its arguments */
     uint32_t arg_dicts;          /* slice of graph.arg_dicts */
     uint32_t results, n_results; /* slice of graph.results: type, dictionary */
-    uint32_t lines, n_lines;     /* for regions */
-};
-
-/* A stored line. `value` is the first result of its operation, or the first argument of its block. The
- * operation ends before line `next`. */
-struct line {
-    uint32_t shape, operands, value, next;
 };
 
 /* Writes lines to a form. */
 struct printer {
     struct graph *g;
     struct form *out;
-    const char *domain;
-    uint32_t *
-        nums; /* for regions: the number in the text of each value; else NULL: values are the numbers */
-    uint32_t text;               /* the number of the text being written, from 1 */
-    uint32_t n_kinds, n_texts;   /* shapes, and names, dictionaries and types, of this text */
+    uint32_t n_kinds, n_texts;   /* shapes; names, dictionaries and types, that have a number */
     uint32_t next;               /* the number of the next value */
     uint32_t depth;              /* functions and regions that are open */
     VECTOR(uint32_t) symbols;    /* those with a number, in the order of their numbers */
     VECTOR(uint32_t) symbol_num; /* by symbol; NONE: it has none */
     VECTOR(uint64_t) channels;   /* those with a number; numbers begin at 1 */
     struct writer scratch;
-    /* For regions: if the symbol is a function with a key, writes a text that stands for it and returns its
- * length; else returns 0. */
-    size_t (*symbol_is_keyed)(void *context, uint32_t symbol, char out[64]);
-    void *context;
 };
 
 struct graph {
     bool failed;
-    const char *domain;
     struct intern types, names, symbols;
     VECTOR(struct dict) dicts;
     uint32_t *dict_slots, dict_mask;
@@ -166,8 +140,8 @@ struct graph {
     VECTOR(uint32_t) shape_types;
     uint32_t *shape_slots, shape_mask;
 
-    VECTOR(uint32_t) values;   /* by value: its type */
-    VECTOR(struct func) funcs; /* if lines are not kept, only the open one */
+    VECTOR(uint32_t) values; /* by value: its type */
+    struct func func;        /* the open one */
     VECTOR(uint32_t) arg_dicts, results;
     bool in_func, head_put;
     uint32_t module_dict;
@@ -182,10 +156,6 @@ struct graph {
     VECTOR(char) draft;
     VECTOR(struct entry) entries;
     VECTOR(struct hole) draft_holes;
-
-    bool keeps_lines; /* for regions */
-    VECTOR(struct line) lines;
-    VECTOR(uint32_t) operands;
 
     struct printer printer;
 };
@@ -203,12 +173,10 @@ bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32
 
 /* ---- graph/write.c ---- */
 
-/* Prepares a printer that writes to `out` under a domain. */
+/* Prepares a printer, and begins the form of `out` under a domain. */
 void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out);
 /* Frees the printer's tables. */
 void printer_close(struct printer *p);
-/* Begins another text, in which no value, symbol or shape has a number yet. */
-void printer_begin(struct printer *p);
 /* Writes a line. Its results, or the arguments of its block, get the next numbers. */
 void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands);
 /* Writes the head of a function, "func public @#0 (%0 : type {dict}) -> (type {dict}) {". */
@@ -219,11 +187,6 @@ void printer_func_end(struct printer *p, const struct func *f);
 void printer_module(struct printer *p, uint32_t dict);
 /* Writes the text in `scratch`, and empties it. `next` is the number of the next value behind it. */
 void printer_scratch(struct printer *p, uint32_t next);
-
-/* ---- graph/regions.c ---- */
-
-/* Computes the regions of a graph that keeps its lines, into out->regions. Error: NOMEM. */
-int graph_regions(struct graph *g, struct form *out, struct err *e);
 
 /* Returns hash `h` extended by `x`. */
 static inline uint64_t mix(uint64_t h, uint64_t x)

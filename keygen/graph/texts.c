@@ -84,11 +84,9 @@ static uint64_t text_hash_of(const struct graph *g, const void *items, uint32_t 
     return ((const struct intern *)items)->items.at[i].hash;
 }
 
-static uint32_t intern_text(struct graph *g, struct intern *t, const char *data, size_t len,
-                            bool *is_new)
+static uint32_t intern_text(struct graph *g, struct intern *t, const char *data, size_t len)
 {
     uint64_t hash = XXH3_64bits(data, len);
-    *is_new = false;
     if (t->slots) {
         for (uint32_t s = (uint32_t)hash & t->mask; t->slots[s]; s = (s + 1) & t->mask) {
             const struct text *have = &t->items.at[t->slots[s] - 1];
@@ -109,29 +107,22 @@ static uint32_t intern_text(struct graph *g, struct intern *t, const char *data,
         s = (s + 1) & t->mask;
     PUSH(g, t->items, (struct text){.data = copy, .hash = hash, .len = (uint32_t)len});
     t->slots[s] = t->items.n;
-    *is_new = true;
     return t->items.n - 1;
 }
 
 uint32_t graph_type(struct graph *g, const char *text, size_t len)
 {
-    bool is_new;
-    return intern_text(g, &g->types, text, len, &is_new);
+    return intern_text(g, &g->types, text, len);
 }
 
-uint32_t graph_opname(struct graph *g, const char *text, size_t len, bool is_pure)
+uint32_t graph_opname(struct graph *g, const char *text, size_t len)
 {
-    bool is_new;
-    uint32_t name = intern_text(g, &g->names, text, len, &is_new);
-    if (is_new && !g->failed)
-        g->names.items.at[name].flags = is_pure;
-    return name;
+    return intern_text(g, &g->names, text, len);
 }
 
 uint32_t graph_symbol(struct graph *g, const char *name, size_t len)
 {
-    bool is_new;
-    return intern_text(g, &g->symbols, name, len, &is_new);
+    return intern_text(g, &g->symbols, name, len);
 }
 
 static struct view text_view(const struct intern *t, uint32_t i)
@@ -372,18 +363,17 @@ static uint32_t entries_join(struct graph *g)
     return start;
 }
 
-static uint64_t dict_hash(const struct graph *g, const struct dict *d, uint64_t *out_slot)
+static uint64_t dict_hash(const struct graph *g, const struct dict *d)
 {
-    uint64_t hash = XXH3_64bits(d->text, d->len), slot = 0;
+    uint64_t hash = XXH3_64bits(d->text, d->len);
     for (uint32_t i = 0; i < d->n_holes; i++) {
         const struct hole *h = &g->holes.at[d->holes + i];
         hash = mix(hash, (uint64_t)h->at << 2 | h->kind);
         if (h->kind == HOLE_BORROW)
             hash = mix(hash, XXH3_64bits(h->is.borrow.data, h->is.borrow.len));
         else
-            slot = mix(slot, h->kind == HOLE_SYMBOL ? h->is.symbol : h->is.channel);
+            hash = mix(hash, h->kind == HOLE_SYMBOL ? h->is.symbol : h->is.channel);
     }
-    *out_slot = d->n_holes ? mix(hash, slot) : hash;
     return hash;
 }
 
@@ -405,7 +395,7 @@ uint32_t graph_dict_end(struct graph *g)
                      .len = g->draft.n - start,
                      .holes = holes,
                      .n_holes = g->holes.n - holes};
-    d.hash = dict_hash(g, &d, &d.slot);
+    d.slot = dict_hash(g, &d);
     for (uint32_t s = (uint32_t)d.slot & g->dict_mask; g->dict_slots[s];
          s = (s + 1) & g->dict_mask) {
         const struct dict *have = &g->dicts.at[g->dict_slots[s] - 1];
@@ -436,7 +426,7 @@ void graph_texts_begin(struct graph *g)
 {
     graph_dict_begin(g);
     graph_slots_widen(g, &g->dict_slots, &g->dict_mask, 0, dict_hash_of, NULL);
-    PUSH(g, g->dicts, (struct dict){.text = "{}", .hash = 1, .slot = 1, .len = 2});
+    PUSH(g, g->dicts, (struct dict){.text = "{}", .slot = 1, .len = 2});
 }
 
 static void intern_free(struct intern *t)

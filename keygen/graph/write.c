@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * write.c - writes lines as canonical text for people, and as the records that are hashed. The
- * builder calls it for each line of a key; regions.c calls it for each region.
+ * builder calls it for each line.
  *
  * Most lines of a long program differ from an earlier line only in their operands. So each shape is
  * hashed once, and a line is hashed as the shape's number and the operands: KEYS.md, section 2.3.
@@ -17,7 +17,7 @@
 enum record { RECORD_TEXT, RECORD_SHAPE, RECORD_FUNC, RECORD_LINE };
 
 #define INDENT_MAX 32  /* deeper nesting is not indented further */
-#define SYMBOL_TEXT 64 /* bytes of "@#12", or of a function's key in its place */
+#define SYMBOL_TEXT 64 /* bytes of "@#12" */
 #define NUMBER_MAX 10  /* bytes of a number of 64 bits */
 
 /* ---- numbers ---- */
@@ -31,11 +31,6 @@ static inline void put_number(struct printer *p, uint64_t number)
         *at++ = (char)(number | 0x80);
     *at++ = (char)number;
     p->out->used = (size_t)(at - p->out->buffer);
-}
-
-static inline uint32_t value_num(const struct printer *p, uint32_t value)
-{
-    return p->nums ? p->nums[value] : value;
 }
 
 /* ---- symbols and dictionaries ---- */
@@ -57,9 +52,6 @@ static uint32_t symbol_number(struct printer *p, uint32_t symbol)
 /* Writes the text of a symbol. Returns its length. */
 static size_t symbol_text(struct printer *p, uint32_t symbol, char out[SYMBOL_TEXT])
 {
-    size_t len = p->symbol_is_keyed ? p->symbol_is_keyed(p->context, symbol, out) : 0;
-    if (len)
-        return len;
     char *end = out + SYMBOL_TEXT, *at = decimal_before(end, symbol_number(p, symbol));
     memcpy(out, "@#", 2);
     memmove(out + 2, at, (size_t)(end - at));
@@ -165,7 +157,7 @@ static void put_op(struct printer *p, struct writer *w, const struct shape *s,
     writer_bytes(w, " = ", shape_results(s) ? 3 : 0);
     put_view(w, &p->g->names.items.at[s->name]);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        put_value(w, i ? ", %" : " %", value_num(p, operands[i]));
+        put_value(w, i ? ", %" : " %", operands[i]);
     put_dict(p, w, s->dict);
     if (s->kind == LINE_OPEN)
         writer_bytes(w, " (", 2);
@@ -213,19 +205,19 @@ static void line_for_people(struct printer *p, const struct shape *s, const uint
 /* ---- the hashed records ---- */
 
 /* Hashes the number of a text that this stream has. Else returns true, and the text must follow. */
-static inline bool put_known(struct printer *p, struct known *k)
+static inline bool put_known(struct printer *p, uint32_t *number)
 {
-    bool is_new = k->in_text != p->text;
-    put_number(p, is_new ? 0 : k->number);
-    if (is_new)
-        *k = (struct known){p->text, ++p->n_texts};
-    return is_new;
+    put_number(p, *number);
+    if (*number)
+        return false;
+    *number = ++p->n_texts;
+    return true;
 }
 
 /* Hashes a name or a type: its text only the first time. */
 static inline void put_text_ref(struct printer *p, struct text *t)
 {
-    if (!put_known(p, &t->known))
+    if (!put_known(p, &t->number))
         return;
     put_number(p, t->len);
     form_put(p->out, t->data, t->len);
@@ -234,7 +226,7 @@ static inline void put_text_ref(struct printer *p, struct text *t)
 /* Hashes a dictionary in the same way. */
 static inline void put_dict_ref(struct printer *p, uint32_t dict)
 {
-    if (!put_known(p, &p->g->dicts.at[dict].known))
+    if (!put_known(p, &p->g->dicts.at[dict].number))
         return;
     put_number(p, dict_len(p, dict));
     dict_put(p, dict, NULL);
@@ -255,20 +247,20 @@ static __attribute__((noinline)) void shape_define(struct printer *p, struct sha
     put_number(p, s->n_types);
     for (uint32_t i = 0; i < s->n_types; i++)
         put_text_ref(p, &g->types.items.at[g->shape_types.at[s->types + i]]);
-    s->known = (struct known){p->text, p->n_kinds++};
+    s->number = ++p->n_kinds;
 }
 
 void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
 {
     struct shape *s = &p->g->shapes.at[shape];
-    if (s->known.in_text != p->text)
+    if (!s->number)
         shape_define(p, s);
     p->depth -= s->kind == LINE_CLOSE;
     if (p->out->text)
         line_for_people(p, s, operands);
-    put_number(p, (uint64_t)RECORD_LINE + s->known.number);
+    put_number(p, (uint64_t)RECORD_LINE + s->number - 1);
     for (uint32_t i = 0; i < s->n_operands; i++)
-        put_number(p, p->next - value_num(p, operands[i]));
+        put_number(p, p->next - operands[i]);
     p->depth += s->kind == LINE_OPEN;
     p->next += s->kind == LINE_OPEN ? 0 : s->n_types;
 }
@@ -294,9 +286,8 @@ static void func_for_people(struct printer *p, const struct func *f)
 {
     struct writer *w = p->out->text;
     const struct graph *g = p->g;
-    put_text(w, f->is_public && !p->nums ? "func public " : "func ");
-    if (!p->nums)
-        put_value(w, "@#", symbol_number(p, f->symbol));
+    put_text(w, f->is_public ? "func public " : "func ");
+    put_value(w, "@#", symbol_number(p, f->symbol));
     put_text(w, "(");
     for (uint32_t i = 0; i < f->n_args; i++) {
         put_value(w, i ? ", %" : "%", p->next + i);
@@ -317,10 +308,10 @@ void printer_func_begin(struct printer *p, const struct func *f)
 {
     struct graph *g = p->g;
     p->depth = 1;
-    p->next = p->nums ? 0 : f->values;
+    p->next = f->values;
     put_number(p, RECORD_FUNC);
-    put_number(p, p->nums ? 0 : symbol_number(p, f->symbol) + 1);
-    put_number(p, 2 * f->defined + (f->is_public && !p->nums));
+    put_number(p, symbol_number(p, f->symbol) + 1);
+    put_number(p, 2 * f->defined + f->is_public);
     put_number(p, f->n_args);
     put_number(p, f->n_results);
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -333,8 +324,6 @@ void printer_func_begin(struct printer *p, const struct func *f)
     }
     if (p->out->text)
         func_for_people(p, f);
-    for (uint32_t i = 0; p->nums && i < f->n_args; i++)
-        p->nums[f->values + i] = i;
     p->next += f->n_args;
 }
 
@@ -344,7 +333,7 @@ void printer_func_end(struct printer *p, const struct func *f)
     put_dict(p, &p->scratch, f->dict);
     put_text(&p->scratch, "\n");
     p->depth = 0;
-    printer_scratch(p, p->nums ? 0 : f->values);
+    printer_scratch(p, f->values);
 }
 
 static bool name_counts(const struct text *symbol)
@@ -373,20 +362,12 @@ void printer_module(struct printer *p, uint32_t dict)
 
 /* ---- life ---- */
 
-void printer_begin(struct printer *p)
-{
-    for (uint32_t i = 0; i < p->symbols.n; i++)
-        p->symbol_num.at[p->symbols.at[i]] = NONE;
-    p->symbols.n = p->channels.n = p->n_kinds = p->n_texts = p->next = p->depth = 0;
-    p->text++;
-    form_begin(p->out, p->domain);
-    form_text_apart(p->out);
-}
-
 void printer_init(struct printer *p, struct graph *g, const char *domain, struct form *out)
 {
-    *p = (struct printer){.g = g, .out = out, .domain = domain};
+    *p = (struct printer){.g = g, .out = out};
     writer_init(&p->scratch, 0);
+    form_begin(out, domain);
+    form_text_apart(out);
 }
 
 void printer_close(struct printer *p)

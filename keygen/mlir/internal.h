@@ -361,8 +361,8 @@ bool mlir_dense_typed(struct mlir *m, struct slice body, struct slice type);
 
 /* ---- mlir/pretty.c ---- */
 
-/* Returns the syntax of an operation. `known`: the answer of mlir_op_of for its full name. */
-enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known);
+/* Returns the syntax of an operation. `name` is its full name. */
+enum syntax mlir_syntax(const char *name, size_t len);
 /* Adds the clauses and the dictionary between an operation's operands and ':' to the open dictionary.
  * False with an error, or if a clause is unknown. */
 bool mlir_clauses(struct mlir *m, struct slice text, const struct opinfo *info);

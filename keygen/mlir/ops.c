@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - the tables of mlir/ops.h: pure operations, other known operations, and attributes
- * that the form drops. plain.c looks up each new operation name here, and attr.c looks up each attribute.
+ * ops.c - the tables of mlir/ops.h: known operations, and attributes that the form drops. pretty.c looks
+ * up each new operation name here, and attr.c looks up each attribute.
  *
  * Thread: any; no state.
- * Source: the StableHLO specification ("Ops", traits and side effects), the CHLO and Shardy
- * operation definitions. An operation outside of the tables may have any effect.
+ * Source: the StableHLO specification ("Ops"), the CHLO and Shardy operation definitions.
  */
 #include "keygen/mlir/ops.h"
 
 #include <string.h>
 
-/* Operations that depend on their operands alone, without effect; sorted, without "stablehlo.". */
-static const char pure_names[] =
-    " abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training "
-    "bitcast_convert broadcast broadcast_in_dim case cbrt ceil chlo.acos chlo.acosh chlo.asin "
-    "chlo.asinh chlo.atan chlo.atanh chlo.bessel_i1e chlo.conj chlo.constant chlo.cosh "
-    "chlo.digamma chlo.erf chlo.erf_inv chlo.erfc chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf "
-    "chlo.lgamma chlo.next_after chlo.polygamma chlo.ragged_dot chlo.sinh chlo.square chlo.tan "
-    "chlo.top_k chlo.zeta cholesky clamp compare complex concatenate constant convert "
-    "convolution cosine count_leading_zeros divide dot dot_general dynamic_broadcast_in_dim "
-    "dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice "
-    "dynamic_update_slice einsum exponential exponential_minus_one fft floor func.return gather "
-    "get_dimension_size get_tuple_element if imag iota is_finite log log_plus_one logistic map "
-    "maximum minimum multiply negate not or pad partition_id popcnt power real "
-    "real_dynamic_slice reduce reduce_precision reduce_window remainder replica_id reshape "
-    "return reverse rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter "
-    "sdy.return select select_and_scatter set_dimension_size shift_left shift_right_arithmetic "
-    "shift_right_logical sign sine slice sort sqrt subtract tan tanh torch_index_select "
-    "transpose triangular_solve tuple unary_einsum uniform_dequantize uniform_quantize while "
-    "xor ";
-
-/* Other operations in the usual order: operands, clauses, a dictionary, types. */
+/* Operations in the usual order: operands, clauses, a dictionary, types. Sorted, without "stablehlo.". */
 static const char known_names[] =
-    " all_reduce custom_call func.call optimization_barrier reduce_scatter "
-    "sdy.manual_computation sdy.sharding_constraint ";
+    " abs add all_reduce and atan2 batch_norm_grad batch_norm_inference batch_norm_training "
+    "bitcast_convert broadcast broadcast_in_dim case cbrt ceil chlo.acos chlo.acosh "
+    "chlo.asin chlo.asinh chlo.atan chlo.atanh chlo.bessel_i1e chlo.conj chlo.constant "
+    "chlo.cosh chlo.digamma chlo.erf chlo.erf_inv chlo.erfc chlo.is_inf chlo.is_neg_inf "
+    "chlo.is_pos_inf chlo.lgamma chlo.next_after chlo.polygamma chlo.ragged_dot chlo.sinh "
+    "chlo.square chlo.tan chlo.top_k chlo.zeta cholesky clamp compare complex concatenate "
+    "constant convert convolution cosine count_leading_zeros custom_call divide dot "
+    "dot_general dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota "
+    "dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential "
+    "exponential_minus_one fft floor func.call func.return gather get_dimension_size "
+    "get_tuple_element if imag iota is_finite log log_plus_one logistic map maximum minimum "
+    "multiply negate not optimization_barrier or pad partition_id popcnt power real "
+    "real_dynamic_slice reduce reduce_precision reduce_scatter reduce_window remainder "
+    "replica_id reshape return reverse rng_bit_generator round_nearest_afz "
+    "round_nearest_even rsqrt scatter sdy.manual_computation sdy.return "
+    "sdy.sharding_constraint select select_and_scatter set_dimension_size shift_left "
+    "shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh "
+    "torch_index_select transpose triangular_solve tuple unary_einsum uniform_dequantize "
+    "uniform_quantize while xor ";
 
 /* The attributes that the form drops, each in its own places alone. `ops`: on these operations, a list
  * as above; NULL: on arguments and results of functions, where XLA reads mhlo.layout_mode alike. `value`: the
@@ -90,12 +86,7 @@ static bool is_one_of(const char *names, const char *name, size_t len)
     return false;
 }
 
-enum mlir_op mlir_op_of(const char *name, size_t len)
-{
-    return is_one_of(pure_names, name, len)    ? MLIR_OP_PURE
-           : is_one_of(known_names, name, len) ? MLIR_OP_KNOWN
-                                               : MLIR_OP_UNKNOWN;
-}
+bool mlir_op_is_known(const char *name, size_t len) { return is_one_of(known_names, name, len); }
 
 static bool text_is(const char *want, const char *text, size_t len)
 {

@@ -2,7 +2,7 @@
 /*
  * ops.h - the facts about MLIR operations that the canonical form uses, for the text and the bytecode.
  *
- * There are two for each operation: whether it is pure, and which attributes the form drops.
+ * There are two for each operation: whether its spelling is known, and which attributes the form drops.
  *
  * Thread: any; no state. Memory: none.
  */
@@ -12,14 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum mlir_op {
-    MLIR_OP_UNKNOWN,
-    MLIR_OP_KNOWN, /* printed in one of the usual ways */
-    MLIR_OP_PURE   /* the same, without an effect, and depending on its operands alone */
-};
-
-/* Looks up an operation by its full name, "stablehlo.add". */
-enum mlir_op mlir_op_of(const char *name, size_t len);
+/* True if an operation is printed in one of the usual ways. `name` is the full one, "stablehlo.add". */
+bool mlir_op_is_known(const char *name, size_t len);
 
 /* True if the form drops attribute `key` with the canonical text `value` of operation `op`. `op` NULL:
  * of an argument or a result of a function. `value` NULL: true if the value does not matter. */

@@ -30,9 +30,8 @@ static uint32_t info_new(struct mlir *m, struct slice word, uint64_t hash)
         /* other characters: the quotes stay */
         name = (struct slice){name.at - 1, name.end + 1};
     size_t len = slice_len(name);
-    enum mlir_op known = mlir_op_of(name.at, len);
-    struct opinfo info = {.syntax = mlir_syntax(name.at, len, known)};
-    info.graph_name = graph_opname(m->g, name.at, len, known == MLIR_OP_PURE);
+    struct opinfo info = {.syntax = mlir_syntax(name.at, len),
+                          .graph_name = graph_opname(m->g, name.at, len)};
     if (len < sizeof info.name) {
         memcpy(info.name, name.at, len);
         info.name_len = (uint32_t)len;

@@ -43,12 +43,12 @@ static const struct {
     {NAME("stablehlo.create_token"), SYNTAX_SIMPLE},
 };
 
-enum syntax mlir_syntax(const char *name, size_t len, enum mlir_op known)
+enum syntax mlir_syntax(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof syntax_table / sizeof *syntax_table; i++)
         if (syntax_table[i].len == len && bytes_equal(syntax_table[i].name, name, len))
             return syntax_table[i].syntax;
-    return known ? SYNTAX_SIMPLE : SYNTAX_UNKNOWN;
+    return mlir_op_is_known(name, len) ? SYNTAX_SIMPLE : SYNTAX_UNKNOWN;
 }
 
 /* ---- clauses ---- */

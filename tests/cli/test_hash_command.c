@@ -181,28 +181,6 @@ Test(hash_command, json_is_an_array_of_objects_whatever_the_names)
     temp_dir_free(dir);
 }
 
-Test(hash_command, regions_are_of_stablehlo)
-{
-    static const char text[] = "func.func public @main(%x: tensor<4xi32>) -> tensor<4xi32> {\n"
-                               "  %y = stablehlo.negate %x : tensor<4xi32>\n"
-                               "  return %y : tensor<4xi32>\n}\n";
-    char *dir = dir_with_module(), *path = path_join(dir, "m.mlir");
-    file_write(path, text, sizeof text - 1);
-    struct outcome o = RUN(dir, NULL, "hash", "--regions", "--json", "m.mlir"),
-                   hlo = RUN(dir, NULL, "hash", "--regions", "a.hlo");
-    cr_expect_eq(o.status, 0, "%s", o.err);
-    static const char begin[] = "[{\"schema\":1,\"key\":\"";
-    cr_expect_eq(strncmp(o.out, begin, sizeof begin - 1), 0, "%s", o.out);
-    cr_expect_str_eq(o.out + sizeof begin - 1 + 32, "\",\"count\":1,\"ops\":1}]\n");
-    cr_expect_eq(hlo.status, 2);
-    cr_expect_str_eq(hlo.out, "");
-    cr_expect_str_eq(hlo.err, "warm: a.hlo:0:0: regions are of StableHLO: hlo has none\n");
-    outcome_free(&o);
-    outcome_free(&hlo);
-    free(path);
-    temp_dir_free(dir);
-}
-
 Test(hash_command, kind_is_found_or_given)
 {
     char *dir = dir_with_module();

@@ -2,7 +2,6 @@
 """A chain of 16 equal modules with its training step, in four forms. The chain is unrolled or scanned; the
 optimizer has a state for each tensor, or packs them by dtype. All four start warm, and agree."""
 
-import os
 import re
 import unittest
 
@@ -192,12 +191,6 @@ near(doubled, jax.tree_util.tree_map(lambda v: v * 2, weights), "elementwise", e
 print("same")
 '''
 
-# The module as JAX prints it, for the `warm` command.
-PRINT = MODEL + '''
-f = jax.jit(error(unrolled) if sys.argv[1] == "forward" else jax.grad(error(unrolled)))
-print(f.lower(weights, batch, wanted).as_text())
-'''
-
 
 class Chain(JaxCase):
     def test_the_short_forms_give_what_the_long_ones_give(self):
@@ -211,16 +204,6 @@ class Chain(JaxCase):
                     cold = daemon.run(RUN, form)
                     self.missed(cold)
                     self.hit(daemon.run(RENAMED, form), cold)
-
-    def test_the_sixteen_modules_are_one_region(self):
-        with kit.Daemon() as daemon:
-            for which, at_least in (("forward", 16), ("gradient", 14)):
-                path = os.path.join(daemon.folder, f"{which}.mlir")
-                with open(path, "w") as f:
-                    f.write(daemon.run(PRINT, which).stdout)
-                listed = daemon.warm("hash", "--regions", path)
-                counts = [int(n) for n in re.findall(r"(\d+)\s*(?:×|x|times)", listed)]
-                self.assertTrue(counts and max(counts) >= at_least, f"{which}:\n{listed}")
 
 
 if __name__ == "__main__":

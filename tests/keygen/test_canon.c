@@ -146,13 +146,3 @@ Test(canon, exact_bytes_of_a_kind_are_no_other_bytes)
     cr_expect(ptx.exact && !key_equal(&ptx.key, &exact.key), "of another kind");
     cr_expect(!form.exact && !key_equal(&exact.key, &form.key));
 }
-
-Test(canon, a_kind_without_a_graph_has_no_regions)
-{
-    struct canon_region *regions;
-    size_t n;
-    struct err e = {0};
-    struct canon_input input = {.data = "x", .len = 1, .kind = CANON_AUTO};
-    cr_expect_eq(canon_regions(&input, &regions, &n, &e), WARM_EUNSUPPORTED);
-    cr_expect_str_eq(e.text, "regions are of StableHLO: raw has none");
-}

@@ -388,13 +388,3 @@ Test(hlo, what_stands_inside_something_else_has_no_key)
     refused("HloModule m\nENTRY e {\n  ROOT r = }\n", WARM_ETRUNCATED, 4, 1);
     key_of(ROOT_IS("rng(), unknown=0"));
 }
-
-Test(hlo, it_has_no_regions)
-{
-    struct canon_input input = {.data = base, .len = sizeof base - 1, .kind = CANON_HLO};
-    struct canon_region *regions = NULL;
-    size_t n = 0;
-    struct err e = {0};
-    cr_expect_eq(canon_regions(&input, &regions, &n, &e), WARM_EUNSUPPORTED);
-    cr_expect_str_eq(e.text, "regions are of StableHLO: hlo has none");
-}

@@ -69,15 +69,13 @@ static void take_piece(struct expander *x)
     x->depth = 0;
 }
 
-/* The head of a function. A region's has no symbol. */
+/* The head of a function. */
 static void take_func(struct expander *x)
 {
     uint64_t symbol = take_number(x), bits = take_number(x);
     uint64_t n_args = take_number(x), n_results = take_number(x);
     writer_format(x->out, bits & 1 ? "func public " : "func ");
-    if (symbol)
-        writer_format(x->out, "@#%llu", (unsigned long long)symbol - 1);
-    writer_format(x->out, "(");
+    writer_format(x->out, "@#%llu(", (unsigned long long)symbol - 1);
     for (uint64_t i = 0; i < n_args + n_results && !x->in.failed; i++) {
         uint64_t in_list = i < n_args ? i : i - n_args;
         writer_format(x->out, i == n_args ? ") -> (" : in_list ? ", " : "");

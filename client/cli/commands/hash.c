@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.c - `warm hash`: the canonical key of each file, its canonical form, its regions. main.c
- * calls it; it needs no daemon.
+ * hash.c - `warm hash`: the canonical key of each file, or its canonical form. main.c calls it; it
+ * needs no daemon.
  *
- * Each file goes the same way: open → canon_key (or canon_regions) → one report on stdout. A file
- * that cannot be opened or parsed is one line on stderr and exit status 2; the others are still
- * reported.
+ * Each file goes the same way: open → canon_key → one report on stdout. A file that cannot be opened or
+ * parsed is one line on stderr and exit status 2; the others are still reported.
  *
  * Thread: main.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +24,7 @@
 
 struct hash_run {
     enum canon_kind kind;
-    bool explain, regions, as_json, debug_info;
+    bool explain, as_json, debug_info;
     int n_files;
     struct json json;
 };
@@ -98,41 +96,6 @@ static int hash_key(struct hash_run *run, const char *file, const struct canon_i
     return code;
 }
 
-static void report_region(struct hash_run *run, const char *file, const struct canon_region *region)
-{
-    char key[WARM_KEY_TEXT];
-    key_to_text(&region->key, key);
-    if (!run->as_json) {
-        printf("%s  %8" PRIu64 " x %8" PRIu64 " ops  %s\n", key, region->count, region->n_ops,
-               region->label);
-        return;
-    }
-    struct json *j = &run->json;
-    json_open(j, '{');
-    json_key(j, "key"), json_text(j, key);
-    json_key(j, "count"), json_u64(j, region->count);
-    json_key(j, "ops"), json_u64(j, region->n_ops);
-    if (run->n_files > 1)
-        json_key(j, "file"), json_text(j, file);
-    json_close(j, '}');
-}
-
-static int hash_regions(struct hash_run *run, const char *file, const struct canon_input *input,
-                        struct err *e)
-{
-    struct canon_region *regions = NULL;
-    size_t n_regions = 0;
-    int code = canon_regions(input, &regions, &n_regions, e);
-    if (code)
-        return code;
-    if (run->n_files > 1 && !run->as_json)
-        printf("==> %s <==\n", file);
-    for (size_t i = 0; i < n_regions; i++)
-        report_region(run, file, &regions[i]);
-    free(regions);
-    return 0;
-}
-
 static int hash_file(struct hash_run *run, const char *file)
 {
     struct cli_input in;
@@ -147,7 +110,7 @@ static int hash_file(struct hash_run *run, const char *file)
                                 .kind = run->kind,
                                 .debug_info = run->debug_info};
     struct err e = {0};
-    int code = run->regions ? hash_regions(run, file, &input, &e) : hash_key(run, file, &input, &e);
+    int code = hash_key(run, file, &input, &e);
     if (code)
         cli_say("%s:%u:%u: %s", file, e.line, e.column, e.text[0] ? e.text : err_text(code));
     cli_input_close(&in);
@@ -158,13 +121,10 @@ static int hash_file(struct hash_run *run, const char *file)
 static int hash_options(const struct command *self, int argc, char **argv, struct hash_run *run,
                         int *status)
 {
-    static const struct option longs[] = {{"kind", required_argument, NULL, 'k'},
-                                          {"explain", no_argument, NULL, 'e'},
-                                          {"regions", no_argument, NULL, 'r'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"debug-info", no_argument, NULL, 'g'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"kind", required_argument, NULL, 'k'}, {"explain", no_argument, NULL, 'e'},
+        {"json", no_argument, NULL, 'j'},       {"debug-info", no_argument, NULL, 'g'},
+        {"help", no_argument, NULL, 'h'},       {0}};
     for (int c; (c = cli_option(self, argc, argv, ":k:h", longs)) != -1;) {
         if (cli_option_ends(c, status))
             return -1;
@@ -176,15 +136,13 @@ static int hash_options(const struct command *self, int argc, char **argv, struc
             }
             break;
         case 'e': run->explain = true; break;
-        case 'r': run->regions = true; break;
         case 'j': run->as_json = true; break;
         case 'g': run->debug_info = true; break;
         }
     }
     run->n_files = argc - optind;
-    if (run->n_files == 0 || (run->explain && run->regions)) {
-        *status = cli_usage(self, run->n_files ? "--explain and --regions exclude each other"
-                                               : "no file given");
+    if (run->n_files == 0) {
+        *status = cli_usage(self, "no file given");
         return -1;
     }
     return 0;
@@ -214,15 +172,13 @@ const struct command cmd_hash = {
     .name = "hash",
     .run = hash_run,
     .summary = "Print the canonical key of graphs and sources",
-    .synopsis = "[--kind KIND] [--explain | --regions] [--json] [--debug-info] FILE...",
+    .synopsis = "[--kind KIND] [--explain] [--json] [--debug-info] FILE...",
     .help =
         "Prints one line for each FILE: its key (32 hex digits), two spaces, its name. `-` is\n"
         "stdin. Two files with one key compile to the same result. Needs no daemon.\n\n"
         "  -k, --kind KIND   auto (default), mlir, mlirbc, hlo, ptx, cuda or raw\n"
         "      --explain     print the canonical form instead of its key\n"
-        "      --regions     print each distinct region: its key, how often, how many operations\n"
-        "      --json        an array of objects: key, file, kind, exact, sha256;\n"
-        "                    with --regions: key, count, ops\n"
+        "      --json        an array of objects: key, file, kind, exact, sha256\n"
         "      --debug-info  debug output is wanted: locations and line numbers count\n"
         "  -h, --help        print this\n\n"
         "A file that cannot be used is one line `warm: FILE:LINE:COLUMN: reason` on stderr and\n"
