@@ -10,7 +10,7 @@
 
 /* forms and jobs */
 #define DOMAIN_MLIR "mlir/15"
-#define DOMAIN_PTX "ptx/2"
+#define DOMAIN_PTX "ptx/3"
 #define DOMAIN_CUDA "cuda/1"
 #define DOMAIN_HLO "hlo/14"
 #define DOMAIN_RAW "raw/1"
@@ -28,8 +28,8 @@
 /* warm tool */
 #define DOMAIN_TOOL_RESULT "tool-result/2"
 #define DOMAIN_PTXAS_PRINT "ptxas-print/3"
-#define DOMAIN_PTXAS "ptxas/3"
-#define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/3"
+#define DOMAIN_PTXAS "ptxas/4"
+#define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/4"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
 #define DOMAIN_CC "cc/7"
 #define DOMAIN_CC_NOTE "cc-note/1"

@@ -5,14 +5,14 @@
  *
  *     exact      the tool, the canonical options, the PTX byte for byte; size and time of the files
  *                that its .file directives name, which ptxas writes beside line information
- *     canonical  the same with the PTX's canonical form (keygen): comments, names of its own and,
- *                unless full debug output is asked for, line information do not count
+ *     canonical  the same with the PTX's canonical form (keygen): comments and names of its own do
+ *                not count. Only if the cubin has no line table: the table has the lines of the
+ *                source and of the PTX itself
  *
- * It asks for the exact result first, as "ptxas:exact:…". That miss is not counted. The canonical
- * result differs from it at most in line information: it may name another place of the same
- * kernel's source. WARM_TOOL_EXACT=1 turns the canonical key off. Options follow
- * keygen/cuda/options.h; the file names do not count. The name by which the tool was called does:
- * ptxas writes it into cubins and messages.
+ * It asks for the exact result first, as "ptxas:exact:…". That miss is not counted.
+ * WARM_TOOL_EXACT=1 turns the canonical key off. Options follow keygen/cuda/options.h. The file names
+ * count with -g alone, which writes the command into the cubin. The name by which the tool was
+ * called always does: ptxas writes it into cubins and messages.
  *
  * Thread: main; no state.
  */
@@ -32,7 +32,7 @@
 #define PTX_MAX_BYTES (256u << 20)
 #define DEFAULT_OUTPUT "elf.o"
 
-enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES };
+enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES, COMMAND };
 
 /* Variables that count: those that ptxas was seen to read, and others of NVIDIA's. */
 static const char *const environment[] = {"CAN_FINALIZE_DEBUG", "PTXAS_*", "OCG_*", "NVVM_*", NULL};
@@ -70,10 +70,13 @@ static int plan_print(struct tool_job *job, const char *tool)
     return 0;
 }
 
-static void add_options(struct key_builder *key, const struct options *o)
+static void add_options(const struct tool_job *job, struct key_builder *key,
+                        const struct options *o)
 {
     key_add_text(key, HARDWARE, o->hardware);
     options_add(o, key, OPTION);
+    for (int i = 1; o->debug && i < job->argc; i++)
+        key_add_text(key, COMMAND, job->argv[i]);
 }
 
 /* Adds, for each `.file N "PATH"`, the size and time of the file, as ptxas reads them. */
@@ -102,12 +105,16 @@ static void add_files(struct key_builder *key, const uint8_t *ptx, size_t len)
 static int add_names(struct tool_job *job, const char *tool, const struct options *o,
                      const uint8_t *ptx, size_t len)
 {
-    struct canon_input input = {.data = ptx, .len = len, .kind = CANON_PTX, .debug_info = o->debug};
+    struct canon_input input = {.data = ptx,
+                                .len = len,
+                                .kind = CANON_PTX,
+                                .debug_info = o->debug || (o->line_info && !o->no_debug_sections),
+                                .drops_debug_info = o->no_debug_sections};
     struct canon_result canon;
     struct key_builder key;
     bool has_canonical = !job->exact && canon_key(&input, &canon, NULL, NULL) == 0 && !canon.exact;
     begin(job, &key, DOMAIN_PTXAS, tool);
-    add_options(&key, o);
+    add_options(job, &key, o);
     key_add(&key, INPUT, ptx, len);
     add_files(&key, ptx, len);
     tool_name(job, has_canonical ? "exact" : "2", &key, job->names[job->n_names++]);
@@ -115,10 +122,8 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
         return 0;
     job->by_form = true;
     begin(job, &key, DOMAIN_PTXAS_CANONICAL, tool);
-    add_options(&key, o);
+    add_options(job, &key, o);
     key_add(&key, INPUT, canon.proof.bytes, sizeof canon.proof.bytes);
-    if (o->debug)
-        add_files(&key, ptx, len);
     tool_key_end(job, &key);
     return 0;
 }
@@ -138,7 +143,7 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
         return code;
     const char *slash = strrchr(input, '/');
     snprintf(job->label, sizeof job->label, "ptxas %s", slash ? slash + 1 : input);
-    return input[0] != '/' || tool_add_root(job, input, strlen(input))
+    return o->debug || input[0] != '/' || tool_add_root(job, input, strlen(input))
                ? 0
                : err_set(e, WARM_ENOMEM, "no memory");
 }

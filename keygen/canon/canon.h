@@ -53,7 +53,9 @@ struct canon_input {
     const char *file_name; /* for detection only, never hashed; may be NULL */
     enum canon_kind kind;  /* CANON_AUTO to detect */
     bool debug_info;       /* debug output was asked for: locations and line numbers count */
-    bool many_processes;   /* each compiles the program for itself: numbers of channels count */
+    bool
+        drops_debug_info; /* PTX: the output has no debug sections, so line information does not count */
+    bool many_processes; /* each compiles the program for itself: numbers of channels count */
 };
 
 struct canon_result {

@@ -249,6 +249,7 @@ static void take_effects(struct options *out, const struct spec *spec, struct vi
         return;
     out->debug |= (effects & DEBUG) != 0;
     out->line_info |= (effects & LINE_INFO) != 0;
+    out->no_debug_sections |= (effects & NO_DEBUG_SECTIONS) != 0;
     out->relocatable |= (effects & RELOCATABLE) != 0;
     out->lto |= (effects & LTO) != 0;
     out->verbose_log |= (effects & VERBOSE) != 0;

@@ -53,9 +53,10 @@ struct options {
      * options_add unless -arch stands more than once. */
     char hardware[WARM_HARDWARE_MAX];
 
-    bool debug;       /* -G: full debug output */
-    bool line_info;   /* -lineinfo */
-    bool relocatable; /* -rdc=true, -dc, -dw, -ewp */
+    bool debug;             /* -G: full debug output */
+    bool line_info;         /* -lineinfo */
+    bool no_debug_sections; /* ptxas --suppress-debug-info */
+    bool relocatable;       /* -rdc=true, -dc, -dw, -ewp */
     bool lto;       /* -dlto, code=lto_90: the output has LTO IR, which shows the program's name */
     bool shows_cwd; /* one of debug, line_info, lto: the output may hold the working folder */
     bool verbose_log; /* asks for a log of a good compile too: -opt-info, -Xptxas -v */

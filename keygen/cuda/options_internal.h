@@ -44,6 +44,7 @@ enum effect {
     NO_SOURCE_INCLUDE = 32,
     OVERRIDES = 64, /* in a group with it, explicit defaults of the other options count */
     IF_TRUE = 128,  /* the flags hold unless the value is "false" */
+    NO_DEBUG_SECTIONS = 256,
 };
 
 struct spec {

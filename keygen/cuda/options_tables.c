@@ -144,7 +144,7 @@ static const struct spec ptxas_specs[] = {
     {"--split-compile-extended", "-split-compile-extended", SEPARATE, KEEP, 0, 0, NULL},
     {"--suppress-async-bulk-multicast-advisory-warning",
      "-suppress-async-bulk-multicast-advisory-warning", NONE, KEEP, 0, 0, NULL},
-    {"--suppress-debug-info", "-suppress-debug-info", NONE, KEEP, 0, 0, NULL},
+    {"--suppress-debug-info", "-suppress-debug-info", NONE, KEEP, 0, NO_DEBUG_SECTIONS, NULL},
     {"--suppress-double-demote-warning", "-suppress-double-demote-warning", NONE, KEEP, 0, 0, NULL},
     {"--suppress-sparse-mma-advisory-info", "-suppress-sparse-mma-advisory-info", NONE, KEEP, 0, 0,
      NULL},

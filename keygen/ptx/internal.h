@@ -66,6 +66,7 @@ struct scope {
 struct ptx {
     const char *text;
     uint32_t len, at;
+    bool drops_debug_info;
     struct form *out;
     struct err *e;
     int rc;

@@ -3,10 +3,10 @@
  * ptx.c - decides the canonical form of PTX assembly (CUDA.md, "PTX"). canon.c calls it through its
  * table of kinds.
  *
- * It makes one pass over the tokens and drops comments, .file, .loc and debug sections. In a
- * function, it numbers registers and parameters by first appearance. A register has its type at its
- * first appearance, so the form drops declarations too. Labels become numbers. Their places follow
- * at the end of the function:
+ * It makes one pass over the tokens and drops comments; .file, .loc and debug sections too, if the
+ * output has none. In a function, it numbers registers and parameters by first appearance. A
+ * register has its type at its first appearance, so the form drops declarations too. Labels become
+ * numbers. Their places follow at the end of the function:
  *
  *     $L__BB0_1:                       add.s32 #3<.b32>,#1,#2;
  *       add.s32 %r9, %r7, %r8;    ─▶   @#4<.pred> bra #L0;
@@ -133,7 +133,15 @@ static void put_labels(struct ptx *p)
     }
 }
 
-/* --- dropped parts: .loc, .file, debug sections --- */
+/* --- .loc, .file, debug sections: they show in the output, or are dropped --- */
+
+/* True if the output has no debug sections. Else gives up: the line table has the PTX's own lines too. */
+static bool drops_debug_info(struct ptx *p)
+{
+    if (!p->drops_debug_info)
+        ptx_give_up(p, "it has line information, which shows in the output");
+    return p->drops_debug_info;
+}
 
 static bool skip_numbers(struct ptx *p, int n)
 {
@@ -146,7 +154,7 @@ static bool skip_numbers(struct ptx *p, int n)
 /* Skips .loc FILE LINE COLUMN [, function_name LABEL [+ N], inlined_at FILE LINE COLUMN]. */
 static void skip_loc(struct ptx *p)
 {
-    bool good = skip_numbers(p, 3);
+    bool good = drops_debug_info(p) && skip_numbers(p, 3);
     if (good && ptx_is_mark(p, ptx_peek(p), ',')) {
         ptx_next(p);
         good = ptx_is(p, ptx_next(p), "function_name") && ptx_next(p).kind == NAME;
@@ -164,7 +172,7 @@ static void skip_loc(struct ptx *p)
 /* Skips .file N "NAME" [, TIME, SIZE]. */
 static void skip_file(struct ptx *p)
 {
-    bool good = skip_numbers(p, 1) && ptx_next(p).kind == STRING;
+    bool good = drops_debug_info(p) && skip_numbers(p, 1) && ptx_next(p).kind == STRING;
     for (int i = 0; i < 2 && good && ptx_is_mark(p, ptx_peek(p), ','); i++) {
         ptx_next(p);
         good = skip_numbers(p, 1);
@@ -176,6 +184,8 @@ static void skip_file(struct ptx *p)
 /* Skips .section .debug_NAME { ... }. The braces hold only data. */
 static void skip_section(struct ptx *p)
 {
+    if (!drops_debug_info(p))
+        return;
     struct token name = ptx_next(p), t = ptx_next(p);
     uint32_t begin = name.at;
 
@@ -526,7 +536,12 @@ int form_ptx(const struct canon_input *input, struct form *out, struct err *e)
         out->why_exact = "debug output was asked for: it shows lines, names and the text itself";
         return WARM_EUNSUPPORTED;
     }
-    struct ptx p = {.text = text, .len = (uint32_t)len, .out = out, .e = e, .free_syms = NONE};
+    struct ptx p = {.text = text,
+                    .len = (uint32_t)len,
+                    .drops_debug_info = input->drops_debug_info,
+                    .out = out,
+                    .e = e,
+                    .free_syms = NONE};
     form_begin(out, DOMAIN_PTX);
     if (ptx_grow(&p, &p.scopes, &p.cap_scopes, 0, sizeof *p.scopes)) {
         p.scopes[0].first = NONE;

@@ -8,7 +8,7 @@
 
 static int form(const void *data, size_t size, struct canon_result *out, struct writer *text)
 {
-    struct canon_input input = {.data = data, .len = size, .kind = FORM};
+    struct canon_input input = {.data = data, .len = size, .kind = FORM, .drops_debug_info = true};
     struct err e = {0};
     return canon_key(&input, out, text, &e);
 }

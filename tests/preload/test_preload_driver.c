@@ -70,6 +70,8 @@ static void write_texts(struct rig *r)
 
     write_text(r, "a", PTX_HEAD TWICE);
     write_text(r, "spaced", "// made by another run\n" PTX_HEAD "\n\n" TWICE);
+    write_text(r, "lines", PTX_HEAD TWICE ".file 1 \"/a/k.cu\"\n");
+    write_text(r, "lines_elsewhere", PTX_HEAD TWICE ".file 1 \"/b/k.cu\"\n");
     write_text(r, "shared", PTX_HEAD ".extern .shared .align 4 .b8 room[];\n" TWICE);
     write_text(r, "open",
                PTX_HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param "
@@ -156,6 +158,18 @@ Test(preload_driver, second_process_loads_the_first_ones_cubin)
     expect(&r, "", "address ex a", RAN, KNOWN);
     expect(&r, "", "dlsym module spaced", RAN, KNOWN);
     expect(&r, "", "dlsym module shared", RAN, MADE);
+    rig_down(&r);
+}
+
+/* The driver writes them into the cubin, without being asked. */
+Test(preload_driver, line_information_is_in_the_key)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    expect(&r, "", "dlsym module lines", RAN, MADE);
+    expect(&r, "", "dlsym module lines", RAN, KNOWN);
+    expect(&r, "", "dlsym module lines_elsewhere", RAN, MADE);
     rig_down(&r);
 }
 

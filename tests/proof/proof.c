@@ -100,8 +100,10 @@ static void failed(struct proof_run *run, const struct base *base, const struct 
 
 static int key_of(const struct base *base, struct text text, struct key *out)
 {
-    struct canon_input input = {
-        .data = text.data, .len = text.len, .kind = base->is_ptx ? CANON_PTX : CANON_CUDA};
+    struct canon_input input = {.data = text.data,
+                                .len = text.len,
+                                .kind = base->is_ptx ? CANON_PTX : CANON_CUDA,
+                                .drops_debug_info = true}; /* it compares code */
     struct canon_result result;
     struct err e = {0};
     int rc = canon_key(&input, &result, NULL, &e);

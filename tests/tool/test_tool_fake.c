@@ -170,9 +170,9 @@ static int hits_after(struct lab *lab, const char *first, const char *second)
     return hits;
 }
 
-Test(tool_fake, ptx_counts_by_its_code)
+Test(tool_fake, ptx_counts_by_its_code_if_the_cubin_has_no_line_table)
 {
-    static const char one[] = PTXAS "-lineinfo -v --gpu-name=sm_90 one.ptx -o one.cubin";
+    static const char one[] = PTXAS "-suppress-debug-info -v --gpu-name=sm_90 one.ptx -o one.cubin";
     struct lab lab;
     if (!fake_up(&lab))
         return;
@@ -181,20 +181,98 @@ Test(tool_fake, ptx_counts_by_its_code)
     write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
     write_ptx(&lab, "moved.ptx", 7, "%tid.x", "/elsewhere");
     write_ptx(&lab, "other.ptx", 3, "%tid.y", lab.d.dir);
+    static const struct {
+        const char *options;
+        int hits;
+    } rows[] = {
+        {"-suppress-debug-info -v --gpu-name=sm_90 moved.ptx", 1},
+        {"-suppress-debug-info -v --gpu-name=sm_90 other.ptx", 0},
+        {"-suppress-debug-info -v --gpu-name=sm_90a one.ptx", 0},
+        {"-suppress-debug-info -v -O1 --gpu-name=sm_90 one.ptx", 0},
+    };
     cr_assert_eq(hits_after(&lab, one, one), 1);
-    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90 moved.ptx -o b"), 1,
-                 "another file, another line: the same code");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char command[512];
+        snprintf(command, sizeof command, PTXAS "%s -o b%zu", rows[i].options, i);
+        cr_expect_eq(hits_after(&lab, one, command), rows[i].hits, "%s", command);
+    }
     cr_assert_eq(hits_after(&lab, one,
                             "WARM_TOOL_EXACT=1 " PTXAS
-                            "-lineinfo -v --gpu-name=sm_90 moved.ptx -o c"),
-                 0, "but not where that is to count");
-    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90 other.ptx -o d"), 0);
-    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v --gpu-name=sm_90a one.ptx -o e"), 0);
-    cr_assert_eq(hits_after(&lab, one, PTXAS "-lineinfo -v -O1 --gpu-name=sm_90 one.ptx -o f"), 0);
+                            "-suppress-debug-info -v --gpu-name=sm_90 moved.ptx -o c"),
+                 0);
     cr_assert_eq(hits_after(&lab, one,
                             "CAN_FINALIZE_DEBUG=1 " PTXAS
-                            "-lineinfo -v --gpu-name=sm_90 one.ptx -o g"),
+                            "-suppress-debug-info -v --gpu-name=sm_90 one.ptx -o g"),
                  0);
+    lab_down(&lab);
+}
+
+/* ptxas writes the lines, and the file that they name, into the cubin: without -lineinfo too. */
+Test(tool_fake, ptx_with_other_lines_is_another)
+{
+    static const char *const options[] = {"", "-lineinfo", "-g", "-g -suppress-debug-info"};
+    static const char *const others[] = {"moved", "blank"};
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_text(&lab, "k.py", "\n");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
+    write_ptx(&lab, "moved.ptx", 7, "%tid.x", "/elsewhere");
+    cr_assert_eq(
+        sh(&lab, NULL, "sed 's/^ret/\\n\\nret/' one.ptx >blank.ptx; ! cmp -s one.ptx blank.ptx"),
+        0);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char one[256], other[256];
+        snprintf(one, sizeof one, PTXAS "%s --gpu-name=sm_90 one.ptx -o one.cubin", options[i]);
+        cr_expect_eq(hits_after(&lab, one, one), 1, "%s", one);
+        for (size_t k = 0; k < 2; k++) {
+            snprintf(other, sizeof other, PTXAS "%s --gpu-name=sm_90 %s.ptx -o o.cubin", options[i],
+                     others[k]);
+            cr_expect_eq(hits_after(&lab, one, other), 0, "%s", other);
+        }
+    }
+    lab_down(&lab);
+}
+
+/* With -lineinfo, the table has the PTX's own lines, even if it names no source. */
+Test(tool_fake, the_lines_of_the_ptx_itself_count_with_line_information_alone)
+{
+    static const struct {
+        const char *option;
+        int hits;
+    } rows[] = {{"", 1}, {"-lineinfo -suppress-debug-info", 1}, {"-lineinfo", 0}, {"-g", 0}};
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "lines.ptx", 3, "%tid.x", lab.d.dir);
+    cr_assert_eq(sh(&lab, NULL,
+                    "grep -v '^.loc\\|^.file' lines.ptx >one.ptx; sed 's/^ret/\\n\\nret/' one.ptx "
+                    ">moved.ptx"),
+                 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char one[256], other[256];
+        snprintf(one, sizeof one, PTXAS "%s --gpu-name=sm_90 one.ptx -o a", rows[i].option);
+        snprintf(other, sizeof other, PTXAS "%s --gpu-name=sm_90 moved.ptx -o b", rows[i].option);
+        cr_expect_eq(hits_after(&lab, one, other), rows[i].hits, "%s", other);
+    }
+    lab_down(&lab);
+}
+
+/* With -g, ptxas writes its command into the cubin. */
+Test(tool_fake, the_names_of_files_count_with_full_debug_output)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
+    cr_assert_eq(sh(&lab, NULL, "cp one.ptx two.ptx"), 0);
+    static const char one[] = PTXAS "-g --gpu-name=sm_90 one.ptx -o a";
+    cr_expect_eq(hits_after(&lab, one, PTXAS "-g --gpu-name=sm_90 two.ptx -o a"), 0);
+    cr_expect_eq(hits_after(&lab, one, PTXAS "-g --gpu-name=sm_90 one.ptx -o b"), 0);
+    cr_expect_eq(hits_after(&lab, one, one), 1);
     lab_down(&lab);
 }
 
