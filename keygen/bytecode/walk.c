@@ -633,7 +633,7 @@ static bool op_repeats(struct walk *w)
         if (operands[i] == GRAPH_NONE)
             return false;
     }
-    if (r.failed || !graph_op_of_shape(w->g, memo->number, NULL, operands, &value))
+    if (r.failed || !graph_op_of_shape(w->g, memo->number, operands, &value))
         return false;
     charge(w, memo->len - 1);
     if (type)
@@ -653,7 +653,7 @@ static void op_begin(struct walk *w)
     uint32_t results = values_declare(w, o.results->n), value;
     if (!o.n_regions) {
         uint32_t shape = shape_of(w, &o);
-        if (!stopped(w) && graph_op_of_shape(w->g, shape, NULL, o.operands->at, &value))
+        if (!stopped(w) && graph_op_of_shape(w->g, shape, o.operands->at, &value))
             values_define(w, results, o.results->n, value);
         return;
     }

@@ -188,7 +188,7 @@ void graph_region_begin(struct graph *g)
     f->opened = true;
     struct shape s = {
         .kind = LINE_OPEN, .name = f->name, .n_operands = g->stack_operands.n - f->operands};
-    line_put(g, shape_number(g, s, NULL), graph_op_operands(g));
+    line_put(g, shape_number(g, s, NULL), s.n_operands ? g->stack_operands.at + f->operands : NULL);
 }
 
 void graph_block_begin(struct graph *g, uint32_t label)
@@ -257,35 +257,13 @@ uint32_t graph_op_end(struct graph *g)
     return results_add(g, g->shapes.at[shape].types, s.n_types);
 }
 
-struct graph_op_shape graph_op_shape(const struct graph *g)
-{
-    if (g->failed)
-        return (struct graph_op_shape){0};
-    const struct frame *f = &g->frames.at[g->frames.n - 1];
-    return (struct graph_op_shape){.name = f->name,
-                                   .dict = f->dict,
-                                   .n_operands = g->stack_operands.n - f->operands,
-                                   .n_results = g->stack_results.n - f->results};
-}
-
-const uint32_t *graph_op_operands(const struct graph *g)
-{
-    uint32_t first = g->failed ? 0 : g->frames.at[g->frames.n - 1].operands;
-    return first < g->stack_operands.n ? &g->stack_operands.at[first] : NULL;
-}
-
-bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
-                       const uint32_t *operands, uint32_t *out)
+bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *operands, uint32_t *out)
 {
     if (g->failed || !GRAPH_EXPECT(g, shape < g->shapes.n))
         return false;
-    const struct shape *s = &g->shapes.at[shape];
-    for (uint32_t i = 0; types && i < s->n_operands; i++)
-        if (g->values.at[operands[i]] != types[i])
-            return false;
     line_before(g);
     line_put(g, shape, operands);
-    s = &g->shapes.at[shape];
+    const struct shape *s = &g->shapes.at[shape];
     *out = results_add(g, s->types, s->n_types);
     return !g->failed;
 }

@@ -149,17 +149,11 @@ struct graph_op_shape {
     uint32_t name, dict;
     uint32_t n_operands, n_results;
 };
-/* Returns the shape of the open operation as it is so far. */
-struct graph_op_shape graph_op_shape(const struct graph *g);
-/* Returns the open operation's operands so far, NULL if there are none. They live until the next
- * builder call. */
-const uint32_t *graph_op_operands(const struct graph *g);
 /* Returns the number of a shape whose results have these types. */
 uint32_t graph_shape(struct graph *g, const struct graph_op_shape *shape, const uint32_t *results);
-/* Adds an operation of this shape and sets *out to its first result, as graph_op_end returns it. If
- * `types` is not NULL, the operands must have these types: else nothing changes, and it returns false. */
-bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *types,
-                       const uint32_t *operands, uint32_t *out);
+/* Adds an operation of this shape and sets *out to its first result, as graph_op_end returns it. False
+ * without memory. */
+bool graph_op_of_shape(struct graph *g, uint32_t shape, const uint32_t *operands, uint32_t *out);
 
 /* Begins a region of the open operation. */
 void graph_region_begin(struct graph *g);

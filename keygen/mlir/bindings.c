@@ -246,15 +246,16 @@ void mlir_function_end(struct mlir *m, uint32_t mark)
     m->function_scopes = 0;
 }
 
-const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32_t *out)
+uint32_t mlir_value_find(struct mlir *m, struct slice *s)
 {
+    const char *p = s->at, *end = s->end;
     const struct binding *b = NULL;
     uint32_t family, number, index = 0;
     const char *behind = slot_at_once(m, p, end, &family, &number);
     if (!behind) {
-        struct slice s = {p, end};
-        b = binding_of(m, slot_of_word(m, &s, false));
-        behind = s.at;
+        struct slice word = *s;
+        b = binding_of(m, slot_of_word(m, &word, false));
+        behind = word.at;
     } else if (number < m->families[family].bindings.n) {
         b = &m->families[family].bindings.at[number];
     }
@@ -264,13 +265,6 @@ const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32
         while (p < end && *p >= '0' && *p <= '9' && index < 100000000)
             index = index * 10 + (uint32_t)(*p++ - '0');
     }
-    *out = b && index < b->n ? b->value + index : GRAPH_NONE;
-    return p;
-}
-
-uint32_t mlir_value_find(struct mlir *m, struct slice *s)
-{
-    uint32_t value;
-    s->at = mlir_value_at(m, s->at, s->end, &value);
-    return value;
+    s->at = p;
+    return b && index < b->n ? b->value + index : GRAPH_NONE;
 }

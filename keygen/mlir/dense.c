@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dense.c - turns constants of MLIR text into the bytes of their elements. attr.c calls it for
- * "dense" and "dense_resource"; line.c, plain.c and pretty.c call it for constants that have a type
+ * "dense" and "dense_resource"; plain.c and pretty.c call it for constants that have a type
  * of their own.
  *
  * MLIR prints one constant in several ways: a list, a splat, or a string of hexadecimal digits.

@@ -8,7 +8,6 @@
  *   region.c    operations with regions
  *   parts.c     operands, types and other parts of operations
  *   bindings.c  values of names
- *   line.c      operations a line at a time: repeated ones, and usual spellings
  *   pretty.c    the operations that StableHLO and its neighbours print in their own way
  *   attr.c      attributes and types: token by token into one spelling
  *   dense.c     constants into the bytes of their elements
@@ -24,8 +23,6 @@
  *   family     names of one word and a number: %arg0, %arg1
  *   scope      an open '{' and the operation that it belongs to
  *   clause     "dims = [1, 0]": a spelling of an attribute between an operation's operands and ':'
- *   head       the text of a line up to its operands; the tail is the text behind them
- *   line shape a remembered line: head, tail, number and types of operands (line.c)
  *   short      said of the name of an operation without its dialect: "return"
  *   fall back  to keep an operation as its tokens, because a clause is unknown
  *
@@ -42,7 +39,6 @@
 #include "keygen/expect.h"
 #include "keygen/graph/graph.h"
 #include "keygen/mlir/ops.h"
-#include "keygen/mlir/predictor.h"
 #include "keygen/vector.h"
 
 /* True if the promise is kept. If it is false, the reading stops as without memory. */
@@ -138,36 +134,6 @@ struct scope {
 #define MLIR_NOT_UNDERSTOOD                                                                        \
     (GRAPH_NONE - 1) /* returned in place of a dictionary: a clause is unknown */
 
-#define LINE_OPERANDS_MAX 32 /* longer lists are not remembered */
-
-/* The current line (line.c). */
-struct line {
-    bool split; /* the fields below are set */
-    bool open;  /* it may be remembered at the end of its operation */
-    struct slice head, tail;
-    uint32_t tag;  /* of the text and the number of values before the tail */
-    uint32_t hash; /* of the tag and the tail */
-    uint32_t values[LINE_OPERANDS_MAX], n_values;
-};
-
-/* A remembered line, and its operation. */
-struct line_shape {
-    uint32_t op; /* the operation's shape in the graph */
-    uint32_t n_operands, n_results;
-    const char *head, *tail;
-    uint32_t head_len, tail_len;
-    uint32_t types; /* of its operands: index in line_types */
-    uint32_t info;
-};
-
-/* A reduction of one value: "applies stablehlo.add across dimensions = [0] : (types) -> type". */
-struct reduction {
-    uint32_t types[2], result;
-    uint32_t dict;
-    uint32_t name, info; /* of the reduction, in the graph and in `op_infos` */
-    uint32_t inner;      /* the applied operation, in `op_infos` */
-};
-
 struct mlir {
     const char *begin, *end; /* of the text */
     struct slice s;          /* what is left of it */
@@ -179,15 +145,6 @@ struct mlir {
     const char *why_exact;
 
     struct names types, dicts, named, labels, resources, axes, aliases, infos;
-    struct names lines; /* by tail; the tag stands for head and number of values */
-    VECTOR(struct line_shape) line_shapes;
-    VECTOR(uint32_t) line_types;
-    struct line line;
-    struct names reduced; /* by the text behind the operands of a reduction */
-    VECTOR(struct reduction) reductions;
-    struct predictor predictor; /* shapes of remembered lines, + 1 */
-    uint32_t n_lines_met,
-        n_lines_new; /* lines looked up, and not found; GRAPH_NONE: the reader no longer remembers lines */
     VECTOR(struct slice) alias_values;
     VECTOR(struct slice) resource_values;
     VECTOR(struct binding) named_bindings;
@@ -380,26 +337,8 @@ void mlir_unbind_to(struct mlir *m, uint32_t mark);
 void mlir_function_begin(struct mlir *m);
 /* Ends a function: forgets its names, and shortens the undo log to `mark`. */
 void mlir_function_end(struct mlir *m, uint32_t mark);
-/* Sets *out to the value of the name at p, behind '%', or to GRAPH_NONE. Returns the end of the name. */
-const char *mlir_value_at(struct mlir *m, const char *p, const char *end, uint32_t *out);
-/* Does the same at s->at, moves behind the name, and returns the value. */
+/* Returns the value of the name at s->at, behind '%', or GRAPH_NONE, and moves behind the name. */
 uint32_t mlir_value_find(struct mlir *m, struct slice *s);
-
-/* ---- mlir/line.c ---- */
-
-/* Reads lines that repeat earlier ones, and lines in a usual spelling, as long as they come. Adds their
- * operations to the graph and binds their names. The cursor stops at the first other line. False with an
- * error. */
-bool mlir_lines_read(struct mlir *m);
-/* Does the same for the rest of a line whose names are in `lhs`, and moves to the line's end. If false,
- * nothing has changed, and m->line is ready for mlir_line_record. */
-bool mlir_line_repeats(struct mlir *m, uint32_t lhs);
-/* Remembers the current line, if it is open, just before its operation ends. The types of its results
- * are on the stack from `types` on. */
-void mlir_line_record(struct mlir *m, const struct opinfo *info, uint32_t types);
-
-/* Remembers a reduction before its region begins. `tail`: the whole text behind its operands. */
-void mlir_reduction_record(struct mlir *m, struct slice tail, const struct reduction *r);
 
 /* ---- mlir/parts.c: false with an error, unless said otherwise ---- */
 
@@ -458,7 +397,7 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word);
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
                          struct slice lead);
 /* Ends the open operation, whose result types are on the stack from `types` on. Binds its names. */
-bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs);
+bool mlir_op_finish(struct mlir *m, uint32_t types, uint32_t lhs);
 /* Keeps an operation of unknown syntax as its tokens, to the end of the line. */
 bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* Reads an operation in the usual order: operands, clauses, dictionary, types. */
@@ -492,9 +431,6 @@ bool mlir_op_while(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 bool mlir_while_region(struct mlir *m); /* begins its next region at '{' */
 /* Reads stablehlo.reduce, up to the '{' of its region if it has one. */
 bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs);
-/* Adds the region of "applies stablehlo.add" to the open operation. `inner`: the applied operation in
- * `op_infos`. */
-bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type);
 /* Reads "sdy.manual_computation(%0) in_shardings=[..] out_shardings=[..] manual_axes={..} (%a: t) {". */
 bool mlir_op_manual(struct mlir *m, const struct opinfo *info, uint32_t lhs);
 /* Reads an operation in the generic form, `"name"(...)...`, to its end or to the '{' of a region. */

@@ -125,8 +125,6 @@ static bool op_read(struct mlir *m)
     slice_skip(&m->s);
     if (!in_block(m))
         mlir_block_open(m, &m->scopes.at[m->scopes.n - 1]);
-    if (mlir_line_repeats(m, lhs))
-        return !m->failed;
     if (m->s.at < m->s.end && *m->s.at == '"')
         return mlir_op_generic(m, lhs);
     const char *at = m->s.at;
@@ -193,8 +191,6 @@ static bool mlir_read(struct mlir *m)
         if (!item_read(m) || m->failed || graph_failed(m->g))
             return false;
         empty = false;
-        if (in_block(m) && !mlir_lines_read(m))
-            return false;
     }
     if (m->scopes.n)
         return mlir_fail(m, m->end, WARM_EMALFORMED, "a region is not closed");
@@ -203,15 +199,14 @@ static bool mlir_read(struct mlir *m)
 
 static void mlir_close(struct mlir *m)
 {
-    struct names *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels, &m->lines,
-                              &m->resources, &m->axes,  &m->aliases, &m->infos,  &m->reduced};
+    struct names *caches[] = {&m->types,     &m->dicts, &m->named,   &m->labels,
+                              &m->resources, &m->axes,  &m->aliases, &m->infos};
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
         names_close(caches[i]);
     void *arrays[] = {
         m->alias_values.at, m->resource_values.at, m->named_bindings.at, m->undo.at,
         m->lhs.at,          m->scopes.at,          m->operands.at,       m->types_stack.at,
-        m->arg_slots.at,    m->op_infos.at,        m->pending.at,        m->line_shapes.at,
-        m->line_types.at,   m->reductions.at};
+        m->arg_slots.at,    m->op_infos.at,        m->pending.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     for (uint32_t i = 0; i < m->n_families; i++)

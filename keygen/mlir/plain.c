@@ -48,15 +48,13 @@ uint32_t mlir_info_of(struct mlir *m, struct slice word)
     return i == GRAPH_NONE ? info_new(m, word, hash) : i;
 }
 
-bool mlir_op_finish(struct mlir *m, const struct opinfo *info, uint32_t types, uint32_t lhs)
+bool mlir_op_finish(struct mlir *m, uint32_t types, uint32_t lhs)
 {
     if (!MLIR_EXPECT(m, types <= m->types_stack.n && lhs <= m->lhs.n))
         return false;
     uint32_t n = m->types_stack.n - types, wanted = mlir_n_results(m, lhs);
     if (n != wanted)
         return mlir_malformed(m, "other numbers of results and of their types");
-    if (m->line.open)
-        mlir_line_record(m, info, types);
     for (uint32_t i = 0; i < n; i++)
         graph_op_result(m->g, m->types_stack.at[types + i]);
     mlir_bind_results(m, lhs, graph_op_end(m->g));
@@ -73,7 +71,6 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     m->n_texts++;
     m->n_own = 0;
     m->s.at = text.end;
-    m->line.open = false;
     graph_op_begin(m->g, info->graph_name);
     graph_dict_begin(m->g);
     graph_dict_key(m->g, "text", 4);
@@ -83,7 +80,7 @@ bool mlir_op_as_text(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     for (uint32_t i = mlir_n_results(m, lhs); i > 0 && !m->failed; i--)
         PUSH(m, m->types_stack, m->unknown_type);
     m->operands.n = operands;
-    return mlir_op_finish(m, info, types, lhs);
+    return mlir_op_finish(m, types, lhs);
 }
 
 uint32_t mlir_clauses_of(struct mlir *m, struct slice text, const struct opinfo *info,
@@ -200,7 +197,7 @@ bool mlir_op_simple(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         m->types_stack.n = types;
         return op_fall_back(m, info, start, lhs);
     }
-    return mlir_op_finish(m, info, types, lhs);
+    return mlir_op_finish(m, types, lhs);
 }
 
 /* Writes the value of a constant into the open dictionary. `text` ends with its type. */
@@ -248,7 +245,7 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (m->failed)
         return false;
     graph_op_dict(m->g, known);
-    return mlir_op_finish(m, info, types, lhs);
+    return mlir_op_finish(m, types, lhs);
 }
 
 bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
@@ -297,7 +294,7 @@ bool mlir_op_call(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (!fits)
         return mlir_malformed(m, "an operand has another type");
     m->operands.n = operands;
-    return mlir_op_finish(m, info, types, lhs);
+    return mlir_op_finish(m, types, lhs);
 }
 
 bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
@@ -325,5 +322,5 @@ bool mlir_op_mesh(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     if (mlir_peek(m, '{') && (!mlir_take_braces(m, &attrs) || !mlir_dict_part(m, attrs, info)))
         return false;
     graph_op_dict(m->g, graph_dict_end(m->g));
-    return mlir_op_finish(m, info, types, lhs);
+    return mlir_op_finish(m, types, lhs);
 }

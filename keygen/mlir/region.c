@@ -16,9 +16,8 @@ struct scope *mlir_scope_push(struct mlir *m, enum scope_kind kind, const struct
                               uint32_t lhs)
 {
     if (kind != SCOPE_GENERIC)
-        m->line.open = false;
-    if (!MLIR_EXPECT(m, lhs <= m->lhs.n && (!info || info < m->op_infos.at + m->op_infos.n)))
-        return NULL;
+        if (!MLIR_EXPECT(m, lhs <= m->lhs.n && (!info || info < m->op_infos.at + m->op_infos.n)))
+            return NULL;
     PUSH(m, m->scopes,
          (struct scope){.kind = kind,
                         .undo = m->undo.n,
@@ -148,7 +147,9 @@ bool mlir_while_region(struct mlir *m)
     return !m->failed;
 }
 
-bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
+/* Adds the region of "applies stablehlo.add" to the open operation. `inner`: the applied operation in
+ * `op_infos`. */
+static bool reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
 {
     uint32_t ret = mlir_info_of(m, (struct slice){"stablehlo.return", &"stablehlo.return"[16]});
     if (m->failed || !MLIR_EXPECT(m, inner < m->op_infos.n))
@@ -168,24 +169,14 @@ bool mlir_reduction_body(struct mlir *m, uint32_t inner, uint32_t type)
     return true;
 }
 
-/* Adds the region that "applies stablehlo.add" stands for. `tail` is the whole text behind the
- * operands; `dict` holds its clauses. */
-static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice name,
-                           struct slice tail, uint32_t dict)
+/* Adds the region that "applies stablehlo.add" stands for. */
+static bool reduce_applies(struct mlir *m, const struct scope *s, struct slice name)
 {
     if (m->operands.n - s->operands != 2)
         return mlir_malformed(m, "'applies' needs one operand");
-    struct reduction r = {.dict = dict, .info = s->info, .inner = mlir_info_of(m, name)};
-    if (m->failed)
-        return false;
-    for (uint32_t i = 0; i < 2; i++)
-        r.types[i] = graph_value_type(m->g, m->operands.at[s->operands + i]);
-    if (m->types_stack.n - s->types == 1) {
-        r.result = m->types_stack.at[s->types];
-        r.name = m->op_infos.at[s->info].graph_name;
-        mlir_reduction_record(m, tail, &r);
-    }
-    return mlir_reduction_body(m, r.inner, r.types[1]);
+    uint32_t inner = mlir_info_of(m, name);
+    return !m->failed &&
+           reduction_body(m, inner, graph_value_type(m->g, m->operands.at[s->operands + 1]));
 }
 
 bool mlir_scope_finish(struct mlir *m)
@@ -198,7 +189,7 @@ bool mlir_scope_finish(struct mlir *m)
         return false;
     m->operands.n = s.operands;
     m->arg_slots.n = s.args;
-    return mlir_op_finish(m, &m->op_infos.at[s.info], s.types, s.results);
+    return mlir_op_finish(m, s.types, s.results);
 }
 
 /* Reads the pairs "(%0 init: %1), (%2 init: %3)". Adds all inputs, then all initial values. */
@@ -266,11 +257,10 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     struct scope *s = mlir_scope_push(m, SCOPE_REDUCER, info, lhs);
     if (!s)
         return false;
-    struct slice applies = {0}, tail;
+    struct slice applies = {0};
     graph_op_begin(m->g, info->graph_name);
     if (!reduce_operands(m, s))
         return false;
-    tail.at = m->s.at;
     if (slice_take_word(&m->s, "applies"))
         applies = slice_word(&m->s);
     if (!slice_take_word(&m->s, "across"))
@@ -287,9 +277,8 @@ bool mlir_op_reduce(struct mlir *m, const struct opinfo *info, uint32_t lhs)
         return mlir_malformed(m, "expected types");
     if (!mlir_function_type_read(m, s->operands))
         return false;
-    tail.end = m->s.at;
     if (applies.at < applies.end) /* `info` may move */
-        return reduce_applies(m, s, applies, tail, dict) && mlir_scope_finish(m);
+        return reduce_applies(m, s, applies) && mlir_scope_finish(m);
     mlir_skip_loc(m);
     if (!slice_take_word(&m->s, "reducer"))
         return mlir_malformed(m, "expected 'reducer'");
@@ -440,7 +429,6 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
     if (!mlir_operands_read(m) || !mlir_expect(m, ')', "expected ')' after operands"))
         return false;
     if (mlir_peek(m, '[')) {
-        m->line.open = false;
         s->successors = (struct slice){m->s.at, slice_close(m->s)};
         if (s->successors.end >= m->s.end)
             return mlir_malformed(m, "successors that do not end");
@@ -455,7 +443,6 @@ bool mlir_op_generic(struct mlir *m, uint32_t lhs)
     }
     if (!mlir_peek(m, '('))
         return mlir_generic_tail(m, false);
-    m->line.open = false;
     m->s.at++;
     return mlir_generic_region(m);
 }

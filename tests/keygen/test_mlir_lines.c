@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_mlir_lines.c - MLIR text that is read a line at a time says what it says when it is read word
- * by word.
+ * test_mlir_lines.c - lines of MLIR text in a usual and in an unusual spelling, each twice: they are one program,
+ * and each part of a line counts.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static char *changed(const char *text, const char *from, const char *to, unsigne
     return out;
 }
 
-/* Each line is there twice, so that the second is compared with the first. */
+/* Each line is there twice. */
 static const char usual[] =
     "module @m {\n"
     "  func.func public @main(%arg0: tensor<4x8xf32>, %arg1: tensor<4x8xf32>, %arg2: tensor<i32>) "
