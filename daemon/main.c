@@ -692,7 +692,7 @@ static int check_store(const char *dir)
 {
     struct store_findings found;
     struct err e = {0};
-    if (store_check(dir, &found, &e) != 0) {
+    if (config_check_store(dir, &e) != 0 || store_check(dir, &found, &e) != 0) {
         fprintf(stderr, "warmd: %s\n", e.text);
         return 1;
     }

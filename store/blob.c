@@ -54,6 +54,9 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+/* True if root or this user owns a file: nobody else has anything in a store. */
+static bool is_ours(const struct stat *st) { return st->st_uid == 0 || st->st_uid == geteuid(); }
+
 static int open_folder(int at, const char *name, int *out, struct err *e)
 {
     if (fault_mkdirat(at, name, 0700) != 0 && errno != EEXIST)
@@ -61,6 +64,9 @@ static int open_folder(int at, const char *name, int *out, struct err *e)
     *out = fault_openat(at, name, O_RDONLY | O_DIRECTORY, 0);
     if (*out < 0)
         return err_sys(e, WARM_EIO, errno, "store: cannot open folder %s", name);
+    struct stat st;
+    if (fstat(*out, &st) != 0 || !is_ours(&st))
+        return err_set(e, WARM_EDENIED, "store: folder %s belongs to another user", name);
     return 0;
 }
 
@@ -375,7 +381,7 @@ int blob_fstat(int fd, struct blob_state *out)
         return WARM_EIO;
     *out =
         (struct blob_state){st.st_ino, (uint64_t)st.st_size, to_ns(st.st_mtim), to_ns(st.st_ctim)};
-    return S_ISREG(st.st_mode) ? 0 : WARM_ECORRUPT;
+    return S_ISREG(st.st_mode) && is_ours(&st) ? 0 : WARM_ECORRUPT;
 }
 
 int blob_open(struct files *f, const struct blob_id *id, uint64_t len, int *out_fd,

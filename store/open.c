@@ -34,6 +34,10 @@
 #define LOCK_RETRY_MS 20
 #define INDEX_BYTES_MIN (4ull << 30)
 
+const char *const store_parts[] = {"lock",           "index",   "index/data.mdb",
+                                   "index/lock.mdb", "blobs",   "tmp",
+                                   "quarantine",     "history", NULL};
+
 /* Returns the process that the lock names, and its machine or ""; 0: none. */
 static pid_t lock_holder(int fd, char host[HOST_NAME_MAX + 1])
 {

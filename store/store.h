@@ -203,6 +203,9 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
 /* Lists the first `cap` owners that have entries; returns their number. */
 size_t store_owners(struct store *s, uint32_t *out, size_t cap);
 
+/* What a store's folder has by name, each a path below it, also what its user keeps there; ends with NULL. For a
+ * caller who checks its owners. */
+extern const char *const store_parts[];
 /* True if a process holds the lock of the store at `dir`. *out is then the name of its machine or container, or
  * "" if that is not known. Any thread, without an open store. */
 bool store_lock_host(const char *dir, char out[HOST_NAME_MAX + 1]);

@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "client/lib/packet.h"
 #include "keygen/bytes.h"
 #include "keygen/key.h"
@@ -284,6 +285,11 @@ static bool make_backend(char **argv, char *why, size_t why_size)
     const char *url = is_service ? service.url : argv[1],
                *credentials = is_service ? service.credentials : argv[2],
                *ca = is_service ? service.ca : argv[3];
+    struct err e;
+    if (*ca && owned_path_check(ca, "tier_ca", &e) != 0) {
+        snprintf(why, why_size, "%.*s", (int)why_size - 1, e.text);
+        return false;
+    }
     struct tier_settings settings = {.url = url,
                                      .credentials = *credentials ? credentials : NULL,
                                      .ca = *ca ? ca : NULL,

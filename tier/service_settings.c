@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/lib/owned_path.h"
 #include "tier/setting_line.h"
 
 #define LINE_BYTES 4096 /* as in warmd */
@@ -35,10 +36,13 @@ bool service_settings_read(const char *path, struct service_settings *out, char 
                            size_t why_size)
 {
     char line[LINE_BYTES];
-    FILE *f = fopen(path, "re");
+    struct err e;
+    bool is_owned = owned_path_check(path, "the settings", &e) == 0;
+    FILE *f = is_owned ? fopen(path, "re") : NULL;
     *out = (struct service_settings){0};
     if (!f) {
-        snprintf(why, why_size, "warm-tier cannot read %s: %s", path, strerror(errno));
+        snprintf(why, why_size, "warm-tier cannot read %s: %s", path,
+                 is_owned ? strerror(errno) : e.text);
         return false;
     }
     while (fgets(line, sizeof line, f))

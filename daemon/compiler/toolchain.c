@@ -23,6 +23,7 @@
 #include <sys/vfs.h>
 
 #include "client/lib/nvrtc_id.h"
+#include "client/lib/owned_path.h"
 
 #define RECORD_VERSION 2u
 #define READ_SIZE ((size_t)1 << 20) /* bytes of one read */
@@ -80,38 +81,6 @@ int toolchain_locate(const char *given, struct toolchain_files *out, struct err 
 
 #define NAME_PREFIX "libnvrtc.so"
 
-static int check_owner(const char *path, const struct stat *st, struct err *e)
-{
-    if (st->st_uid != 0 && st->st_uid != geteuid())
-        return err_set(e, WARM_ENO_TOOLCHAIN,
-                       "%s belongs to user %u: the daemon loads what is root's or its own", path,
-                       (unsigned)st->st_uid);
-    if (st->st_mode & (S_IWGRP | S_IWOTH))
-        return err_set(e, WARM_ENO_TOOLCHAIN, "%s may be written by others: it is not loaded",
-                       path);
-    return 0;
-}
-
-/* Checks all folders from a file's up to the root. `path` has no links in it. */
-static int check_folders(const char *path, struct err *e)
-{
-    char folder[PATH_MAX];
-    struct stat st;
-    snprintf(folder, sizeof folder, "%s", path);
-    for (bool above = false; folder[1]; above = true) {
-        char *slash = strrchr(folder, '/');
-        slash[slash == folder] = '\0';
-        if (stat(folder, &st))
-            return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", folder);
-        if (above && (st.st_mode & S_ISVTX)) /* only the owner of an entry can replace it */
-            st.st_mode &= ~(mode_t)(S_IWGRP | S_IWOTH);
-        int code = check_owner(folder, &st, e);
-        if (code)
-            return code;
-    }
-    return 0;
-}
-
 /* Checks the file system: a user who may mount one chooses the owners in it. The kernel marks a
  * user's mount nosuid. A service manager may mark everything so, and then the mark tells
  * nothing. */
@@ -129,6 +98,17 @@ static int check_mount(const char *path, int fd, struct err *e)
                        "%s lies on a file system that is mounted nosuid or noexec: it is not "
                        "loaded",
                        path);
+    return 0;
+}
+
+/* Checks who may change the file, and who may put another library beside it. `path` has no links in it. */
+static int check_owners(const char *path, struct err *e)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (owned_path_check(path, "the compiler", e) != 0 ||
+        owned_path_check(folder, "the compiler", e) != 0)
+        return e->code = WARM_ENO_TOOLCHAIN;
     return 0;
 }
 
@@ -154,11 +134,11 @@ static int check_file(const char *path, const struct worker_file *located,
     else if (folders && !toolchain_folders_have(folders, (struct view){path, strlen(path)}))
         code = err_set(e, WARM_ENO_TOOLCHAIN, "%s lies in none of the folders of nvrtc_from", path);
     if (!code)
-        code = check_owner(path, &st, e);
+        code = check_owners(path, e);
     if (!code && folders)
         code = check_mount(path, fd, e);
     close(fd);
-    return code ? code : check_folders(path, e);
+    return code;
 }
 
 bool toolchain_folders_have(const struct toolchain_folders *folders, struct view path)

@@ -27,6 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "daemon/process/log.h"
 
 #define LISTEN_BACKLOG 1024 /* connections that wait; the kernel's somaxconn may be lower */
@@ -79,43 +80,23 @@ static int listener_take_passed(struct listener_socket *s, int fd, struct err *e
 
 /* ---- an own socket ---- */
 
-/* Checks the socket's folder: a user who may rename its entries could listen in the daemon's place,
- * and serve its clients. In a folder with the sticky bit, such as /tmp, only an entry's owner may
- * rename it. */
-static int listener_check_folder(const char *folder, struct err *e)
-{
-    struct stat link, st;
-    if (lstat(folder, &link) != 0 || stat(folder, &st) != 0)
-        return err_sys(e, WARM_EIO, errno, "cannot look at %s, the folder of the socket", folder);
-    if ((link.st_uid != 0 && link.st_uid != geteuid()) ||
-        (st.st_uid != 0 && st.st_uid != geteuid()))
-        return err_set(e, WARM_EDENIED,
-                       "%s, the folder of the socket, belongs to another user (uid %u)", folder,
-                       (unsigned)(st.st_uid ? st.st_uid : link.st_uid));
-    if (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
-        return err_set(e, WARM_EDENIED,
-                       "%s, the folder of the socket, can be written by other users: chmod go-w it",
-                       folder);
-    return 0;
-}
-
+/* Makes the socket's folder, if it is missing. Then checks it: a user who may rename its entries could
+ * listen in the daemon's place, and serve its clients. */
 static int listener_make_folder(const char *path, struct err *e)
 {
     char folder[108];
     snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
-    if (!slash)
-        return listener_check_folder(".", e);
-    slash[slash == folder] = '\0';
-    if (mkdir(folder, 0700) == 0) {
+    if (slash && slash != folder) {
+        *slash = '\0';
+        bool is_made = mkdir(folder, 0700) == 0;
+        if (!is_made && errno != EEXIST)
+            return err_sys(e, WARM_EIO, errno, "cannot make %s, the folder of the socket", folder);
         /* root's daemon serves every user: they must reach the socket */
-        if (geteuid() == 0 && chmod(folder, 0755) != 0)
+        if (is_made && geteuid() == 0 && chmod(folder, 0755) != 0)
             return err_sys(e, WARM_EIO, errno, "cannot open the folder %s to all users", folder);
-        return 0;
     }
-    if (errno == EEXIST)
-        return listener_check_folder(folder, e);
-    return err_sys(e, WARM_EIO, errno, "cannot make %s, the folder of the socket", folder);
+    return owned_path_check_folders(path, "the socket", e);
 }
 
 static int listener_lock(const char *path, int *out, struct err *e)

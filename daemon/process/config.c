@@ -20,10 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "daemon/process/defaults.h"
 #include "daemon/process/json.h"
 #include "daemon/process/log.h"
 #include "daemon/process/room.h"
+#include "store/store.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
@@ -285,6 +287,9 @@ int config_read_file(struct config *c, const char *path, struct err *e)
 {
     free(c->file);
     c->file = strdup(path);
+    int owned = owned_path_check(path, "the settings", e);
+    if (owned)
+        return owned;
     FILE *f = fopen(path, "re");
     if (!f)
         return err_sys(e, WARM_EIO, errno, "cannot read %s", path);
@@ -513,6 +518,27 @@ static void config_resolve_room(struct config *c)
     }
 }
 
+int config_check_store(const char *store, struct err *e)
+{
+    char part[PATH_MAX];
+    int code = owned_path_check(store, "the store", e);
+    for (size_t i = 0; code == 0 && store_parts[i]; i++) {
+        snprintf(part, sizeof part, "%s/%s", store, store_parts[i]);
+        code = owned_path_check(part, "the store", e);
+    }
+    return code;
+}
+
+/* Checks what the daemon will believe, before it reads any of it. Only a named worker counts: one beside
+ * warmd is as good as warmd. */
+static int config_check_owners(const struct config *c, struct err *e)
+{
+    int code = config_check_store(c->store, e);
+    if (code == 0 && c->origin[CONFIG_KEY_worker] != CONFIG_FOUND)
+        code = owned_path_check(c->worker, "the worker", e);
+    return code;
+}
+
 int config_resolve(struct config *c, struct err *e)
 {
     int code = 0;
@@ -531,6 +557,8 @@ int config_resolve(struct config *c, struct err *e)
         code = config_resolve_nvrtc(c, e);
     if (code == 0 && c->n_nvrtc_from == 0)
         code = config_resolve_nvrtc_from(c, e);
+    if (code == 0)
+        code = config_check_owners(c, e);
     return code;
 }
 

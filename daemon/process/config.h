@@ -154,7 +154,7 @@ struct config {
 
 /* Fills *out from the defaults. NOMEM. */
 int config_init(struct config *out, struct err *e);
-/* Reads a file over what *c holds. INVALID with the file's line; IO. */
+/* Reads a file over what *c holds. INVALID with the file's line; IO; DENIED: another user could change it. */
 int config_read_file(struct config *c, const char *path, struct err *e);
 /* Reads WARM_STORE, WARM_MAX_SIZE, WARM_NVRTC and WARM_JOBS, for daemons that `warm run` starts and
  * for containers. INVALID names the variable. */
@@ -166,8 +166,10 @@ int config_set(struct config *c, const char *name, const char *value, struct err
 bool config_has(const char *name);
 /* Fills in the values that depend on the machine and the user: socket, store, jobs and worker. If
  * no libnvrtc is named, looks for them (in the folders of a CUDA toolkit, in the loader's own
- * path). */
+ * path). DENIED: another user could change the store, or the worker that a setting names. */
 int config_resolve(struct config *c, struct err *e);
+/* Checks that only root and this user can change a store, without reading it. DENIED, IO. */
+int config_check_store(const char *store, struct err *e);
 /* Frees the texts. */
 void config_close(struct config *c);
 

@@ -17,6 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "daemon/process/log.h"
 #include "store/store.h"
 
@@ -75,14 +76,16 @@ static int make_folders(const char *path)
     return mkdir(path, 0700) != 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* Returns NULL if the store can be at `path`, else the reason why not. */
-static const char *why_not(const char *path)
+/* Returns NULL if the store can be at `path`, else the reason why not, which may lie in *e. */
+static const char *why_not(const char *path, struct err *e)
 {
     struct stat st;
     struct statfs fs;
+    if (owned_path_check(path, "the store", e) != 0)
+        return e->text;
     if (make_folders(path) != 0 || lstat(path, &st) != 0 || statfs(path, &fs) != 0)
         return strerror(errno);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
         return "not a folder of this user alone";
     if (access(path, R_OK | W_OK | X_OK) != 0)
         return strerror(errno);
@@ -117,10 +120,11 @@ int defaults_store(char *out, size_t cap, struct err *e)
 {
     char elsewhere[HOST_NAME_MAX + 32];
     const char *reason = "no home folder is known";
+    struct err denied;
     for (unsigned i = 0; i < 3; i++) {
         if (!store_place(i, out, cap))
             continue;
-        reason = why_not(out);
+        reason = why_not(out, &denied);
         if (!reason && is_elsewhere(out, elsewhere, sizeof elsewhere))
             reason = elsewhere;
         if (!reason)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/tier_internal.h"
@@ -108,6 +109,8 @@ void tier_save(struct tier *t)
 static int read_keys(struct tier *t, const struct config *c, struct err *e)
 {
     int code = signing_init() ? 0 : err_set(e, WARM_EIO, "libsodium cannot start");
+    if (code == 0 && *c->tier_key)
+        code = owned_path_check(c->tier_key, "tier_key", e);
     if (code == 0 && *c->tier_key) {
         code = signing_read_file(c->tier_key, &t->key, e);
         t->has_key = code == 0;

@@ -121,7 +121,7 @@ Test(settings, a_link_stays_and_its_file_changes)
 {
     NEEDS_ANOTHER_USER();
     expect(0, "set jobs 1", "");
-    shell("mkdir -m 777 mine && mv warm/warmd.conf mine/w.conf && ln -s ../mine/w.conf "
+    shell("mkdir -m 1777 mine && mv warm/warmd.conf mine/w.conf && ln -s ../mine/w.conf "
           "warm/warmd.conf");
     expect(0, "set jobs 3", "warmd.conf: jobs = 3");
     expect(2, "set jobs many", "not a number");

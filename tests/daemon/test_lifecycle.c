@@ -89,6 +89,7 @@ Test(lifecycle, a_folder_in_which_others_could_replace_the_socket_is_refused)
     free(k.socket);
     k.socket = path_join(folder, "warmd.sock");
     expect_start_fails(&k, NULL, 1, "can be written by other users");
+    cr_assert(geteuid() != 0 || chown(folder, 0, 1) == 0); /* a group that others are in */
     cr_assert_eq(chmod(folder, 0770), 0);
     expect_start_fails(&k, NULL, 1, "can be written by other users");
     cr_assert_neq(access(k.socket, F_OK), 0);
@@ -107,6 +108,88 @@ Test(lifecycle, a_folder_in_which_others_could_replace_the_socket_is_refused)
     }
     free(folder);
     free(link);
+    warmd_free(&k);
+}
+
+/* Starts a daemon that must refuse what another user could change. */
+static void expect_refused(struct warmd *k, char *const *options)
+{
+    expect_start_fails(k, options, 1, "belongs to another user (uid 65534), who could change");
+}
+
+Test(lifecycle, a_store_that_another_user_owns_or_filled_is_refused)
+{
+    NEEDS_TWO_USERS();
+    static const char *const parts[] = {"index", "index/data.mdb", "blobs", "tmp", "quarantine"};
+    struct warmd k = warmd_new();
+    warmd_start(&k, NULL);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    cr_assert(chmod(k.store, 0755) == 0 && chown(k.store, 65534, 65534) == 0);
+    expect_refused(&k, NULL);
+    cr_assert_eq(chown(k.store, 0, 0), 0);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *part = path_join(k.store, parts[i]);
+        cr_assert_eq(chown(part, 65534, 65534), 0);
+        expect_refused(&k, NULL);
+        cr_assert_eq(chown(part, 0, 0), 0);
+        free(part);
+    }
+    char *link = path_join(k.dir, "link"), *own = k.store;
+    cr_assert(symlink(own, link) == 0 && lchown(link, 65534, 65534) == 0);
+    k.store = link;
+    expect_refused(&k, NULL);
+    cr_assert_eq(lchown(link, 0, 0), 0);
+    warmd_start(&k, NULL); /* root's link to root's store */
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    k.store = own;
+    cr_assert_eq(chmod(own, 0777), 0);
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    free(link);
+    warmd_free(&k);
+}
+
+Test(lifecycle, a_file_in_the_store_of_another_user_is_not_served)
+{
+    NEEDS_TWO_USERS();
+    struct warmd k = warmd_up(NULL);
+    char *out = NULL, value[100001];
+    struct warm *w = warmd_libwarm(&k);
+    struct warm_value got;
+    memset(value, 'v', sizeof value);
+    cr_assert_eq(warm_put(w, "big", 3, value, sizeof value, NULL), 0);
+    warm_close(w);
+    cr_assert_eq(run_command(&out, "chown -R 65534 '%s'/blobs/*/*", k.store), 0);
+    free(out);
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    w = warmd_libwarm(&k);
+    cr_expect_neq(warm_get(w, "big", 3, 0, &got), 0);
+    warm_close(w);
+    warmd_down(&k);
+}
+
+Test(lifecycle, settings_and_a_worker_that_another_user_could_change_are_refused)
+{
+    NEEDS_TWO_USERS();
+    struct warmd k = warmd_new();
+    char *file = path_join(k.dir, "warmd.conf"), *worker = path_join(k.dir, "warm-nvrtc");
+    char *options[] = {"--config", file, NULL}, *named[] = {"--worker", worker, NULL};
+    file_write(file, "max_size = 1G\n", 14);
+    file_write(worker, "#!/bin/sh\n", 10);
+    cr_assert_eq(chown(file, 65534, 65534), 0);
+    expect_refused(&k, options);
+    cr_assert(chown(file, 0, 0) == 0 && chmod(file, 0666) == 0);
+    expect_start_fails(&k, options, 1, "can be written by other users");
+    cr_assert(chown(worker, 65534, 65534) == 0 && chmod(worker, 0755) == 0);
+    expect_refused(&k, named);
+    char *tier[] = {"--tier", "file:///tmp/none", "--tier-key", file, NULL};
+    cr_assert(chmod(file, 0600) == 0 && chown(file, 65534, 65534) == 0);
+    expect_refused(&k, tier);
+    free(file);
+    free(worker);
     warmd_free(&k);
 }
 

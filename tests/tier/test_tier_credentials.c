@@ -64,6 +64,22 @@ static void expect(enum tier_outcome outcome, const char *said)
     cr_assert(strstr(r.said, said), "%s", r.said);
 }
 
+Test(tier_credentials, of_another_user_are_not_read)
+{
+    NEEDS_TWO_USERS();
+    char why[300];
+    struct credentials c;
+    char *path = write_file("keys", "access_key = a\nsecret_key = b\n", 0600);
+    cr_assert(credentials_read_file(path, &c, why, sizeof why), "%s", why);
+    cr_assert_eq(chown(path, 65534, 65534), 0);
+    cr_assert_not(credentials_read_file(path, &c, why, sizeof why));
+    cr_assert(strstr(why, "belongs to another user (uid 65534)"), "%s", why);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
+    cr_assert_not(credentials_read_aws(NULL, &c, why, sizeof why));
+    cr_assert(strstr(why, "belongs to another user (uid 65534)"), "%s", why);
+    free(path);
+}
+
 Test(tier_credentials, of_nowhere)
 {
     backend_open(&kit, url, NULL);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/lib/owned_path.h"
 #include "tier/setting_line.h"
 
 #define LINE_BYTES 8192
@@ -48,6 +49,11 @@ static FILE *open_private(const char *file, char *why, size_t why_size)
         return NULL;
     }
     snprintf(path, sizeof path, "%s%s%s", loaded ? folder : "", loaded ? "/" : "", file);
+    struct err e;
+    if (owned_path_check(path, "tier_credentials", &e) != 0) {
+        say(why, why_size, "%s", e.text);
+        return NULL;
+    }
     FILE *f = fopen(path, "re");
     if (!f || fstat(fileno(f), &st) != 0) {
         say(why, why_size, "cannot read tier_credentials %s: %s", path, strerror(errno));
@@ -173,8 +179,11 @@ bool credentials_read_aws(const char *profile, struct credentials *out, char *wh
         snprintf(out->from, sizeof out->from, "the environment");
         return true;
     }
+    struct err e;
     if (!aws_path("AWS_SHARED_CREDENTIALS_FILE", "credentials", path))
         return true;
+    if (owned_path_check(path, "the profiles of AWS", &e) != 0)
+        return say(why, why_size, "%s", e.text);
     bool id = ini_find(path, section, "aws_access_key_id", out->access_key, sizeof out->access_key);
     bool secret =
         ini_find(path, section, "aws_secret_access_key", out->secret_key, sizeof out->secret_key);
@@ -196,6 +205,7 @@ bool credentials_read_region(const char *profile, char *out, size_t cap)
     if (copy_variable("AWS_REGION", out, cap) || copy_variable("AWS_DEFAULT_REGION", out, cap))
         return true;
     return aws_path("AWS_CONFIG_FILE", "config", path) &&
+           owned_path_check(path, "the profiles of AWS", NULL) == 0 &&
            ini_find(path, named && *named ? named : "default", "region", out, cap);
 }
 
