@@ -312,6 +312,11 @@ proof-compiler: setup-clients toolchain
 test-clients: setup-clients toolchain
 	$(MAKE) B=$(B) all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/clients/run.sh $(B) $(CLIENTS)
+# On a machine with a GPU. Builds nothing there: the build tree or the wheel comes from elsewhere.
+#: make test-gpu      the first run on a GPU: one table, at most 480 s (WHEEL=…, STEPS=1,2)
+.PHONY: test-gpu
+test-gpu:
+	@TOOLCHAIN=$(abspath $(TOOLCHAIN)) PYTHONDONTWRITEBYTECODE=1 python3 tests/gpu/run.py $(B)
 #: make bench-clients, bench-torch, bench-jax   measure these programs
 .PHONY: bench-clients bench-torch bench-jax
 bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
