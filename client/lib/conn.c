@@ -3,9 +3,8 @@
  * conn.c - sends and receives frames on one connection, and ends every wait by its deadline.
  * request.c calls it for libwarm.
  *
- * A hit is three system calls: send, poll, recvmsg. Nothing but poll blocks. A poll with a timeout
- * has the kernel set and cancel a timer, which is a twentieth of a hit: connections that wait again
- * and again poll a timerfd beside the socket instead, which is set once in CONN_SLICE_MS.
+ * A hit is two system calls, send and recvmsg, each with a look at the descriptor (conn.h). A recvmsg
+ * waits for CONN_SLICE_MS at most, a limit that the socket keeps; poll waits for the rest of a deadline.
  *
  * Descriptors arrive with the first byte of their frame, and the kernel ends a read at such a
  * boundary. So they queue up in the order of the frames that announce them.
@@ -26,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,10 +37,8 @@
 #define IN_START_BYTES (WIRE_INLINE_MAX + 1024u)
 /* The first frame begins here, so that the value of a HIT is aligned. */
 #define IN_BEGIN (16u - WIRE_HIT_VALUE_AT % 16)
-/* Longer waits look at the deadline this often. */
+/* Longer waits look at the deadline, and at the descriptor, this often. */
 #define CONN_SLICE_MS 250u
-/* A connection gets a timer after this many waits. */
-#define CONN_SLICE_AFTER 3u
 
 uint64_t conn_now_ms(void)
 {
@@ -50,41 +47,55 @@ uint64_t conn_now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static uint64_t time_left(uint64_t deadline_ms)
+/* ---- the descriptor ---- */
+
+/* Remembers what the descriptor is. False if the kernel does not tell. */
+static bool take_descriptor(struct conn *c, int fd)
 {
-    uint64_t now = conn_now_ms();
-    return deadline_ms > now ? deadline_ms - now : 0;
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return false;
+    c->fd = fd;
+    c->fd_dev = st.st_dev;
+    c->fd_ino = st.st_ino;
+    return true;
+}
+
+/* False if the program has closed our descriptor, or uses its number for something else. */
+static bool is_ours(const struct conn *c)
+{
+    struct stat st;
+    return c->fd >= 0 && fstat(c->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == c->fd_dev &&
+           st.st_ino == c->fd_ino;
+}
+
+static int not_ours(struct err *e)
+{
+    return err_set(e, WARM_ECLOSED, "the program closed the connection's descriptor");
 }
 
 /* ---- connecting ---- */
 
-/* Waits for a place in the daemon's full queue, which only a blocking connect can do. 0 or an
- * errno. */
-static int connect_blocking(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+static int limit_wait(int fd, int option, uint64_t ms)
 {
-    if (fcntl(fd, F_SETFL, 0) < 0)
-        return errno;
+    struct timeval t = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+    return setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
+}
+
+/* Connects; waits for a place in the daemon's queue. 0 or an errno. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
+{
     for (;;) {
-        uint64_t left = time_left(deadline_ms);
-        struct timeval t = {.tv_sec = (time_t)(left / 1000),
-                            .tv_usec = (suseconds_t)(left % 1000 * 1000)};
-        if (left == 0)
+        uint64_t now = conn_now_ms();
+        if (now >= deadline_ms)
             return ETIMEDOUT;
-        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0)
+        if (limit_wait(fd, SO_SNDTIMEO, deadline_ms - now) < 0)
             return errno;
         if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
-            return 0;
+            return limit_wait(fd, SO_RCVTIMEO, CONN_SLICE_MS) < 0 ? errno : 0;
         if (errno != EINTR && errno != EAGAIN)
             return errno;
     }
-}
-
-/* Connects. 0 or an errno. */
-static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms)
-{
-    if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
-        return 0;
-    return errno == EAGAIN ? connect_blocking(fd, address, deadline_ms) : errno;
 }
 
 static int connect_error(int error, const char *path, struct err *e)
@@ -150,7 +161,7 @@ static void queue_hello(struct conn *c)
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    *c = (struct conn){.fd = -1, .slice_fd = -1};
+    *c = (struct conn){.fd = -1};
     if (!WARM_EXPECT(path))
         return err_set(e, WARM_EINVALID, "no path of a socket");
     size_t len = strlen(path);
@@ -158,16 +169,17 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
         return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
                        sizeof address.sun_path - 1, len);
     memcpy(address.sun_path, path, len + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
     int error = connect_until(fd, &address, deadline_ms);
     int code = error ? connect_error(error, path, e) : check_owner(fd, path, e);
+    if (!code && !take_descriptor(c, fd))
+        code = err_sys(e, WARM_EIO, errno, "cannot look at a socket");
     if (code) {
         close(fd);
         return code;
     }
-    c->fd = fd;
     queue_hello(c);
     if (c->out.failed) {
         conn_close(c);
@@ -180,51 +192,25 @@ void conn_close(struct conn *c)
 {
     for (size_t i = 0; i < c->n_fds; i++)
         close(c->fds[i]);
-    if (c->fd >= 0 && c->slice_fd >= 0)
-        close(c->slice_fd);
-    if (c->fd >= 0)
+    if (is_ours(c))
         close(c->fd);
     free(c->in);
     writer_close(&c->out);
-    *c = (struct conn){.fd = -1, .slice_fd = -1};
+    *c = (struct conn){.fd = -1};
 }
 
 /* ---- waiting ---- */
 
-/* True if the connection's timer will end a wait before the deadline. Sets the timer again if it
- * has run out, which also makes it unreadable. */
-static bool slice_is_set(struct conn *c, uint64_t now_ms, uint64_t deadline_ms)
-{
-    if (c->slice_ends_ms > now_ms)
-        return c->slice_ends_ms <= deadline_ms;
-    if (c->n_waits < CONN_SLICE_AFTER || deadline_ms < now_ms + CONN_SLICE_MS)
-        return false;
-    if (c->slice_fd < 0)
-        c->slice_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    struct itimerspec slice = {.it_value.tv_nsec = CONN_SLICE_MS * 1000000L};
-    if (c->slice_fd < 0 || timerfd_settime(c->slice_fd, 0, &slice, NULL) < 0)
-        return false;
-    c->slice_ends_ms = now_ms + CONN_SLICE_MS;
-    return true;
-}
-
 /* Waits for `events` on the socket: 0. CONN_OTHER if other_fd (-1: none) can be read first. */
 static int wait_for(struct conn *c, short events, int other_fd, uint64_t deadline_ms, struct err *e)
 {
-    c->n_waits++;
     for (;;) {
         uint64_t now = conn_now_ms(), left = deadline_ms > now ? deadline_ms - now : 0;
-        bool sliced = other_fd < 0 && slice_is_set(c, now, deadline_ms);
         struct pollfd fds[2] = {{.fd = c->fd, .events = events},
-                                {.fd = sliced ? c->slice_fd : other_fd, .events = POLLIN}};
-        int timeout_ms = sliced ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
-        int n = poll(fds, fds[1].fd < 0 ? 1 : 2, timeout_ms);
-        if (n > 0 && fds[0].revents)
-            return 0;
-        if (n > 0 && !sliced)
-            return CONN_OTHER;
+                                {.fd = other_fd, .events = POLLIN}};
+        int n = poll(fds, other_fd < 0 ? 1 : 2, left > INT32_MAX ? INT32_MAX : (int)left);
         if (n > 0)
-            c->slice_ends_ms = 0; /* it has run out, though the clock may lag behind */
+            return fds[0].revents ? 0 : CONN_OTHER;
         if (n < 0 && errno != EINTR)
             return err_sys(e, WARM_EIO, errno, "cannot wait for the daemon");
         if (n == 0 && left == 0)
@@ -258,6 +244,8 @@ static int send_all(struct conn *c, const uint8_t *data, size_t len, const int *
 {
     union fds_message control;
     while (len) {
+        if (!is_ours(c))
+            return not_ours(e);
         struct iovec part = {(void *)(uintptr_t)data, len};
         struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
         if (n_fds)
@@ -393,16 +381,20 @@ static int make_room(struct conn *c, struct err *e)
     return 0;
 }
 
-/* Reads once. 0: bytes came; EAGAIN: not yet; or an error code. */
-static int read_some(struct conn *c, struct err *e)
+/* Reads once, and waits for CONN_SLICE_MS at most if `waits`. 0: bytes came; EAGAIN: not yet; or an error
+ * code. */
+static int read_some(struct conn *c, bool waits, struct err *e)
 {
+    if (!is_ours(c))
+        return not_ours(e);
+
     union fds_message control;
     struct iovec part = {c->in + c->in_end, c->in_cap - c->in_end};
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | (waits ? 0 : MSG_DONTWAIT));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return EAGAIN;
     if (n < 0 && errno != ECONNRESET)
@@ -422,9 +414,10 @@ static int fill(struct conn *c, int other_fd, uint64_t deadline_ms, struct err *
     if (code)
         return code;
     do {
-        code = wait_for(c, POLLIN, other_fd, deadline_ms, e);
+        bool waits = other_fd < 0 && deadline_ms >= conn_now_ms() + CONN_SLICE_MS;
+        code = waits ? 0 : wait_for(c, POLLIN, other_fd, deadline_ms, e);
         if (!code)
-            code = read_some(c, e);
+            code = read_some(c, waits, e);
     } while (code == EAGAIN);
     return code;
 }

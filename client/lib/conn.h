@@ -9,6 +9,11 @@
  * Every call ends by its deadline, whatever the daemon does. After an error the connection is
  * useless: close it.
  *
+ * We live in programs that close all descriptors, as daemons do, and use the numbers again. So before each
+ * send, each receive and the close, device and inode of the descriptor are compared with those of our
+ * socket. Another descriptor is left alone, and the connection is CLOSED. A race remains: a thread of the
+ * program may close and open a descriptor between the comparison and the system call after it.
+ *
  * Thread: one at a time. Memory: a struct conn is embedded by its user and owns its buffers and the
  * descriptors that arrived but were not handed out.
  */
@@ -26,11 +31,9 @@
 #define WARM_SYSTEM_SOCKET "/run/warm/warmd.sock"
 
 struct conn {
-    int fd;        /* -1: closed */
-    bool welcomed; /* WELCOME has come */
-    unsigned n_waits;
-    int slice_fd; /* a timer that ends waits; -1: none */
-    uint64_t slice_ends_ms;
+    int fd;                  /* -1: closed */
+    uint64_t fd_dev, fd_ino; /* of the socket */
+    bool welcomed;           /* WELCOME has come */
     uint32_t daemon_uid;
     char daemon[64];   /* "warmd 0.1.0" */
     struct writer out; /* frames to send: append with wire_put_*, then conn_send */

@@ -5,6 +5,7 @@
  * read. test_failopen.c has libwarm's deadlines against a daemon that hangs.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,12 +123,17 @@ static void expect_tag(uint64_t tag)
 
 static int file_of(const char *text) { return memfd_of_bytes("test", text, strlen(text), &e); }
 
-static void expect_file(int fd, const char *want)
+static void expect_file_at(int fd, const char *want)
 {
     char text[16] = "";
     cr_assert_geq(fd, 0, "no descriptor of %s", want);
     cr_expect_eq(pread(fd, text, sizeof text - 1, 0), (ssize_t)strlen(want));
     cr_expect_str_eq(text, want);
+}
+
+static void expect_file(int fd, const char *want)
+{
+    expect_file_at(fd, want);
     cr_expect(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
@@ -608,6 +614,59 @@ Test(conn, closing_closes_all_that_was_not_handed_out)
     cr_expect_eq(open_descriptors(), before - 1);
     cr_expect(c.fd == -1 && !c.in && !c.out.data);
     close(sent[0]), close(sent[1]);
+}
+
+/* ---- a descriptor that the program closed ---- */
+
+/* The connection's number is the program's now: `to` stands for what it has there. */
+static void take_over(int to) { cr_assert_eq(dup2(to, c.fd), c.fd); }
+
+static void expect_nothing_came(int fd)
+{
+    char byte;
+    cr_expect_eq(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    cr_expect_eq(errno, EAGAIN);
+}
+
+Test(conn, nothing_is_sent_to_a_socket_that_the_program_opened_at_our_number)
+{
+    int pair[2], number = c.fd;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    take_over(pair[0]);
+    cr_expect_eq(conn_shake_hands(&c, in_time(), &e), WARM_ECLOSED, "%s", e.text);
+    expect_nothing_came(pair[1]);
+    conn_close(&c);
+    cr_expect_neq(fcntl(number, F_GETFD), -1, "it is the program's");
+    close(pair[0]), close(pair[1]), close(number);
+}
+
+Test(conn, nothing_is_read_from_a_socket_that_the_program_opened_at_our_number)
+{
+    int pair[2], number = c.fd;
+    char byte;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    say_welcome_as(WIRE_VERSION, "warmd");
+    cr_assert_eq(conn_shake_hands(&c, in_time(), &e), 0);
+    take_over(pair[0]);
+    cr_assert_eq(send(pair[1], "x", 1, 0), 1);
+    cr_expect_eq(receive(), WARM_ECLOSED, "%s", e.text);
+    cr_expect_eq(recv(number, &byte, 1, MSG_DONTWAIT), 1, "the program's byte is still there");
+    close(pair[0]), close(pair[1]), close(number);
+}
+
+Test(conn, a_file_at_our_number_and_a_closed_number_are_left_alone)
+{
+    int file = file_of("theirs"), number = c.fd;
+    take_over(file);
+    cr_expect_eq(conn_shake_hands(&c, in_time(), &e), WARM_ECLOSED, "%s", e.text);
+    conn_close(&c);
+    expect_file_at(number, "theirs");
+    close(number);
+    cr_assert_eq(conn_open(&c, path, in_time(), &e), 0, "%s", e.text);
+    close(c.fd);
+    cr_expect_eq(conn_shake_hands(&c, in_time(), &e), WARM_ECLOSED, "%s", e.text);
+    conn_close(&c);
+    close(file);
 }
 
 /* ---- the buffer ---- */

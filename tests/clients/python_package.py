@@ -137,6 +137,35 @@ class Api(Case):
         with c.lease("not made") as lease:
             self.assertTrue(lease.held)
 
+    def test_a_program_that_closes_all_descriptors_gets_its_numbers_for_itself(self):
+        c = self.client(self.daemon)
+        c.put("closed", b"value")
+        pid = os.fork()
+        if pid == 0:
+            os._exit(self.look_at_numbers(c))
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    @staticmethod
+    def look_at_numbers(c):
+        """Uses a client before and after all descriptors were closed. Returns 0 if it left those that were opened
+        meanwhile alone."""
+        if c.get("closed") != b"value":
+            return 1
+        os.closerange(3, 256)
+        pairs = [end for _ in range(6) for end in socket.socketpair()]
+        if c.get("closed") != b"value":
+            return 2
+        c.close()
+        for end in pairs:
+            end.setblocking(False)
+            try:
+                os.fstat(end.fileno())
+                end.recv(1)
+                return 3
+            except BlockingIOError:
+                pass
+        return 0
+
     def test_a_lease_is_not_the_childs_of_a_fork(self):
         lease = self.client(self.daemon).lease("forked")
         pid = os.fork()

@@ -7,7 +7,10 @@
  */
 #include "client/preload/connection_pool.c"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "tests/support/warmd.h"
 
@@ -113,4 +116,71 @@ Test(connection_pool, a_connection_whose_daemon_has_gone_is_not_lent_again)
     for (size_t i = 0; i < SLOTS; i++)
         cr_expect_eq(atomic_load(&slots[i].state), EMPTY);
     warmd_free(&d);
+}
+
+/* Closes all descriptors as `close` does, and has socket pairs at their numbers afterwards. */
+static void become_another(void (*close_all)(void))
+{
+    enum { PAIRS = 6 };
+    int pairs[PAIRS][2];
+    char byte;
+    struct warm *w = connection_pool_borrow();
+    if (!w || warm_put(w, "k", 1, "v", 1, NULL) != 0)
+        _exit(1);
+    connection_pool_return(w);
+    close_all();
+    for (int i = 0; i < PAIRS; i++)
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pairs[i]) != 0)
+            _exit(2);
+    struct warm_value v;
+    w = connection_pool_borrow();
+    if (!w || warm_get(w, "k", 1, 0, &v) != 0)
+        _exit(3);
+    warm_value_free(&v);
+    connection_pool_return(w);
+    for (int i = 0; i < 2 * PAIRS; i++) {
+        int fd = pairs[i / 2][i % 2];
+        if (fcntl(fd, F_GETFD) < 0)
+            _exit(4);
+        if (recv(fd, &byte, 1, 0) != -1 || errno != EAGAIN)
+            _exit(5);
+    }
+    _exit(0);
+}
+
+static void by_range(void) { close_range(3, ~0u, 0); }
+
+static void one_by_one(void)
+{
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+}
+
+static void twice(void)
+{
+    one_by_one();
+    one_by_one();
+}
+
+static void by_copies(void) /* of standard error onto each of them, then closed */
+{
+    for (int fd = 3; fd < 256; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            dup2(STDERR_FILENO, fd);
+    one_by_one();
+}
+
+Test(connection_pool, a_program_that_closes_all_descriptors_gets_its_numbers_for_itself)
+{
+    static void (*const ways[])(void) = {by_range, one_by_one, twice, by_copies};
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            become_another(ways[i]);
+        int status = warmd_reap(child);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %zu: %d", i, status);
+    }
+    warmd_down(&d);
 }

@@ -14,8 +14,9 @@ No failure of the daemon raises an exception: a get is then a miss, and a put st
 
 from __future__ import annotations
 
-import json
+import contextlib
 import fcntl
+import json
 import mmap
 import os
 import select
@@ -144,7 +145,10 @@ def check_peer(sock: socket.socket, path: str) -> None:
 
 
 class _Connection:
-    """One connected socket. After an exception it can only be closed."""
+    """One connected socket. After an exception it can only be closed.
+
+    Programs may close all descriptors, as daemons do, and use the numbers again. So the descriptor is
+    compared with what it was before it is used and before it is closed. client/lib/conn.h names the race."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.silence = timeout
@@ -157,6 +161,7 @@ class _Connection:
             self.sock.settimeout(timeout)
             self.sock.connect(path)
             check_peer(self.sock, path)
+            self.file = self._look()
             self.sock.sendall(_wire.hello(_introduction()))
         except socket.timeout as e:
             self.sock.close()
@@ -166,7 +171,23 @@ class _Connection:
             raise
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._check()
         self.sock.close()
+
+    def _look(self) -> tuple[int, int]:
+        st = os.fstat(self.sock.fileno())
+        return st.st_dev, st.st_ino
+
+    def _check(self) -> None:
+        """Raises OSError, and forgets the descriptor, if the program has closed it or uses its number."""
+        try:
+            is_ours = self._look() == self.file
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            self.sock.detach()
+            raise ConnectionResetError("the program closed the connection's descriptor")
 
     def next_tag(self) -> int:
         self.tag += 1
@@ -175,6 +196,7 @@ class _Connection:
     def send(self, data: bytes, deadline: float, fd: int = -1) -> None:
         self.heard, self.life_tag = time.monotonic(), 0
         self._set_deadline(min(deadline, self.heard + self.silence))
+        self._check()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
         try:
             sent = self.sock.sendmsg([data], rights) if fd >= 0 else 0
@@ -255,6 +277,7 @@ class _Connection:
         head = b""
         while len(head) < _wire.HEADER_SIZE:
             self._set_deadline(deadline)
+            self._check()
             data, ancillary, _, _ = self.sock.recvmsg(
                 _wire.HEADER_SIZE - len(head), socket.CMSG_SPACE(4 * 4), socket.MSG_CMSG_CLOEXEC
             )
@@ -272,6 +295,7 @@ class _Connection:
         view, at = memoryview(data), 0
         while at < length:
             self._set_deadline(deadline)
+            self._check()
             n = self.sock.recv_into(view[at:])
             if n == 0:
                 raise ConnectionResetError("the daemon closed the connection")
