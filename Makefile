@@ -167,9 +167,9 @@ $(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
 $(CLI): $(filter-out $(B)/obj/client/cli/main.o,$(call obj,$(CLI_DIRS) client/tool))
-# The shims, without the files that define functions of the C library or the driver for a whole program.
+# The shims, without the files that define functions of the C library for a whole program.
 PRELOAD   = $(B)/obj/preload.a
-$(PRELOAD): $(filter-out $(patsubst %,$(B)/obj/client/preload/%.o,dl exec old_glibc driver/exports),$(call obj,$(PRELOAD_DIRS)))
+$(PRELOAD): $(filter-out $(patsubst %,$(B)/obj/client/preload/%.o,dl exec old_glibc),$(call obj,$(PRELOAD_DIRS)))
 TEST_LIBS = $(CLI) $(PRELOAD) $(DAEMON) $(TIER) $(STORE) $(GRAPH) $(CLIENT)
 TEST_SUPPORT = $(B)/obj/tests/support.a
 FINI      = $(B)/obj/tests/support/fini.o

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "client/lib/environment.h"
 #include "keygen/expect.h"
 
 static const struct preload_family families[] = {
@@ -28,45 +29,67 @@ static const struct preload_family families[] = {
     {"mlirPassManagerRunOnOp", mlir_stand_in},
 };
 
-/* Returns the family of a name; NULL if it has none, or after a broken promise. */
+/* Returns the family of a name; NULL if it has none. */
 static const struct preload_family *family_of(const char *name)
 {
-    if (expect_is_off())
-        return NULL;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (strncmp(name, families[i].prefix, strlen(families[i].prefix)) == 0)
             return &families[i];
     return NULL;
 }
 
-/*
- * Returns the stand-in for a name. In the global scope the real dlsym finds our export first, even
- * if the program has no such library. The program's function is then behind us. NULL leaves dlerror
- * as the real dlsym does. Families look up further names, and a missing one must not show in
- * dlerror.
- */
-static void *find_stand_in(const struct preload_family *family, const char *name, void *found)
+/* Returns the stand-in for a function that the real dlsym found. Families look up further names, and a missing
+ * one must not show in dlerror. */
+static void *stand_in_for(const struct preload_family *family, const char *name, void *found)
 {
-    void *real = preload_is_ours(found) ? preload_real_dlsym(RTLD_NEXT, name) : found;
-    if (!real)
-        return NULL;
-    void *function = family->stand_in(name, real);
+    void *function = family->stand_in(name, found);
     dlerror();
     return function;
 }
 
+/*
+ * Returns what the code at `caller` finds without a handle: in the global scope, and then in the libraries that
+ * its own was linked with, which see each other even if they were loaded RTLD_LOCAL. A caller that was loaded
+ * RTLD_DEEPBIND does not get here: it is bound to the C library's dlsym. NULL if that cannot be told.
+ */
+static void *find_by_default(const char *name, const void *caller)
+{
+    void *found = preload_real_dlsym(RTLD_DEFAULT, name);
+    void *own = found ? NULL : preload_open_library_of(caller);
+    if (!own)
+        return found;
+    found = preload_real_dlsym(own, name);
+    dlclose(own);
+    return found;
+}
+
+/* Returns a function of a family for the caller; NULL: the real dlsym has the answer. The driver's functions get
+ * stand-ins through a handle alone. */
+static void *answer(const struct preload_family *family, void *handle, const char *name,
+                    const void *caller)
+{
+    bool has_handle = handle != RTLD_NEXT && handle != RTLD_DEFAULT;
+    void *found = NULL;
+    if (expect_is_off() || environment_is_set("WARM_DISABLE") ||
+        (!has_handle && family->stand_in == driver_stand_in)) {
+        driver_passes_on(name);
+        return NULL;
+    }
+    if (has_handle)
+        found = preload_real_dlsym(handle, name);
+    else if (handle == RTLD_DEFAULT)
+        found = find_by_default(name, caller);
+    return found ? stand_in_for(family, name, found) : NULL;
+}
+
 /* Stands in for dlsym. A caller that asks for the next object after itself is an interposer too, and gets the
- * real answer. It never gets an export of ours that has no real function behind it. */
+ * real answer. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)
 {
     const struct preload_family *family = family_of(name);
-    if (family && handle != RTLD_NEXT) {
-        void *found = preload_real_dlsym(handle, name);
-        if (found)
-            return find_stand_in(family, name, found);
-    } else if (family && !preload_real_dlsym(RTLD_NEXT, name)) {
-        return NULL;
-    }
+    void *found = family ? answer(family, handle, name, __builtin_return_address(0)) : NULL;
+    if (found)
+        return found;
     return preload_dlsym_address()(handle, name);
 }

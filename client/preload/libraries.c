@@ -7,6 +7,7 @@
  */
 #include "client/preload/libraries.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +15,22 @@
 #include "client/preload/preload.h"
 #include "keygen/expect.h"
 
-static struct library *make_one(library_new make, const void *base, const char *path,
+/* Makes the struct of the library whose function is `real`. */
+static struct library *make_one(library_new make, void *handle, const void *base, const char *path,
                                 const char *suffix)
 {
-    struct library *l = make(path, suffix);
+    struct library *l = handle ? make(handle, path, suffix) : NULL;
     if (l) {
         l->base = base;
         strcpy(l->suffix, suffix);
+    } else if (handle) {
+        dlclose(handle);
     }
     return l;
 }
 
-int libraries_index(struct libraries *known, const void *real, const char *suffix, library_new make)
+int libraries_index(struct libraries *known, const char *name, const void *real, const char *suffix,
+                    library_new make)
 {
     char path[PATH_MAX];
     if (!WARM_EXPECT(real && strlen(suffix) < LIBRARIES_SUFFIX))
@@ -36,7 +41,7 @@ int libraries_index(struct libraries *known, const void *real, const char *suffi
         struct library *l = atomic_load(&known->items[i]);
         if (!l) {
             if (!made)
-                made = make_one(make, base, path, suffix);
+                made = make_one(make, preload_open_library(path, name, real), base, path, suffix);
             if (!made || atomic_compare_exchange_strong(&known->items[i], &l, made))
                 return made ? i : -1;
         }

@@ -31,13 +31,13 @@ struct libraries {
     _Atomic(struct library *) items[LIBRARIES_MAX];
 };
 
-/* Makes a family's struct of the library that was loaded from `path`: gives it (free()). NULL if that
- * fails. */
-typedef struct library *(*library_new)(const char *path, const char *suffix);
+/* Makes a family's struct of the library `handle`, which was loaded from `path` and stays loaded: gives it
+ * (free()). NULL if that fails. */
+typedef struct library *(*library_new)(void *handle, const char *path, const char *suffix);
 
-/* Returns the number of the library that `real` lies in, and makes it first if it is new. -1 if there is no
- * such library, or no free number. */
-int libraries_index(struct libraries *known, const void *real, const char *suffix,
+/* Returns the number of the library whose function `name` is `real`, and makes it first if it is new. -1 if there
+ * is no such library, or no free number. */
+int libraries_index(struct libraries *known, const char *name, const void *real, const char *suffix,
                     library_new make);
 
 #pragma GCC visibility pop

@@ -6,6 +6,7 @@
  * Thread: any, also before this object's constructors ran; no state but one pointer.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -56,6 +57,23 @@ const void *preload_library_of(const void *function, char *out, size_t cap)
         return NULL;
     strcpy(out, it.dli_fname);
     return it.dli_fbase;
+}
+
+void *preload_open_library(const char *path, const char *name, const void *function)
+{
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle && preload_real_dlsym(handle, name) != function) {
+        dlclose(handle);
+        handle = NULL;
+    }
+    return handle;
+}
+
+void *preload_open_library_of(const void *address)
+{
+    char path[PATH_MAX];
+    return preload_library_of(address, path, sizeof path) ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD)
+                                                          : NULL;
 }
 
 bool preload_file_is(const char *path, const struct stat *st)

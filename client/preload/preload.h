@@ -54,6 +54,9 @@ void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
 void *mlir_stand_in(const char *name, void *real);      /* pass_manager.c */
 
+/* Notes that a program gets the driver's own function of this name: driver.c. */
+void driver_passes_on(const char *name);
+
 /* False after a broken promise: the call must be passed on. Checks the arguments of a stand_in. */
 static inline bool preload_may_stand_in(const char *name, const void *real)
 {
@@ -75,6 +78,13 @@ bool preload_is_ours(const void *address);
 /* Returns the address where the library of `function` is mapped, and writes its absolute path, as
  * the dynamic linker has it. NULL if that is not known, or if the function is one of ours. */
 const void *preload_library_of(const void *function, char *out, size_t cap);
+
+/* Returns a handle of the library at `path`, and keeps it loaded. NULL unless it is the one in which `name` is
+ * `function`: dlmopen loads a library a second time. */
+void *preload_open_library(const char *path, const char *name, const void *function);
+
+/* Returns a handle (dlclose()) of the library that has `address`. NULL if there is none. */
+void *preload_open_library_of(const void *address);
 
 /* True if the file at `path` is still the one that `st` describes. */
 bool preload_file_is(const char *path, const struct stat *st);

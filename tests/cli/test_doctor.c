@@ -137,3 +137,14 @@ Test(doctor, root_without_proc_is_said_and_the_program_runs)
     free(out);
     free(warm);
 }
+
+Test(doctor, says_which_parts_of_the_drivers_shim_are_on)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "doctor",
+           "ok    driver      links of the CUDA driver are kept; PTX that programs");
+    setenv("WARM_DRIVER_JIT", "1", 1);
+    expect(&k, 0, "doctor", "and PTX that programs load: WARM_DRIVER_JIT is set");
+    unsetenv("WARM_DRIVER_JIT");
+    warmd_down(&k);
+}

@@ -99,7 +99,8 @@ class Driver(kit.TestCase):
     def run_program(self, program, **settings):
         """Runs a program. Returns its output, and the number of runs of the driver's compiler."""
         open(self.notes, "w").close()
-        settings = kit.driver_settings(self.daemon.folder, FAKECUDA_LOG=self.notes, **settings)
+        settings = kit.driver_settings(self.daemon.folder, FAKECUDA_LOG=self.notes, WARM_DRIVER_JIT=1,
+                                       **settings)
         out = self.daemon.run(program, **settings)
         with open(self.notes) as notes:
             return out.stdout, notes.read().split("\n").count("jit")

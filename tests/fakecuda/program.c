@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * program.c LIBCUDA HOW COMMAND…: a program on the CUDA driver, for tests; runs on a real driver as
- * on the stand-in. HOW is how it finds functions: "dlsym" or "address" (cuGetProcAddress_v2).
+ * on the stand-in. HOW is how it finds functions: "dlsym" or "versioned" (dlvsym) in LIBCUDA; "default" or "next"
+ * without a handle; "namespace" (dlsym) in a second LIBCUDA, which dlmopen loads; "address" or "address:VERSION" (cuGetProcAddress_v2). As a plugin (-Dmain=plugin_main,
+ * plugin_host.c) it may be linked with the driver (-DLINKED), as a program may.
  * Each command loads PTX files in one way, runs the kernel `twice` of what was loaded, and prints
  * what came of it: "2 4 6 8", or "error N":
+ *     whose ANYTHING: prints which of the functions that were found are not the driver's own, or "the driver's"
  *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
  *     library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
  */
@@ -85,23 +88,61 @@ static void find_linked(void)
 static void find_linked(void) {}
 #endif
 
-static int find(void *library, int by_address)
+/* The stand-in's version from which cuLinkAddData is an invented function with other parameters. */
+enum { INVENTED_VERSION = 14000 };
+static int version = 12000;
+
+static int link_add(struct cu_link *link, void *data, size_t len, const char *name)
 {
-    int (*address)(const char *, void **, int, uint64_t, int *);
-    void **fields = (void **)&cu;
-    *(void **)&address = dlsym(library, "cuGetProcAddress_v2");
-    if (by_address) /* as the runtime does: through what that function itself is found by */
-        address("cuGetProcAddress", (void **)&address, 12000, 0, NULL);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (by_address)
-            address(names[i][0], &fields[i], 12000, 0, NULL);
-        else
-            fields[i] = dlsym(library, names[i][1]);
-        if (!fields[i])
-            return 0;
+    int (*newer)(const void *inputs, struct cu_link *link);
+    memcpy(&newer, &cu.link_add, sizeof newer);
+    if (version >= INVENTED_VERSION)
+        return newer(data, link);
+    return cu.link_add(link, CU_JIT_INPUT_PTX, data, len, name, 0, NULL, NULL);
+}
+
+static void *find_one(void *library, const char *how, size_t i)
+{
+    static int (*address)(const char *, void **, int, uint64_t, int *);
+    void *found = NULL;
+    if (strcmp(how, "default") == 0)
+        return dlsym(RTLD_DEFAULT, names[i][1]);
+    if (strcmp(how, "next") == 0)
+        return dlsym(RTLD_NEXT, names[i][1]);
+    if (strcmp(how, "versioned") == 0)
+        return dlvsym(library, names[i][1], "ANY");
+    if (strncmp(how, "address", 7) != 0)
+        return dlsym(library, names[i][1]);
+    if (!address) { /* as the runtime does: through what that function itself is found by */
+        *(void **)&address = dlsym(library, "cuGetProcAddress_v2");
+        address("cuGetProcAddress", (void **)&address, version, 0, NULL);
     }
+    address(names[i][0], &found, version, 0, NULL);
+    return found;
+}
+
+static int find(void *library, const char *how)
+{
+    void **fields = (void **)&cu;
+    if (strncmp(how, "address:", 8) == 0)
+        version = atoi(how + 8);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!(fields[i] = find_one(library, how, i)))
+            return 0;
     find_linked();
     return 1;
+}
+
+static void tell_whose(void)
+{
+    void **fields = (void **)&cu;
+    int n = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        Dl_info it;
+        if (dladdr(fields[i], &it) && !strstr(it.dli_fname, "libcuda"))
+            printf("%s%s", n++ ? " " : "", names[i][0]);
+    }
+    printf("%s\n", n ? "" : "the driver's");
 }
 
 static char *read_text(const char *path, size_t *out_len)
@@ -142,7 +183,7 @@ static int run_link(char *files, int by_path)
     for (char *f = strtok(files, ","); f && !code; f = strtok(NULL, ",")) {
         char *ptx = read_text(f, &len);
         code = by_path ? cu.link_add_file(link, CU_JIT_INPUT_PTX, f, 0, NULL, NULL)
-                       : cu.link_add(link, CU_JIT_INPUT_PTX, ptx, len + 1, f, 0, NULL, NULL);
+                       : link_add(link, ptx, len + 1, f);
         free(ptx);
         if (code)
             printf("adding: ");
@@ -184,16 +225,23 @@ int main(int argc, char **argv)
 {
     void *context, *library = argc > 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     int device;
-    if (!library || !find(library, strcmp(argv[2], "address") == 0) || cu.init(0) ||
-        cu.device(&device, 0) || cu.retain(&context, device) || cu.set_current(context)) {
+    if (library && strcmp(argv[2], "namespace") == 0)
+        library = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (!library || !find(library, argv[2]) || cu.init(0) || cu.device(&device, 0) ||
+        cu.retain(&context, device) || cu.set_current(context)) {
         fprintf(stderr, "program: no driver\n");
         return 1;
     }
     for (int i = 3; i + 1 < argc; i += 2) {
         int link = strcmp(argv[i], "link") == 0, paths = strcmp(argv[i], "paths") == 0;
+        if (strcmp(argv[i], "whose") == 0) {
+            tell_whose();
+            continue;
+        }
         int code = link || paths ? run_link(argv[i + 1], paths) : run_image(argv[i], argv[i + 1]);
         if (code)
             printf("error %d\n", code);
     }
+    fflush(stdout); /* a plugin may have a C library of its own */
     return 0;
 }

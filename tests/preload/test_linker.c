@@ -150,3 +150,27 @@ Test(linker, a_file_is_the_same_until_it_is_changed_or_gone)
     free(bytes);
     free(copy);
 }
+
+Test(linker, a_library_is_opened_again_if_the_function_is_in_that_copy)
+{
+    void *function = dlsym(library, "answer"), *other = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+    cr_assert_not_null(other, "%s", dlerror());
+    void *opened = preload_open_library(path, "answer", function);
+    cr_assert_not_null(opened);
+    cr_expect_eq(dlsym(opened, "answer"), function);
+    cr_expect_null(preload_open_library(path, "answer", dlsym(other, "answer")));
+    cr_expect_null(preload_open_library(path, "no_answer", function));
+    cr_expect_null(preload_open_library("/nowhere/lib.so", "answer", function));
+    dlclose(opened);
+    dlclose(other);
+}
+
+Test(linker, the_library_of_an_address_is_opened)
+{
+    void *function = dlsym(library, "answer");
+    void *opened = preload_open_library_of(function);
+    cr_assert_not_null(opened);
+    cr_expect_eq(dlsym(opened, "answer"), function);
+    cr_expect_null(preload_open_library_of(own()), "ours");
+    dlclose(opened);
+}

@@ -89,6 +89,9 @@ static void build(struct rig *r, const char *source, const char *flags)
     free(out);
 }
 
+#define DRIVER "libcuda.so.1 tests/fakecuda/libcuda.c"
+#define DRIVER_FLAGS "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1"
+
 /* False, and the test is skipped, where nothing is built to be preloaded (sanitizers). */
 static bool rig_up(struct rig *r)
 {
@@ -101,8 +104,7 @@ static bool rig_up(struct rig *r)
     }
     r->kit = warmd_up(NULL);
     r->notes = path_join(r->kit.dir, "notes");
-    build(r, "libcuda.so.1 tests/fakecuda/libcuda.c",
-          "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1");
+    build(r, DRIVER, DRIVER_FLAGS);
     build(r, "program tests/fakecuda/program.c -ldl", "");
     write_texts(r);
     return true;
@@ -117,30 +119,36 @@ static void rig_down(struct rig *r)
 
 #define RAN "2 4 6 8\n"
 
-/* Runs the program; what it printed must be `want`, and what the stand-in noted `notes`, with a
- * space after each. NULL: it does not matter. */
-static void expect(struct rig *r, const char *environment, const char *commands, const char *want,
-                   const char *notes)
+/* Runs a program; what it printed must be `want`, and what the stand-in noted `notes`, with a space after each.
+ * NULL: it does not matter. */
+static void expect_of(struct rig *r, const char *program, const char *environment,
+                      const char *commands, const char *want, const char *notes)
 {
     char *out;
     size_t len;
     file_write(r->notes, "", 0);
     int status = run_command(&out,
                              "cd %s && env CUDA_CACHE_DISABLE=1 FAKECUDA_LOG=%s WARM_SOCKET=%s "
-                             "WARM_TIMEOUT_MS=5000 %s "
-                             "LD_PRELOAD=%s ./program %s %s 2>&1",
-                             r->kit.dir, r->notes, r->kit.socket, environment, r->preload,
+                             "WARM_TIMEOUT_MS=5000 WARM_DRIVER_JIT=1 env %s "
+                             "LD_PRELOAD=%s %s %s %s 2>&1",
+                             r->kit.dir, r->notes, r->kit.socket, environment, r->preload, program,
                              r->real ? r->real : "$PWD/libcuda.so.1", commands);
-    cr_assert_eq(status, 0, "%s", out);
+    cr_assert_eq(status, 0, "%s %s %s: %s", program, environment, commands, out);
     if (want)
-        cr_assert_str_eq(out, want, "%s %s: %s", environment, commands, out);
+        cr_assert_str_eq(out, want, "%s %s %s: %s", program, environment, commands, out);
     free(out);
     char *text = file_read(r->notes, &len);
     for (char *c = text; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
     if (notes && !r->real)
-        cr_assert_str_eq(text, notes, "%s %s: %s", environment, commands, text);
+        cr_assert_str_eq(text, notes, "%s %s %s: %s", program, environment, commands, text);
     free(text);
+}
+
+static void expect(struct rig *r, const char *environment, const char *commands, const char *want,
+                   const char *notes)
+{
+    expect_of(r, "./program", environment, commands, want, notes);
 }
 
 #define MADE "jit link load cubin launch twice "
@@ -183,27 +191,6 @@ Test(preload_driver, libraries_are_served_as_modules_are)
     rig_down(&r);
 }
 
-Test(preload_driver, programs_that_are_linked_with_the_driver_are_served)
-{
-    struct rig r;
-    if (!rig_up(&r))
-        return;
-    if (!r.real) {
-        char *out, *linked = path_join(r.kit.dir, "program");
-        int status = run_command(&out,
-                                 "cc -DLINKED -I. -D_GNU_SOURCE -std=c11 -o %s "
-                                 "tests/fakecuda/program.c -L%s -l:libcuda.so.1 -ldl "
-                                 "-Wl,-rpath,%s 2>&1",
-                                 linked, r.kit.dir, r.kit.dir);
-        cr_assert_eq(status, 0, "%s", out);
-        free(out);
-        free(linked);
-        expect(&r, "", "dlsym module a link a", RAN RAN, MADE MADE);
-        expect(&r, "", "dlsym module a link a", RAN RAN, KNOWN KNOWN);
-    }
-    rig_down(&r);
-}
-
 Test(preload_driver, fat_binaries_with_one_text_are_that_text)
 {
     struct rig r;
@@ -229,8 +216,7 @@ Test(preload_driver, driver_device_and_options_are_in_the_key)
     expect(&r, "", "dlsym registers a", RAN, KNOWN);
     expect(&r, "FAKECUDA_CC=100", "dlsym module a", RAN, MADE);
     expect(&r, "FAKECUDA_DRIVER=13010", "dlsym module a", RAN, MADE);
-    build(&r, "libcuda.so.1 tests/fakecuda/libcuda.c",
-          "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 -DANOTHER_BUILD -O0");
+    build(&r, DRIVER, DRIVER_FLAGS " -DANOTHER_BUILD -O0");
     expect(&r, "", "dlsym module a", RAN, MADE);
     rig_down(&r);
 }
@@ -341,5 +327,149 @@ Test(preload_driver, without_a_daemon_everything_is_as_ever)
     expect(&r, "", "dlsym module a", RAN, MADE);
     expect(&r, "WARM_READONLY=1", "dlsym module a", RAN, KNOWN);
     expect(&r, "WARM_RECACHE=1", "dlsym module a", RAN, MADE);
+    rig_down(&r);
+}
+
+/* ---- who gets a stand-in ---- */
+
+#define OWN "the driver's\n"
+#define LINK_PART "cuLinkCreate cuLinkAddData cuLinkAddFile cuLinkComplete cuLinkDestroy\n"
+#define LOAD_PART "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuLibraryLoadData "
+
+/* Builds the program as `name` again, linked with the stand-in. False on a real driver. */
+static bool build_linked(struct rig *r, const char *name, const char *flags)
+{
+    char flags_and_library[8192];
+    snprintf(flags_and_library, sizeof flags_and_library,
+             "%s -DLINKED -L%s -Wl,--no-as-needed -l:libcuda.so.1 -Wl,-rpath,%s -ldl", flags,
+             r->kit.dir, r->kit.dir);
+    char source[64];
+    snprintf(source, sizeof source, "%s tests/fakecuda/program.c", name);
+    if (!r->real)
+        build(r, source, flags_and_library);
+    return !r->real;
+}
+
+static bool build_plugin(struct rig *r)
+{
+    build(r, "host tests/fakecuda/plugin_host.c", "-ldl");
+    return build_linked(r, "plugin.so", "-shared -fPIC -Dmain=plugin_main");
+}
+
+Test(preload_driver, loads_are_left_to_the_driver_by_default)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char *const off[] = {"-u WARM_DRIVER_JIT", "WARM_DRIVER_JIT=0",
+                                      "WARM_DRIVER_JIT="};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        expect(&r, off[i], "dlsym whose are,they", LINK_PART, "");
+        expect(&r, off[i], "address whose are,they", LINK_PART, "");
+        expect(&r, off[i], "dlsym module a ex a library a", RAN RAN RAN,
+               "load ptx jit launch twice load ptx jit launch twice " PLAIN);
+    }
+    expect(&r, "", "dlsym whose are,they", LOAD_PART LINK_PART, "");
+    expect(&r, "", "address whose are,they", LOAD_PART LINK_PART, "");
+    rig_down(&r);
+}
+
+Test(preload_driver, without_a_daemon_every_look_up_finds_the_drivers_own)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char *const off[] = {"WARM_SOCKET=/nowhere", "WARM_DISABLE=1"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        expect(&r, off[i], "dlsym whose are,they", OWN, "");
+        expect(&r, off[i], "address whose are,they", OWN, "");
+    }
+    rig_down(&r);
+}
+
+Test(preload_driver, programs_that_are_linked_with_the_driver_get_its_own_functions)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    if (build_linked(&r, "linked", ""))
+        for (int i = 0; i < 2; i++) {
+            expect_of(&r, "./linked", "", "default whose are,they module a", OWN RAN, PLAIN);
+            expect_of(&r, "./linked", "", "next whose are,they link a", OWN RAN, MADE);
+        }
+    rig_down(&r);
+}
+
+/* Extension modules of Python are such plugins: Triton's launcher, for instance. */
+Test(preload_driver, plugins_that_are_linked_with_the_driver_get_its_own_functions)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char *const scopes[] = {"local", "global", "deepbind", "namespace"};
+    static const char *const hows[] = {"default", "next", "versioned"};
+    char flags[4200]; /* with a version, for dlvsym */
+    write_text(&r, "versions", "ANY { global: cu*; };\n");
+    snprintf(flags, sizeof flags, DRIVER_FLAGS " -Wl,--version-script,%s/versions", r.kit.dir);
+    if (!r.real)
+        build(&r, DRIVER, flags);
+    bool is_built = build_plugin(&r);
+    for (size_t i = 0; is_built && i < sizeof scopes / sizeof *scopes; i++) {
+        char host[64];
+        snprintf(host, sizeof host, "./host %s ./plugin.so", scopes[i]);
+        for (size_t j = 0; j < sizeof hows / sizeof *hows; j++) {
+            char commands[64];
+            snprintf(commands, sizeof commands, "%s whose are,they module a link a", hows[j]);
+            expect_of(&r, host, "", commands, OWN RAN RAN, PLAIN MADE);
+        }
+    }
+    rig_down(&r);
+}
+
+/* A namespace of its own has no preloaded library; RTLD_DEEPBIND binds dlsym to the C library's. */
+Test(preload_driver, handles_are_served_in_every_scope_that_has_our_dlsym)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    build(&r, "host tests/fakecuda/plugin_host.c", "-ldl");
+    build(&r, "plugin.so tests/fakecuda/program.c", "-shared -fPIC -Dmain=plugin_main -ldl");
+    expect_of(&r, "./host local ./plugin.so", "", "dlsym module a", RAN, MADE);
+    expect_of(&r, "./host local ./plugin.so", "", "dlsym module a", RAN, KNOWN);
+    expect_of(&r, "./host global ./plugin.so", "", "address module a", RAN, KNOWN);
+    expect_of(&r, "./host deepbind ./plugin.so", "", "dlsym module a", RAN, PLAIN);
+    expect_of(&r, "./host namespace ./plugin.so", "", "dlsym module a", RAN, PLAIN);
+    rig_down(&r);
+}
+
+/* The newest headers at hand are those of 13.5. */
+Test(preload_driver, only_the_version_of_a_function_that_is_known_is_stood_in_for)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char *const known[] = {"address:12000", "address:12090", "address:13000",
+                                        "address:13050"};
+    for (size_t i = 0; !r.real && i < sizeof known / sizeof *known; i++) {
+        char commands[64];
+        snprintf(commands, sizeof commands, "%s whose are,they link a", known[i]);
+        expect(&r, "", commands, LOAD_PART LINK_PART RAN, i ? KNOWN : MADE);
+    }
+    if (!r.real)
+        expect(&r, "", "address:14000 whose are,they link a",
+               LOAD_PART "cuLinkCreate cuLinkAddFile cuLinkComplete cuLinkDestroy\n"
+                         "adding: error 801\n",
+               "");
+    rig_down(&r);
+}
+
+/* Its functions are not those of the first one, whose contexts and modules are its own. */
+Test(preload_driver, a_second_driver_in_another_namespace_is_left_alone)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    if (!r.real)
+        expect(&r, "", "namespace whose are,they module a", OWN RAN, PLAIN);
     rig_down(&r);
 }

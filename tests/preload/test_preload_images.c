@@ -59,10 +59,11 @@ static void rig_down(struct rig *r)
 static void expect(struct rig *r, const char *environment, const char *form, const char *want)
 {
     char *out;
-    int status = run_command(&out,
-                             "cd %s && env WARM_TIMEOUT_MS=5000 WARM_SOCKET=%s WARM_SESSION=images "
-                             "%s LD_PRELOAD=%s ./program %s $PWD/libcuda.so.1 %s 2>&1",
-                             r->kit.dir, r->kit.socket, environment, r->preload, r->nvrtc, form);
+    int status = run_command(
+        &out,
+        "cd %s && env WARM_DRIVER_JIT=1 WARM_TIMEOUT_MS=5000 WARM_SOCKET=%s WARM_SESSION=images "
+        "%s LD_PRELOAD=%s ./program %s $PWD/libcuda.so.1 %s 2>&1",
+        r->kit.dir, r->kit.socket, environment, r->preload, r->nvrtc, form);
     cr_assert_eq(status, 0, "%s", out);
     cr_assert_str_eq(out, want, "%s %s: %s", environment, form, out);
     free(out);

@@ -48,6 +48,13 @@ static char *build(const char *name, const char *how)
     return path;
 }
 
+static void file_in_folder(const char *name, const char *text)
+{
+    char *path = path_join(folder, name);
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
 #define CLIENT_SOURCE "tests/programs/nvrtc_client.c"
 
 static void build_client(void) { client = build("client", CLIENT_SOURCE " -ldl"); }
@@ -177,17 +184,24 @@ Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
     expect_hits_of(NVRTC_12, "pch");
 }
 
+/* Builds the client again, linked with the NVRTC of this soname. */
+static char *build_linked(const char *name, const char *flags, const char *soname)
+{
+    char how[8192], *lib_folder = strdup(library);
+    *strrchr(lib_folder, '/') = '\0';
+    snprintf(how, sizeof how,
+             "%s " CLIENT_SOURCE " -L%s -Wl,--no-as-needed -l:%s -Wl,-rpath,%s -ldl", flags,
+             lib_folder, soname, lib_folder);
+    free(lib_folder);
+    return build(name, how);
+}
+
 static void expect_linked_hits(const char *version, const char *soname, const char *arguments)
 {
     make_ready(version);
-    char how[8192], *lib_folder = strdup(library);
-    *strrchr(lib_folder, '/') = '\0';
-    snprintf(how, sizeof how, "-DLINKED " CLIENT_SOURCE " -L%s -l:%s -Wl,-rpath,%s -ldl",
-             lib_folder, soname, lib_folder);
-    char *linked = build("linked", how);
+    char *linked = build_linked("linked", "-DLINKED", soname);
     expect_hits(linked, "", arguments);
     free(linked);
-    free(lib_folder);
 }
 
 Test(preload_nvrtc, a_program_that_is_linked_with_13_hits)
@@ -198,6 +212,101 @@ Test(preload_nvrtc, a_program_that_is_linked_with_13_hits)
 Test(preload_nvrtc, a_program_that_is_linked_with_12_hits)
 {
     expect_linked_hits(NVRTC_12, "libnvrtc.so.12", "LINKED: simple");
+}
+
+/* Extension modules of Python are such plugins. Returns the command that runs the client as one: free(). */
+static char *build_plugin(const char *scope, const char *flags, const char *version)
+{
+    char more[256], soname[32], *command;
+    snprintf(more, sizeof more, "-shared -fPIC -Dmain=plugin_main %s", flags);
+    snprintf(soname, sizeof soname, "libnvrtc.so.%s", version);
+    char *host = build("host", "tests/fakecuda/plugin_host.c -ldl");
+    char *plugin = build_linked("plugin.so", more, soname);
+    cr_assert_geq(asprintf(&command, "%s %s %s", host, scope, plugin), 0);
+    free(host);
+    free(plugin);
+    return command;
+}
+
+Test(preload_nvrtc, a_plugin_that_is_linked_with_it_hits)
+{
+    make_ready(NVRTC_12);
+    static const char *const scopes[] = {"local", "global"};
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        char *plugin = build_plugin(scopes[i], "-DLINKED", "12");
+        expect_hits(plugin, "", "LINKED: simple");
+        free(plugin);
+    }
+}
+
+Test(preload_nvrtc, a_plugin_that_looks_functions_up_without_a_handle_hits)
+{
+    make_ready(NVRTC_12);
+    static const char *const scopes[] = {"local", "global"};
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        char *plugin = build_plugin(scopes[i], "", "12");
+        expect_hits(plugin, "", "DEFAULT: simple");
+        free(plugin);
+    }
+}
+
+/* Its own libraries come before the preloaded one, or it has a namespace without it. */
+Test(preload_nvrtc, a_plugin_that_is_bound_to_its_own_libraries_runs_as_ever)
+{
+    make_ready(NVRTC_12);
+    static const char *const scopes[] = {"deepbind", "namespace"};
+    static const char *const ways[][2] = {{"-DLINKED", "LINKED: simple"}, {"", "DEFAULT: simple"}};
+    for (size_t i = 0; i < 4; i++) {
+        char *plugin = build_plugin(scopes[i / 2], ways[i % 2][0], "12");
+        struct warmd k = warmd_up(options_2);
+        char *direct = output_of(NULL, "", plugin, ways[i % 2][1]);
+        char *with = output_of(k.socket, "", plugin, ways[i % 2][1]);
+        expect_same(direct, with, ways[i % 2][1]);
+        cr_assert_eq(counter(&k, "misses"), 0);
+        free(direct);
+        free(with);
+        free(plugin);
+        warmd_down(&k);
+    }
+}
+
+/* As tools do that bundle libraries into a wheel. */
+Test(preload_nvrtc, an_nvrtc_with_another_soname_is_found_by_linked_programs)
+{
+    make_ready(NVRTC_13);
+    static const char source[] = "int nvrtcVersion(int *a, int *b) { return 0; }\n"
+                                 "int nvrtcCreateProgram(void **p) { return 0; }\n"
+                                 "int nvrtcDestroyProgram(void **p) { return 41; }\n",
+                      program[] = "#include <stdio.h>\nint nvrtcDestroyProgram(void **);\n"
+                                  "int main(void) { void *p = 0;\n"
+                                  "printf(\"%d\\n\", nvrtcDestroyProgram(&p));\n"
+                                  "fflush(stdout); return 0; }\n",
+                      versions[] = "libnvrtc.so.13 { global: nvrtc*; };\n";
+    file_in_folder("odd.c", source);
+    file_in_folder("versions", versions);
+    file_in_folder("main.c", program);
+    char how[8192];
+    snprintf(how, sizeof how,
+             "-shared -fPIC -Wl,-soname,libnvrtc-0a1b2c.so.13 -Wl,--version-script,%s/versions "
+             "%s/odd.c",
+             folder, folder);
+    free(build("libnvrtc-0a1b2c.so.13", how));
+    snprintf(how, sizeof how, "%s/main.c -L%s -l:libnvrtc-0a1b2c.so.13 -Wl,-rpath,%s", folder,
+             folder, folder);
+    char *linked = build("linked", how);
+    strcat(how, " -shared -fPIC -Dmain=plugin_main");
+    char *plugin = build("plugin.so", how), local[8192];
+    char *host = build("host", "tests/fakecuda/plugin_host.c -ldl");
+    snprintf(local, sizeof local, "%s local %s", host, plugin);
+    const char *const programs[] = {linked, local};
+    for (size_t i = 0; i < 2; i++) {
+        char *with = output_of("/nowhere", "", programs[i], "");
+        cr_assert_str_eq(with, "41\n", "%s: %s", programs[i], with);
+        free(with);
+    }
+    free(linked);
+    free(plugin);
+    free(host);
 }
 
 Test(preload_nvrtc, a_program_that_opens_it_by_soname_hits)

@@ -16,7 +16,7 @@
  *     nvrtc_client LIBRARY default          whether the global scope has NVRTC, if nobody opened it
  *
  * LIBRARY is what dlopen gets; NOLOAD: and DEEPBIND: in front are flags; LINKED: this program was
- * linked with it (-DLINKED).
+ * linked with it (-DLINKED); DEFAULT: it is linked with it, and looks functions up without a handle.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -72,6 +72,8 @@ static void die(const char *what)
 static void *open_library(const char *name)
 {
     int flags = RTLD_NOW | RTLD_LOCAL;
+    if (strcmp(name, "DEFAULT:") == 0)
+        return RTLD_DEFAULT;
     if (strncmp(name, "DEEPBIND:", 9) == 0) {
         name += 9;
         flags |= RTLD_DEEPBIND;
@@ -523,5 +525,6 @@ int main(int argc, char **argv)
         run_steps();
     else
         die("no such command");
+    fflush(stdout); /* a plugin may have a C library of its own */
     return 0;
 }

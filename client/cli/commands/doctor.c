@@ -25,6 +25,7 @@
 #include "client/cli/run/run.h"
 #include "client/cli/units.h"
 #include "client/lib/debug.h"
+#include "client/lib/environment.h"
 #include "client/wire/version.h"
 
 #define REFUSED_SHOWN 5u /* libraries */
@@ -87,12 +88,12 @@ extern char **environ;
 static bool is_setting(const char *name, size_t len)
 {
     static const char *const known[] = {
-        "WARM_DISABLE",    "WARM_EXE",         "WARM_JOBS",       "WARM_LIBRARY",
-        "WARM_LOG",        "WARM_MAX_SIZE",    "WARM_MLIR",       "WARM_NVRTC",
-        "WARM_PROJECT",    "WARM_READONLY",    "WARM_RECACHE",    "WARM_RECORD_JOBS",
-        "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",     "WARM_STORE",
-        "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG", "WARM_TOOL_EXACT",
-        "WARM_TRACE",      "WARM_TRACE_CWD",
+        "WARM_DISABLE",     "WARM_DRIVER_JIT", "WARM_EXE",         "WARM_JOBS",
+        "WARM_LIBRARY",     "WARM_LOG",        "WARM_MAX_SIZE",    "WARM_MLIR",
+        "WARM_NVRTC",       "WARM_PROJECT",    "WARM_READONLY",    "WARM_RECACHE",
+        "WARM_RECORD_JOBS", "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",
+        "WARM_STORE",       "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG",
+        "WARM_TOOL_EXACT",  "WARM_TRACE",      "WARM_TRACE_CWD",
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)
@@ -486,6 +487,20 @@ static void check_gpu(struct doctor *d)
         fclose(file);
 }
 
+/* Says which parts of the driver's shim are on. */
+static void check_driver(struct doctor *d)
+{
+    const char *of_links = "links of the CUDA driver are kept";
+    if (environment_is_set("WARM_DRIVER_JIT"))
+        finding(d, HEALTH_OK, "driver", "%s, and PTX that programs load: WARM_DRIVER_JIT is set",
+                of_links);
+    else
+        finding(d, HEALTH_OK, "driver",
+                "%s; PTX that programs load is the driver's, which may make faster code of it: "
+                "WARM_DRIVER_JIT=1 keeps it",
+                of_links);
+}
+
 static int doctor_checks(struct doctor *d)
 {
     char path[sizeof d->remote.w->socket];
@@ -504,6 +519,7 @@ static int doctor_checks(struct doctor *d)
     if (reached)
         check_info(d);
     check_gpu(d);
+    check_driver(d);
     if (d->remote.w)
         remote_close(&d->remote);
     return !reached ? CLI_NO_DAEMON : d->worst == HEALTH_FAIL ? CLI_FINDING : CLI_OK;

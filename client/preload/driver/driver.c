@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.c - decides which functions of libcuda get stand-ins. Programs find them by dlsym (dl.c)
- * or by cuGetProcAddress, as the CUDA runtime does; exports.c has them for linked programs.
+ * driver.c - decides which functions of libcuda get stand-ins. Programs find them by dlsym with a handle (dl.c)
+ * or by cuGetProcAddress, as the CUDA runtime does. None is exported: a program or plugin that is linked with the
+ * driver calls the driver.
  *
  * Thread: any; no state.
  */
@@ -9,6 +10,8 @@
 
 #include <string.h>
 
+#include "client/lib/environment.h"
+#include "client/preload/connection_pool.h"
 #include "client/preload/preload.h"
 
 /* ---- loading ---- */
@@ -77,27 +80,40 @@ static int proc_address(const char *name, void **function, int version, uint64_t
 static int proc_address_v2(const char *name, void **function, int version, uint64_t flags,
                            int *status);
 
+/* Whether a part is on is decided when a program looks up a function. PART_LOAD waits for a run on a GPU: the
+ * cubin of a link may be slower than what the driver makes of PTX that it loads. */
+enum part { PART_LOAD, PART_LINK, PART_FIND };
+
 struct function {
     const char *symbol, *name; /* exported; and the name for cuGetProcAddress */
-    int since;                 /* version from which that name means this symbol */
+    int version;               /* of the driver, for which that name means this symbol */
+    enum part part;
+    size_t real; /* offset in struct driver */
     void (*stand_in)(void);
 };
-#define FUNCTION(symbol, name, since, stand_in)                                                    \
+#define FUNCTION(symbol, name, version, part, real, stand_in)                                      \
     {                                                                                              \
-        symbol, name, since, (void (*)(void))(stand_in)                                            \
+        symbol, name, version, part, offsetof(struct driver, real), (void (*)(void))(stand_in)     \
     }
 static const struct function functions[] = {
-    FUNCTION("cuModuleLoadData", "cuModuleLoadData", 0, module_load),
-    FUNCTION("cuModuleLoadDataEx", "cuModuleLoadDataEx", 0, module_load_ex),
-    FUNCTION("cuModuleLoadFatBinary", "cuModuleLoadFatBinary", 0, module_load_fat),
-    FUNCTION("cuLibraryLoadData", "cuLibraryLoadData", 0, library_load),
-    FUNCTION("cuLinkCreate_v2", "cuLinkCreate", 6050, driver_link_create),
-    FUNCTION("cuLinkAddData_v2", "cuLinkAddData", 6050, driver_link_add_data),
-    FUNCTION("cuLinkAddFile_v2", "cuLinkAddFile", 6050, driver_link_add_file),
-    FUNCTION("cuLinkComplete", "cuLinkComplete", 0, driver_link_complete),
-    FUNCTION("cuLinkDestroy", "cuLinkDestroy", 0, driver_link_destroy),
-    FUNCTION("cuGetProcAddress_v2", "cuGetProcAddress", 12000, proc_address_v2),
-    FUNCTION("cuGetProcAddress", "cuGetProcAddress", 0, proc_address),
+    FUNCTION("cuModuleLoadData", "cuModuleLoadData", 2000, PART_LOAD, module_load, module_load),
+    FUNCTION("cuModuleLoadDataEx", "cuModuleLoadDataEx", 2010, PART_LOAD, module_load_ex,
+             module_load_ex),
+    FUNCTION("cuModuleLoadFatBinary", "cuModuleLoadFatBinary", 2000, PART_LOAD, module_load_fat,
+             module_load_fat),
+    FUNCTION("cuLibraryLoadData", "cuLibraryLoadData", 12000, PART_LOAD, library_load,
+             library_load),
+    FUNCTION("cuLinkCreate_v2", "cuLinkCreate", 6050, PART_LINK, link_create, driver_link_create),
+    FUNCTION("cuLinkAddData_v2", "cuLinkAddData", 6050, PART_LINK, link_add_data,
+             driver_link_add_data),
+    FUNCTION("cuLinkAddFile_v2", "cuLinkAddFile", 6050, PART_LINK, link_add_file,
+             driver_link_add_file),
+    FUNCTION("cuLinkComplete", "cuLinkComplete", 5050, PART_LINK, link_complete,
+             driver_link_complete),
+    FUNCTION("cuLinkDestroy", "cuLinkDestroy", 5050, PART_LINK, link_destroy, driver_link_destroy),
+    FUNCTION("cuGetProcAddress_v2", "cuGetProcAddress", 12000, PART_FIND, proc_address_v2,
+             proc_address_v2),
+    FUNCTION("cuGetProcAddress", "cuGetProcAddress", 11030, PART_FIND, proc_address, proc_address),
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -108,20 +124,64 @@ static void *address_of(const struct function *f)
     return address;
 }
 
-/* Returns the stand-in for a name in a version of the interface, or the function that was found. */
-static void *by_name(const char *name, int version, void *found)
+/* True if a daemon answers, or just did. */
+static bool has_daemon(void)
+{
+    struct warm *w = connection_pool_borrow();
+    connection_pool_return(w);
+    return w != NULL;
+}
+
+/* Returns what the program gets for the driver's own function `real`. */
+static void *stand_in_or(const struct function *f, void *real)
+{
+    bool is_off = f->part == PART_LOAD && !environment_is_set("WARM_DRIVER_JIT");
+    if (!is_off && has_daemon())
+        return address_of(f);
+    driver_passes_on(f->symbol);
+    return real;
+}
+
+/* Calls that we do not see may add inputs to a link. */
+void driver_passes_on(const char *name)
+{
+    if (strncmp(name, "cuLink", 6) == 0 || strncmp(name, "cuGetProcAddress", 16) == 0)
+        driver_leave_links();
+}
+
+/* Asks the driver for a function by name. */
+static int ask(const char *name, void **out, int version, uint64_t flags)
+{
+    const struct driver *d = driver_get();
+    return d->proc_address_v2 ? d->proc_address_v2(name, out, version, flags, NULL)
+                              : d->proc_address(name, out, version, flags);
+}
+
+/* True if `found` is the function that we know: the one that is exported, or that the driver has for the version
+ * that we know. A newer version of it may have other parameters. */
+static bool is_known(const struct function *f, const void *found, uint64_t flags)
+{
+    void *other;
+    memcpy(&other, (const char *)driver_get() + f->real, sizeof other);
+    return other && (found == other ||
+                     (ask(f->name, &other, f->version, flags) == CU_SUCCESS && found == other));
+}
+
+/* Returns the stand-in for a name, or the driver's answer. */
+static void *by_name(const char *name, uint64_t flags, void *found)
 {
     for (size_t i = 0; i < N_FUNCTIONS; i++)
-        if (strcmp(name, functions[i].name) == 0 && version >= functions[i].since)
-            return address_of(&functions[i]);
+        if (strcmp(name, functions[i].name) == 0 && is_known(&functions[i], found, flags))
+            return stand_in_or(&functions[i], found);
+    driver_passes_on(name);
     return found;
 }
 
 static int proc_address(const char *name, void **function, int version, uint64_t flags)
 {
     int code = driver_get()->proc_address(name, function, version, flags);
-    if (code == CU_SUCCESS && function && *function)
-        *function = by_name(name, version, *function);
+    if (code == CU_SUCCESS && name && function && *function)
+        *function = by_name(name, flags, *function);
     return code;
 }
 
@@ -129,17 +189,17 @@ static int proc_address_v2(const char *name, void **function, int version, uint6
                            int *status)
 {
     int code = driver_get()->proc_address_v2(name, function, version, flags, status);
-    if (code == CU_SUCCESS && function && *function)
-        *function = by_name(name, version, *function);
+    if (code == CU_SUCCESS && name && function && *function)
+        *function = by_name(name, flags, *function);
     return code;
 }
 
 void *driver_stand_in(const char *name, void *real)
 {
-    if (!preload_may_stand_in(name, real))
-        return real;
-    for (size_t i = 0; i < N_FUNCTIONS; i++)
-        if (strcmp(name, functions[i].symbol) == 0)
-            return driver_of(real) ? address_of(&functions[i]) : real;
+    bool may = preload_may_stand_in(name, real);
+    for (size_t i = 0; may && i < N_FUNCTIONS; i++)
+        if (strcmp(name, functions[i].symbol) == 0 && driver_of(name, real))
+            return stand_in_or(&functions[i], real);
+    driver_passes_on(name);
     return real;
 }

@@ -20,6 +20,7 @@
 #define WARM_PRELOAD_DRIVER_DRIVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "client/lib/warm.h"
 #include "client/preload/driver/api.h"
@@ -38,9 +39,9 @@ struct driver {
 };
 /* Returns the driver; NULL until a program looked up one of its functions. */
 const struct driver *driver_get(void);
-/* Returns the driver that `function` is in, and finds its functions first if it is new. The first driver of a
- * process is the one that is served: NULL for any other. */
-const struct driver *driver_of(const void *function);
+/* Returns the driver whose function `name` is `function`, and finds its functions first if it is new. The first
+ * driver of a process is the one that is served: NULL for any other. */
+const struct driver *driver_of(const char *name, const void *function);
 
 /* Options of the JIT compiler, sorted by their effect on a cubin. */
 struct jit_options {
@@ -83,6 +84,9 @@ struct load {
 /* Loads `image`, PTX or anything else. Returns the driver's result. */
 int driver_load(const struct driver *d, const struct load *l, const void *image);
 
+/* Leaves all links of this process to the driver from now on: the program has functions that work on a link
+ * without us. */
+void driver_leave_links(void);
 /* Stands in for cuLinkCreate. */
 int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link);
 /* Stands in for cuLinkAddData. */

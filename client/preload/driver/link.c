@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * link.c - decides if a link of the program (cuLinkCreate, …AddData, …AddFile, …Complete) is served
- * from the cache. driver.c hands out these functions; exports.c and the program call them.
+ * from the cache. driver.c hands out these functions.
  *
  *     create ─▶ create the real link too; begin the key with options and device
  *     add ────▶ extend the key; did the driver accept these inputs before?
@@ -20,6 +20,7 @@
  *
  * Thread: one at a time for each link, as the driver demands.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,10 @@ static void link_free(struct link *l)
 
 /* ---- the driver's side ---- */
 
+static atomic_bool is_left; /* all links are */
+
+void driver_leave_links(void) { atomic_store(&is_left, true); }
+
 static int give(struct link *l, const struct link_input *in)
 {
     const struct driver *d = driver_get();
@@ -132,7 +137,7 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
 {
     struct warm *w;
     jit_options_read(n, options, values, &l->options);
-    if (!l->options.plain || !(w = connection_pool_borrow()))
+    if (!l->options.plain || atomic_load(&is_left) || !(w = connection_pool_borrow()))
         return false;
     l->key = aligned_alloc(64, (sizeof *l->key + 63) / 64 * 64);
     if (l->key) {
@@ -370,7 +375,8 @@ int driver_link_complete(struct cu_link *link, void **cubin, size_t *len)
     struct proof proof;
     struct key unused;
     struct view kept;
-    int code = l && (!l->ours || l->cubin || !cubin) ? leave_to_driver(l) : CU_SUCCESS;
+    bool is_whole = l && l->ours && !l->cubin && cubin && !atomic_load(&is_left);
+    int code = l && !is_whole ? leave_to_driver(l) : CU_SUCCESS;
     if (code != CU_SUCCESS)
         return code;
     if (!l || !l->ours || !l->n || !(w = connection_pool_borrow())) {

@@ -5,7 +5,6 @@
  *
  * Thread: any; the driver is found once, for ever.
  */
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +16,11 @@ static _Atomic(struct driver *) known;
 
 const struct driver *driver_get(void) { return atomic_load(&known); }
 
-static struct driver *driver_open(const void *base, const char *path)
+static struct driver *driver_open(const void *base, const char *path, const char *name,
+                                  const void *function)
 {
     struct driver *d = calloc(1, sizeof *d);
-    void *library = d ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *library = d ? preload_open_library(path, name, function) : NULL;
     if (!library) {
         free(d);
         return NULL;
@@ -41,12 +41,12 @@ static bool is_whole(const struct driver *d)
            d->device_name && d->device_attribute && d->module_load;
 }
 
-const struct driver *driver_of(const void *function)
+const struct driver *driver_of(const char *name, const void *function)
 {
     char path[sizeof((struct driver *)0)->path];
     struct driver *d = atomic_load(&known), *made;
     const void *base = preload_library_of(function, path, sizeof path);
-    if (!d && base && (made = driver_open(base, path)) != NULL) {
+    if (!d && base && (made = driver_open(base, path, name, function)) != NULL) {
         if (is_whole(made) && atomic_compare_exchange_strong(&known, &d, made))
             return made;
         free(made);

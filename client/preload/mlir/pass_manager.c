@@ -285,7 +285,7 @@ static struct mlir_api *api_find(void *run)
     char path[4096];
     struct mlir_api *api = calloc(1, sizeof *api);
     void *handle = preload_library_of(run, path, sizeof path)
-                       ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)
+                       ? preload_open_library(path, "mlirPassManagerRunOnOp", run)
                        : NULL;
     bool whole = api && handle;
     void *found;

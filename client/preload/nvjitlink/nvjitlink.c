@@ -7,7 +7,6 @@
  */
 #include "client/preload/nvjitlink/nvjitlink.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +30,11 @@ static bool is_late(const char *name)
     return strcmp(name, "GetLinkedLTOIR") == 0 || strcmp(name, "GetLinkedLTOIRSize") == 0;
 }
 
-/* Makes our struct of a libnvJitLink, and keeps the library loaded. */
-static struct library *jitlink_new(const char *path, const char *suffix)
+/* Makes our struct of a libnvJitLink. */
+static struct library *jitlink_new(void *handle, const char *path, const char *suffix)
 {
     struct jitlink_library *l = calloc(1, sizeof *l);
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    bool has_all = l && handle && stat(path, &l->file) == 0;
+    bool has_all = l && stat(path, &l->file) == 0;
 #define FN(name, parameters, arguments)                                                            \
     has_all = has_all && (find(handle, #name, suffix, &l->name) || is_late(#name));
 #include "client/preload/nvjitlink/nvjitlink.fn"
@@ -44,8 +42,6 @@ static struct library *jitlink_new(const char *path, const char *suffix)
         strcpy(l->path, path);
         return &l->at;
     }
-    if (handle)
-        dlclose(handle);
     free(l);
     return NULL;
 }
@@ -71,7 +67,7 @@ void *nvjitlink_stand_in(const char *name, void *real)
                      (has_version ? *suffix == '_' && strlen(suffix) < LIBRARIES_SUFFIX : !*suffix);
         if (!is_it)
             continue;
-        int set = libraries_index(&libraries, real, suffix, jitlink_new);
+        int set = libraries_index(&libraries, name, real, suffix, jitlink_new);
         return set < 0 ? real : stand_ins[i].function[set];
     }
     return real;

@@ -32,13 +32,12 @@ static void find(void *handle, const char *symbol, void *out_function)
     memcpy(out_function, &found, sizeof found);
 }
 
-/* Makes our struct of a libnvrtc, and keeps the library loaded. */
-static struct library *nvrtc_new(const char *path, const char *suffix)
+/* Makes our struct of a libnvrtc. */
+static struct library *nvrtc_new(void *handle, const char *path, const char *suffix)
 {
     struct nvrtc_library *l = calloc(1, sizeof *l);
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     (void)suffix;
-    if (!l || !handle || stat(path, &l->file) < 0)
+    if (!l || stat(path, &l->file) < 0)
         goto fail;
     if (!realpath(path, l->path)) /* the loader's path may have "..", which a daemon refuses */
         strcpy(l->path, path);
@@ -47,15 +46,13 @@ static struct library *nvrtc_new(const char *path, const char *suffix)
     if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)
         return &l->at;
 fail:
-    if (handle)
-        dlclose(handle);
     free(l);
     return NULL;
 }
 
-static int library_index(const void *real)
+static int library_index(const char *name, const void *real)
 {
-    return libraries_index(&libraries, real, "", nvrtc_new);
+    return libraries_index(&libraries, name, real, "", nvrtc_new);
 }
 
 /* ---- for programs that look functions up ---- */
@@ -73,7 +70,7 @@ void *nvrtc_stand_in(const char *name, void *real)
     for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
         if (strcmp(name, stand_ins[i].name) != 0)
             continue;
-        int set = library_index(real);
+        int set = library_index(name, real);
         return set < 0 ? real : stand_ins[i].function[set];
     }
     return real;
@@ -82,51 +79,62 @@ void *nvrtc_stand_in(const char *name, void *real)
 /* ---- for programs that are linked with NVRTC ---- */
 
 /*
- * Finds the libnvrtc of a program that is linked with it. The library is loaded, but a plugin may
- * have brought it, and then RTLD_NEXT does not see it; its soname finds it. NULL if a program calls
- * without an NVRTC, because it found our export as a weak symbol.
+ * Finds a function of the NVRTC that the code at `caller` is linked with. The library is loaded, but a plugin may
+ * have brought it, and then RTLD_NEXT does not see it; its soname finds it. A wheel may have given it another
+ * soname: then it is in the global scope, or the caller's libraries have it. NULL if there is no NVRTC, because a
+ * program found our export as a weak symbol.
  */
-static struct nvrtc_library *library_linked(const char *soname)
+static void *find_linked(const char *soname, const char *symbol, const void *caller)
 {
     void *handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle)
-        return NULL;
-    int set = library_index(preload_real_dlsym(handle, "nvrtcCreateProgram"));
-    dlclose(handle);
+    void *found = handle ? preload_real_dlsym(handle, symbol) : dlvsym(RTLD_NEXT, symbol, soname);
+    if (!found && (handle = preload_open_library_of(caller)) != NULL)
+        found = dlvsym(handle, symbol, soname);
+    if (handle)
+        dlclose(handle);
+    return found;
+}
+
+/* Returns the libnvrtc of a program that is linked with it. NULL if it is not served. */
+static struct nvrtc_library *library_linked(const char *soname, const void *caller)
+{
+    static const char any[] = "nvrtcCreateProgram";
+    void *real = find_linked(soname, any, caller);
+    int set = real ? library_index(any, real) : -1;
     return set < 0 ? NULL : library_at(set);
 }
 
-static struct nvrtc_library *library_12(void)
-{
-    static _Atomic(struct nvrtc_library *) known;
-    if (!atomic_load_explicit(&known, memory_order_acquire))
-        atomic_store_explicit(&known, library_linked("libnvrtc.so.12"), memory_order_release);
-    return atomic_load_explicit(&known, memory_order_acquire);
-}
-
-static struct nvrtc_library *library_13(void)
-{
-    static _Atomic(struct nvrtc_library *) known;
-    if (!atomic_load_explicit(&known, memory_order_acquire))
-        atomic_store_explicit(&known, library_linked("libnvrtc.so.13"), memory_order_release);
-    return atomic_load_explicit(&known, memory_order_acquire);
-}
-
-/* Exports nvrtcNAME@libnvrtc.so.MAJOR, and no other name. A program that was linked without
- * versions gets the default version. */
-#define EXPORTED(major, at, name, parameters, arguments)                                           \
+/* Exports nvrtcNAME@libnvrtc.so.MAJOR, and no other name. */
+#define EXPORTED(major, name, parameters, arguments)                                               \
     PRELOAD_EXPORT int nvrtc##major##_##name parameters;                                           \
     int nvrtc##major##_##name parameters                                                           \
     {                                                                                              \
-        struct nvrtc_library *library = library_##major();                                         \
-        return library ? nvrtc_on_##name LIBRARY_WITH arguments : NVRTC_INTERNAL_ERROR;            \
+        const void *caller = __builtin_return_address(0);                                          \
+        struct nvrtc_library *library = library_##major(caller);                                   \
+        int(*real) parameters;                                                                     \
+        if (library)                                                                               \
+            return nvrtc_on_##name LIBRARY_WITH arguments;                                         \
+        void *found = find_linked("libnvrtc.so." #major, "nvrtc" #name, caller);                   \
+        memcpy(&real, &found, sizeof real);                                                        \
+        return real ? real arguments : NVRTC_INTERNAL_ERROR;                                       \
     }                                                                                              \
-    __asm__(".symver nvrtc" #major "_" #name ",nvrtc" #name at "libnvrtc.so." #major ",remove");
-#define FN(name, parameters, arguments) EXPORTED(12, "@", name, parameters, arguments)
+    __asm__(".symver nvrtc" #major "_" #name ",nvrtc" #name "@libnvrtc.so." #major ",remove");
+#define LIBRARY_LINKED(major)                                                                      \
+    static struct nvrtc_library *library_##major(const void *caller)                               \
+    {                                                                                              \
+        static _Atomic(struct nvrtc_library *) known;                                              \
+        if (!atomic_load_explicit(&known, memory_order_acquire))                                   \
+            atomic_store_explicit(&known, library_linked("libnvrtc.so." #major, caller),           \
+                                  memory_order_release);                                           \
+        return atomic_load_explicit(&known, memory_order_acquire);                                 \
+    }
+LIBRARY_LINKED(12)
+LIBRARY_LINKED(13)
+#define FN(name, parameters, arguments) EXPORTED(12, name, parameters, arguments)
 #define FN_12 FN
 #define FN_13(name, parameters, arguments)
 #include "client/preload/nvrtc/nvrtc.fn"
-#define FN(name, parameters, arguments) EXPORTED(13, "@@", name, parameters, arguments)
+#define FN(name, parameters, arguments) EXPORTED(13, name, parameters, arguments)
 #define FN_12(name, parameters, arguments)
 #define FN_13 FN
 #include "client/preload/nvrtc/nvrtc.fn"

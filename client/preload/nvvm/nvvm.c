@@ -7,18 +7,17 @@
  */
 #include "client/preload/nvvm/nvvm.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct libraries libraries;
 
-/* Makes our struct of a libNVVM, and keeps the library loaded. */
-static struct library *nvvm_new(const char *path, const char *suffix)
+/* Makes our struct of a libNVVM. */
+static struct library *nvvm_new(void *handle, const char *path, const char *suffix)
 {
     struct nvvm_library *l = calloc(1, sizeof *l);
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), *found;
-    bool has_all = l && handle && !*suffix && stat(path, &l->file) == 0;
+    void *found;
+    bool has_all = l && !*suffix && stat(path, &l->file) == 0;
 #define FN(name, parameters, arguments)                                                            \
     found = has_all ? preload_real_dlsym(handle, "nvvm" #name) : NULL;                             \
     has_all = found != NULL;                                                                       \
@@ -29,8 +28,6 @@ static struct library *nvvm_new(const char *path, const char *suffix)
         strcpy(l->path, path);
         return &l->at;
     }
-    if (handle)
-        dlclose(handle);
     free(l);
     return NULL;
 }
@@ -47,7 +44,7 @@ void *nvvm_stand_in(const char *name, void *real)
         return real;
     for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++)
         if (strcmp(name, stand_ins[i].name) == 0) {
-            int set = libraries_index(&libraries, real, "", nvvm_new);
+            int set = libraries_index(&libraries, name, real, "", nvvm_new);
             return set < 0 ? real : stand_ins[i].function[set];
         }
     return real;
