@@ -10,159 +10,20 @@
 #include <stdatomic.h>
 #include <sys/mount.h>
 
-#include "tests/support/warmd.h"
+#include "tests/support/nvrtc_rig.h"
 
-/* What a test has made, freed at its end. */
-static char *folder, *preload, *client, *library;
+TestSuite(preload_nvrtc, .fini = nvrtc_rig_down, .timeout = 300);
 
-/* What a test expects of the daemon it gets also where the machine is busy. */
-static const char *timeout_ms = "5000";
-/* …and for how long one waits that hangs. */
+/* For how long one waits for a daemon that hangs. */
 static const char hang_ms[] = "500";
-
-static char *own_path(const char *name)
-{
-    char *found = bin_path(name), *real = realpath(found, NULL);
-    free(found);
-    return real;
-}
-
-static char *toolchain_path(const char *rest)
-{
-    const char *root = getenv("WARM_TOOLCHAIN");
-    char *base = root ? strdup(root) : bin_path("../toolchain");
-    char *found = path_join(base, rest), *real = realpath(found, NULL);
-    free(base);
-    free(found);
-    return real;
-}
-
-/* Compiles a program or a library beside the tests' files. */
-static char *build(const char *name, const char *how)
-{
-    char *out, *path = path_join(folder, name);
-    int status =
-        run_command(&out, "cc -D_GNU_SOURCE -std=c11 -O1 -pthread -o %s %s 2>&1", path, how);
-    cr_assert_eq(status, 0, "%s", out);
-    free(out);
-    return path;
-}
-
-static void file_in_folder(const char *name, const char *text)
-{
-    char *path = path_join(folder, name);
-    file_write(path, text, strlen(text));
-    free(path);
-}
-
-#define CLIENT_SOURCE "tests/programs/nvrtc_client.c"
-
-static void build_client(void) { client = build("client", CLIENT_SOURCE " -ldl"); }
-
-static void make_ready(const char *version)
-{
-    preload = own_path("../lib/libwarm-preload.so");
-    if (!preload)
-        cr_skip_test("libwarm-preload.so is not built with sanitizers");
-    library = toolchain_path(version);
-    if (!library)
-        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
-    folder = temp_dir_new();
-    char *header = path_join(folder, "part.h");
-    file_write(header, "#define PART 4\n", 15);
-    free(header);
-    build_client();
-}
-#define NVRTC_13 "13.5.37/lib/libnvrtc.so.13"
-#define NVRTC_12 "12.9.86/lib/libnvrtc.so.12"
-
-static void teardown(void)
-{
-    if (folder)
-        temp_dir_free(folder);
-    free(preload);
-    free(client);
-    free(library);
-}
-TestSuite(preload_nvrtc, .fini = teardown, .timeout = 300);
-
-/* ---- running programs ---- */
-
-/* The output of a program; `socket` NULL: without the preload. */
-static char *output_of(const char *socket, const char *settings, const char *program,
-                       const char *arguments)
-{
-    char *out;
-    int status;
-    if (socket)
-        status = run_command(
-            &out, "cd %s && WARM_TIMEOUT_MS=%s WARM_SOCKET=%s LD_PRELOAD=%s env %s %s %s", folder,
-            timeout_ms, socket, preload, settings, program, arguments);
-    else
-        status = run_command(&out, "cd %s && env -u LD_PRELOAD %s %s %s", folder, settings, program,
-                             arguments);
-    cr_assert_eq(status, 0, "%s %s ended with %d: %s", program, arguments, status, out);
-    cr_assert_gt(strlen(out), 0);
-    return out;
-}
-
-static void expect_same(const char *expected, const char *got, const char *what)
-{
-    size_t line = 1;
-    for (size_t i = 0; expected[i] || got[i]; i++) {
-        cr_assert_eq(expected[i], got[i], "%s: line %zu differs: …%.120s… is now …%.120s…", what,
-                     line, expected + (i < 40 ? 0 : i - 40), got + (i < 40 ? 0 : i - 40));
-        line += expected[i] == '\n';
-    }
-}
-
-static long counter(const struct warmd *k, const char *name)
-{
-    char *out, *warm = own_path("warm"), label[64];
-    int status = run_command(&out, "WARM_SOCKET=%s %s stats --json", k->socket, warm);
-    cr_assert_eq(status, 0);
-    snprintf(label, sizeof label, "\"%s\":", name);
-    const char *at = strstr(out, label);
-    cr_assert_not_null(at, "no %s in %s", name, out);
-    long value = strtol(at + strlen(label), NULL, 10);
-    free(out);
-    free(warm);
-    return value;
-}
-
-static char *options_2[] = {(char *)"--jobs", (char *)"2", NULL};
-
-/* Without warm, twice with it: the same, and the second time from the cache alone. */
-static void expect_hits(const char *program, const char *settings, const char *arguments)
-{
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, settings, program, arguments);
-    char *missed = output_of(k.socket, settings, program, arguments);
-    expect_same(direct, missed, "a miss");
-    long misses = counter(&k, "misses"), hits = counter(&k, "hits");
-    cr_assert_gt(misses, 0);
-    char *hit = output_of(k.socket, settings, program, arguments);
-    expect_same(direct, hit, "a hit");
-    cr_assert_gt(counter(&k, "hits"), hits);
-    free(direct);
-    free(missed);
-    free(hit);
-    warmd_down(&k);
-}
-
-static char *arguments_of(const char *prefix, const char *path, const char *command)
-{
-    static char text[8192];
-    snprintf(text, sizeof text, "%s%s %s %s", prefix, path, command, folder);
-    return text;
-}
 
 /* ---- the same as without ---- */
 
 static void expect_hits_of(const char *version, const char *command)
 {
-    make_ready(version);
-    expect_hits(client, "", arguments_of("", library, command));
+    nvrtc_rig_up(version);
+    nvrtc_rig_expect_hits(nvrtc_rig.client, "",
+                          nvrtc_rig_arguments("", nvrtc_rig.library, command));
 }
 
 Test(preload_nvrtc, a_hit_shows_what_a_compile_shows_on_13) { expect_hits_of(NVRTC_13, "cases"); }
@@ -184,172 +45,52 @@ Test(preload_nvrtc, what_became_of_a_precompiled_header_is_told_truly_on_12)
     expect_hits_of(NVRTC_12, "pch");
 }
 
-/* Builds the client again, linked with the NVRTC of this soname. */
-static char *build_linked(const char *name, const char *flags, const char *soname)
-{
-    char how[8192], *lib_folder = strdup(library);
-    *strrchr(lib_folder, '/') = '\0';
-    snprintf(how, sizeof how,
-             "%s " CLIENT_SOURCE " -L%s -Wl,--no-as-needed -l:%s -Wl,-rpath,%s -ldl", flags,
-             lib_folder, soname, lib_folder);
-    free(lib_folder);
-    return build(name, how);
-}
-
-static void expect_linked_hits(const char *version, const char *soname, const char *arguments)
-{
-    make_ready(version);
-    char *linked = build_linked("linked", "-DLINKED", soname);
-    expect_hits(linked, "", arguments);
-    free(linked);
-}
-
-Test(preload_nvrtc, a_program_that_is_linked_with_13_hits)
-{
-    expect_linked_hits(NVRTC_13, "libnvrtc.so.13", "LINKED: edges");
-}
-
-Test(preload_nvrtc, a_program_that_is_linked_with_12_hits)
-{
-    expect_linked_hits(NVRTC_12, "libnvrtc.so.12", "LINKED: simple");
-}
-
-/* Extension modules of Python are such plugins. Returns the command that runs the client as one: free(). */
-static char *build_plugin(const char *scope, const char *flags, const char *version)
-{
-    char more[256], soname[32], *command;
-    snprintf(more, sizeof more, "-shared -fPIC -Dmain=plugin_main %s", flags);
-    snprintf(soname, sizeof soname, "libnvrtc.so.%s", version);
-    char *host = build("host", "tests/fakecuda/plugin_host.c -ldl");
-    char *plugin = build_linked("plugin.so", more, soname);
-    cr_assert_geq(asprintf(&command, "%s %s %s", host, scope, plugin), 0);
-    free(host);
-    free(plugin);
-    return command;
-}
-
-Test(preload_nvrtc, a_plugin_that_is_linked_with_it_hits)
-{
-    make_ready(NVRTC_12);
-    static const char *const scopes[] = {"local", "global"};
-    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
-        char *plugin = build_plugin(scopes[i], "-DLINKED", "12");
-        expect_hits(plugin, "", "LINKED: simple");
-        free(plugin);
-    }
-}
-
-Test(preload_nvrtc, a_plugin_that_looks_functions_up_without_a_handle_hits)
-{
-    make_ready(NVRTC_12);
-    static const char *const scopes[] = {"local", "global"};
-    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
-        char *plugin = build_plugin(scopes[i], "", "12");
-        expect_hits(plugin, "", "DEFAULT: simple");
-        free(plugin);
-    }
-}
-
-/* Its own libraries come before the preloaded one, or it has a namespace without it. */
-Test(preload_nvrtc, a_plugin_that_is_bound_to_its_own_libraries_runs_as_ever)
-{
-    make_ready(NVRTC_12);
-    static const char *const scopes[] = {"deepbind", "namespace"};
-    static const char *const ways[][2] = {{"-DLINKED", "LINKED: simple"}, {"", "DEFAULT: simple"}};
-    for (size_t i = 0; i < 4; i++) {
-        char *plugin = build_plugin(scopes[i / 2], ways[i % 2][0], "12");
-        struct warmd k = warmd_up(options_2);
-        char *direct = output_of(NULL, "", plugin, ways[i % 2][1]);
-        char *with = output_of(k.socket, "", plugin, ways[i % 2][1]);
-        expect_same(direct, with, ways[i % 2][1]);
-        cr_assert_eq(counter(&k, "misses"), 0);
-        free(direct);
-        free(with);
-        free(plugin);
-        warmd_down(&k);
-    }
-}
-
-/* As tools do that bundle libraries into a wheel. */
-Test(preload_nvrtc, an_nvrtc_with_another_soname_is_found_by_linked_programs)
-{
-    make_ready(NVRTC_13);
-    static const char source[] = "int nvrtcVersion(int *a, int *b) { return 0; }\n"
-                                 "int nvrtcCreateProgram(void **p) { return 0; }\n"
-                                 "int nvrtcDestroyProgram(void **p) { return 41; }\n",
-                      program[] = "#include <stdio.h>\nint nvrtcDestroyProgram(void **);\n"
-                                  "int main(void) { void *p = 0;\n"
-                                  "printf(\"%d\\n\", nvrtcDestroyProgram(&p));\n"
-                                  "fflush(stdout); return 0; }\n",
-                      versions[] = "libnvrtc.so.13 { global: nvrtc*; };\n";
-    file_in_folder("odd.c", source);
-    file_in_folder("versions", versions);
-    file_in_folder("main.c", program);
-    char how[8192];
-    snprintf(how, sizeof how,
-             "-shared -fPIC -Wl,-soname,libnvrtc-0a1b2c.so.13 -Wl,--version-script,%s/versions "
-             "%s/odd.c",
-             folder, folder);
-    free(build("libnvrtc-0a1b2c.so.13", how));
-    snprintf(how, sizeof how, "%s/main.c -L%s -l:libnvrtc-0a1b2c.so.13 -Wl,-rpath,%s", folder,
-             folder, folder);
-    char *linked = build("linked", how);
-    strcat(how, " -shared -fPIC -Dmain=plugin_main");
-    char *plugin = build("plugin.so", how), local[8192];
-    char *host = build("host", "tests/fakecuda/plugin_host.c -ldl");
-    snprintf(local, sizeof local, "%s local %s", host, plugin);
-    const char *const programs[] = {linked, local};
-    for (size_t i = 0; i < 2; i++) {
-        char *with = output_of("/nowhere", "", programs[i], "");
-        cr_assert_str_eq(with, "41\n", "%s: %s", programs[i], with);
-        free(with);
-    }
-    free(linked);
-    free(plugin);
-    free(host);
-}
-
 Test(preload_nvrtc, a_program_that_opens_it_by_soname_hits)
 {
-    make_ready(NVRTC_13);
-    char settings[4200], *lib_folder = strdup(library);
+    nvrtc_rig_up(NVRTC_13);
+    char settings[4200], *lib_folder = strdup(nvrtc_rig.library);
     *strrchr(lib_folder, '/') = '\0';
     snprintf(settings, sizeof settings, "LD_LIBRARY_PATH=%s", lib_folder);
-    expect_hits(client, settings, "libnvrtc.so.13 simple");
+    nvrtc_rig_expect_hits(nvrtc_rig.client, settings, "libnvrtc.so.13 simple");
     free(lib_folder);
 }
 
 Test(preload_nvrtc, flags_of_dlopen_keep_their_meaning)
 {
-    make_ready(NVRTC_13);
-    expect_hits(client, "", arguments_of("NOLOAD:", library, "simple"));
-    expect_hits(client, "", arguments_of("DEEPBIND:", library, "simple"));
+    nvrtc_rig_up(NVRTC_13);
+    nvrtc_rig_expect_hits(nvrtc_rig.client, "",
+                          nvrtc_rig_arguments("NOLOAD:", nvrtc_rig.library, "simple"));
+    nvrtc_rig_expect_hits(nvrtc_rig.client, "",
+                          nvrtc_rig_arguments("DEEPBIND:", nvrtc_rig.library, "simple"));
 }
 
 Test(preload_nvrtc, the_global_scope_has_no_nvrtc_that_nobody_brought)
 {
-    make_ready(NVRTC_13);
-    char *direct = output_of(NULL, "", client, "- default");
-    char *with = output_of("/nowhere", "", client, "- default");
-    expect_same(direct, with, "dlsym(RTLD_DEFAULT)");
+    nvrtc_rig_up(NVRTC_13);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client, "- default");
+    char *with = nvrtc_rig_run("/nowhere", "", nvrtc_rig.client, "- default");
+    nvrtc_rig_expect_same(direct, with, "dlsym(RTLD_DEFAULT)");
     free(direct);
     free(with);
 }
 
 Test(preload_nvrtc, threads_compile_in_parallel)
 {
-    make_ready(NVRTC_13);
-    expect_hits(client, "", arguments_of("", library, "threads 4 #"));
+    nvrtc_rig_up(NVRTC_13);
+    nvrtc_rig_expect_hits(nvrtc_rig.client, "",
+                          nvrtc_rig_arguments("", nvrtc_rig.library, "threads 4 #"));
 }
 
 Test(preload_nvrtc, a_child_that_is_forked_in_the_middle_goes_on)
 {
-    make_ready(NVRTC_13);
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "fork 0 #"));
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "fork 0 #"));
     for (int i = 0; i < 2; i++) {
-        char *with = output_of(k.socket, "", client, arguments_of("", library, "fork 4 #"));
-        expect_same(direct, with, i ? "a child, on hits" : "a child, on misses");
+        char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                                   nvrtc_rig_arguments("", nvrtc_rig.library, "fork 4 #"));
+        nvrtc_rig_expect_same(direct, with, i ? "a child, on hits" : "a child, on misses");
         free(with);
     }
     free(direct);
@@ -358,12 +99,14 @@ Test(preload_nvrtc, a_child_that_is_forked_in_the_middle_goes_on)
 
 Test(preload_nvrtc, what_the_compiler_could_not_be_shown_is_compiled_by_the_program)
 {
-    make_ready(NVRTC_13);
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "hidden"));
-    char *with = output_of(k.socket, "", client, arguments_of("", library, "hidden"));
-    expect_same(direct, with, "a file that the daemon does not read");
-    cr_assert_eq(counter(&k, "entries"), 0);
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "hidden"));
+    char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                               nvrtc_rig_arguments("", nvrtc_rig.library, "hidden"));
+    nvrtc_rig_expect_same(direct, with, "a file that the daemon does not read");
+    cr_assert_eq(nvrtc_rig_counter(&k, "entries"), 0);
     free(direct);
     free(with);
     warmd_down(&k);
@@ -373,17 +116,19 @@ Test(preload_nvrtc, what_the_compiler_could_not_be_shown_is_compiled_by_the_prog
 
 static void expect_counters(const char *settings, long compiles, long entries)
 {
-    make_ready(NVRTC_13);
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
     for (int i = 0; i < 2; i++) {
-        char *with = output_of(k.socket, settings, client, arguments_of("", library, "one"));
-        expect_same(direct, with, settings);
+        char *with = nvrtc_rig_run(k.socket, settings, nvrtc_rig.client,
+                                   nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
+        nvrtc_rig_expect_same(direct, with, settings);
         free(with);
     }
-    cr_assert_eq(counter(&k, "hits"), 0);
-    cr_assert_eq(counter(&k, "compiles"), compiles);
-    cr_assert_eq(counter(&k, "entries") > 0, entries > 0);
+    cr_assert_eq(nvrtc_rig_counter(&k, "hits"), 0);
+    cr_assert_eq(nvrtc_rig_counter(&k, "compiles"), compiles);
+    cr_assert_eq(nvrtc_rig_counter(&k, "entries") > 0, entries > 0);
     free(direct);
     warmd_down(&k);
 }
@@ -394,7 +139,7 @@ Test(preload_nvrtc, warm_recache_takes_nothing) { expect_counters("WARM_RECACHE=
 
 Test(preload_nvrtc, other_preloads_keep_working)
 {
-    make_ready(NVRTC_13);
+    nvrtc_rig_up(NVRTC_13);
     static const char source[] =
         "#include <dlfcn.h>\n#include <string.h>\n#include <unistd.h>\n"
         "void *dlsym(void *h, const char *name)\n"
@@ -404,14 +149,15 @@ Test(preload_nvrtc, other_preloads_keep_working)
         "    memcpy(&real, &f, sizeof real); }\n"
         "  if (!strcmp(name, \"nvrtcGetCUBIN\")) write(1, \"seen\\n\", 5);\n"
         "  return real(h, name); }\n";
-    char *path = path_join(folder, "other.c"), how[4200];
+    char *path = path_join(nvrtc_rig.folder, "other.c"), how[4200];
     file_write(path, source, sizeof source - 1);
     snprintf(how, sizeof how, "-shared -fPIC -Wno-unused-result %s -ldl", path);
-    char *other = build("other.so", how), settings[9000];
+    char *other = nvrtc_rig_build("other.so", how), settings[9000];
     for (int order = 0; order < 2; order++) {
-        snprintf(settings, sizeof settings, "LD_PRELOAD=%s:%s", order ? preload : other,
-                 order ? other : preload);
-        char *out = output_of("/nowhere", settings, client, arguments_of("", library, "one"));
+        snprintf(settings, sizeof settings, "LD_PRELOAD=%s:%s", order ? nvrtc_rig.preload : other,
+                 order ? other : nvrtc_rig.preload);
+        char *out = nvrtc_rig_run("/nowhere", settings, nvrtc_rig.client,
+                                  nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
         cr_assert_eq(strncmp(out, "seen\n", 5), 0, "%s: %s", settings, out);
         free(out);
     }
@@ -421,8 +167,8 @@ Test(preload_nvrtc, other_preloads_keep_working)
 
 Test(preload_nvrtc, a_broken_nvrtc_stays_as_broken_as_it_is)
 {
-    make_ready(NVRTC_13);
-    char *path = path_join(folder, "broken.c"), how[4200];
+    nvrtc_rig_up(NVRTC_13);
+    char *path = path_join(nvrtc_rig.folder, "broken.c"), how[4200];
     char text[4096];
     int len = snprintf(text, sizeof text,
                        "int nvrtcVersion(int *a, int *b) { *a = 13; *b = 5; return 0; }\n"
@@ -443,11 +189,13 @@ Test(preload_nvrtc, a_broken_nvrtc_stays_as_broken_as_it_is)
         "int nvrtcGetPCHHeapSizeRequired(void *p, unsigned long *o) { return 7; }\n");
     file_write(path, text, (size_t)len);
     snprintf(how, sizeof how, "-shared -fPIC %s", path);
-    char *broken = build("libnvrtc.so.13", how);
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, "", client, arguments_of("", broken, "one"));
-    char *with = output_of(k.socket, "", client, arguments_of("", broken, "one"));
-    expect_same(direct, with, "a broken compiler");
+    char *broken = nvrtc_rig_build("libnvrtc.so.13", how);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *direct =
+        nvrtc_rig_run(NULL, "", nvrtc_rig.client, nvrtc_rig_arguments("", broken, "one"));
+    char *with =
+        nvrtc_rig_run(k.socket, "", nvrtc_rig.client, nvrtc_rig_arguments("", broken, "one"));
+    nvrtc_rig_expect_same(direct, with, "a broken compiler");
     free(direct);
     free(with);
     free(broken);
@@ -474,10 +222,10 @@ static struct steps steps_of(const char *socket, const char *command)
         dup2(from[1], 1);
         if (socket) {
             setenv("WARM_SOCKET", socket, 1);
-            setenv("WARM_TIMEOUT_MS", timeout_ms, 1);
-            setenv("LD_PRELOAD", preload, 1);
+            setenv("WARM_TIMEOUT_MS", nvrtc_rig.timeout_ms, 1);
+            setenv("LD_PRELOAD", nvrtc_rig.preload, 1);
         }
-        execl(client, client, library, command, (char *)NULL);
+        execl(nvrtc_rig.client, nvrtc_rig.client, nvrtc_rig.library, command, (char *)NULL);
         _exit(127);
     }
     close(to[0]);
@@ -532,7 +280,7 @@ static struct steps steps_start(const char *socket)
 /* Makes the test ready, and fills `without`. */
 static void steps_without(void)
 {
-    make_ready(NVRTC_13);
+    nvrtc_rig_up(NVRTC_13);
     struct steps s = steps_start(NULL);
     for (int i = 0; i < STEPS; i++)
         steps_compile(&s, without[i], sizeof without[i]);
@@ -544,22 +292,22 @@ static void steps_expect_same(struct steps *s, int i, const char *when)
 {
     char line[1024];
     steps_compile(s, line, sizeof line);
-    expect_same(without[i], line, when);
+    nvrtc_rig_expect_same(without[i], line, when);
 }
 
 Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
 {
     steps_without();
-    struct warmd k = warmd_up(options_2);
+    struct warmd k = warmd_up(nvrtc_rig_options);
     struct steps s = steps_start(k.socket);
     for (int i = 0; i < STEPS; i++) {
         if (i) {
             kill(k.pid, i % 2 ? SIGKILL : SIGTERM);
             warmd_reap(k.pid);
-            warmd_start(&k, options_2);
+            warmd_start(&k, nvrtc_rig_options);
         }
         steps_expect_same(&s, i, "after a restart");
-        cr_assert_eq(counter(&k, "compiles"), 1, "step %d did not reach the daemon", i);
+        cr_assert_eq(nvrtc_rig_counter(&k, "compiles"), 1, "step %d did not reach the daemon", i);
     }
     steps_end(&s);
     warmd_down(&k);
@@ -568,8 +316,8 @@ Test(preload_nvrtc, a_daemon_restarted_between_create_and_compile_serves)
 Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything)
 {
     static const unsigned moments_ms[] = {0, 30, 100, 300, 1000};
-    make_ready(NVRTC_13);
-    struct warmd k = warmd_up(options_2);
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
     for (size_t i = 0; i < sizeof moments_ms / sizeof *moments_ms; i++) {
         struct steps s = steps_of(k.socket, "large");
         steps_await_created(&s);
@@ -579,10 +327,12 @@ Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything
         fclose(s.in);
         fclose(s.out);
     }
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
-    char *with = output_of(k.socket, "", client, arguments_of("", library, "one"));
-    expect_same(direct, with, "after another client's death");
-    cr_assert_geq(counter(&k, "compiles"), 1);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
+    char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                               nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
+    nvrtc_rig_expect_same(direct, with, "after another client's death");
+    cr_assert_geq(nvrtc_rig_counter(&k, "compiles"), 1);
     free(direct);
     free(with);
     warmd_down(&k);
@@ -590,20 +340,20 @@ Test(preload_nvrtc, a_client_that_is_killed_in_mid_request_costs_nobody_anything
 
 Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
 {
-    make_ready(NVRTC_13);
+    nvrtc_rig_up(NVRTC_13);
     char line[1024];
-    struct warmd k = warmd_up(options_2);
+    struct warmd k = warmd_up(nvrtc_rig_options);
     /* The pause is a hundred times as long. With less, a compile on a busy machine is given up again and
      * again: half of that is all that the daemon may take for a sign of life. */
-    timeout_ms = "100";
+    nvrtc_rig.timeout_ms = "100";
     struct steps s = steps_start(k.socket);
     steps_compile(&s, line, sizeof line);
-    long compiles = counter(&k, "compiles");
+    long compiles = nvrtc_rig_counter(&k, "compiles");
     kill(k.pid, SIGSTOP);
     usleep(1100 * 1000); /* so that the connection is asked for a sign of life */
     steps_compile(&s, line, sizeof line);
     kill(k.pid, SIGCONT);
-    for (uint64_t end = clock_now_ms() + 600000; counter(&k, "compiles") == compiles;) {
+    for (uint64_t end = clock_now_ms() + 600000; nvrtc_rig_counter(&k, "compiles") == compiles;) {
         cr_assert_lt(clock_now_ms(), end, "the daemon is not found again");
         usleep(500 * 1000);
         steps_compile(&s, line, sizeof line);
@@ -614,42 +364,46 @@ Test(preload_nvrtc, a_daemon_that_hangs_is_asked_again_when_it_goes_on)
 
 Test(preload_nvrtc, children_inherit_no_descriptor)
 {
-    make_ready(NVRTC_13);
-    struct warmd k = warmd_up(options_2);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "child"));
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "child"));
     for (int i = 0; i < 2; i++) {
-        char *with = output_of(k.socket, "", client, arguments_of("", library, "child"));
-        expect_same(direct, with, i ? "after a hit" : "after a miss");
+        char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                                   nvrtc_rig_arguments("", nvrtc_rig.library, "child"));
+        nvrtc_rig_expect_same(direct, with, i ? "after a hit" : "after a miss");
         free(with);
     }
-    cr_assert_gt(counter(&k, "hits"), 0);
+    cr_assert_gt(nvrtc_rig_counter(&k, "hits"), 0);
     free(direct);
     warmd_down(&k);
 }
 
 Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
 {
-    make_ready(NVRTC_13);
+    nvrtc_rig_up(NVRTC_13);
     struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
     if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k") != 0) {
         warmd_free(&k);
         cr_skip_test("needs the right to mount a tmpfs");
     }
-    warmd_start(&k, options_2);
+    warmd_start(&k, nvrtc_rig_options);
     char *filler = path_join(k.store, "filler"), block[4096] = {0};
     int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     while (write(fd, block, sizeof block) == sizeof block)
         ;
     close(fd);
     free(filler);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "threads 2 #"));
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "threads 2 #"));
     for (int i = 0; i < 2; i++) {
-        char *with = output_of(k.socket, "", client, arguments_of("", library, "threads 2 #"));
-        expect_same(direct, with, "a full store");
+        char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                                   nvrtc_rig_arguments("", nvrtc_rig.library, "threads 2 #"));
+        nvrtc_rig_expect_same(direct, with, "a full store");
         free(with);
     }
-    cr_assert_geq(counter(&k, "compiles"), 16);
+    cr_assert_geq(nvrtc_rig_counter(&k, "compiles"), 16);
     free(direct);
     kill(k.pid, SIGTERM);
     warmd_reap(k.pid);
@@ -660,7 +414,7 @@ Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
 Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
 {
     steps_without();
-    struct warmd k = warmd_up(options_2);
+    struct warmd k = warmd_up(nvrtc_rig_options);
     struct steps s = steps_start(k.socket);
     for (int i = 0; i < STEPS; i++) {
         if (i == 1) {
@@ -668,12 +422,12 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
             warmd_reap(k.pid);
         }
         if (i == 3)
-            warmd_start(&k, options_2);
+            warmd_start(&k, nvrtc_rig_options);
         if (i == 5)
             usleep(1100 * 1000); /* a quarter of a second, and twice as long after each failure */
         steps_expect_same(&s, i, "without a daemon");
     }
-    cr_assert_geq(counter(&k, "compiles"), 1, "the daemon was not found again");
+    cr_assert_geq(nvrtc_rig_counter(&k, "compiles"), 1, "the daemon was not found again");
     steps_end(&s);
     warmd_down(&k);
 }
@@ -681,8 +435,8 @@ Test(preload_nvrtc, a_daemon_that_goes_is_done_without_and_found_again)
 Test(preload_nvrtc, a_daemon_that_hangs_is_done_without)
 {
     steps_without();
-    struct warmd k = warmd_up(options_2);
-    timeout_ms = hang_ms;
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    nvrtc_rig.timeout_ms = hang_ms;
     struct steps s = steps_start(k.socket);
     for (int i = 0; i < STEPS; i++) {
         if (i == 1)
@@ -793,7 +547,7 @@ static void *fake_main(void *arg)
 static void fake_start(struct fake *f, void (*script)(int fd))
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    f->path = path_join(folder, "fake.sock");
+    f->path = path_join(nvrtc_rig.folder, "fake.sock");
     f->script = script;
     strcpy(a.sun_path, f->path);
     f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -828,7 +582,7 @@ static void expect_done_without(void (*script)(int fd), int accepted_max)
 
 Test(preload_nvrtc, a_daemon_that_never_answers_costs_one_wait)
 {
-    timeout_ms = hang_ms;
+    nvrtc_rig.timeout_ms = hang_ms;
     expect_done_without(script_silent, 2);
 }
 
@@ -850,17 +604,19 @@ Test(preload_nvrtc, a_daemon_that_dies_in_the_middle_is_done_without)
 Test(preload_nvrtc, a_socket_that_another_user_listens_at_is_refused)
 {
     NEEDS_TWO_USERS();
-    make_ready(NVRTC_13);
+    nvrtc_rig_up(NVRTC_13);
     struct fake f = {0};
-    cr_assert_eq(chmod(folder, 0777), 0);
+    cr_assert_eq(chmod(nvrtc_rig.folder, 0777), 0);
     cr_assert_eq(seteuid(65534), 0);
     fake_start(&f, script_silent); /* whoever calls listen is who the kernel names */
     cr_assert_eq(seteuid(0), 0);
-    char *direct = output_of(NULL, "", client, arguments_of("", library, "one"));
-    char *with = output_of(f.path, "", client, arguments_of("2>told ", library, "one"));
-    expect_same(direct, with, "another user's daemon");
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client,
+                                 nvrtc_rig_arguments("", nvrtc_rig.library, "one"));
+    char *with = nvrtc_rig_run(f.path, "", nvrtc_rig.client,
+                               nvrtc_rig_arguments("2>told ", nvrtc_rig.library, "one"));
+    nvrtc_rig_expect_same(direct, with, "another user's daemon");
     size_t len;
-    char *path = path_join(folder, "told"), *told = file_read(path, &len);
+    char *path = path_join(nvrtc_rig.folder, "told"), *told = file_read(path, &len);
     cr_assert_not_null(strstr(told, "belongs to another user"), "%s", told);
     free(told);
     free(path);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_nvrtc_linked.c - programs and plugins that are linked with NVRTC, under libwarm-preload.so: the dynamic linker
+ * binds them to its exports, or to NVRTC's own if it must. support/nvrtc_rig.h has the program.
+ */
+#include "tests/support/nvrtc_rig.h"
+
+TestSuite(nvrtc_linked, .fini = nvrtc_rig_down, .timeout = 300);
+
+/* Builds the client again, linked with the NVRTC of this soname. */
+static char *build_linked(const char *name, const char *flags, const char *soname)
+{
+    char how[8192], *lib_folder = strdup(nvrtc_rig.library);
+    *strrchr(lib_folder, '/') = '\0';
+    snprintf(how, sizeof how,
+             "%s " NVRTC_CLIENT " -L%s -Wl,--no-as-needed -l:%s -Wl,-rpath,%s -ldl", flags,
+             lib_folder, soname, lib_folder);
+    free(lib_folder);
+    return nvrtc_rig_build(name, how);
+}
+
+static void expect_linked_hits(const char *version, const char *soname, const char *arguments)
+{
+    nvrtc_rig_up(version);
+    char *linked = build_linked("linked", "-DLINKED", soname);
+    nvrtc_rig_expect_hits(linked, "", arguments);
+    free(linked);
+}
+
+Test(nvrtc_linked, a_program_that_is_linked_with_13_hits)
+{
+    expect_linked_hits(NVRTC_13, "libnvrtc.so.13", "LINKED: edges");
+}
+
+Test(nvrtc_linked, a_program_that_is_linked_with_12_hits)
+{
+    expect_linked_hits(NVRTC_12, "libnvrtc.so.12", "LINKED: simple");
+}
+
+/* Extension modules of Python are such plugins. Returns the command that runs the client as one: free(). */
+static char *build_plugin(const char *scope, const char *flags, const char *version)
+{
+    char more[256], soname[32], *command;
+    snprintf(more, sizeof more, "-shared -fPIC -Dmain=plugin_main %s", flags);
+    snprintf(soname, sizeof soname, "libnvrtc.so.%s", version);
+    char *host = nvrtc_rig_build("host", "tests/fakecuda/plugin_host.c -ldl");
+    char *plugin = build_linked("plugin.so", more, soname);
+    cr_assert_geq(asprintf(&command, "%s %s %s", host, scope, plugin), 0);
+    free(host);
+    free(plugin);
+    return command;
+}
+
+Test(nvrtc_linked, a_plugin_that_is_linked_with_it_hits)
+{
+    nvrtc_rig_up(NVRTC_12);
+    static const char *const scopes[] = {"local", "global"};
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        char *plugin = build_plugin(scopes[i], "-DLINKED", "12");
+        nvrtc_rig_expect_hits(plugin, "", "LINKED: simple");
+        free(plugin);
+    }
+}
+
+Test(nvrtc_linked, a_plugin_that_looks_functions_up_without_a_handle_hits)
+{
+    nvrtc_rig_up(NVRTC_12);
+    static const char *const scopes[] = {"local", "global"};
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        char *plugin = build_plugin(scopes[i], "", "12");
+        nvrtc_rig_expect_hits(plugin, "", "DEFAULT: simple");
+        free(plugin);
+    }
+}
+
+/* Its own libraries come before the preloaded one, or it has a namespace without it. */
+Test(nvrtc_linked, a_plugin_that_is_bound_to_its_own_libraries_runs_as_ever)
+{
+    nvrtc_rig_up(NVRTC_12);
+    static const char *const scopes[] = {"deepbind", "namespace"};
+    static const char *const ways[][2] = {{"-DLINKED", "LINKED: simple"}, {"", "DEFAULT: simple"}};
+    for (size_t i = 0; i < 4; i++) {
+        char *plugin = build_plugin(scopes[i / 2], ways[i % 2][0], "12");
+        struct warmd k = warmd_up(nvrtc_rig_options);
+        char *direct = nvrtc_rig_run(NULL, "", plugin, ways[i % 2][1]);
+        char *with = nvrtc_rig_run(k.socket, "", plugin, ways[i % 2][1]);
+        nvrtc_rig_expect_same(direct, with, ways[i % 2][1]);
+        cr_assert_eq(nvrtc_rig_counter(&k, "misses"), 0);
+        free(direct);
+        free(with);
+        free(plugin);
+        warmd_down(&k);
+    }
+}
+
+/* As tools do that bundle libraries into a wheel. */
+Test(nvrtc_linked, an_nvrtc_with_another_soname_is_found_by_linked_programs)
+{
+    nvrtc_rig_up(NVRTC_13);
+    static const char source[] = "int nvrtcVersion(int *a, int *b) { return 0; }\n"
+                                 "int nvrtcCreateProgram(void **p) { return 0; }\n"
+                                 "int nvrtcDestroyProgram(void **p) { return 41; }\n",
+                      program[] = "#include <stdio.h>\nint nvrtcDestroyProgram(void **);\n"
+                                  "int main(void) { void *p = 0;\n"
+                                  "printf(\"%d\\n\", nvrtcDestroyProgram(&p));\n"
+                                  "fflush(stdout); return 0; }\n",
+                      versions[] = "libnvrtc.so.13 { global: nvrtc*; };\n";
+    nvrtc_rig_write("odd.c", source);
+    nvrtc_rig_write("versions", versions);
+    nvrtc_rig_write("main.c", program);
+    char how[8192];
+    snprintf(how, sizeof how,
+             "-shared -fPIC -Wl,-soname,libnvrtc-0a1b2c.so.13 -Wl,--version-script,%s/versions "
+             "%s/odd.c",
+             nvrtc_rig.folder, nvrtc_rig.folder);
+    free(nvrtc_rig_build("libnvrtc-0a1b2c.so.13", how));
+    snprintf(how, sizeof how, "%s/main.c -L%s -l:libnvrtc-0a1b2c.so.13 -Wl,-rpath,%s",
+             nvrtc_rig.folder, nvrtc_rig.folder, nvrtc_rig.folder);
+    char *linked = nvrtc_rig_build("linked", how);
+    strcat(how, " -shared -fPIC -Dmain=plugin_main");
+    char *plugin = nvrtc_rig_build("plugin.so", how), local[8192];
+    char *host = nvrtc_rig_build("host", "tests/fakecuda/plugin_host.c -ldl");
+    snprintf(local, sizeof local, "%s local %s", host, plugin);
+    const char *const programs[] = {linked, local};
+    for (size_t i = 0; i < 2; i++) {
+        char *with = nvrtc_rig_run("/nowhere", "", programs[i], "");
+        cr_assert_str_eq(with, "41\n", "%s: %s", programs[i], with);
+        free(with);
+    }
+    free(linked);
+    free(plugin);
+    free(host);
+}
