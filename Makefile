@@ -190,9 +190,16 @@ test: setup-test toolchain
 test-run: all $(B)/tests/all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(TEST_FLAGS)
 
-# The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer.
+# The same tests with AddressSanitizer and UBSan; the store's threads with ThreadSanitizer. .ci/run takes the
+# parsers, the wires, the store and the service: SANITIZED.
 #: make asan, tsan    run the tests with sanitizers
-.PHONY: asan tsan
+.PHONY: asan tsan asan-parts
+SANITIZED = $(patsubst test_%.c,%,$(notdir $(wildcard tests/keygen/test_*.c tests/store/test_*.c tests/client/test_*.c \
+    tests/daemon/test_redis_*.c tests/tier/test_tier_[efrsuw]*.c))) artifact bookkeeping budget build call closer compile_request \
+    connection find flight forms history json lease link manifest native negative resp server service slices torch_store torch_value
+asan-parts: SUITES = $(subst $() $(),|,$(strip $(SANITIZED)))
+asan-parts:
+	$(MAKE) asan TEST_FLAGS="--filter '@($(SUITES))/*'"
 asan: setup-test toolchain
 	$(MAKE) B=$(B)/asan TOOLCHAIN=$(TOOLCHAIN) OPT="-O1 -g" SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" \
 	    all $(B)/asan/tests/all
@@ -204,13 +211,28 @@ $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
-tsan: setup-test
-	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store $(B)/tsan/plain/test_tiled \
-	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips
+.PHONY: tsan-store
+tsan-store: setup-test
+	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
+tsan: tsan-store
+	$(MAKE) B=$(B)/tsan OPT="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_tiled \
+	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_trips
+
+# What .ci/run leaves out, in the order of what it finds most often.
+#: make nightly       everything else: all suites under sanitizers, proofs, packages, all clients, benchmarks
+.PHONY: nightly
+nightly:
+	$(MAKE) asan
+	$(MAKE) tsan
+	$(MAKE) test-clients
+	$(MAKE) siege SIEGE_SECONDS=600
+	$(MAKE) proof power-loss test-codegen
+	$(MAKE) check-glibc wheel deb rpm
+	$(MAKE) bench BENCH_ROUNDS=1
 
 # Compiles every generated kernel by both NVRTCs for each architecture, and takes out the barriers of each graph
 # without run-time indices. `make test` has a sample.
