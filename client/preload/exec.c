@@ -11,6 +11,9 @@
  * programs that are no compilers by name, and those that cannot run, so that the kernel reports the
  * error.
  *
+ * A program that is linked with AddressSanitizer's runtime ends if another library is in front of it. It is
+ * started without this one.
+ *
  * Thread: any, and between fork or vfork and exec: no allocation, no lock, errno kept unless a call
  * failed. Memory: the stack of the caller, at most EXEC_ARGS_MAX pointers.
  */
@@ -27,6 +30,7 @@
 #include <unistd.h>
 
 #include "client/exec/compilers.h"
+#include "client/exec/elf.h"
 #include "client/exec/functions.h"
 #include "client/lib/debug.h"
 #include "client/preload/preload.h"
@@ -34,6 +38,7 @@
 
 #define EXEC_ARGS_MAX 16384 /* arguments; a longer command line is passed on */
 #define EXEC_ADDED 6        /* warm tool --argv0 NAME -- PROGRAM, in place of argv[0] */
+#define PRELOAD_MAX 8192    /* bytes of LD_PRELOAD; a longer list stays as it is */
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
 typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
@@ -132,6 +137,79 @@ static int pass_on(const char *path, char *const *argv, char *const *env)
     return (int)syscall(SYS_execve, path, argv, env);
 }
 
+/* ---- programs that must not have us ---- */
+
+struct preload_list { /* "LD_PRELOAD=" and the others of it */
+    char text[PRELOAD_MAX];
+};
+
+/* Writes the entries of an environment's LD_PRELOAD but ours. False if ours is not there. */
+static bool list_without_us(char *const *env, struct preload_list *out)
+{
+    static const char own[] = "libwarm-preload.so", name[] = "LD_PRELOAD=";
+    const char *at = env_value(env, "LD_PRELOAD");
+    char *to = stpcpy(out->text, name);
+    bool found = false;
+    if (!at || strlen(at) + sizeof name > sizeof out->text)
+        return false;
+    for (size_t len; *at; at += len + (at[len] != '\0')) {
+        len = strcspn(at, ": ");
+        bool is_own = len >= strlen(own) && memcmp(at + len - strlen(own), own, strlen(own)) == 0;
+        found |= is_own;
+        if (is_own || !len)
+            continue;
+        *to = ':';
+        to = mempcpy(to + (to[-1] != '='), at, len);
+    }
+    *to = '\0';
+    return found;
+}
+
+/* True if a program must start without us. Then *list is its LD_PRELOAD, and *out_n the number of variables. */
+static bool starts_without_us(const char *program, char *const *env, struct preload_list *list,
+                              size_t *out_n)
+{
+    int kept = errno;
+    *out_n = count(env);
+    bool without = program && *out_n <= EXEC_ARGS_MAX && list_without_us(env, list) &&
+                   elf_needs_asan_first(program);
+    errno = kept;
+    return without;
+}
+
+/* Copies the environment, with another LD_PRELOAD. `out` has room for n + 1 pointers. */
+static void env_with(char *const *env, size_t n, struct preload_list *list, char **out)
+{
+    for (size_t i = 0; i <= n; i++)
+        out[i] = env[i] && strncmp(env[i], "LD_PRELOAD=", 11) == 0 ? list->text : env[i];
+}
+
+/* Starts a program as its caller wants it, but without us if it must. `run` is execve or execvpe. */
+static int exec_as_is(execve_fn *run, const char *program, char *const *argv, char *const *env)
+{
+    struct preload_list list;
+    size_t n;
+    if (!starts_without_us(program, env, &list, &n))
+        return run(program, argv, env);
+    char *others[n + 1];
+    env_with(env, n, &list, others);
+    return run(program, argv, others);
+}
+
+/* Does the same with posix_spawn or posix_spawnp. */
+static int spawn_as_is(spawn_fn *run, pid_t *pid, const char *program,
+                       const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    struct preload_list list;
+    size_t n;
+    if (!starts_without_us(program, env, &list, &n))
+        return run(pid, program, actions, attributes, argv, env);
+    char *others[n + 1];
+    env_with(env, n, &list, others);
+    return run(pid, program, actions, attributes, argv, others);
+}
+
 /* ---- exec ---- */
 
 int execve(const char *path, char *const argv[], char *const env[])
@@ -139,7 +217,7 @@ int execve(const char *path, char *const argv[], char *const env[])
     const char *warm;
     size_t n;
     if (!is_ours(path, argv, env, &warm, &n))
-        return pass_on(path, argv, env);
+        return exec_as_is(pass_on, path, argv, env);
     const char *other[n + EXEC_ADDED];
     stand_in(path, argv, n, other);
     return pass_on(warm, (char *const *)(void *)other, env);
@@ -179,7 +257,7 @@ int execvpe(const char *file, char *const argv[], char *const env[])
     errno = kept;
     if (ours)
         return execve(found, argv, env);
-    return real_execvpe(file, argv, env);
+    return exec_as_is(real_execvpe, file, argv, env);
 }
 
 int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
@@ -193,7 +271,7 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
     size_t n;
     ready();
     if (!is_ours(path, argv, env, &warm, &n))
-        return real_spawn(pid, path, actions, attributes, argv, env);
+        return spawn_as_is(real_spawn, pid, path, actions, attributes, argv, env);
     const char *other[n + EXEC_ADDED];
     stand_in(path, argv, n, other);
     return real_spawn(pid, warm, actions, attributes, (char *const *)(void *)other, env);
@@ -209,6 +287,6 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     bool ours = compiler_name(file) && warm_in(env) && (by_path || search(file, found));
     errno = kept;
     if (!ours)
-        return real_spawnp(pid, file, actions, attributes, argv, env);
+        return spawn_as_is(real_spawnp, pid, file, actions, attributes, argv, env);
     return posix_spawn(pid, by_path ? file : found, actions, attributes, argv, env);
 }

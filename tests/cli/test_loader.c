@@ -5,7 +5,7 @@
  */
 #include "tests/support/warmd.h"
 
-#include "client/cli/run/run.h"
+#include "client/exec/elf.h"
 
 static const char source[] = "#include <stdio.h>\n#include <stdlib.h>\nint main(void)\n"
                              "{ printf(\"[%s]\", getenv(\"LD_PRELOAD\")); return 3; }\n";
@@ -38,7 +38,7 @@ TestSuite(loader, .init = setup, .fini = teardown);
 static bool is_found(const char *name)
 {
     char *path = path_join(k.dir, name);
-    bool found = run_loader_of(path, loader);
+    bool found = elf_loader_of(path, loader);
     free(path);
     return found;
 }
@@ -49,7 +49,7 @@ Test(loader, of_a_program_a_script_and_a_name_on_path)
     cr_expect_str_eq(loader, musl);
     cr_expect(is_found("script"));
     cr_expect_str_eq(loader, musl);
-    cr_expect(run_loader_of("sh", loader));
+    cr_expect(elf_loader_of("sh", loader));
     cr_expect_str_neq(loader, musl);
 }
 
@@ -62,14 +62,14 @@ Test(loader, no_program_or_a_damaged_one_has_none)
     cr_expect(!is_found("a.c"));
     cr_expect(!is_found(""), "a folder");
     cr_expect(!is_found("absent"));
-    cr_expect(!run_loader_of(long_name, loader));
-    cr_expect(!run_loader_of("", loader));
+    cr_expect(!elf_loader_of(long_name, loader));
+    cr_expect(!elf_loader_of("", loader));
     size_t len;
     char *from = path_join(k.dir, "a"), *to = path_join(k.dir, "cut"),
          *bytes = file_read(from, &len);
     for (size_t n = 0; n < 1024; n += 7) {
         file_write(to, bytes, n);
-        if (run_loader_of(to, loader))
+        if (elf_loader_of(to, loader))
             cr_expect_eq(strncmp(musl, loader, strlen(loader)), 0, "%zu: %s", n, loader);
     }
     free(bytes);

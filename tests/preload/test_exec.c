@@ -175,3 +175,65 @@ Test(exec, every_call_of_libc)
     free(source);
     lab_down(&lab);
 }
+
+/* ---- AddressSanitizer ---- */
+
+/* Starts ./checked by another call of libc in each way, and prints its status. */
+static const char starter[] =
+    "import os, subprocess, sys\n"
+    "way = sys.argv[1]\n"
+    "if way == 'subprocess': print(subprocess.call(['./checked']))\n"
+    "if way == 'name': print(subprocess.call(['checked']))\n"
+    "if way == 'system': print(os.waitstatus_to_exitcode(os.system('./checked; exit $?')))\n"
+    "spawn = {'spawn': os.posix_spawn, 'spawnp': os.posix_spawnp}.get(way)\n"
+    "if spawn:\n"
+    "    pid = spawn('./checked' if way == 'spawn' else 'checked', ['checked'], os.environ)\n"
+    "    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n";
+
+/* Prints the libraries that are preloaded into it. */
+static const char says[] = "#include <stdio.h>\n#include <stdlib.h>\n"
+                           "int main(void) { puts(getenv(\"LD_PRELOAD\")); return 7; }\n";
+
+/* Makes `checked`, of which AddressSanitizer's shared runtime must be the first library, and a script for it. */
+static bool checked_up(struct lab *lab)
+{
+    char *out;
+    if (!lab_up(lab))
+        return false;
+    char *source = path_join(lab->dir, "c.c"), *python = path_join(lab->dir, "start.py");
+    file_write(source, says, strlen(says));
+    file_write(python, starter, strlen(starter));
+    int rc = run_command(&out,
+                         "exec 2>&1; cd %s && gcc -fsanitize=address -o checked c.c && "
+                         "printf '#!%%s/checked\n' $PWD >script && chmod +x script",
+                         lab->dir);
+    cr_assert_eq(rc, 0, "%s", out);
+    free(out), free(source), free(python);
+    return true;
+}
+
+Test(exec, programs_with_address_sanitizer_start_whatever_starts_them)
+{
+    static const char *const ways[] = {"./checked; echo $?",     "./script; echo $?",
+                                       "env checked; echo $?",   "python3 start.py subprocess",
+                                       "python3 start.py name",  "python3 start.py system",
+                                       "python3 start.py spawn", "python3 start.py spawnp"};
+    struct lab lab;
+    if (!checked_up(&lab))
+        return;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        expect(&lab, ways[i], "\n7\n"); /* nothing is preloaded */
+    lab_down(&lab);
+}
+
+Test(exec, the_users_own_preloaded_libraries_stay)
+{
+    struct lab lab;
+    if (!checked_up(&lab))
+        return;
+    expect(&lab,
+           "ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libm.so.6:$LD_PRELOAD:libdl.so.2 "
+           "./checked",
+           "libm.so.6:libdl.so.2\n");
+    lab_down(&lab);
+}

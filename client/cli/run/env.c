@@ -3,7 +3,7 @@
  * env.c - sets the environment of a program that `warm run` starts. commands/run.c calls it.
  *
  * Each line of the table is one variable. A user's own value stays, with two exceptions: lists get
- * our item in front, and our own places are always set. No variable here may be one that a
+ * our item in front (behind AddressSanitizer's runtime), and our own places are always set. No variable here may be one that a
  * framework puts into its keys: CXX, XLA_FLAGS, OMP_NUM_THREADS, a cache's folder.
  *
  * Thread: main.
@@ -20,6 +20,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
+#include "client/exec/elf.h"
 
 enum how {
     ALWAYS,       /* replaces the user's value */
@@ -159,10 +160,33 @@ static bool preload_loads(const char *path)
 static bool has_usual_loader(const char *program)
 {
     char usual[PATH_MAX], loader[PATH_MAX];
-    if (!run_loader_of(PROBE_PROGRAM, usual) || !run_loader_of(program, loader) ||
+    if (!elf_loader_of(PROBE_PROGRAM, usual) || !elf_loader_of(program, loader) ||
         strcmp(usual, loader) == 0)
         return true;
     cli_say("%s is loaded by %s, not by %s: running without the library", program, loader, usual);
+    return false;
+}
+
+/* True if our library may stand in a program's list of preloaded ones. Prints one line if not. */
+static bool preload_fits(const char *program, const char *path)
+{
+    if (elf_needs_asan_first(program)) {
+        cli_say("%s is built with AddressSanitizer, whose library must be the first: running "
+                "without ours",
+                program);
+        return false;
+    }
+    return has_usual_loader(program) && preload_loads(path);
+}
+
+/* True if the user preloads the runtime of AddressSanitizer, which must be the first library. */
+static bool preloads_asan(const char *list)
+{
+    for (size_t len; list && *list; list += len + (list[len] != '\0')) {
+        len = strcspn(list, ": ");
+        if (elf_is_asan_runtime(list, len))
+            return true;
+    }
     return false;
 }
 
@@ -185,7 +209,8 @@ static bool set_in_front(const char *name, const char *value)
         return setenv(name, value, 1) == 0;
     if (list_has(old, value))
         return true;
-    if (asprintf(&list, "%s:%s", value, old) < 0)
+    bool is_behind = strcmp(name, "LD_PRELOAD") == 0 && preloads_asan(old);
+    if (asprintf(&list, "%s:%s", is_behind ? old : value, is_behind ? value : old) < 0)
         return false;
     bool done = setenv(name, list, 1) == 0;
     free(list);
@@ -209,7 +234,7 @@ static bool set_one(const struct run_places *places, const struct setting *s, co
         cli_say("%s: a colon or a blank in this path: without it", value);
         return true;
     }
-    if (strcmp(s->name, "LD_PRELOAD") == 0 && !(has_usual_loader(program) && preload_loads(value)))
+    if (strcmp(s->name, "LD_PRELOAD") == 0 && !preload_fits(program, value))
         return true;
     return set_in_front(s->name, value);
 }

@@ -53,12 +53,6 @@ void run_find_warmd(const struct run_places *places, char out[PATH_MAX]);
 /* Sets everything that `program` needs to start warm. False without memory. */
 bool run_env_set(const struct run_places *places, const char *program);
 
-/* ---- loader.c ---- */
-
-/* Writes the path of the dynamic linker that a program, or a script's interpreter, asks for. False if there is none:
- * it is static, of another kind, or cannot be read. */
-bool run_loader_of(const char *program, char out[PATH_MAX]);
-
 /* ---- exec.c ---- */
 
 /* Replaces this process by the program, found as a shell finds it. Returns only if that fails,

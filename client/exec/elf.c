@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elf.c - reads the dynamic linker (PT_INTERP) and the libraries (DT_NEEDED) of a program from its file.
+ * `warm run` and the preload's exec.c call it. With another linker, such as musl's, a program cannot load a
+ * library that needs the C library of this machine, and would end.
+ *
+ * Source: System V ABI, "Program Header", "Dynamic Section".
+ *
+ * Thread: any, also between fork or vfork and exec; no state.
+ */
+#include "client/exec/elf.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/exec/programs.h"
+
+#define HEADERS_MAX 64u  /* program headers */
+#define DYNAMIC_MAX 128u /* entries of the dynamic section that are read */
+#define LIBRARY_MAX 64u  /* bytes of a library's name that are read */
+
+struct elf {
+    int fd;
+    unsigned n_parts;
+    Elf64_Phdr parts[HEADERS_MAX];
+};
+
+/* Reads the interpreter behind "#!" in the first bytes of a script. */
+static bool read_script(int fd, char out[PATH_MAX])
+{
+    char line[PATH_MAX];
+    ssize_t n = pread(fd, line, sizeof line - 1, 0);
+    if (n < 3 || line[0] != '#' || line[1] != '!')
+        return false;
+    line[n] = '\0';
+    char *path = line + 2 + strspn(line + 2, " \t");
+    path[strcspn(path, " \t\n")] = '\0';
+    strcpy(out, path);
+    return *path == '/';
+}
+
+static bool read_headers(struct elf *elf)
+{
+    Elf64_Ehdr head;
+    if (pread(elf->fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_phentsize != sizeof *elf->parts || head.e_phnum > HEADERS_MAX)
+        return false;
+    size_t size = head.e_phnum * sizeof *elf->parts;
+    elf->n_parts = head.e_phnum;
+    return pread(elf->fd, elf->parts, size, (off_t)head.e_phoff) == (ssize_t)size;
+}
+
+static const Elf64_Phdr *part_of(const struct elf *elf, uint32_t type)
+{
+    for (unsigned i = 0; i < elf->n_parts; i++)
+        if (elf->parts[i].p_type == type)
+            return &elf->parts[i];
+    return NULL;
+}
+
+/* Opens a program, or a script's interpreter. `program` is a path. */
+static bool elf_open(const char *program, struct elf *elf)
+{
+    char path[PATH_MAX];
+    if (strlen(program) >= sizeof path)
+        return false;
+    strcpy(path, program);
+    for (int i = 0; i < 2; i++) {
+        elf->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (elf->fd < 0)
+            return false;
+        if (read_headers(elf))
+            return true;
+        bool is_script = read_script(elf->fd, path);
+        close(elf->fd);
+        if (!is_script)
+            return false;
+    }
+    return false;
+}
+
+bool elf_loader_of(const char *program, char out[PATH_MAX])
+{
+    char found[PATH_MAX];
+    struct elf elf;
+    const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";
+    if (!elf_open(path, &elf))
+        return false;
+    const Elf64_Phdr *part = part_of(&elf, PT_INTERP);
+    ssize_t n = 0;
+    if (part && part->p_filesz && part->p_filesz < PATH_MAX)
+        n = pread(elf.fd, out, part->p_filesz, (off_t)part->p_offset);
+    out[n > 0 ? n : 0] = '\0';
+    close(elf.fd);
+    return n > 0;
+}
+
+/* ---- libraries ---- */
+
+bool elf_is_asan_runtime(const char *path, size_t len)
+{
+    static const char *const starts[] = {"libasan.so", "libclang_rt.asan"};
+    const char *slash = len ? memrchr(path, '/', len) : NULL, *name = slash ? slash + 1 : path;
+    len -= (size_t)(name - path);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (len >= strlen(starts[i]) && memcmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the place in the file of an address of the loaded program; -1 if it has none. */
+static off_t place_of(const struct elf *elf, uint64_t address)
+{
+    for (unsigned i = 0; i < elf->n_parts; i++) {
+        const Elf64_Phdr *part = &elf->parts[i];
+        if (part->p_type == PT_LOAD && address >= part->p_vaddr &&
+            address - part->p_vaddr < part->p_filesz)
+            return (off_t)(part->p_offset + (address - part->p_vaddr));
+    }
+    return -1;
+}
+
+/* Reads the dynamic section. Returns the number of its entries, at most DYNAMIC_MAX. */
+static size_t read_dynamic(const struct elf *elf, Elf64_Dyn out[DYNAMIC_MAX])
+{
+    const Elf64_Phdr *part = part_of(elf, PT_DYNAMIC);
+    size_t size = part ? part->p_filesz : 0;
+    if (size > DYNAMIC_MAX * sizeof *out)
+        size = DYNAMIC_MAX * sizeof *out;
+    ssize_t n = size ? pread(elf->fd, out, size, (off_t)part->p_offset) : 0;
+    return n > 0 ? (size_t)n / sizeof *out : 0;
+}
+
+static bool needs_asan(const struct elf *elf)
+{
+    Elf64_Dyn dynamic[DYNAMIC_MAX];
+    char name[LIBRARY_MAX];
+    size_t n = read_dynamic(elf, dynamic);
+    off_t names = -1;
+    for (size_t i = 0; i < n && names < 0; i++)
+        if (dynamic[i].d_tag == DT_STRTAB)
+            names = place_of(elf, dynamic[i].d_un.d_ptr);
+    for (size_t i = 0; i < n && names >= 0 && dynamic[i].d_tag != DT_NULL; i++) {
+        if (dynamic[i].d_tag != DT_NEEDED)
+            continue;
+        ssize_t len = pread(elf->fd, name, sizeof name, names + (off_t)dynamic[i].d_un.d_val);
+        if (len > 0 && elf_is_asan_runtime(name, strnlen(name, (size_t)len)))
+            return true;
+    }
+    return false;
+}
+
+bool elf_needs_asan_first(const char *program)
+{
+    char found[PATH_MAX];
+    struct elf elf;
+    const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";
+    if (!elf_open(path, &elf))
+        return false;
+    bool needs = needs_asan(&elf);
+    close(elf.fd);
+    return needs;
+}
