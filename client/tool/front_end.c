@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,6 +76,13 @@ void tool_job_close(struct tool_job *job)
     job->given = NULL;
 }
 
+/* True if the kernel could end us, or the compiler, for the size of a file that we write beside its own. */
+static bool are_files_limited(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < TOOL_FILE_LIMIT_MIN;
+}
+
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->plan && e);
@@ -86,6 +94,10 @@ int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
         return err_set(e, WARM_EREFUSED,
                        "LD_AUDIT is set, and such a library can change which files the loader "
                        "finds: unset it");
+    if (are_files_limited())
+        return err_set(e, WARM_EREFUSED,
+                       "the limit on the size of files (ulimit -f) is below %llu bytes",
+                       TOOL_FILE_LIMIT_MIN);
     if (!getcwd(job->cwd, sizeof job->cwd))
         return err_sys(e, WARM_EREFUSED, errno, "cannot tell the name of the working folder");
     job->in_top = job->cwd[1] == '\0';

@@ -43,6 +43,8 @@
 #define TOOL_HEADERS_MAX 64
 #define TOOL_NAME_TEXT 96            /* bytes of a name in the cache, NUL included */
 #define TOOL_RESULT_MAX (256u << 20) /* bytes of a result; larger ones are not kept */
+#define TOOL_FILE_LIMIT_MIN                                                                        \
+    (1ull << 30) /* bytes: above any file that we write beside the compiler's */
 
 struct tool_job {
     const char *program; /* the real tool's path */

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define SEAL_TRIES 5u /* sealing fails while the kernel uses a page */
@@ -20,6 +21,9 @@ _Static_assert(WARM_EIO < 0, "errors differ from descriptors");
 static int memfd_filled(const char *name, unsigned flags, const void *data, size_t len,
                         struct err *e)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < len)
+        return err_set(e, WARM_ENOMEM, "the limit on the size of files is below %zu bytes", len);
     int fd = memfd_create(name, MFD_CLOEXEC | flags);
     if (fd < 0)
         return err_sys(e, errno == ENOMEM ? WARM_ENOMEM : WARM_EIO, errno, "cannot make a memfd");

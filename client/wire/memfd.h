@@ -4,6 +4,8 @@
  *
  * A sealed memfd cannot change any more: its receiver may map it and trust its length.
  *
+ * RLIMIT_FSIZE holds for a memfd, too. Above it the kernel would send SIGXFSZ, so such a value is NOMEM.
+ *
  * Thread: any; no state. Memory: the caller closes the descriptor.
  */
 #ifndef WARM_WIRE_MEMFD_H

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -715,4 +716,19 @@ Test(conn, a_buffer_with_a_second_frame_is_kept)
     void *buffer = conn_give_buffer(&c);
     cr_expect_not_null(buffer);
     conn_buffer_free(buffer);
+}
+
+/* ---- values as memory files ---- */
+
+Test(conn, a_value_above_the_limit_on_the_size_of_files_is_an_error_and_no_signal)
+{
+    struct rlimit limit = {.rlim_cur = 4, .rlim_max = RLIM_INFINITY};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int fd = memfd_of_bytes("test", "1234", 4, &e);
+    cr_expect_geq(fd, 0, "%s", e.text);
+    cr_expect_eq(memfd_of_bytes("test", "12345", 5, &e), WARM_ENOMEM);
+    cr_expect_eq(memfd_sealed("test", "12345", 5, &e), WARM_ENOMEM);
+    limit.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    close(fd);
 }

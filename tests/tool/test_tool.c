@@ -642,6 +642,24 @@ Test(tool, an_output_that_cannot_be_replaced_is_left_to_the_compiler)
     lab_down(&lab);
 }
 
+/* SIGXFSZ would end `warm tool` on a hit, and the compiler by our log of its files. */
+Test(tool, under_a_limit_on_the_size_of_files_the_compiler_runs_alone)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    write_text(&lab, "a.cc", "#include <string>\nchar big[100000] = {1};\n");
+    write_text(&lab, "small.cc", "#include <string>\nint n;\n");
+    expect_cached(&lab, GXX "-c a.cc -o a.o");
+    int plain = sh(&lab, NULL, "ulimit -f 16; g++ -c a.cc -o a.o");
+    cr_assert_neq(plain, 0);
+    cr_expect_eq(sh(&lab, NULL, "ulimit -f 16; " GXX "-c a.cc -o a.o"), plain, "a hit");
+    cr_expect_eq(sh(&lab, NULL, "ulimit -f 16; " GXX "-c small.cc -o a.o"), 0,
+                 "a long log of files");
+    expect_told(&lab, "passed on: the limit on the size of files", 2);
+    lab_down(&lab);
+}
+
 #define PCH "torchinductor_me/precompiled_headers"
 
 /* Where TorchInductor makes its precompiled headers. */
