@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_train.c - kernels/examples/train_mlp.c with a real daemon and NVRTC, on the stand-in for a GPU: the five
- * models of case 0 follow the losses that JAX has in double precision, and models of one width share kernels.
+ * test_train.c - kernels/examples/train_mlp.c with a real daemon and NVRTC, on this machine's GPU or else
+ * the stand-in: the five models of case 0 follow the losses that JAX has in double precision, and models of one
+ * width share kernels.
  */
 #include <math.h>
 
 #include "client/lib/warm.h"
 #include "kernels/bundle/graph_bundle.h"
 #include "kernels/vjp/optimizer.h"
+#include "tests/kernels/any_gpu.h"
 #include "tests/kernels/for_cpu.h"
-#include "tests/kernels/stand_in.h"
 #include "tests/support/compile.h"
 #include "tests/support/warmd.h"
 
@@ -99,20 +100,21 @@ static void expect_losses(const char *printed, const char *want, size_t model, b
 Test(train, models_of_case_0_follow_jax)
 {
     NEEDS_TOOLCHAIN(lib);
-    if (stand_in_is_needless())
-        cr_skip("a real driver is here");
     struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
     struct warm *w = warmd_libwarm(&k);
+    bool real = any_gpu_is_real();
     struct for_cpu cpu = for_cpu_open();
     char *printed, *program = bin_path("train_mlp");
-    for (size_t i = 0; i < N_MODELS; i++)
+    for (size_t i = 0; i < N_MODELS && !real; i++)
         write_kernels(w, cpu.f, MODELS[i].name, MODELS[i].n_parameters);
     for_cpu_compile(&cpu);
-    stand_in_build(cpu.folder);
+    if (!real)
+        any_gpu_build_stand_in(cpu.folder);
     int status = run_command(&printed,
-                             "WARM_SOCKET=%s LD_LIBRARY_PATH=%s FAKECUDA_KERNELS=%s/graphs.so "
+                             "WARM_SOCKET=%s %s%s FAKECUDA_KERNELS=%s/graphs.so "
                              "%s --json --steps %d 2>&1",
-                             k.socket, cpu.folder, cpu.folder, program, STEPS);
+                             k.socket, real ? "" : "LD_LIBRARY_PATH=", real ? "" : cpu.folder,
+                             cpu.folder, program, STEPS);
     cr_assert_eq(status, 0, "%s", printed);
     size_t len;
     char *want = file_read("tests/data/mlp_losses.txt", &len);
@@ -131,8 +133,8 @@ Test(train, models_of_case_0_follow_jax)
 Test(train, without_a_gpu_it_compiles_and_says_so)
 {
     NEEDS_TOOLCHAIN(lib);
-    if (stand_in_is_needless())
-        cr_skip("a real driver is here");
+    if (any_gpu_is_real())
+        cr_skip_test("a GPU is here");
     struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
     char *printed, *program = bin_path("train_mlp");
     int status = run_command(&printed, "WARM_SOCKET=%s %s mlp_1_16_1 2>&1", k.socket, program);
