@@ -13,7 +13,8 @@
  * A run that would make a header leaves a stub, if the cache has a successful run with the same
  * inputs. Before a compile that includes X.h really runs, the real header replaces the stub, once,
  * under a lock. The inputs of a header that others made, or that does not match its .warm, are not
- * known: compiles with it are not kept. A compiler uses a real header even if the header's inputs have
+ * known: for GCC its bytes count as those of any file; compiles by clang, which looks at the times of the
+ * inputs, are not kept. A compiler uses a real header even if the header's inputs have
  * changed. Meanwhile no result for the new text is a hit (inputs.c).
  *
  * Thread: main. Memory: as each function says.

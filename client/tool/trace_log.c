@@ -493,6 +493,20 @@ static int add_list(struct reading *r, const char *path, struct err *e)
     return 0;
 }
 
+/* True for a precompiled header that GCC read and warm did not make. GCC checks nothing beside the file itself,
+ * so its bytes stand for its inputs. */
+static bool is_header_of_others(const struct reading *r, const struct entry *entry)
+{
+    struct inputs made;
+    if (!tool_is_gcc(r->job) || !(entry->all & SEEN_READ) || access(entry->path, F_OK) != 0 ||
+        pch_is_stub(entry->path))
+        return false;
+    if (pch_read_inputs(entry->path, &made, NULL))
+        return true;
+    inputs_close(&made);
+    return false;
+}
+
 /* Adds a precompiled header, which counts by its own inputs. */
 static int add_header(struct reading *r, const struct entry *entry, struct err *e)
 {
@@ -547,7 +561,7 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return err_set(e, WARM_EREFUSED,
                        "it used %s by its full name, and another working folder has another name",
                        path);
-    if (is_header(path))
+    if (is_header(path) && !is_header_of_others(r, entry))
         return add_header(r, entry, e);
     int code = entry->all & SEEN_FOUND && !r->job->keys_path ? add_program(r, path, e) : 0;
     if (code || entry->all == SEEN_FOUND)
