@@ -221,7 +221,7 @@ Test(import, folders_of_others_come_in_and_go_back_and_damage_is_named)
     } cases[] = {
         {"jax", "jit_cut-ab13-cache: cut short", "imported 1 entry", "jax:stock:jit_step-ab12"},
         {"triton", "LOST/__grp__m.json: files of this group are missing", "imported 2 entries",
-         "triton:KEY:k.json"},
+         "triton:2:KEY:k.json"},
         {"inductor", "cut short or damaged", "imported 4 entries", "pt2:fx-graph-v1::fabcdef:c1"},
         {"cupy", "0124.cubin: cut short", "imported 2 entries", "cupy:0123.cubin"},
         {"nv", "empty: it is empty", "imported 2 entries", "nv:a/b/c3"},
@@ -299,8 +299,8 @@ Test(import, export_refuses_names_that_leave_their_folder)
     char *out, *value = path_join(k.dir, "value");
     file_write(value, "x", 1);
     static const char *const names[] = {
-        "jax:stock:../../evil", "triton:..:x",      "triton:k:a/b", "cupy:..",  "inductor:a/x.so",
-        "inductor:ab/../x.so",  "inductor:../x.so", "nv:a/../../b", "nv:/etc/x"};
+        "jax:stock:../../evil", "triton:2:..:x",    "triton:2:k:a/b", "cupy:..",  "inductor:a/x.so",
+        "inductor:ab/../x.so",  "inductor:../x.so", "nv:a/../../b",   "nv:/etc/x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char format[16];
         snprintf(format, sizeof format, "%.*s", (int)strcspn(names[i], ":"), names[i]);

@@ -96,28 +96,30 @@ class Ptxas(kit.TestCase):
         self.assertEqual(cold, plain)
         self.assertEqual(warm, plain)
 
-    def test_a_moved_file_and_blank_lines_above_a_kernel_are_hits(self):
-        moved = os.path.join(self.daemon.folder, "moved.py")
+    def moved(self, old="", new=""):
+        """Returns a copy of the kernels in another file."""
+        path = os.path.join(self.daemon.folder, "moved.py")
         with open(KERNELS) as f:
             text = f.read()
-        with open(moved, "w") as f:
-            f.write(text.replace("@triton.jit\n", "\n\n\n@triton.jit\n"))
-        self.compile(*FEW)
-        self.compile(*FEW, program=moved)
-        self.expect(2, 0)
-        # Without line information they are the same to the last byte.
+        with open(path, "w") as f:
+            f.write(text.replace(old, new) if old else text)
+        return path
+
+    def test_ptxas_writes_the_lines_and_the_file_of_each_kernel(self):
+        for old, new in (("", ""), ("@triton.jit\n", "\n\n\n@triton.jit\n")):
+            moved = self.moved(old, new)
+            plain = self.compile(*FEW, program=moved, warm=False)
+            self.assertNotEqual(self.compile(*FEW), plain)
+            self.assertEqual(self.compile(*FEW, program=moved), plain)
+            self.expect(0, 2)
+            self.daemon.warm("clear", "--yes")
+
+    def test_without_line_information_a_moved_file_and_blank_lines_are_hits(self):
+        moved = self.moved("@triton.jit\n", "\n\n\n@triton.jit\n")
         plain = self.compile(*FEW, program=moved, warm=False, TRITON_DISABLE_LINE_INFO="1")
         self.compile(*FEW, TRITON_DISABLE_LINE_INFO="1")
         self.assertEqual(self.compile(*FEW, program=moved, TRITON_DISABLE_LINE_INFO="1"), plain)
         self.expect(2, 0)
-
-    def test_where_lines_are_to_be_exact_they_are(self):
-        moved = os.path.join(self.daemon.folder, "moved.py")
-        shutil.copy(KERNELS, moved)
-        plain = self.compile(*FEW, program=moved, warm=False)
-        self.compile(*FEW, WARM_TOOL_EXACT="1")
-        self.assertEqual(self.compile(*FEW, program=moved, WARM_TOOL_EXACT="1"), plain)
-        self.expect(0, 2)
 
     def test_a_changed_kernel_is_a_miss(self):
         changed = os.path.join(self.daemon.folder, "changed.py")

@@ -122,17 +122,18 @@ class Alike(kit.TestCase):
         seen = self.compile_variant("moved", self.text, RANK="5", LOCAL_RANK="5", CUDA_VISIBLE_DEVICES="5")
         self.assertEqual((seen["hits"], seen["misses"]), (len(FEW), 0))
 
-    def test_other_lines_comments_and_names_reuse_what_ptxas_made(self):
+    def test_without_line_information_other_lines_and_names_reuse_what_ptxas_made(self):
         variants = {
             "lines": self.text.replace("@triton.jit", "\n\n@triton.jit"),
             "comment": self.text.replace("    row = tl", "    # one for each\n    row = tl")
                                 .replace("    at = tl.program", "    # its part\n    at = tl.program"),
             "names": re.sub(r"\b(mask|v)\b", r"\1_", self.text),
         }
+        self.compile_variant("first", self.text, TRITON_DISABLE_LINE_INFO="1")
         for name, text in variants.items():
             with self.subTest(name):
                 before = self.cubins()
-                seen = self.compile_variant(name, text)
+                seen = self.compile_variant(name, text, TRITON_DISABLE_LINE_INFO="1")
                 after = self.cubins()
                 self.assertEqual(seen["misses"], len(FEW))
                 self.assertEqual(after["puts"], before["puts"])
@@ -155,8 +156,8 @@ class Alike(kit.TestCase):
                     files[os.path.basename(path)] = f.read()
         return files
 
-    def test_an_edit_that_only_moves_lines_costs_the_front_end_alone(self):
-        """A process that runs all stages makes the same bytes. With WARM_TOOL_EXACT this holds for ptxas, too."""
+    def test_an_edit_that_only_moves_lines_costs_the_front_end_and_ptxas(self):
+        """A process that runs all stages makes the same bytes."""
         comment = self.text.replace("    row = tl", "    # one for each\n    row = tl")
         variants = {  # each with True if the stages are known
             "first": (self.text, False),
@@ -170,7 +171,7 @@ class Alike(kit.TestCase):
             for name in names:
                 text, known = variants[name]
                 known = known or (info == "1" and name == "lines of two bytes")  # its TTIR has no lines
-                settings = {"TRITON_DISABLE_LINE_INFO": info, "WARM_TOOL_EXACT": "1"}
+                settings = {"TRITON_DISABLE_LINE_INFO": info}
                 with self.subTest(name, info=info):
                     before = self.forms()
                     warm = self.files_of(name, text, f"{name}{info}", **settings)
@@ -184,8 +185,7 @@ class Alike(kit.TestCase):
         text = text.replace("options=options)", 'options={**options, "debug": True})')
         for name, lines in (("asserts", ""), ("moved", "\n\n")):
             moved = text.replace("@triton.jit", lines + "@triton.jit")
-            warm, plain = (self.files_of(name, moved, name + off, WARM_DISABLE=off,
-                                         WARM_TOOL_EXACT="1") for off in ("0", "1"))
+            warm, plain = (self.files_of(name, moved, name + off, WARM_DISABLE=off) for off in ("0", "1"))
             self.assertIn(b"assertFile", warm["add.llir"])
             self.assertEqual([file for file in plain if plain[file] != warm[file]], [])
 

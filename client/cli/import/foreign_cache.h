@@ -5,8 +5,8 @@
  * | format | a file of it | the entry's name |
  * |---|---|---|
  * | jax | KEY-cache: zlib or zstd | jax:stock:KEY |
- * | triton | KEY/__grp__NAME with the files it lists | triton:KEY:NAME, one entry for the group |
- * | triton | KEY/FILE of no group | triton:KEY:FILE |
+ * | triton | KEY/__grp__NAME with the files it lists | triton:2:KEY:NAME, one entry for the group |
+ * | triton | KEY/FILE of no group | triton:2:KEY:FILE |
  * | inductor | fxgraph/XX/KEY/DIGEST: a pickle | pt2:fx-graph-v1::KEY:c1 |
  * | inductor | aotautograd/KEY/DIGEST | pt2:autograd-experimental::KEY:c1 |
  * | inductor | XX/FILE.so | inductor:XX/FILE.so |
@@ -14,7 +14,7 @@
  * | cupy | HASH.cubin and the like | cupy:FILE |
  * | nv | X/Y/HASH, index | nv:PATH |
  *
- * The adapters ask for the names "jax:", "triton:" and "pt2:". No program asks for the others,
+ * The adapters ask for the names "jax:", "triton:2:" and "pt2:". No program asks for the others,
  * because the folder has only a digest of their inputs. They travel in an archive from machine to
  * machine, and go back into a folder.
  *

@@ -19,6 +19,7 @@
 #define GROUP_FILES_MAX 64u
 #define TRITON_MAGIC "warm-triton 1\n"
 #define GROUP_PREFIX "__grp__"
+#define NAME_PREFIX "triton:2:" /* client/python/warm/triton.py, name_of */
 
 /* Finds the names of a group's files in its JSON, at most GROUP_FILES_MAX. Returns their number. */
 static size_t group_names(struct view json, struct view *out)
@@ -74,7 +75,7 @@ static int read_triton_group(const struct foreign_walk *w, const char *folder, c
     int code = 0;
     size_t n = group_names(json, names);
     foreign_join(path, folder, foreign_view(file));
-    snprintf(name, sizeof name, "triton:%s:%s", key, file + sizeof GROUP_PREFIX - 1);
+    snprintf(name, sizeof name, NAME_PREFIX "%s:%s", key, file + sizeof GROUP_PREFIX - 1);
     writer_init(&value, 0);
     if (n && pack_group(w, folder, names, n, &value))
         code = foreign_emit(w, "triton", 0, path, name, (struct view){value.data, value.len});
@@ -121,7 +122,7 @@ static int read_triton_file(const struct foreign_walk *w, const char *folder, co
     if (is_group) {
         code = read_triton_group(w, folder, file, bytes);
     } else {
-        snprintf(name, sizeof name, "triton:%s:%s", strrchr(folder, '/') + 1, file);
+        snprintf(name, sizeof name, NAME_PREFIX "%s:%s", strrchr(folder, '/') + 1, file);
         code = foreign_emit(w, "triton", 0, path, name, bytes);
     }
     cli_input_close(&in);
@@ -200,7 +201,7 @@ static int write_triton(const char *root, const struct archive_entry *entry, str
 {
     char path[PATH_MAX], folder[PATH_MAX];
     struct view name, file, packed;
-    if (!foreign_after(entry->name, "triton:", &name))
+    if (!foreign_after(entry->name, NAME_PREFIX, &name))
         return 0;
     if (mkdir(root, 0777) && errno != EEXIST)
         return err_sys(e, WARM_EIO, errno, "%s", root);

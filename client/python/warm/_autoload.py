@@ -14,6 +14,7 @@ framework first compiles.
     torch._inductor.cpu_vec_isa     remembers its probe: warm._probe
     torch._dynamo.config            switches its graph deduplication on, for `warm run --regional`
     triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
+    triton.compiler.compiler        notes what a kernel reads that is not in Triton's key: warm._triton_reads
     triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
     redis.connection                checks who listens at our socket
 
@@ -107,6 +108,12 @@ def _patch_stages(module: ModuleType) -> None:
     install(module)
 
 
+def _patch_sources(module: ModuleType) -> None:
+    from warm._triton_reads import install
+
+    install(module)
+
+
 def _patch_redis(module: ModuleType) -> None:
     from warm._client import check_peer
 
@@ -136,6 +143,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._ops": _patch_ops,
     "torch.library": _patch_library,
     "triton.runtime.cache": _patch_triton,
+    "triton.compiler.compiler": _patch_sources,
     "triton.backends.nvidia.compiler": _patch_stages,
     "redis.connection": _patch_redis,
 }
@@ -201,4 +209,4 @@ def triton() -> None:
     if _torch_is_ours():
         _patch("redis.connection")
     if _triton_is_ours():
-        _patch("triton.runtime.cache", "triton.backends.nvidia.compiler")
+        _patch("triton.runtime.cache", "triton.compiler.compiler", "triton.backends.nvidia.compiler")

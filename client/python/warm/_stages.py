@@ -21,54 +21,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from types import ModuleType
 from typing import Any, Callable
 
-from warm import _client
+from warm import _client, _triton_reads
 from warm._lines import Lines, canonical
 
 _STAGES = ["ttir", "ttgir", "llir", "ptx", "cubin"]
 _TEXTS = ("ttgir", "llir", "ptx")
-_VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "USE_IR_", "PROTON_")
-_PLACES = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER")  # only where files go
-
-
-def _is_plain() -> bool:
-    """True if no setting dumps, overrides or instruments."""
-    from triton import knobs
-
-    c = knobs.compilation
-    switches = (c.override, c.dump_ir, c.store_binary_only, c.always_compile, c.use_ir_loc, c.enable_asan)
-    more = ("dump_ir_extract_di_local_variables", "instrumentation_mode", "front_end_debugging")
-    return (
-        not any(switches)
-        and not any(getattr(c, name, None) for name in more)
-        and not knobs.nvidia.dump_nvptx
-        and not knobs.runtime.add_stages_inspection_hook
-    )
 
 
 def _surroundings(backend: Any, options: Any, language: Any) -> list[str]:
-    """Returns everything that the stages depend on, except the TTIR."""
-    from triton import knobs
-    from triton._C.libtriton import get_cache_invalidating_env_vars
+    """Returns everything that the stages depend on, except the TTIR. Raises Unknown."""
     from triton.runtime.cache import triton_key
 
-    variables = sorted(v for v in os.environ.items() if v[0].startswith(_VARIABLES) and v[0] not in _PLACES)
-    groups = (knobs.compilation, knobs.language, knobs.nvidia)
-    plain = (str, int, float, type(None))
-    settings = [sorted((k, repr(v)) for k, v in g.knobs.items() if isinstance(v, plain)) for g in groups]
     parts = [triton_key(), backend.hash(), repr(backend.target), options.hash(), language]
-    return [repr(part) for part in (*parts, sorted(get_cache_invalidating_env_vars().items()), settings, variables)]
+    return [repr(part) for part in parts] + _triton_reads.settings()
 
 
 class _Kernel:
     """One kernel on its way through the stages."""
 
-    def __init__(self, backend: Any, options: Any, language: Any) -> None:
+    def __init__(self, backend: Any, options: Any, language: Any, reads: str) -> None:
         from triton import knobs
 
+        self._reads = reads
         self._around = _surroundings(backend, options, language)
         self._has_lines = not knobs.compilation.disable_line_info
         self._name = ""
@@ -84,7 +61,7 @@ class _Kernel:
             return
         self._form, self._lines = canonical(ttir, with_files=self._has_lines)
         text = "\0".join([*self._around, self._form])
-        self._name = f"triton-stages:1:{hashlib.sha256(text.encode()).hexdigest()}"
+        self._name = f"triton-stages:2:{hashlib.sha256(text.encode()).hexdigest()}"
         self._before = dict(metadata)
         value = _client.client().get(self._name)
         if value is not None:
@@ -127,11 +104,13 @@ class _Kernel:
         """Stores the name of the group that has the texts. Triton will put the group itself."""
         from triton.runtime.cache import _base32
 
+        from warm.triton import name_of
+
         if not self._name:
             return
         changed = [[k, v] for k, v in metadata.items() if k not in self._before or self._before[k] != v]
-        value = json.dumps({"group": f"triton:{_base32(metadata['hash'])}:{metadata['name'][:150]}.json",
-                            "metadata": changed})  # fmt: skip
+        group = name_of(_base32(metadata["hash"]), self._reads, f"{metadata['name'][:150]}.json")
+        value = json.dumps({"group": group, "metadata": changed})
         if json.loads(value)["metadata"] == changed and set(self._before) <= set(metadata):
             _client.client().put(self._name, value.encode(), kind="other", label=f"{metadata['name'][:180]}, its form")
 
@@ -181,8 +160,9 @@ def install(compiler: ModuleType) -> None:
     def add_stages(self: Any, stages: dict[str, Any], options: Any, language: Any) -> Any:
         result = real(self, stages, options, language)
         try:
-            if list(stages) == _STAGES and _is_plain() and not getattr(options, "ir_override", None):
-                _remember(stages, _Kernel(self, options, language))
+            reads = _triton_reads.current()
+            if list(stages) == _STAGES and reads is not None:
+                _remember(stages, _Kernel(self, options, language, reads))
         except Exception:
             pass
         return result

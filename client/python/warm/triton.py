@@ -10,12 +10,14 @@ A compiled kernel is a group of files: source, ttir, ttgir, llir, ptx, cubin, js
 one entry, so the cache has all of its files or none. Files outside of a group (launchers that gcc
 built, winners of autotuning) are entries of their own.
 
-Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself.
-Paths of local files are never stored, but made again from the names in the group.
+Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself. What it
+does not cover is in _triton_reads.py; a digest of that follows the key. Paths of local files are never stored, but
+made again from the names in the group.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
@@ -25,7 +27,7 @@ from typing import Any, Callable
 
 from triton.runtime.cache import FileCacheManager
 
-from warm import _client, _forms, _identity, _library
+from warm import _client, _forms, _identity, _library, _triton_reads
 
 _MAGIC = b"warm-triton 1\n"
 _LEN = struct.Struct("<I")
@@ -76,12 +78,29 @@ def _is_plain(name: Any) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\0")
 
 
+def name_of(key: str, reads: str, filename: str) -> str:
+    """Returns the name of an entry. `reads` is a digest of what is not in Triton's key; "" if that is nothing special."""
+    return f"triton:2:{key}{'.' * bool(reads)}{reads}:{filename}"
+
+
+_BUILD = ("CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "TRITON_CUDACRT_PATH",
+          "TRITON_CUDART_PATH")  # fmt: skip
+
+
+def _build_settings() -> str:
+    """Returns a digest of the settings of the C compiler with which Triton builds launchers; "" if there are none."""
+    known = [f"{name}={os.environ[name]}" for name in _BUILD if os.environ.get(name)]
+    return hashlib.sha256("\0".join(known).encode("utf-8", "surrogateescape")).hexdigest()[:32] if known else ""
+
+
 class CacheManager(FileCacheManager):  # type: ignore[misc]
-    """The cache of one of Triton's keys. Dumps and overrides stay local files."""
+    """The cache of one of Triton's keys. Dumps and overrides stay local files, and so does all that is compiled
+    while one of them is on."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key, override=override, dump=dump)
-        self._client = None if override or dump else _client.client()
+        self._client = None if override or dump or _triton_reads.why_off() else _client.client()
+        self._reads = _build_settings()  # for files outside of a group; those of a group replace it
         self._lease: _client.Lease | None = None
         self._in_group = False  # True after get_group: the next files belong to the group
 
@@ -103,9 +122,13 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         group: dict[str, str] | None = super().get_group(filename)
+        reads = _triton_reads.taken(filename)
+        self._in_group = True
+        if reads is None:
+            self._client = None
         if group is not None or self._client is None:
             return group
-        self._in_group = True
+        self._reads = reads or ""
         self._lease = self._client.lease(self._name(filename))
         if self._lease.value is None:
             return None
@@ -121,7 +144,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         return result
 
     def _name(self, filename: str) -> str:
-        return f"triton:{self.key}:{filename}"
+        return name_of(self.key, self._reads, filename)
 
     def _write(self, filename: str, data: bytes) -> str | None:
         """Writes a file, which other processes see whole or not at all. Returns its path; None on failure."""

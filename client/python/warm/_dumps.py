@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dumps of all frameworks, in one list.
+
+A dump is a setting that makes a framework write files, or print texts, about its compile. A hit would write
+none, and a program under a dump is often edited by hand. So while a dump of a framework is on, its adapter
+neither gets nor puts, and `warm why` names the setting. Other layers (g++, ptxas, nvcc) go on as ever: they
+write the files that the framework asked them for.
+
+    framework  where it reads the setting          looked up in
+    triton     triton.knobs, the environment        _TRITON_KNOBS, _TRITON_VARIABLES
+    jax        XLA_FLAGS, jax.config                 _JAX_FLAG, _JAX_SETTINGS
+    torch      its configs, the environment, TORCH_LOGS   _TORCH_FIELDS, _TORCH_VARIABLES, _torch_logs
+
+Any thread; no state.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+# A knob that is not in this version of Triton is off.
+_TRITON_KNOBS = (
+    "compilation.dump_ir", "compilation.dump_ir_extract_di_local_variables", "nvidia.dump_nvptx",
+    "nvidia.dump_ptxas_log", "amd.dump_amdgcn", "amd.dump_mir",
+)  # fmt: skip
+# libtriton reads these itself: all of its variables that begin so, and say that they dump, print or time.
+_TRITON_VARIABLES = re.compile(
+    r"(TRITON|MLIR|LLVM|NVPTX|AMDGCN|PROTON)_(\w*_)?(DUMP|REPRODUCER|DEBUG|TIMING|DIAGNOSTICS|REMARK)(_\w*)?$"
+)
+_TRITON_NOT_DUMPS = ("TRITON_DUMP_DIR", "TRITON_DEBUG", "TRITON_FRONT_END_DEBUGGING")  # a folder; they count in the key
+
+_JAX_FLAG = re.compile(r"--(xla_\w*dump\w*|xla_hlo_profile\w*)(?:=(\S*))?")
+_JAX_SETTINGS = ("jax_dump_ir_to",)
+
+_TORCH_FIELDS = (
+    ("torch._inductor.config", "trace.enabled"),
+    ("torch._inductor.config", "trace.graph_diagram"),
+    ("torch._inductor.config", "trace.draw_orig_fx_graph"),
+    ("torch._dynamo.config", "repro_after"),
+    ("torch._functorch.config", "debug_partitioner"),
+)
+_TORCH_VARIABLES = ("TORCH_COMPILE_DEBUG", "TORCH_TRACE", "TORCH_DTRACE")
+# Artifacts of torch's logs that dynamo prints before it asks a cache, or that are about caches. A hit lacks all others.
+_TORCH_PRINTED = frozenset(
+    "guards verbose_guards bytecode graph graph_code graph_code_verbose graph_sizes graph_breaks graph_region_expansion "
+    "trace_source trace_call trace_bytecode trace_shape_events side_effects sym_node recompiles recompiles_verbose "
+    "ddp_graphs hierarchical_compile annotation caching not_implemented onnx_diagnostics".split()
+)
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").lower() not in ("", "0", "false", "off", "no", "n")
+
+
+def _field(of: Any, path: str) -> Any:
+    for name in path.split("."):
+        of = getattr(of, name, None)
+    return of
+
+
+def triton() -> str:
+    """Returns the name of a dump of Triton that is on, or ""."""
+    knobs = sys.modules.get("triton.knobs")
+    for path in _TRITON_KNOBS:
+        if _field(knobs, path):
+            return f"triton.knobs.{path}"
+    for name in os.environ:
+        if _TRITON_VARIABLES.match(name) and name not in _TRITON_NOT_DUMPS and _is_set(name):
+            return name
+    return ""
+
+
+def jax() -> str:
+    """Returns the name of a dump of JAX or XLA that is on, or ""."""
+    for name, value in _JAX_FLAG.findall(os.environ.get("XLA_FLAGS", "")):
+        if value.lower() not in ("0", "false"):
+            return f"XLA_FLAGS=--{name}"
+    config = getattr(sys.modules.get("jax"), "config", None)
+    for name in _JAX_SETTINGS:
+        if getattr(config, name, None):
+            return name
+    return ""
+
+
+def _torch_logs() -> str:
+    """Returns an artifact of torch's logs that is switched on, by TORCH_LOGS or torch._logging.set_logs, or ""."""
+    internal = sys.modules.get("torch._logging._internal")
+    state = getattr(internal, "log_state", None)
+    on = getattr(state, "artifact_names", ())
+    return next((f"TORCH_LOGS={name}" for name in sorted(on) if name not in _TORCH_PRINTED), "")
+
+
+def torch() -> str:
+    """Returns the name of a dump of torch that is on, or ""."""
+    for name in _TORCH_VARIABLES:
+        if _is_set(name):
+            return name
+    for module, path in _TORCH_FIELDS:
+        if _field(sys.modules.get(module), path):
+            return f"{module}.{path}"
+    return _torch_logs()

@@ -1,0 +1,518 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compile of Triton reads, and which of it is in Triton's key. What is not, is in ours, or nothing is kept.
+
+    source                         in Triton's key          what we do
+    the kernel's and its helpers'  yes (cache_key)           nothing
+      source, first lines
+    target, options, ptxas         yes                       nothing
+    globals and closures that      only tl.constexpr, by     their values in our key, by type and content;
+      they name, modules' and      name                      one that has no content here: not kept
+      classes' attributes
+    defaults of parameters         no                        as globals
+    functions that a               their own source alone    their code, and as globals what that names,
+      constexpr_function calls                               to any depth
+    constants of the signature     str() of each             by type and content
+    knobs, environment             some variables            every plain knob that is not at its default, and
+                                                             every variable of _VARIABLES
+    overrides, dumps, hooks that   no                        neither get nor put: why_off()
+      replace or watch stages
+    Triton's own functions         as files                  one that the program replaced: neither get nor put
+
+A kernel of which nothing of this is special has the name of Triton's key alone. Triton's key lacks the path of the
+kernel's file, too: the line table of a hit may name the place where the kernel stood when it was compiled.
+
+Triton makes its key before it asks its cache, in the same thread. There we note what the kernel reads; the cache
+manager takes the note. Without that function (Triton before 3.5) nothing of Triton is kept.
+
+Any thread; the note is the thread's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import hashlib
+import os
+import sys
+import threading
+import types
+from typing import Any, Iterator
+
+from warm import _dumps
+
+_VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "AMDGCN_", "DISABLE_", "USE_IR_", "ALLOW_", "PROTON_")
+_PLACES = (
+    "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER", "TRITON_DUMP_DIR", "TRITON_OVERRIDE_DIR",
+    "TRITON_CACHE_AUTOTUNING", "TRITON_PRINT_AUTOTUNING", "TRITON_DEFAULT_BACKEND", "TRITON_DEFAULT_FP_FUSION",
+)  # fmt: skip  # folders; what changes no code; what is among Triton's options
+_GROUPS = ("compilation", "language", "nvidia", "amd", "runtime")  # of knobs
+_OFF = (
+    "compilation.override", "compilation.always_compile", "compilation.store_binary_only", "compilation.use_ir_loc",
+    "compilation.instrumentation_mode", "compilation.front_end_debugging", "compilation.enable_asan",
+    "runtime.add_stages_inspection_hook", "runtime.interpret", "amd.swap_mir", "build.impl",
+)  # fmt: skip
+_OFF_VARIABLES = ("LLVM_PASS_PLUGIN_PATH", "TRITON_PLUGIN_PATHS")  # libraries with passes of their own
+_WATCHERS = ("listener", "jit_cache_hook", "jit_post_compile_hook", "debug")  # knobs that change no code
+_TOOLS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+_NODES_MAX = 4000  # values that one kernel may read
+
+
+class Unknown(Exception):
+    """Raised for a value whose content is not known."""
+
+
+# ---- is the cache off? ----
+
+
+def why_off() -> str:
+    """Returns the setting with which nothing of Triton may be kept or taken, or "". One function for the cache
+    manager and for the stages."""
+    knobs = sys.modules.get("triton.knobs")
+    for path in _OFF:
+        group, _, name = path.partition(".")
+        if getattr(getattr(knobs, group, None), name, None):
+            return f"triton.knobs.{path}"
+    plugin = next((name for name in _OFF_VARIABLES if os.environ.get(name)), "")
+    return plugin or _dumps.triton() or _replaced()
+
+
+# ---- functions of Triton that the program replaced ----
+
+_OWN = ("triton.compiler", "triton.backends", "triton.language", "triton.runtime.jit", "triton.experimental")
+_HOLDERS = {"staticmethod": "__func__", "classmethod": "__func__", "JITFunction": "fn", "GluonJITFunction": "fn",
+            "ConstexprFunction": "fn"}  # fmt: skip
+_MAY_BE_GENERATED = "<string>"  # methods of dataclasses have this file
+_seen: list[tuple[Any, list[int], Any]] = []  # dictionaries of names, the identities of their values, and the values
+_verdict = [""]
+_n_modules = [0]
+
+
+def _dictionaries() -> list[Any]:
+    """Returns the names of Triton's modules and of their classes."""
+    found: list[Any] = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_OWN) and module is not None:
+            found.append(vars(module))
+            classes = (v for v in list(vars(module).values()) if isinstance(v, type) and v.__module__ == name)
+            found.extend(vars(one) for one in classes)
+    return found
+
+
+def _is_own(function: types.FunctionType, folders: tuple[str, ...]) -> bool:
+    file = function.__code__.co_filename
+    if file == _MAY_BE_GENERATED:
+        return str(function.__module__).startswith("triton.")
+    return file.startswith(folders)
+
+
+def _foreign(names: Any, folders: tuple[str, ...]) -> str:
+    """Returns the name of a function that is from no file of Triton, of Python or of ours, or ""."""
+    for name, value in list(names.items()):
+        how = _HOLDERS.get(type(value).__name__)
+        function = value if how is None else getattr(value, how, value)
+        if type(function) is types.FunctionType and not _is_own(function, folders):
+            return f"{names.get('__name__') or names.get('__module__')}.{name}"
+    return ""
+
+
+def _replaced() -> str:
+    """Returns the name of a function of Triton that the program replaced, or ""."""
+    if len(_seen) and all([id(v) for v in names.values()] == ids for names, ids, _ in _seen):
+        if sum(name.startswith(_OWN) for name in sys.modules) == _n_modules[0]:
+            return _verdict[0]
+    import triton
+
+    files = (triton.__file__, __file__, os.__file__)
+    folders = (*(os.path.dirname(file) + os.sep for file in files), "<frozen ")
+    dictionaries = _dictionaries()
+    _n_modules[0] = sum(name.startswith(_OWN) for name in sys.modules)
+    _seen[:] = [(names, [id(v) for v in names.values()], list(names.values())) for names in dictionaries]
+    _verdict[0] = next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
+    return _verdict[0]
+
+
+# ---- what a kernel reads ----
+
+_NUMBERS = (bool, int, float, type(None))  # str() of one is no str() of another
+_PLAIN = (*_NUMBERS, complex, str, bytes, type(Ellipsis))
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_PURE = frozenset(
+    "builtins math cmath functools operator itertools typing enum dataclasses collections copy numbers string struct "
+    "fractions decimal abc types contextlib".split()
+)  # modules of Python whose functions depend on their arguments alone
+_IMPURE = frozenset("open __import__ eval exec compile globals locals vars input breakpoint id hash dir memoryview".split())
+_SKIPPED = frozenset(("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__"))
+_ROOTS = {"triton": "triton", "tl": "triton.language", "language": "triton.language"}  # as programs name them
+
+
+def _is_jit(value: Any) -> bool:
+    jit = sys.modules["triton.runtime.jit"]
+    return isinstance(value, getattr(jit, "JITCallable", None) or jit.JITFunction)
+
+
+def _is_tritons(value: Any) -> bool:
+    """True for a module, a class or a function of Triton's own files."""
+    import triton
+
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] == "triton" and sys.modules.get(value.__name__) is value
+    if isinstance(value, type):
+        return value.__module__.startswith("triton.") and hasattr(sys.modules.get(value.__module__), value.__name__)
+    function = getattr(value, "fn", value)
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(os.path.dirname(triton.__file__) + os.sep)
+
+
+def _is_pure(value: Any) -> bool:
+    """True for what belongs to a module of Python that depends on nothing outside."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
+    module = sys.modules.get(name)
+    if module is None or name.partition(".")[0] not in _PURE:
+        return False
+    file = getattr(module, "__file__", None)
+    return file is None or (file.startswith(_STANDARD) and "-packages" + os.sep not in file)
+
+
+class _Reads:
+    """The values that one kernel reads, as lines of text."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._numbers: dict[int, int] = {}  # of functions and classes, by identity
+        self._kept: list[Any] = []  # they stay alive, so that an identity stays theirs
+
+    def _number(self, value: Any) -> tuple[int, bool]:
+        """Returns the number of a value, and True if it is new."""
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return known, False
+        if len(self._kept) >= _NODES_MAX:
+            raise Unknown("too many values")
+        self._kept.append(value)
+        self._numbers[id(value)] = len(self._kept)
+        return len(self._kept), True
+
+    def text(self, value: Any) -> str:
+        """Returns a text that is equal for equal values alone. Raises Unknown."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return f"{kind.__name__} {value!r}"
+        if kind in (tuple, list):
+            return f"{kind.__name__}({', '.join(map(self.text, value))})"
+        if isinstance(value, tuple) and hasattr(value, "_fields"):  # a namedtuple
+            return f"{self.text(kind)}{value._fields}({', '.join(map(self.text, value))})"
+        if kind is dict:
+            return f"dict({', '.join(f'{self.text(k)}: {self.text(v)}' for k, v in value.items())})"
+        if kind in (set, frozenset):
+            return f"{kind.__name__}({', '.join(sorted(map(self.text, value)))})"
+        if kind in (staticmethod, classmethod):
+            return f"{kind.__name__}({self.text(value.__func__)})"
+        if kind is property:
+            return f"property({self.text([value.fget, value.fset])})"
+        return self._of_triton(value) or self._of_python(value)
+
+    def _of_triton(self, value: Any) -> str:
+        kind = type(value)
+        if _is_jit(value):
+            return self._jit(value)
+        if _is_tritons(value):
+            return f"triton {value.__name__ if isinstance(value, types.ModuleType) else _full_name(value)}"
+        if not _is_tritons(kind):
+            return ""
+        if kind.__name__ == "constexpr":
+            return f"constexpr({self.text(value.value)})"
+        if kind.__name__ == "dtype":
+            return f"dtype {value!r}"
+        if kind.__name__ == "pointer_type":
+            return f"pointer({self.text(value.element_ty)}, {self.text(value.address_space)}, {value!r})"
+        if kind.__name__ == "tuple":
+            return f"tl.tuple({self.text(list(value.values))})"
+        return ""
+
+    def _of_python(self, value: Any) -> str:
+        kind = type(value)
+        if isinstance(value, enum.Enum):
+            return f"{self.text(kind)}.{value.name}({self.text(value.value)})"
+        if isinstance(value, type):
+            return self._class(value)
+        if kind is types.FunctionType:
+            return self._function(value)
+        if kind is types.BuiltinFunctionType and _is_pure(value):
+            return f"builtin {_full_name(value)}"
+        if isinstance(value, types.ModuleType) and _is_pure(value):
+            return f"module {value.__name__}"
+        if kind.__module__ == "torch" and kind.__name__ == "dtype":
+            return f"torch.dtype {value!r}"
+        if any(c.__module__ == "numpy" and c.__name__ == "number" for c in kind.__mro__):
+            return f"{kind.__name__} {value!r}"
+        if kind.__name__ in ("member_descriptor", "getset_descriptor"):
+            return kind.__name__
+        raise Unknown(f"{'the module ' + value.__name__ if isinstance(value, types.ModuleType) else _full_name(kind)}")
+
+    def add(self, where: str, value: Any) -> None:
+        """Adds a value under a name, which the reason has if it is not known."""
+        try:
+            self.lines.append(f"{where}: {self.text(value)}")
+        except Unknown as e:
+            raise e if e.args[1:] else Unknown(f"{where.rpartition(' ')[2]}: {e}", where) from None
+
+    # ---- functions of Triton's language ----
+
+    def _jit(self, function: Any) -> str:
+        if _is_tritons(function):
+            return f"triton {_full_name(function)}"
+        number, is_new = self._number(function)
+        if is_new and type(function).__name__ == "ConstexprFunction":  # Python itself runs it
+            self._plain(function.fn, f"constexpr function {number}")
+        elif is_new:
+            self._kernel(function, number)
+        source = hashlib.sha256(function.src.encode()).hexdigest()
+        return f"jit {function.__name__} {number} {source} {getattr(function, 'noinline', None)}"
+
+    def _kernel(self, function: Any, number: int) -> None:
+        """Adds what a function reads. Triton looks a name up among the parameters and locals, then in closure and
+        globals. It refuses globals that are not of its kinds, unless a setting admits all."""
+        tree = function.parse()
+        scope = function.get_capture_scope()
+        parameters = function.signature.parameters
+        stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        attributes = {a.attr for a in ast.walk(tree) if isinstance(a, ast.Attribute)}
+        for path in sorted(set(_paths(tree))):
+            if path[0] not in parameters and path[0] in scope:
+                self._global(f"{number} {'.'.join(path)}", path, scope[path[0]], attributes, path[0] in stored)
+        for name, parameter in parameters.items():
+            if parameter.default is not parameter.empty:
+                self.add(f"{number} {name}", parameter.default)
+
+    def _global(self, where: str, path: tuple[str, ...], value: Any, attributes: set[str], is_local: bool) -> None:
+        if not _may_be_read(value):
+            return
+        is_root = getattr(value, "__name__", "") == _ROOTS.get(path[0], "-") and _is_tritons(value)
+        for name in path[1:]:
+            if not isinstance(value, (types.ModuleType, type)) or not hasattr(value, name):
+                break
+            value = getattr(value, name)
+        if is_root and _is_tritons(value):
+            return
+        if isinstance(value, types.ModuleType) and not (_is_tritons(value) or _is_pure(value)):
+            self._module(where, value, attributes)
+        elif is_root and _is_usual(value) and repr(value) == f"triton.language.{path[-1]}":
+            return
+        elif is_local or is_root or not self._is_in_tritons_key(value, len(path) == 1):
+            self.add(where, value)
+
+    def _is_in_tritons_key(self, value: Any, is_name: bool) -> bool:
+        """True for a value that Triton's key tells from all others: a function by its source, and a constexpr with a
+        name of its own if its str() is that of no other. What such a function reads is added."""
+        if _is_jit(value):
+            self.text(value)
+            return True
+        return is_name and type(value).__name__ == "constexpr" and _is_usual(value)
+
+    def _module(self, where: str, module: types.ModuleType, attributes: set[str]) -> None:
+        """Adds a module that the code names without an attribute, perhaps to give it another name."""
+        for name in sorted(attributes):
+            if hasattr(module, name):
+                self.add(f"{where}.{name}", getattr(module, name))
+
+    # ---- functions and classes of Python ----
+
+    def _function(self, function: Any) -> str:
+        if _is_pure(function):
+            return f"function {_full_name(function)}"
+        number, is_new = self._number(function)
+        if is_new:
+            self._plain(function, f"function {number}")
+        return f"function {number}"
+
+    def _plain(self, function: Any, where: str) -> None:
+        code = function.__code__
+        names = set(_names(code))
+        if names & _IMPURE or _imports(code):
+            raise Unknown(f"{_full_name(function)}, which may read anything", where)
+        self.lines.append(f"{where}: {sys.hexversion:x} {_code(code)}")
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            self.add(f"{where} {name}", cell.cell_contents)
+        for name in sorted(names & set(function.__globals__)):
+            value = function.__globals__[name]
+            if isinstance(value, types.ModuleType) and not (_is_tritons(value) or _is_pure(value)):
+                self._module(f"{where} {name}", value, names)
+            else:
+                self.add(f"{where} {name}", value)
+        self.add(f"{where} defaults", [function.__defaults__, function.__kwdefaults__])
+
+    def _class(self, kind: type) -> str:
+        if _is_pure(kind):
+            return f"class {_full_name(kind)}"
+        number, is_new = self._number(kind)
+        if is_new:
+            for name, value in sorted(vars(kind).items()):
+                if name not in _SKIPPED:
+                    self.add(f"class {number} {name}", value)
+            self.add(f"class {number} bases", [type(kind), *kind.__bases__])
+        return f"class {number} {kind.__name__}"
+
+
+def _full_name(value: Any) -> str:
+    return f"{value.__module__}.{getattr(value, '__qualname__', None) or value.__name__}"
+
+
+def _is_usual(value: Any) -> bool:
+    """True for a value that Triton's key tells from all others by its str()."""
+    if type(value).__name__ == "constexpr":
+        value = value.value
+    return type(value) in _NUMBERS or (type(value).__name__ == "dtype" and _is_tritons(type(value)))
+
+
+def _may_be_read(value: Any) -> bool:
+    """True if Triton lets a kernel read this global."""
+    if getattr(sys.modules["triton.knobs"].compilation, "allow_non_constexpr_globals", False):
+        return True
+    if isinstance(value, (types.ModuleType, type)) or _is_jit(value) or _is_tritons(value):
+        return True
+    return str(getattr(value, "__module__", "")).startswith("triton.") or (
+        isinstance(value, tuple) and hasattr(value, "_fields")
+    )
+
+
+def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
+    """Returns the names in the code, with their attributes: ("tl", "float32")."""
+    inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        path, at = [], node
+        while isinstance(at, ast.Attribute):
+            path.append(at.attr)
+            at = at.value
+        if isinstance(at, ast.Name) and node not in inner:
+            yield (at.id, *reversed(path))
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _imports(code: types.CodeType) -> bool:
+    """True if the code, or code in it, has an import statement."""
+    import dis
+
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return any(i.opname == "IMPORT_NAME" for i in dis.get_instructions(code)) or any(map(_imports, inner))
+
+
+def _code(code: types.CodeType) -> str:
+    constants = [_code(c) if isinstance(c, types.CodeType) else f"{type(c).__name__} {c!r}" for c in code.co_consts]
+    parts = (code.co_code.hex(), constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+             code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags)  # fmt: skip
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def of_kernel(function: Any) -> list[str]:
+    """Returns what a kernel reads that is not in Triton's key. Raises Unknown."""
+    reads = _Reads()
+    reads.text(function)
+    return reads.lines
+
+
+def _of_source(source: Any) -> list[str]:
+    """Returns what a compile reads that is not in Triton's key. Raises Unknown."""
+    if not hasattr(source, "fn"):  # a file of IR, which its locations name
+        return [f"path {os.path.abspath(source.path)}"]
+    reads = _Reads()
+    reads.text(source.fn)
+    for at, value in sorted(source.constants.items(), key=repr):
+        if not _is_usual(value) and not reads._is_in_tritons_key(value, False):
+            reads.add(f"constant {at}", value)
+    return reads.lines
+
+
+# ---- settings ----
+
+
+def settings() -> list[str]:
+    """Returns the settings that are not at their defaults. Raises Unknown."""
+    from triton import knobs
+
+    lines = [f"variable {n}={v}" for n, v in sorted(os.environ.items()) if n.startswith(_VARIABLES) and n not in _PLACES]
+    for group in _GROUPS:
+        for name, value in sorted(vars(getattr(knobs, group, None) or _Empty()).items()):
+            if type(value) in (bool, int, float, str):
+                lines.append(f"knob {group}.{name}={value!r}")
+            elif value is not None and name not in _WATCHERS:
+                raise Unknown(f"triton.knobs.{group}.{name}")
+    tools = [os.environ[name] for name in _TOOLS if os.path.isfile(os.environ.get(name, ""))]
+    if tools:
+        from warm import _identity
+
+        identity, is_settled = _identity.of_files(tools)
+        if not is_settled:
+            raise Unknown(f"{tools[0]}, which has just changed")
+        lines.append(f"tools {identity}")
+    return lines
+
+
+class _Empty:
+    pass
+
+
+# ---- the note of a thread ----
+
+_now = threading.local()
+_told: set[str] = set()
+
+
+def _tell(name: str, why: str) -> None:
+    from warm import _client
+
+    if why not in _told:
+        _told.add(why)
+        _client.client().note("uncacheable", f"Triton {name}"[:200], f"not kept: {why}"[:400])
+
+
+def _note(source: Any, options: Any) -> None:
+    """Notes what the compile of a source reads, for the cache manager that the same thread makes next."""
+    _now.note = None
+    try:
+        override = getattr(options, "ir_override", None)
+        why = f"ir_override={override}" if override else why_off()
+        if not why:
+            lines = settings() + _of_source(source)
+            digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32] if lines else ""
+            _now.note = (source.name[:150], digest)
+            return
+    except Unknown as e:
+        why = f"no key has the content of {e.args[0]}"
+    except Exception as e:  # another version of Triton
+        why = f"warm does not know this version of Triton ({type(e).__name__})"
+    _tell(str(source.name), why)
+
+
+def taken(filename: str) -> str | None:
+    """Returns the digest of what the compile reads whose group of files has this name, "" if it is nothing special. None:
+    nothing may be kept or taken."""
+    note, _now.note = getattr(_now, "note", None), None
+    _now.taken = note[1] if note and f"{note[0]}.json" == filename else None
+    return current()
+
+
+def current() -> str | None:
+    """Returns what taken() returned last in this thread."""
+    return getattr(_now, "taken", None)
+
+
+def install(compiler: types.ModuleType) -> None:
+    """Hooks the function that makes Triton's key: each compile calls it before it asks the cache."""
+    import inspect
+
+    real = compiler.get_cache_key
+    if list(inspect.signature(real).parameters)[:3] != ["src", "backend", "backend_options"]:
+        return
+
+    def get_cache_key(src: Any, backend: Any, backend_options: Any, *rest: Any, **named: Any) -> Any:
+        key = real(src, backend, backend_options, *rest, **named)
+        _note(src, backend_options)
+        return key
+
+    compiler.get_cache_key = get_cache_key  # type: ignore[attr-defined]

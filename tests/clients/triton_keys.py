@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that Triton's own key does not tell apart, and settings with which nothing may be kept. Each pair of kernels
+runs in both orders, in fresh processes with fresh folders: what a process gets is what it gets without warm.
+"""
+
+import json
+import os
+import sys
+import unittest
+
+import kit
+
+PROGRAM = """if True:
+    import hashlib, importlib.util, json, os, sys
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    def digests(path):
+        spec = importlib.util.spec_from_file_location("kernels", path)
+        m = sys.modules["kernels"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(m)
+        names = m.k.arg_names
+        signature = {n: "*fp32" if n == "p" else "constexpr" for n in names}
+        constants = {(names.index(n),): v for n, v in dict(n=128, **getattr(m, "C", {})).items() if n in names}
+        source = ASTSource(m.k, signature, constants)
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=getattr(m, "OPTIONS", None))
+        return {name: hashlib.sha256(data if isinstance(data, bytes) else str(data).encode()).hexdigest()
+                for name, data in made.asm.items()}
+
+    print(json.dumps([digests(path) for path in sys.argv[1:]]))
+"""
+HEAD = "import triton, triton.language as tl\n"
+BODY = """
+@triton.jit
+def k(p, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(p + i, {})
+"""
+
+
+def kernel(value, before=""):
+    return HEAD + before + BODY.format(value)
+
+
+X = "tl.load(p + i)"
+ADMIT = {"TRITON_ALLOW_NON_CONSTEXPR_GLOBALS": "1"}
+# What is read, with its two values in < | >.
+PAIRS = {
+    "a dtype": kernel(X + ".to(DT)", "DT = tl.<float16|bfloat16>"),
+    "the dtype of an annotation": kernel(X + ".to(DT)", "DT = tl.<float16|bfloat16>").replace("    i =", "    a: DT = 1\n    i ="),
+    "another name of a function": kernel(f"F({X})", "F = tl.<exp|sin>"),
+    "an attribute of a module": kernel(X + " * M.S", "import types\nM = types.ModuleType('M'); M.S = <2.0|3.0>"),
+    "an attribute of Triton's module": kernel(X + " * tl.S", "tl.S = <2.0|3.0>"),
+    "the default of a helper": kernel(f"h({X})", """G = tl.constexpr(<2|3>)
+@triton.jit
+def h(x, s: tl.constexpr = G): return x * s"""),
+    "what a helper's helper reads": kernel(f"h({X})", """DT = tl.<float16|bfloat16>
+@triton.jit
+def g(x): return x.to(DT)
+@triton.jit
+def h(x): return g(x)"""),
+    "the closure of a constexpr function": kernel(X + " * f(n)", """
+def make(t):
+    @triton.constexpr_function
+    def f(n): return t * n
+    return f
+f = make(<2|3>)"""),
+    "what a constexpr function reads of its surroundings": kernel(X + " * f(n)", """import os
+os.environ["S"] = "<2|3>"
+@triton.constexpr_function
+def f(n): return int(os.environ["S"])"""),
+    "a function of Triton that was replaced": kernel(f"tl.softmax({X})", """
+@triton.jit
+def mine(x): return x * <2|3>
+tl.softmax = mine"""),
+    "a constant's type": kernel(X + " * (2 if f == 'True' else 3)").replace("constexpr):", "constexpr, f: tl.constexpr):")
+                         + "C = {'f': <True|'True'>}\n",
+    "a stage that was replaced": kernel(X + " * 2", """from triton.backends.nvidia.compiler import CUDABackend as B
+real = B.make_ttir
+def make_ttir(*arguments):
+    module = real(*arguments)
+    if <False|True>: module.set_attr("my.attribute", triton._C.libtriton.ir.builder(module.context).get_unit_attr())
+    return module
+B.make_ttir = staticmethod(make_ttir)"""),
+}  # fmt: skip
+ADMITTED = {
+    "a number": kernel(X + " * S", "S = <2.0|3.0>"),
+    "a number that a local hides later": kernel("y", "S = <2.0|3.0>").replace("    tl.st", f"    y = {X} * S\n    S = 4.0\n    tl.st"),
+    "what a function of Python reads": kernel(X + " * f(n)", """TABLE = {128: <2|3>}
+@triton.constexpr_function
+def f(n): return TABLE[n]"""),
+}  # fmt: skip
+LINES = {
+    "a comment": kernel(X, "# <|one\n# more>"),
+    "joined lines": kernel(X + " * 3", "").replace("    tl.store", "    x = 1<\n    |; >tl.store"),
+    "another place in the line": kernel(X, "").replace("i = tl", "i = <|   >tl"),
+}
+
+
+def sides(text):
+    """Returns the two variants of a text."""
+    out = ["", ""]
+    while text:
+        head, _, rest = text.partition("<")
+        pair, _, text = rest.partition(">")
+        for i in (0, 1):
+            out[i] += head + (pair.split("|")[i] if pair else "")
+    return out
+
+
+class Keys(kit.TestCase):
+    def run_in(self, daemon, folder, texts, warm=True, **settings):
+        """Compiles kernels, each in a file that has always the same name and time."""
+        paths = []
+        for i, text in enumerate(texts):
+            paths.append(os.path.join(folder, f"k{i}.py"))
+            with open(paths[-1], "w") as f:
+                f.write(text)
+            os.utime(paths[-1], (10**9, 10**9))
+        with kit.Folder() as cache:
+            return kit.result(daemon.run(PROGRAM, *paths, warm=warm, TRITON_CACHE_DIR=cache,
+                                         PYTHONDONTWRITEBYTECODE="1", **settings))
+
+    def check(self, pairs, **settings):
+        variants = [[sides(text)[i] for text in pairs.values()] for i in (0, 1)]
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            plain = [self.run_in(daemon, folder, texts, warm=False, **settings) for texts in variants]
+            for name, *two in zip(pairs, *plain):
+                self.assertNotEqual(*two, name)
+            for order in ((0, 1), (1, 0)):
+                daemon.warm("clear", "--yes")
+                for i in order:
+                    seen = self.run_in(daemon, folder, variants[i], **settings)
+                    for name, one, expected in zip(pairs, seen, plain[i]):
+                        with self.subTest(name, order=order):
+                            self.assertEqual(one, expected)
+
+    def test_what_a_kernel_reads_beside_its_source_counts(self):
+        self.check(PAIRS)
+
+    def test_globals_that_a_setting_admits_count(self):
+        self.check(ADMITTED, **ADMIT)
+
+    def test_the_line_table_of_an_edited_kernel_is_its_own(self):
+        self.check(LINES)
+
+    def test_a_kernel_that_reads_nothing_special_is_a_hit(self):
+        text = kernel(X + " * S + h(1)", """S = tl.constexpr(2)
+@triton.jit
+def h(x): return x + 1""")
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            cold = self.run_in(daemon, folder, [text])
+            hits = daemon.stats("hits")
+            self.assertEqual(self.run_in(daemon, folder, [text]), cold)
+            self.assertGreater(daemon.stats("hits"), hits)
+            names = [row["name"] for row in json.loads(daemon.warm("ls", "--kind", "triton", "--json"))]
+            self.assertRegex(" ".join(names), r"^triton:2:[A-Z0-9]+:k\.json$")
+
+
+class Off(kit.TestCase):
+    TEXT = kernel(X + " * 2")
+
+    def entries(self, daemon):
+        rows = json.loads(daemon.warm("ls", "--json"))
+        return [row["name"] for row in rows if (row["name"] or "").startswith(("triton:", "triton-stages:"))]
+
+    def check(self, expected, text=TEXT, **settings):
+        """Checks that with these settings nothing is kept, and nothing of another run is taken."""
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            keys = Keys()
+            made = keys.run_in(daemon, folder, [text], WARM_SESSION="off", **settings)
+            self.assertEqual(self.entries(daemon), [])
+            self.assertIn(expected, daemon.warm("why", "--session", "off"))
+            keys.run_in(daemon, folder, [self.TEXT])
+            hits = daemon.stats("kinds")["triton"]["hits"]
+            self.assertEqual(keys.run_in(daemon, folder, [text], **settings), made)
+            self.assertEqual(daemon.stats("kinds")["triton"]["hits"], hits)
+
+    def test_an_edited_kernel_is_never_kept(self):
+        with kit.Folder() as folder, kit.Daemon() as daemon:
+            keys = Keys()
+            dump = os.path.join(folder, "dump")
+            os.mkdir(os.path.join(folder, "src"))
+            keys.run_in(daemon, os.path.join(folder, "src"), [self.TEXT], warm=False, TRITON_KERNEL_DUMP="1", TRITON_DUMP_DIR=dump)
+            for root, _, files in os.walk(dump):
+                for name in files:
+                    path = os.path.join(root, name)
+                    if not name.endswith(".ttir"):
+                        os.unlink(path)
+                        continue
+                    with open(path) as f:
+                        text = f.read()
+                    self.assertIn("2.000000e+00", text)
+                    with open(path, "w") as f:
+                        f.write(text.replace("2.000000e+00", "9.900000e+01"))
+            over = {"TRITON_KERNEL_OVERRIDE": "1", "TRITON_OVERRIDE_DIR": dump}
+            src = os.path.join(folder, "src")
+
+            def run(warm, **settings):
+                with kit.Folder() as cache:
+                    ran = daemon.run(PROGRAM, os.path.join(src, "k0.py"), warm=warm, TRITON_CACHE_DIR=cache, **settings)
+                    return kit.result(ran)
+
+            plain, edited = run(False), run(False, **over)
+            self.assertNotEqual(plain, edited)
+            for order in ((over, {}), ({}, over)):
+                daemon.warm("clear", "--yes")
+                for settings in order:
+                    self.assertEqual(run(True, **settings), edited if settings else plain)
+
+    def test_always_compile_neither_gets_nor_puts(self):
+        self.check("triton.knobs.compilation.always_compile", TRITON_ALWAYS_COMPILE="1")
+
+    def test_while_triton_dumps_nothing_is_kept_or_taken(self):
+        for setting in ("TRITON_KERNEL_DUMP", "MLIR_ENABLE_DUMP", "NVPTX_ENABLE_DUMP", "LLVM_IR_ENABLE_DUMP"):
+            with self.subTest(setting), kit.Folder() as folder:
+                self.check("not kept: ", TRITON_DUMP_DIR=folder, **{setting: "1"})
+                dumped = [name for _, _, files in os.walk(folder) for name in files]
+                self.assertEqual("k.ttir" in dumped, setting == "TRITON_KERNEL_DUMP")
+
+    def test_a_hook_for_the_stages_keeps_kernels_out(self):
+        hook = """from triton import knobs
+knobs.runtime.add_stages_inspection_hook = lambda *arguments: None if arguments else ("", "")
+"""
+        self.check("add_stages_inspection_hook", hook + self.TEXT)
+
+
+if __name__ == "__main__":
+    unittest.main()
