@@ -273,6 +273,24 @@ int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
     return 0;
 }
 
+struct count {
+    uint64_t n, most;
+};
+
+static int count_launch(void *context, const struct graph_launch *l)
+{
+    struct count *count = context;
+    (void)l;
+    return ++count->n >= count->most ? WARM_ETOO_BIG : 0; /* ends the run */
+}
+
+uint64_t graph_bundle_count(const struct graph_bundle *b, uint64_t most)
+{
+    struct count count = {0, most};
+    graph_bundle_run(b, 0, b->launches.n, count_launch, &count);
+    return count.n;
+}
+
 /* ---- cubins ---- */
 
 #define ELF_HEADER 64u

@@ -84,6 +84,8 @@ int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, st
  * range. Stops at the first error of `launch`, and returns it. Memory: none. */
 int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
                      int (*launch)(void *context, const struct graph_launch *l), void *context);
+/* Returns how many launches a run makes, with each round of its loops; `most` if it makes more. */
+uint64_t graph_bundle_count(const struct graph_bundle *b, uint64_t most);
 /* Frees what the others filled in. */
 void graph_bundle_close(struct graph_bundle *b);
 

@@ -127,6 +127,21 @@ void driver_close(struct driver *d)
     free(d);
 }
 
+bool driver_can_run(const char *arch, struct view target)
+{
+    char text[16], *end;
+    if (target.len >= sizeof text || strncmp(arch, "sm_", 3) != 0)
+        return false;
+    memcpy(text, target.data, target.len);
+    text[target.len] = '\0';
+    if (strncmp(text, "sm_", 3) != 0 || text[3] < '1' || text[3] > '9')
+        return false;
+    unsigned long made_for = strtoul(text + 3, &end, 10), is = strtoul(arch + 3, NULL, 10);
+    if (strcmp(end, "a") == 0)
+        return made_for == is;
+    return (*end == '\0' || strcmp(end, "f") == 0) && made_for / 10 == is / 10 && made_for <= is;
+}
+
 const char *driver_name(const struct driver *d) { return d->name; }
 
 const char *driver_arch(const struct driver *d) { return d->arch; }

@@ -19,9 +19,11 @@
 #ifndef WARM_KERNELS_EXEC_DRIVER_H
 #define WARM_KERNELS_EXEC_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keygen/bytes.h"
 #include "keygen/err.h"
 
 struct driver;
@@ -36,6 +38,11 @@ void driver_close(struct driver *d);
 const char *driver_name(const struct driver *d);
 /* Returns the device's own target, "sm_90"; it lives as long as the driver. */
 const char *driver_arch(const struct driver *d);
+
+/* True if a device of this target may run code that was made for `target`: one of the same major number and no
+ * larger minor one; sm_90a runs on sm_90 alone (CUDA C++ Programming Guide, "Binary Compatibility"). Devices of
+ * Tegra are pickier: there driver_load has the last word. */
+bool driver_can_run(const char *arch, struct view target);
 
 /* Loads a cubin. Borrows the bytes during the call. UNSUPPORTED if it is for another architecture, MALFORMED
  * if it is no whole cubin. */

@@ -79,8 +79,7 @@ int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_
 {
     struct graph_exec *x = calloc(1, sizeof *x);
     uint32_t n_args = PARAMETERS_MAX;
-    if (b->target.len != strlen(driver_arch(d)) ||
-        memcmp(b->target.data, driver_arch(d), b->target.len) != 0) {
+    if (!driver_can_run(driver_arch(d), b->target)) {
         free(x);
         return err_set(e, WARM_EUNSUPPORTED, "it is compiled for %.*s, and the GPU (%s) is %s",
                        (int)b->target.len, (const char *)b->target.data, driver_name(d),

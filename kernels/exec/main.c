@@ -4,7 +4,7 @@
  * program is static and cannot load the driver.
  *
  *     read the bundle and its inputs → open the driver → load → run once
- *       → replay, as a CUDA graph, as often as --repeat says → write or print the results
+ *       → again as often as --repeat says, as a CUDA graph if it is no long loop → write or print the results
  *
  * Exit status: 0 done; 1 no GPU that can run it, or a fault there; 2 usage, or an input that cannot be used.
  *
@@ -26,6 +26,7 @@
 #define FILE_MAX ((size_t)1 << 36)
 #define SHOWN 6 /* elements of a result without -o */
 #define REPEAT_MAX 1000000000L
+#define NODES_MAX 4096u /* of a CUDA graph: a driver needs kilobytes and microseconds for each */
 
 enum status { DONE = 0, FINDING = 1, USAGE = 2 };
 
@@ -241,20 +242,28 @@ static void print_times(const struct run *run)
 
 /* ---- the run ---- */
 
-/* Records the launches and replays them. */
+/* Records the launches. Gives *out (driver_recording_free). */
+static int record(struct run *run, void **out, struct err *e)
+{
+    struct err ignored;
+    int rc = driver_capture_begin(run->d, e);
+    if (rc)
+        return rc;
+    rc = graph_exec_launch(run->x, e);
+    int end = driver_capture_end(run->d, out, rc ? &ignored : e);
+    return rc ? rc : end;
+}
+
+/* Runs it again: records and replays the launches, or launches them, if a loop makes too many for a graph. */
 static int replay(struct run *run, struct err *e)
 {
     void *recording = NULL;
-    int rc = driver_capture_begin(run->d, e);
-    if (rc == 0) {
-        struct err ignored;
-        rc = graph_exec_launch(run->x, e);
-        int end = driver_capture_end(run->d, &recording, rc ? &ignored : e);
-        rc = rc ? rc : end;
-    }
+    int rc = 0;
+    if (graph_bundle_count(&run->b, NODES_MAX + 1) <= NODES_MAX)
+        rc = record(run, &recording, e);
     double began = now_ms();
     for (long i = 0; i < run->repeat && rc == 0; i++)
-        rc = driver_replay(run->d, recording, e);
+        rc = recording ? driver_replay(run->d, recording, e) : graph_exec_launch(run->x, e);
     if (rc == 0)
         rc = driver_wait(run->d, e);
     run->each_ms = (now_ms() - began) / (double)run->repeat;

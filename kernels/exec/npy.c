@@ -82,8 +82,11 @@ int npy_read(const void *data, size_t len, const struct tensor *type, struct vie
             rc = err_set(e, WARM_EMALFORMED, "a damaged .npy file");
         else if (descr[0] != '\'' || strncmp(descr + 1, DESCRS[type->elem], 3) != 0 ||
                  strncmp(order, "False", 5) != 0 || !same_shape(shape, type))
-            rc = err_set(e, WARM_EINVALID, "it has {%.100s}, and the argument is %s, row-major",
-                         header + 1, wanted);
+            rc = err_set(e, WARM_EINVALID,
+                         "the argument is %s, row-major, and the file has descr %.*s, shape %.*s, "
+                         "fortran_order %.*s",
+                         wanted, (int)strcspn(descr, ",}\n"), descr, (int)strcspn(shape, ")\n") + 1,
+                         shape, (int)strcspn(order, ",}\n"), order);
         free(header);
         if (rc)
             return rc;

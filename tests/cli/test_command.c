@@ -532,7 +532,7 @@ Test(command, compile_yields_what_nvrtc_yields_cold_and_warm)
     warmd_down(&k);
 }
 
-Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
+Test(command, compile_takes_the_target_of_the_gpu_if_none_or_native_is_given)
 {
     char *lib = toolchain_lib("13.5.37");
     NEEDS_TOOLCHAIN(lib);
@@ -544,6 +544,11 @@ Test(command, compile_takes_the_target_of_the_gpu_where_none_is_given)
     cr_assert(asprintf(&path, "%s:%s", k.dir, getenv("PATH")) > 0);
     setenv("PATH", path, 1);
     expect(&k, 0, "compile k.cu --json", "\"arch\":\"sm_86\"");
+    expect(&k, 0, "compile k.cu --arch native --json", "\"arch\":\"sm_86\"");
+    expect(&k, 0, "compile k.cu -arch=native --json", "\"arch\":\"sm_86\"");
+    expect(&k, 0, "compile k.cu --gpu-architecture native --json", "\"arch\":\"sm_86\"");
+    write_in(&k, "nvidia-smi", "#!/bin/sh\nexit 9\n");
+    expect(&k, 2, "compile k.cu --arch native", "nvidia-smi names no GPU here");
     free(path);
     free(tool);
     free(lib);

@@ -360,6 +360,24 @@ Test(exec, large_products_go_by_tiles)
     for_cpu_close(&cpu);
 }
 
+/* A target of the same major number and no larger minor one runs, and sm_90a on sm_90 alone. */
+Test(exec, a_gpu_runs_what_is_made_for_it_or_for_an_older_one_of_its_kind)
+{
+    static const struct {
+        const char *arch, *target;
+        bool runs;
+    } CASES[] = {
+        {"sm_90", "sm_90", true},     {"sm_90", "sm_90a", true},      {"sm_89", "sm_86", true},
+        {"sm_86", "sm_89", false},    {"sm_90", "sm_89", false},      {"sm_100", "sm_90a", false},
+        {"sm_103", "sm_100a", false}, {"sm_103", "sm_100f", true},    {"sm_103", "sm_103a", true},
+        {"sm_100", "sm_103f", false}, {"sm_121", "sm_120", true},     {"sm_120", "sm_12", false},
+        {"sm_90", "sm_90x", false},   {"sm_90", "compute_90", false}, {"sm_90", "sm_", false},
+        {"sm_90", "", false}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        cr_expect_eq(driver_can_run(CASES[i].arch, view_of_text(CASES[i].target)), CASES[i].runs,
+                     "%s on %s", CASES[i].target, CASES[i].arch);
+}
+
 /* Runs `warm exec` in a folder, with the stand-in if there is one there; expects status and words. */
 static void command_is(const char *folder, const char *environment, const char *arguments,
                        int status, const char *words)
@@ -384,6 +402,19 @@ static void write_bundle(const struct for_cpu *cpu, const char *name, const stru
     writer_close(&bytes);
 }
 
+/* A loop of 5000 trips would be a CUDA graph of as many nodes: it is launched, which the stand-in notes. */
+static void expect_no_graph(const struct for_cpu *cpu)
+{
+    char *said;
+    command_is(cpu->folder, "FAKECUDA_LOG=notes LD_LIBRARY_PATH=.", "loop.bundle =7 --repeat 2", 0,
+               "");
+    command_is(cpu->folder, "FAKECUDA_LOG=few LD_LIBRARY_PATH=.", "add.bundle =1 =2 --repeat 2", 0,
+               "");
+    cr_expect_eq(run_command(&said, "grep -c ^graph %s/notes %s/few", cpu->folder, cpu->folder), 0);
+    cr_expect(strstr(said, "/notes:0\n") && strstr(said, "/few:2\n"), "%s", said);
+    free(said);
+}
+
 Test(exec, the_command_runs_a_bundle_or_says_why_not)
 {
     static const char WHOLE[] =
@@ -392,7 +423,20 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     const char *HERE = any_gpu_is_real() ? "" : "LD_LIBRARY_PATH=.";
     char arch[64];
     struct for_cpu cpu = for_cpu_open();
-    struct made m = made_of_text(ADD, cpu.f), whole = made_of_text(WHOLE, cpu.f);
+    static const char LOOP[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%n = stablehlo.constant dense<5000> : tensor<i32>\n"
+        "%z = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%one = stablehlo.constant dense<1> : tensor<i32>\n"
+        "%y = stablehlo.constant dense<1.0> : tensor<f32>\n"
+        "%0:2 = stablehlo.while(%i = %z, %a = %x) : tensor<i32>, tensor<f32>\n"
+        "cond {\n%c = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> "
+        "tensor<i1>\nstablehlo.return %c : tensor<i1>\n} do {\n"
+        "%b = stablehlo.add %a, %y : tensor<f32>\n%j = stablehlo.add %i, %one : tensor<i32>\n"
+        "stablehlo.return %j, %b : tensor<i32>, tensor<f32>\n}\n"
+        "return %0#1 : tensor<f32>\n}\n";
+    struct made m = made_of_text(ADD, cpu.f), whole = made_of_text(WHOLE, cpu.f),
+                loop = made_of_text(LOOP, cpu.f);
     for_cpu_compile(&cpu);
     if (!any_gpu_is_real())
         any_gpu_build_stand_in(cpu.folder);
@@ -400,6 +444,10 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     write_bundle(&cpu, "add.bundle", &m.b);
     write_bundle(&cpu, "a\"dd.bundle", &m.b);
     write_bundle(&cpu, "whole.bundle", &whole.b);
+    write_bundle(&cpu, "loop.bundle", &loop.b);
+    cr_expect_gt(graph_bundle_count(&loop.b, 1 << 20), 4999u);
+    cr_expect_eq(graph_bundle_count(&loop.b, 4097), 4097u);
+    cr_expect_eq(graph_bundle_count(&m.b, 4097), 1u);
     command_is(cpu.folder, HERE, "add.bundle =1 =2.5", 0, "result 0  300xf32  3.5 3.5 ");
     command_is(cpu.folder, HERE, "add.bundle =1 =2 -o out --repeat 3", 0, "then 3 runs of ");
     command_is(cpu.folder, HERE, "add.bundle out/0.npy =1", 0, "300xf32  4 4 ");
@@ -412,17 +460,23 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "--json 'a\"dd.bundle' =1 =1", 0, "\"bundle\":\"a\\\"dd.bundle\"");
     command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
     command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");
+    command_is(cpu.folder, HERE, "loop.bundle =7 --repeat 2", 0, "then 2 runs of ");
+    command_is(cpu.folder, HERE, "loop.bundle =7", 0, "result 0  f32  5007");
     command_is(cpu.folder, HERE, "graphs.cpp", 2, "not a compiled graph");
     command_is(cpu.folder, HERE, "add.bundle --repeat 0", 2, "not a number from 1");
     if (!any_gpu_is_real()) {
         command_is(cpu.folder, "", "add.bundle =1 =1", 1, "no GPU to run it on: libcuda.so.1");
         command_is(cpu.folder, "FAKECUDA_CC=80 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
                    "it is compiled for sm_90, and the GPU (Stand-in 80) is sm_80");
+        expect_no_graph(&cpu);
+        command_is(cpu.folder, "FAKECUDA_CC=93 LD_LIBRARY_PATH=.", "add.bundle =1 =2.5", 0,
+                   "result 0  300xf32  3.5 3.5 ");
         command_is(cpu.folder, "FAKECUDA_MEMORY=999 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
                    "CUDA_ERROR_OUT_OF_MEMORY");
     }
     made_free(&m);
     made_free(&whole);
+    made_free(&loop);
     for_cpu_close(&cpu);
 }
 
@@ -454,6 +508,19 @@ static void npy_is(const char *header, int code)
     writer_close(&w);
 }
 
+/* numpy fills the header up with blanks. */
+static void shape_is_named(void)
+{
+    struct writer w =
+        npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }          \n");
+    struct view is;
+    struct err e = {0};
+    cr_expect_eq(npy_read(w.data, w.len, &MATRIX, &is, &e), WARM_EINVALID);
+    cr_expect_str_eq(e.text, "the argument is 2x3xf32, row-major, and the file has descr '<f4', "
+                             "shape (3, 2), fortran_order False");
+    writer_close(&w);
+}
+
 Test(exec, files_of_other_types_are_refused)
 {
     npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", 0);
@@ -464,6 +531,7 @@ Test(exec, files_of_other_types_are_refused)
     npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", WARM_EINVALID);
     npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 1), }", WARM_EINVALID);
     npy_is("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", WARM_EINVALID);
+    shape_is_named();
     npy_is("{'descr': '<f4', 'fortran_order': False}", WARM_EMALFORMED);
     npy_is("", WARM_EMALFORMED);
     struct view is;

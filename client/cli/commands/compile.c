@@ -120,11 +120,19 @@ static const struct own_option *find_own(const char *arg, const char **out_value
     return NULL;
 }
 
-/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. */
+/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. "native" is this machine's GPU. */
 static int set_arch(struct compile_run *run, const char *arch)
 {
     assert(run->options && arch); /* it has room for each argument, and one more */
     bool first = run->arch_option[0] == '\0';
+    char target[GPU_TARGET_MAX];
+    if (strcmp(arch, "native") == 0) {
+        if (!gpu_target(target))
+            return cli_usage(run->self,
+                             "--arch native: nvidia-smi names no GPU here; name the target, "
+                             "like --arch sm_90");
+        arch = target;
+    }
     int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
     if (n < 0 || (size_t)n >= sizeof run->arch_option)
         return cli_usage(run->self, "--arch: the name is too long for a target");
@@ -187,12 +195,13 @@ static int set_own(struct compile_run *run, const struct own_option *own, const 
     return 0;
 }
 
-/* Adds an option for NVRTC, and the next argument if that is its value. */
-static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
+/* Adds an option for NVRTC, and the next argument if that is its value. Returns an exit status. */
+static int add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
 {
     assert(run->options && *i > 0 && *i < argc);
     static const char *const arch_names[] = {"-arch", "--gpu-architecture"};
     const char *arg = argv[*i], *equals = strchr(arg, '=');
+    size_t n_before = run->n_options;
     bool takes_next = options_takes_next(OPTIONS_NVRTC, (struct view){arg, strlen(arg)});
     run->options[run->n_options++] = arg;
     if (takes_next && *i + 1 < argc)
@@ -204,6 +213,10 @@ static void add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
         else if (takes_next && strcmp(arg, arch_names[k]) == 0)
             run->arch = argv[*i];
     }
+    if (!run->arch || strcmp(run->arch, "native") != 0)
+        return 0;
+    run->n_options = n_before; /* NVRTC does not know it */
+    return set_arch(run, "native");
 }
 
 /* Reads the command line. 0 to go on; else -1, and *status is the exit status. */
@@ -218,7 +231,9 @@ static int parse_arguments(struct compile_run *run, int argc, char **argv, int *
         } else if (strcmp(argv[i], "--") == 0) {
             only_files = true;
         } else if (!(own = find_own(argv[i], &value))) {
-            add_nvrtc(run, argc, argv, &i);
+            *status = add_nvrtc(run, argc, argv, &i);
+            if (*status)
+                return -1;
         } else if (own->what == OPT_HELP) {
             *status = cli_help(run->self);
             return -1;
@@ -563,8 +578,8 @@ const struct command cmd_compile = {
         "Of StableHLO, text or bytecode, it makes a bundle: cubins and the order of their "
         "launches.\n"
         "Of PTX, ptxas makes a cubin, as `warm tool -- ptxas` does; other options go to ptxas.\n\n"
-        "      --arch ARCH       target: sm_90 makes a cubin, compute_80 makes PTX\n"
-        "                        (default: this machine's GPU)\n"
+        "      --arch ARCH       target: sm_90 makes a cubin, compute_80 makes PTX, native\n"
+        "                        is this machine's GPU (default: native)\n"
         "  -o, --output OUT      the output's file, `-` for stdout (default: FILE with .cubin,\n"
         "                        .ptx, .ltoir or .bundle in the working folder)\n"
         "      --ptx             write the PTX, which NVRTC makes beside the cubin\n"
