@@ -6,12 +6,14 @@
  *     leased_entry_get ─┬─ 0: the bytes, checked
  *                       ├─ WARM_LEASE: the caller must make it ──▶ leased_entry_put
  *                       ├─ WARM_ENOT_FOUND: absent or damaged; the caller may ──▶ leased_entry_put
+ *                       ├─ WARM_EREFUSED: it was made before and must not be kept: go on without
  *                       └─ another error: go on without
  *     leased_entry_end: in every case; gives back the lease, if it is still held
  *
  * The stored value is: magic "warmkept" (8 bytes), XXH3-128 of the bytes (16), SHA-256 of the key
  * (32), and the bytes. So a value that was stored under the name in another way never reaches a
- * driver or a plugin.
+ * driver or a plugin. An artifact that must not be kept leaves the reason there, with the magic
+ * "warmmark": nobody waits for it, or makes it once more only to store it.
  *
  * Thread: one at a time. Memory: its user embeds a struct leased_entry, which borrows the
  * connection.
@@ -49,6 +51,8 @@ bool leased_entry_is_ours(int code);
  * options.token. Returns 0, or the error of warm_put. */
 int leased_entry_put(struct leased_entry *e, const void *data, size_t len,
                      struct warm_put_options options);
+/* Remembers for `ttl_ms` (0: for ever) that the artifact must not be kept, and tells `warm why` the reason. */
+void leased_entry_mark(struct leased_entry *e, const char *reason, uint64_t ttl_ms);
 /* Gives back a lease that is still held, and frees the value. */
 void leased_entry_end(struct leased_entry *e);
 

@@ -8,7 +8,7 @@
  * what came of it: "2 4 6 8", or "error N":
  *     whose ANYTHING: prints which of the functions that were found are not the driver's own, or "the driver's"
  *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
- *     library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
+ *     logs FILE (with a buffer for them) · library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -200,6 +200,17 @@ static int run_link(char *files, int by_path)
     return code;
 }
 
+static int load_with_log(void **module, const void *image)
+{
+    char info[256] = "";
+    int options[] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE};
+    void *values[] = {info, (void *)sizeof info};
+    int code = cu.module_load_ex(module, image, 2, options, values);
+    if (!code && values[1])
+        printf("log of %zu: %s; ", (size_t)values[1], info);
+    return code;
+}
+
 static int run_image(const char *how, const char *path)
 {
     int option = strcmp(how, "target") == 0 ? 9 : CU_JIT_MAX_REGISTERS;
@@ -211,6 +222,8 @@ static int run_image(const char *how, const char *path)
         code = cu.module_load(&module, image);
     else if (strcmp(how, "fat") == 0)
         code = cu.module_load_fat(&module, image);
+    else if (strcmp(how, "logs") == 0)
+        code = load_with_log(&module, image);
     else if (strcmp(how, "library") == 0) {
         code = cu.library_load(&library, image, NULL, NULL, 0, NULL, NULL, 0);
         if (!code)

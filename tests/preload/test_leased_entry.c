@@ -7,6 +7,7 @@
  */
 #include "client/preload/leased_entry.c"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -74,6 +75,48 @@ static void make(int code, const char *bytes)
 Test(leased_entry, the_artifact_that_was_made_is_there_for_the_next, .init = up, .fini = down)
 {
     make(WARM_LEASE, "made");
+    expect_look(0, "made");
+}
+
+/* Holds a lease until the other thread waits, then says that the artifact is not kept. */
+static void *mark_late(void *lease)
+{
+    usleep(200000);
+    leased_entry_mark(lease, "it has the time in it", 0);
+    leased_entry_end(lease);
+    return NULL;
+}
+
+Test(leased_entry, what_must_not_be_kept_is_waited_for_once, .init = up, .fini = down)
+{
+    struct leased_entry lease, e;
+    struct view got = {NULL, 0};
+    pthread_t maker;
+    struct warm *other = warmd_libwarm(&k);
+    leased_entry_begin(&lease, other, "test:1:", &proof);
+    cr_assert_eq(leased_entry_get(&lease, &got), WARM_LEASE);
+    cr_assert_eq(pthread_create(&maker, NULL, mark_late, &lease), 0);
+    for (int i = 0; i < 3; i++) {
+        leased_entry_begin(&e, w, "test:1:", &proof);
+        int code = leased_entry_get(&e, &got);
+        cr_expect_eq(code, WARM_EREFUSED, "%d", code);
+        cr_expect(!leased_entry_is_ours(code));
+        cr_expect_eq(e.token, 0);
+        leased_entry_end(&e);
+    }
+    pthread_join(maker, NULL);
+    warm_close(other);
+}
+
+Test(leased_entry, a_mark_is_replaced_by_what_is_kept_after_all, .init = up, .fini = down)
+{
+    struct leased_entry e;
+    struct view got;
+    leased_entry_begin(&e, w, "test:1:", &proof);
+    cr_assert_eq(leased_entry_get(&e, &got), WARM_LEASE);
+    leased_entry_mark(&e, "it has the time in it", 0);
+    leased_entry_end(&e);
+    make(WARM_EREFUSED, "made");
     expect_look(0, "made");
 }
 

@@ -239,8 +239,8 @@ Test(preload_driver, ptx_that_does_not_compile_fails_as_ever)
     struct rig r;
     if (!rig_up(&r))
         return;
-    for (int i = 0; i < 2; i++)
-        expect(&r, "", "dlsym module broken", "error 218\n", "jit load ptx jit ");
+    expect(&r, "", "dlsym module broken", "error 218\n", "jit load ptx jit ");
+    expect(&r, "", "dlsym module broken", "error 218\n", "load ptx jit ");
     expect(&r, "", "dlsym module a", RAN, MADE);
     rig_down(&r);
 }
@@ -471,5 +471,50 @@ Test(preload_driver, a_second_driver_in_another_namespace_is_left_alone)
         return;
     if (!r.real)
         expect(&r, "", "namespace whose are,they module a", OWN RAN, PLAIN);
+    rig_down(&r);
+}
+
+/* ---- what is not kept ---- */
+
+/* True if `warm why` says the text of the session that the environment names. */
+static bool why_says(struct rig *r, const char *session, const char *text)
+{
+    char *out, *warm = bin_path("warm");
+    run_command(&out, "WARM_SOCKET=%s %s why --session %s 2>&1", r->kit.socket, warm, session);
+    bool says = strstr(out, text) != NULL && !strstr(out, "cold");
+    if (!says)
+        fprintf(stderr, "%s\n", out);
+    free(out);
+    free(warm);
+    return says;
+}
+
+Test(preload_driver, ptx_that_the_linker_warns_of_is_compiled_once_in_each_process)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char settings[] = "FAKECUDA_SAYS='ptxas warning : recursion'";
+    char environment[256];
+    for (int i = 0; !r.real && i < 2; i++) {
+        snprintf(environment, sizeof environment, "WARM_SESSION=s%d %s", i, settings);
+        expect(&r, environment, "dlsym module a", RAN, i ? PLAIN : MADE);
+        snprintf(environment, sizeof environment, "s%d", i);
+        cr_expect(why_says(&r, environment, "the driver's linker said: ptxas warning : recursion"));
+    }
+    rig_down(&r);
+}
+
+/* Its log would be the linker's, which says more than the loader's. */
+Test(preload_driver, a_program_that_asks_for_a_log_gets_its_own_loads)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    for (int i = 0; !r.real && i < 2; i++)
+        expect(&r, "FAKECUDA_SAYS='ptxas warning : recursion'", "dlsym logs a", RAN,
+               i ? PLAIN : "jit link " PLAIN);
+    for (int i = 0; i < 2; i++)
+        expect(&r, "", "dlsym logs shared", RAN, i ? KNOWN : MADE);
     rig_down(&r);
 }

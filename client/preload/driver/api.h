@@ -17,6 +17,7 @@
 enum cu_result {
     CU_SUCCESS = 0,
     CU_INVALID_VALUE = 1,
+    CU_OUT_OF_MEMORY = 2,
     CU_INVALID_IMAGE = 200,
     CU_NO_BINARY_FOR_GPU = 209,
     CU_INVALID_SOURCE = 300,

@@ -11,9 +11,9 @@
  *     PTX, options or device are not suitable: the program's PTX is loaded, as without us;
  *     the stored cubin does not load: it is made again and replaces the entry;
  *     the link fails, or its cubin does not load: the program's PTX is loaded, and the program gets
- *     the errors and the log of that; nothing is stored.
- * Each attempt gets a copy of the program's option values, because the driver writes the lengths of
- * logs into them. The copy of the successful attempt is written back.
+ *     the errors and the log of that;
+ *     the linker warns: its cubin is loaded, unless the program asked for logs.
+ * In the last two cases a mark is stored instead of a cubin: no later load links, or waits for one that does.
  *
  * Thread: any; no state.
  */
@@ -288,58 +288,36 @@ struct jit_load {
     struct leased_entry entry;
 };
 
-static int try_load(const struct load *l, const void *image)
+static bool is_log(int option)
+{
+    return option >= CU_JIT_INFO_LOG && option <= CU_JIT_ERROR_LOG_SIZE;
+}
+
+/* Loads a cubin in the place of the PTX. Its log is empty, as that of the PTX was; the driver leaves buffers for
+ * logs alone if it has nothing to compile. */
+static int load_cubin(const struct load *l, const void *cubin)
 {
     enum { MOST = 64 };
+    int options[MOST];
     void *values[MOST];
     struct load attempt = *l;
     if (l->n > MOST)
         return CU_INVALID_VALUE;
-    if (l->n)
-        memcpy(values, l->values, l->n * sizeof *values);
-    attempt.values = l->n ? values : l->values;
-    int code = l->load(&attempt, image);
-    if (l->n && code == CU_SUCCESS)
-        memcpy(l->values, values, l->n * sizeof *values);
+    attempt.n = 0;
+    attempt.options = options;
+    attempt.values = values;
+    for (unsigned i = 0; i < l->n; i++)
+        if (!is_log(l->options[i])) {
+            options[attempt.n] = l->options[i];
+            values[attempt.n++] = l->values[i];
+        }
+    if (attempt.n == 0)
+        attempt.options = NULL, attempt.values = NULL;
+    int code = l->load(&attempt, cubin);
+    for (unsigned i = 0; code == CU_SUCCESS && i < l->n; i++)
+        if (l->options[i] == CU_JIT_INFO_LOG_SIZE || l->options[i] == CU_JIT_ERROR_LOG_SIZE)
+            l->values[i] = NULL;
     return code;
-}
-
-/* Links the PTX with the driver's linker and returns the cubin (free()). NULL if that fails, or
- * writes to a log. */
-static void *link_ptx(struct jit_load *r, size_t *out_len)
-{
-    const struct driver *d = r->driver;
-    static const char nothing[] = "";
-    char info[1024] = "", errors[1024] = "";
-    int options[16] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE, CU_JIT_ERROR_LOG,
-                       CU_JIT_ERROR_LOG_SIZE};
-    void *values[16] = {info, (void *)sizeof info, errors, (void *)sizeof errors};
-    struct cu_link *link;
-    void *cubin, *copy = NULL;
-    char *text = strndup(r->ptx.data, r->ptx.len);
-    size_t len;
-    if (!WARM_EXPECT(r->options.n_code <= sizeof r->options.code / sizeof *r->options.code &&
-                     r->options.n_code + 4 <= sizeof options / sizeof *options)) {
-        free(text);
-        return NULL;
-    }
-    memcpy(options + 4, r->options.code, r->options.n_code * sizeof *options);
-    memcpy(values + 4, r->options.code_values, r->options.n_code * sizeof *values);
-    if (!text || d->link_create(4 + r->options.n_code, options, values, &link) != CU_SUCCESS) {
-        free(text);
-        return NULL;
-    }
-    if (d->link_add_data(link, CU_JIT_INPUT_PTX, text, r->ptx.len + 1, nothing, 0, NULL, NULL) ==
-            CU_SUCCESS &&
-        d->link_complete(link, &cubin, &len) == CU_SUCCESS && len && !info[0] && !errors[0])
-        copy = malloc(len);
-    if (copy) {
-        memcpy(copy, cubin, len);
-        *out_len = len;
-    }
-    d->link_destroy(link);
-    free(text);
-    return copy;
 }
 
 static bool is_images_fault(int code)
@@ -348,20 +326,99 @@ static bool is_images_fault(int code)
            code == CU_INVALID_PTX || code == CU_UNSUPPORTED_PTX || code == CU_INVALID_VALUE;
 }
 
-static int load_and_keep(struct jit_load *r)
-{
+/* What the driver's linker made of a PTX. */
+struct linked {
+    void *cubin; /* free(); NULL: it failed */
     size_t len;
-    uint64_t start_ms = conn_now_ms();
-    void *cubin = link_ptx(r, &len);
-    uint32_t cost_ms = (uint32_t)(conn_now_ms() - start_ms);
-    int code = cubin && WARM_EXPECT(len) ? try_load(r->load, cubin) : CU_INVALID_IMAGE;
+    int code;
+    uint32_t cost_ms;
+    char info[1024], errors[1024]; /* what it wrote to its logs */
+};
+
+/* Runs a link whose only input is `text`. */
+static int link_text(const struct driver *d, struct cu_link *link, char *text, struct linked *out)
+{
+    static const char nothing[] = "";
+    void *cubin;
+    int code =
+        d->link_add_data(link, CU_JIT_INPUT_PTX, text, strlen(text) + 1, nothing, 0, NULL, NULL);
     if (code == CU_SUCCESS)
-        leased_entry_put(&r->entry, cubin, len,
+        code = d->link_complete(link, &cubin, &out->len);
+    if (code == CU_SUCCESS && out->len && (out->cubin = malloc(out->len)) != NULL)
+        memcpy(out->cubin, cubin, out->len);
+    return code;
+}
+
+/* Links the PTX with the driver's linker. */
+static void link_ptx(struct jit_load *r, struct linked *out)
+{
+    enum { LOGS = 4, MOST = LOGS + sizeof r->options.code / sizeof *r->options.code };
+    int options[MOST] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE, CU_JIT_ERROR_LOG,
+                         CU_JIT_ERROR_LOG_SIZE};
+    void *values[MOST] = {out->info, (void *)sizeof out->info, out->errors,
+                          (void *)sizeof out->errors};
+    uint64_t start_ms = conn_now_ms();
+    struct cu_link *link;
+    *out = (struct linked){.code = CU_OUT_OF_MEMORY};
+    char *text =
+        WARM_EXPECT(r->options.n_code + LOGS <= MOST) ? strndup(r->ptx.data, r->ptx.len) : NULL;
+    memcpy(options + LOGS, r->options.code, sizeof r->options.code);
+    memcpy(values + LOGS, r->options.code_values, sizeof r->options.code_values);
+    if (text)
+        out->code = r->driver->link_create(LOGS + r->options.n_code, options, values, &link);
+    if (out->code == CU_SUCCESS) {
+        out->code = link_text(r->driver, link, text, out);
+        r->driver->link_destroy(link);
+    }
+    free(text);
+    out->cost_ms = (uint32_t)(conn_now_ms() - start_ms);
+}
+
+/* Writes why a cubin must not be kept. False if it may be. */
+static bool must_not_be_kept(const struct linked *l, bool is_loaded, char *out, size_t cap)
+{
+    const char *said = l->errors[0] ? l->errors : l->info;
+    int len = (int)strcspn(said, "\n");
+    if (l->code != CU_SUCCESS)
+        snprintf(out, cap, "the driver's linker failed: error %d %.*s", l->code, len, said);
+    else if (said[0])
+        snprintf(out, cap, "the driver's linker said: %.*s", len, said);
+    else if (!is_loaded)
+        snprintf(out, cap, "the driver did not load what its linker made");
+    else
+        return false;
+    return true;
+}
+
+/* Stores the cubin, or a mark with the reason why there is none. What failed may have failed for the state of the
+ * machine: it is tried again later. */
+static void keep(struct jit_load *r, const struct linked *l, bool is_loaded)
+{
+    enum { FAILED_MS = 60 * 60 * 1000 };
+    char reason[160];
+    bool has_failed = l->code != CU_SUCCESS || !(is_loaded || l->info[0] || l->errors[0]);
+    if (must_not_be_kept(l, is_loaded, reason, sizeof reason))
+        leased_entry_mark(&r->entry, reason, has_failed ? FAILED_MS : 0);
+    else
+        leased_entry_put(&r->entry, l->cubin, l->len,
                          (struct warm_put_options){.kind = "cubin",
-                                                   .cost_ms = cost_ms,
+                                                   .cost_ms = l->cost_ms,
                                                    .hardware = r->hardware,
                                                    .compiler = "CUDA driver"});
-    free(cubin);
+}
+
+/* Links, loads and keeps the PTX. A program that asked for logs gets those of its own load. */
+static int load_and_keep(struct jit_load *r)
+{
+    struct linked l;
+    bool wants_logs = r->options.info.buffer || r->options.error.buffer;
+    link_ptx(r, &l);
+    bool is_usable = l.cubin && WARM_EXPECT(l.len) && !(wants_logs && (l.info[0] || l.errors[0]));
+    int code = is_usable ? load_cubin(r->load, l.cubin) : CU_INVALID_IMAGE;
+    if (is_images_fault(code) ? l.code == CU_SUCCESS || is_images_fault(l.code)
+                              : code == CU_SUCCESS)
+        keep(r, &l, code == CU_SUCCESS);
+    free(l.cubin);
     return code == CU_SUCCESS ? code : r->load->load(r->load, r->image);
 }
 
@@ -370,7 +427,7 @@ static int load_known(struct jit_load *r)
     struct view cubin;
     int code = leased_entry_get(&r->entry, &cubin);
     if (code == 0) {
-        int loaded = try_load(r->load, cubin.data);
+        int loaded = load_cubin(r->load, cubin.data);
         if (loaded == CU_SUCCESS)
             return loaded;
         if (!is_images_fault(loaded))

@@ -23,7 +23,8 @@
 #include "client/wire/bundle.h"
 
 #define PREFIX "nvrtc:1:"
-#define FOLDER_MAX 400 /* bytes of the working folder in a description */
+#define REFUSED_MS (60u * 60 * 1000) /* it may have lacked memory */
+#define FOLDER_MAX 400               /* bytes of the working folder in a description */
 
 /* Tells `warm why` that nothing is kept of this job, and what the user can do. */
 static void tell_reason(struct warm *w, const struct warm_job *job)
@@ -120,8 +121,10 @@ void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc
                                        .compiler = own->compiler,
                                        .label = own->label};
     writer_init(&bundle, 0);
-    if (rc != NVRTC_SUCCESS)
-        warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC refused the source");
+    if (rc == NVRTC_COMPILATION)
+        leased_entry_mark(&own->entry, "the program's own NVRTC refused the source", REFUSED_MS);
+    else if (rc != NVRTC_SUCCESS)
+        warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC gave up");
     else if (!has_its_builtins(library))
         warm_note(w, "uncacheable", own->entry.name,
                   "NVRTC loaded other builtins than those beside it: see LD_LIBRARY_PATH");
