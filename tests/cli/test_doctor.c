@@ -97,7 +97,7 @@ Test(doctor, fix_verifies_a_store_with_damaged_values)
 Test(doctor, program_runs_on_a_read_only_root_and_with_a_daemon_if_tmp_is_writable)
 {
     struct warmd k = warmd_new();
-    char *warm = bin_path("warm"), *out;
+    char *warm = public_path("bin/warm"), *out;
     static const char ask[] =
         "unshare -m -p -f --mount-proc sh -c 'mount --make-rprivate / && mount -o "
         "remount,bind,ro / && %s && exec setpriv --reuid %d --clear-groups env -i "

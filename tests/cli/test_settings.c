@@ -26,7 +26,7 @@ TestSuite(settings, .init = up, .fini = down);
 /* Runs `warm config ARGUMENTS` as a user with this environment; root becomes 4242. */
 static int configure_in(char **out, const char *environment, const char *arguments)
 {
-    char *program = bin_path("warm");
+    char *program = public_path("bin/warm");
     int status = run_command(
         out, "cd %s && umask 022 && unset XDG_CONFIG_HOME HOME && %s exec %s %s config %s 2>&1",
         k.dir, environment, geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",

@@ -7,7 +7,7 @@
 /* Runs `warm toolchain ARGUMENTS` in a virtual environment, as the user whose file is below the folder. */
 static int toolchain(const struct warmd *k, char **out, const char *arguments)
 {
-    char *program = bin_path("warm");
+    char *program = public_path("bin/warm");
     int status = run_command(out,
                              "cd %s && unset CUDA_HOME CUDA_PATH LD_LIBRARY_PATH CONDA_PREFIX && "
                              "VIRTUAL_ENV=%s/venv XDG_CONFIG_HOME=$PWD/conf WARM_SOCKET=%s %s %s "

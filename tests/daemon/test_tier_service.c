@@ -42,7 +42,7 @@ TestSuite(tier_service, .init = setup, .fini = teardown);
 /* Starts the helper's service for the tier of tier_url, as nobody; the daemons that come are cut off the network. */
 static void service_up(const char *more)
 {
-    char text[600], *helper = bin_path("../libexec/warm/warm-tier");
+    char text[600], *helper = public_path("libexec/warm/warm-tier");
     snprintf(text, sizeof text, "# the tier\ntier = %s\n%s", tier_url, more);
     file_write(config, text, strlen(text));
     cr_assert_eq(chmod(config, 0644), 0);

@@ -281,6 +281,7 @@ Test(trust, a_users_own_daemon_is_administered_through_its_only_socket)
     NEEDS_TWO_USERS();
     struct warmd k = warmd_new();
     cr_assert_eq(chown(k.dir, ALICE, ALICE), 0);
+    k.program = public_path("bin/warmd");
     as_user(ALICE, NULL, has_a_daemon_of_her_own, &k);
     warmd_free(&k);
 }
@@ -345,7 +346,7 @@ Test(trust, a_reserved_uid_is_refused)
 /* Compiles FOLDER/NAME.cu into FOLDER/NAME.UID as this user. */
 static void compiles(const struct warmd *k, uid_t uid, const char *folder, const char *name)
 {
-    char command[4096], *program = bin_path("warm"), *out;
+    char command[4096], *program = public_path("bin/warm"), *out;
     snprintf(
         command, sizeof command,
         "cd %s && WARM_SOCKET=%s HOME=%s setpriv --reuid %u --regid %u --clear-groups %s compile "

@@ -15,7 +15,7 @@ static char *folder, *client, *preload, *warm;
 
 static char *real_path(const char *name)
 {
-    char *found = bin_path(name), *real = realpath(found, NULL);
+    char *found = public_path(name), *real = realpath(found, NULL);
     free(found);
     return real;
 }
@@ -34,11 +34,11 @@ static void setup(void)
     if (!two_users_can_be())
         cr_skip_test("needs root, and folders that another user reaches");
     char *lib12 = toolchain_lib("12.9.86"), *lib13 = toolchain_lib("13.5.37");
-    preload = real_path("../lib/libwarm-preload.so");
+    preload = real_path("lib/libwarm-preload.so");
     if (!lib12 || !lib13 || !preload)
         cr_skip_test("no CUDA toolchain, or a build with sanitizers");
     k = warmd_up((char *[]){(char *)"--nvrtc", lib13, NULL});
-    warm = real_path("warm");
+    warm = real_path("bin/warm");
     folder = path_join(k.dir, "alice");
     client = path_join(k.dir, "client");
     command("cp -rL '%s' '%s'", lib12, folder);

@@ -81,6 +81,40 @@ char *bin_path(const char *name)
     return path;
 }
 
+/* ---- a build that other users reach ---- */
+
+static char *public_build;
+static pid_t public_owner; /* a forked child must not remove it */
+
+static void remove_public_build(void)
+{
+    if (getpid() == public_owner)
+        temp_dir_free(public_build);
+}
+
+static void copy_build(void)
+{
+    char *bin = bin_path(".."), *out;
+    public_build = strdup("/var/tmp/warm-test-XXXXXX"); /* some tests mount another /tmp */
+    cr_assert_not_null(mkdtemp(public_build));
+    public_owner = getpid();
+    atexit(remove_public_build);
+    int rc = run_command(&out,
+                         "cd '%s' && cp -rL --parents bin/warm bin/warmd lib/libwarm* libexec "
+                         "share/warm '%s' && chmod -R a+rX '%s' 2>&1",
+                         bin, public_build, public_build);
+    cr_assert_eq(rc, 0, "%s", out);
+    free(out);
+    free(bin);
+}
+
+char *public_path(const char *name)
+{
+    if (!public_build)
+        copy_build();
+    return path_join(public_build, name);
+}
+
 unsigned open_descriptors(void)
 {
     unsigned n = 0;

@@ -24,6 +24,11 @@ char *file_read(const char *path, size_t *out_len);
  * folder. free() it. */
 char *bin_path(const char *name);
 
+/* Returns the path of a program, e.g. "bin/warm", in a copy of this build that every user reaches: the build
+ * itself may lie in a home of mode 0700. The copy is made once for a test, in /var/tmp, and goes when the
+ * process of the test ends. free() the path. */
+char *public_path(const char *name);
+
 /* True if a test can be two users: it is root, and another user reaches the folder of temporary
  * files. Some containers forbid that. */
 bool two_users_can_be(void);

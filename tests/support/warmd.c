@@ -54,7 +54,7 @@ int warmd_connect(const struct warmd *k)
 
 pid_t warmd_spawn(const struct warmd *k, char *const *options)
 {
-    char *program = bin_path("warmd");
+    char *program = k->program ? strdup(k->program) : bin_path("warmd");
     /* an audit is drawn by lot, and its hit has another outcome: only test_audit.c asks for audits */
     char *argv[40] = {program, "--socket", k->socket, "--store", k->store, "--verify-hits", "0"};
     size_t n = 7;
@@ -137,6 +137,7 @@ char *warmd_read_terminal(int fd, pid_t pid)
 void warmd_free(struct warmd *k)
 {
     temp_dir_free(k->dir);
+    free(k->program);
     free(k->socket);
     free(k->store);
     free(k->log);

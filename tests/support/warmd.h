@@ -37,6 +37,7 @@
 
 struct warmd {
     char *dir, *socket, *store, *log;
+    char *program; /* owned; NULL: warmd of this build */
     pid_t pid;
 };
 
