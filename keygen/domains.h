@@ -55,7 +55,7 @@
 
 /* Not listed: WARM_KEY_FORMAT is the address's version; an archive's checksum finds no entry. */
 #define DOMAIN_ADDRESS "address"
-#define DOMAIN_ARCHIVE "archive/2"
+#define DOMAIN_ARCHIVE "archive/3"
 
 #define DOMAINS_ALL                                                                                \
     DOMAIN_MLIR                                                                                    \

@@ -254,16 +254,6 @@ int change_forget_blob(struct change *c, const struct blob_id *id)
     return rc ? rc : count(c, &(struct store_row){.id.owner = id->owner, .maker = d.blob_user}, d);
 }
 
-#define GROUP_KEY (4 + 16)
-/* Writes the key of the row's group. False if it is in none. */
-static bool group_key(const struct store_row *row, uint8_t out[GROUP_KEY])
-{
-    static const struct key none;
-    owner_encode(row->id.owner, out);
-    memcpy(out + 4, row->group.bytes, sizeof row->group.bytes);
-    return !key_equal(&row->group, &none);
-}
-
 static int put_row(struct change *c, const struct store_row *row)
 {
     uint8_t key[INDEX_KEY];
@@ -279,7 +269,7 @@ static int put_row(struct change *c, const struct store_row *row)
 
 int change_insert(struct change *c, const struct store_row *row, const void *value)
 {
-    uint8_t key[INDEX_KEY], group[GROUP_KEY];
+    uint8_t key[INDEX_KEY], group[INDEX_GROUP];
     struct delta d = {.entries = 1,
                       .disk = (int64_t)entry_disk_bytes(row),
                       .pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0};
@@ -294,7 +284,7 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
         rc = table_put(c->txn, c->index->value, bytes_val(key, sizeof key),
                        bytes_val(value, row->len), 0);
     }
-    if (rc == 0 && group_key(row, group))
+    if (rc == 0 && index_group_key(row, group))
         rc = table_put(c->txn, c->index->group, bytes_val(group, sizeof group),
                        bytes_val(key + 4, 16), 0);
     c->n_pages += 2 + (row->is_blob ? 0 : (unsigned)pages_of(row->len));
@@ -310,7 +300,7 @@ void change_tell(struct change *c, const struct store_id *id, enum store_cause c
 
 int change_remove(struct change *c, const struct store_row *row)
 {
-    uint8_t key[INDEX_KEY], group[GROUP_KEY];
+    uint8_t key[INDEX_KEY], group[INDEX_GROUP];
     struct delta d = {.entries = -1,
                       .disk = -(int64_t)entry_disk_bytes(row),
                       .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(row) : 0};
@@ -318,7 +308,7 @@ int change_remove(struct change *c, const struct store_row *row)
     assert(c->txn);
     index_key(&fixed.id, key);
     int rc = 0;
-    if (group_key(&fixed, group)) {
+    if (index_group_key(&fixed, group)) {
         MDB_val member = bytes_val(key + 4, 16);
         rc = table_del(c->txn, c->index->group, bytes_val(group, sizeof group), &member);
     }
@@ -374,25 +364,9 @@ int change_pin(struct change *c, const struct store_row *row, bool pinned)
 
 int change_group(struct change *c, const struct store_row *row, size_t max, group_cb cb, void *arg)
 {
-    uint8_t group[GROUP_KEY];
-    if (!group_key(row, group))
-        return 0;
     struct key *keys = fault_malloc(max * sizeof *keys);
-    MDB_cursor *cursor;
-    int rc = keys ? mdb_cursor_open(c->txn, c->index->group, &cursor) : ENOMEM;
-    if (rc != 0) {
-        free(keys);
-        return rc;
-    }
     size_t n = 0;
-    MDB_val key = bytes_val(group, sizeof group), data;
-    rc = mdb_cursor_get(cursor, &key, &data, MDB_SET);
-    for (; rc == 0 && n < max; rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT_DUP))
-        if (data.mv_size == sizeof *keys)
-            memcpy(&keys[n++], data.mv_data, sizeof *keys);
-    mdb_cursor_close(cursor);
-    if (rc == MDB_NOTFOUND)
-        rc = 0;
+    int rc = keys ? index_group(c->index, c->txn, row, keys, max, &n) : ENOMEM;
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = cb(arg, &(struct store_id){row->id.owner, keys[i]});
     free(keys);

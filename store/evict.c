@@ -38,7 +38,6 @@
 #define SAMPLE_VICTIMS 2u /* of one sample: more would take valuable entries */
 #define FRUITLESS_MAX 64u /* samples without a victim: nearly all entries are pinned or others' */
 #define FRUITLESS_LARGEST 16u /* after so many, samples come from other users */
-#define GROUP_MAX 1024u       /* members that go in one transaction */
 #define YOUNG_MS 60000u
 
 /* ---- worth ---- */
@@ -127,7 +126,7 @@ static int worth_of(struct store *s, struct change *c, const struct store_row *r
     struct group_worth g = {.s = s, .c = c, .now_ms = now_ms};
     int rc = 0;
     if (in_group(row))
-        rc = change_group(c, row, GROUP_MAX, on_member_worth, &g);
+        rc = change_group(c, row, STORE_GROUP_MAX, on_member_worth, &g);
     if (g.worth.bytes == 0)
         worth_add(&g.worth, s, row, now_ms);
     *out = g.worth;
@@ -279,7 +278,7 @@ static int evict_with_group(struct store *s, struct change *c, const struct stor
     struct store_row row;
     int rc = index_row(&s->index, c->txn, id, &row);
     if (rc == 0 && in_group(&row))
-        rc = change_group(c, &row, GROUP_MAX, on_member_evict, &e);
+        rc = change_group(c, &row, STORE_GROUP_MAX, on_member_evict, &e);
     if (rc == 0 || rc == WARM_ECORRUPT)
         rc = evict_entry(s, c, id);
     return rc == WARM_ENOT_FOUND ? 0 : rc;

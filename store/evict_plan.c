@@ -10,6 +10,10 @@
  *
  * If all matches must go, order does not matter, and one scan does it.
  *
+ * With the last result of a group go the manifests and marks that led to it: they are of no use without. The
+ * report says how many entries go and how many bytes that frees: of values that several entries share, a file is
+ * freed by the last one. A dry run finds the same without changing anything.
+ *
  * Failure modes: an entry that was pinned, replaced or removed since the scan is skipped. An error ends the
  * work, and the report says how far it came.
  *
@@ -20,6 +24,7 @@
 #include <string.h>
 
 #include "store/fault.h"
+#include "store/id_set.h"
 #include "store/internal.h"
 
 #define PLAN_MAX 16384u /* entries that are sorted at a time: 0.6 MB */
@@ -40,7 +45,13 @@ struct evict_plan {
     struct index_place place;
     struct planned last; /* of the pass before */
     bool has_last;
-    uint64_t left_bytes; /* dry run: bytes that would be left in the store */
+    /* of a dry run: */
+    uint64_t left_bytes; /* that would be left in the store */
+    struct id_set gone;  /* entries that would go */
+    struct id_set
+        blobs; /* values of several entries, as owner and the beginning of their SHA-256, */
+    uint32_t *n_blob_gone; /* and how many of their entries would go */
+    size_t cap_blobs;
     size_t n, next;
     struct planned entry[PLAN_MAX];
 };
@@ -118,6 +129,55 @@ static int scan_step(struct store *s, struct evict_plan *plan)
     return rc;
 }
 
+/* ---- removing ---- */
+
+/* Lists the other members of the row's group, but for `gone` (NULL: none), if all of them only lead to results:
+ * manifests and marks. Else *out_n is 0. */
+static int leads_of(const struct store *s, MDB_txn *txn, const struct store_row *row,
+                    const struct id_set *gone, struct store_id out[STORE_GROUP_MAX], size_t *out_n)
+{
+    struct key keys[STORE_GROUP_MAX];
+    size_t n = 0, n_leads = 0;
+    *out_n = 0;
+    int rc = index_group(&s->index, txn, row, keys, STORE_GROUP_MAX, &n);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct store_id id = {row->id.owner, keys[i]};
+        struct store_row member;
+        if (store_id_equal(&id, &row->id) || (gone && id_set_has(gone, &id)))
+            continue;
+        rc = index_row(&s->index, txn, &id, &member);
+        if (rc == 0 && (member.kind != STORE_MANIFEST || member.pinned))
+            return 0;
+        if (rc == 0)
+            out[n_leads++] = id;
+        rc = rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT ? 0 : rc;
+    }
+    *out_n = rc ? 0 : n_leads;
+    return rc;
+}
+
+/* Removes an entry and what only led to it. */
+static int remove_planned(struct store *s, struct change *c, const struct store_row *row,
+                          struct store_report *report)
+{
+    struct store_row gone = {.id = row->id, .group = row->group}; /* the row lies in the index */
+    struct store_id leads[STORE_GROUP_MAX];
+    uint64_t before = c->totals.n_bytes;
+    size_t n = 0;
+    int rc = evict_entry(s, c, &gone.id);
+    rc = rc ? rc : leads_of(s, c->txn, &gone, NULL, leads, &n);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = evict_entry(s, c, &leads[i]);
+    report->n_entries += 1 + n;
+    report->n_bytes += before - c->totals.n_bytes;
+    return rc;
+}
+
+static bool is_enough(const struct evict_plan *plan, uint64_t left_bytes)
+{
+    return !plan->all && left_bytes <= plan->task->evict.to_bytes;
+}
+
 static int apply_plan(struct store *s, struct change *c, void *arg)
 {
     struct evict_plan *plan = arg;
@@ -125,18 +185,14 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     *report = plan->task->mark_report;
     size_t next = plan->task->many.mark_id;
     c->cause = STORE_LEFT_EVICTED;
-    for (size_t n = 0;
-         n < REMOVE_STEP && next < plan->n && c->totals.n_bytes > plan->task->evict.to_bytes;
+    for (size_t n = 0; n < REMOVE_STEP && next < plan->n && !is_enough(plan, c->totals.n_bytes);
          n++, next++) {
         struct store_row row;
-        const struct planned *p = &plan->entry[next];
-        int rc = index_row(&s->index, c->txn, &p->id, &row);
+        int rc = index_row(&s->index, c->txn, &plan->entry[next].id, &row);
         if (rc != 0 || row.pinned ||
             !store_filter_match(&plan->task->evict.filter, &row, clock_wall_ms()))
             continue; /* gone, pinned or replaced since the scan */
-        report->n_entries++;
-        report->n_bytes += row.len;
-        rc = evict_entry(s, c, &p->id);
+        rc = remove_planned(s, c, &row, report);
         if (rc != 0)
             return rc;
     }
@@ -144,15 +200,71 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     return 0;
 }
 
-/* Reports what apply_plan would. */
-static void dry_step(struct evict_plan *plan)
+/* ---- a dry run ---- */
+
+/* Returns the bytes that are freed as an entry goes: none while others have the same file. */
+static int freed_by(struct store *s, MDB_txn *txn, struct evict_plan *plan,
+                    const struct store_row *row, uint64_t *out)
 {
-    for (; plan->next < plan->n && plan->left_bytes > plan->task->evict.to_bytes; plan->next++) {
-        uint64_t len = plan->entry[plan->next].len;
-        plan->task->report.n_entries++;
-        plan->task->report.n_bytes += len;
-        plan->left_bytes -= len < plan->left_bytes ? len : plan->left_bytes;
+    uint64_t numbers[BLOB_NUMBERS];
+    struct blob_id blob = {row->id.owner, row->content};
+    struct store_id id = {.owner = row->id.owner};
+    *out = row->len;
+    if (!row->is_blob || index_blob(&s->index, txn, &blob, numbers) != 0 || numbers[0] <= 1)
+        return 0;
+    memcpy(&id.key, row->content.bytes, sizeof id.key);
+    if (plan->blobs.n == plan->cap_blobs && !id_set_has(&plan->blobs, &id)) {
+        size_t cap = plan->cap_blobs ? 2 * plan->cap_blobs : 256;
+        uint32_t *grown = realloc(plan->n_blob_gone, cap * sizeof *grown);
+        if (!grown)
+            return WARM_ENOMEM;
+        memset(grown + plan->cap_blobs, 0, (cap - plan->cap_blobs) * sizeof *grown);
+        plan->n_blob_gone = grown;
+        plan->cap_blobs = cap;
     }
+    if (!id_set_add(&plan->blobs, &id))
+        return WARM_ENOMEM;
+    if (++plan->n_blob_gone[id_set_index(&plan->blobs, &id)] < numbers[0])
+        *out = 0;
+    return 0;
+}
+
+static int dry_remove(struct store *s, MDB_txn *txn, struct evict_plan *plan,
+                      const struct store_row *row)
+{
+    uint64_t freed;
+    int rc = freed_by(s, txn, plan, row, &freed);
+    if (rc != 0 || !id_set_add(&plan->gone, &row->id))
+        return rc ? rc : WARM_ENOMEM;
+    plan->task->report.n_entries++;
+    plan->task->report.n_bytes += freed;
+    plan->left_bytes -= freed < plan->left_bytes ? freed : plan->left_bytes;
+    return 0;
+}
+
+/* Reports what apply_plan would. */
+static int dry_step(struct store *s, struct evict_plan *plan)
+{
+    struct store_id leads[STORE_GROUP_MAX];
+    MDB_txn *txn = NULL;
+    int rc = s->index.env ? index_read_begin(&s->index, &txn) : WARM_EIO;
+    for (size_t n = 0;
+         rc == 0 && n < SCAN_STEP && plan->next < plan->n && !is_enough(plan, plan->left_bytes);
+         n++, plan->next++) {
+        struct store_row row;
+        size_t n_leads = 0;
+        const struct store_id *id = &plan->entry[plan->next].id;
+        if (id_set_has(&plan->gone, id) || index_row(&s->index, txn, id, &row) != 0)
+            continue;
+        rc = dry_remove(s, txn, plan, &row);
+        rc = rc ? rc : leads_of(s, txn, &row, &plan->gone, leads, &n_leads);
+        for (size_t i = 0; rc == 0 && i < n_leads; i++)
+            if (index_row(&s->index, txn, &leads[i], &row) == 0)
+                rc = dry_remove(s, txn, plan, &row);
+    }
+    if (txn)
+        mdb_txn_abort(txn);
+    return rc;
 }
 
 static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enough)
@@ -160,14 +272,14 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
     struct task *t = plan->task;
     int rc = 0;
     if (t->evict.dry_run) {
-        dry_step(plan);
-        *out_enough = plan->left_bytes <= t->evict.to_bytes;
-        return 0;
+        rc = dry_step(s, plan);
+        *out_enough = is_enough(plan, plan->left_bytes);
+        return rc;
     }
     t->many.mark_id = plan->next;
     t->mark_report = t->report;
     rc = transact(s, apply_plan, plan);
-    *out_enough = s->index.totals.n_bytes <= t->evict.to_bytes;
+    *out_enough = is_enough(plan, s->index.totals.n_bytes);
     return rc;
 }
 
@@ -203,11 +315,19 @@ static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more
     return 0;
 }
 
+static void plan_free(struct store *s)
+{
+    id_set_clear(&s->plan->gone);
+    id_set_clear(&s->plan->blobs);
+    free(s->plan->n_blob_gone);
+    free(s->plan);
+    s->plan = NULL;
+}
+
 static void plan_end(struct store *s, int rc)
 {
     struct task *t = s->plan->task;
-    free(s->plan);
-    s->plan = NULL;
+    plan_free(s);
     t->status = index_error(rc, &t->err);
     store_finish(s, t);
 }
@@ -242,10 +362,10 @@ bool evict_plan_step(struct store *s)
 void evict_plan_close(struct store *s)
 {
     struct task *t;
-    if (s->plan)
+    if (s->plan) {
         task_free(s, s->plan->task);
-    free(s->plan);
-    s->plan = NULL;
+        plan_free(s);
+    }
     while ((t = task_list_take(&s->evictions)))
         task_free(s, t);
 }

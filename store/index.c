@@ -420,6 +420,32 @@ static int list_keys(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_
     return 0;
 }
 
+bool index_group_key(const struct store_row *row, uint8_t out[INDEX_GROUP])
+{
+    static const struct key none;
+    owner_encode(row->id.owner, out);
+    memcpy(out + 4, row->group.bytes, sizeof row->group.bytes);
+    return !key_equal(&row->group, &none);
+}
+
+int index_group(const struct index *x, MDB_txn *txn, const struct store_row *row, struct key *out,
+                size_t cap, size_t *out_n)
+{
+    uint8_t group[INDEX_GROUP];
+    MDB_cursor *cursor;
+    *out_n = 0;
+    int rc = index_group_key(row, group) ? mdb_cursor_open(txn, x->group, &cursor) : MDB_NOTFOUND;
+    if (rc != 0)
+        return rc == MDB_NOTFOUND ? 0 : rc;
+    MDB_val key = {sizeof group, group}, data;
+    rc = mdb_cursor_get(cursor, &key, &data, MDB_SET);
+    for (; rc == 0 && *out_n < cap; rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT_DUP))
+        if (data.mv_size == sizeof *out)
+            memcpy(&out[(*out_n)++], data.mv_data, sizeof *out);
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
 {
     return list_keys(txn, x->usage, out, cap, out_n);

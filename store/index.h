@@ -118,6 +118,12 @@ int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);
 /* Lists the first `cap` owners that have entries or bytes on disk. */
 int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
+#define INDEX_GROUP (4 + 16) /* bytes of a group's key */
+/* Writes the key of the row's group. False if it is in none. */
+bool index_group_key(const struct store_row *row, uint8_t out[INDEX_GROUP]);
+/* Lists the keys of the first `cap` members of a row's group, itself too. */
+int index_group(const struct index *x, MDB_txn *txn, const struct store_row *row, struct key *out,
+                size_t cap, size_t *out_n);
 /* Lists the first `cap` users that have a share. */
 int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
 /* Draws an owner with a probability in proportion to its bytes. NOT_FOUND if there are none. */

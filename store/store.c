@@ -265,6 +265,20 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
     return 0;
 }
 
+size_t store_group(struct store *s, const struct store_id *id, struct store_id out[STORE_GROUP_MAX])
+{
+    struct key keys[STORE_GROUP_MAX];
+    struct store_row row;
+    size_t n = 0, n_out = 0;
+    int rc = find_row(s, id, clock_wall_ms(), &row, NULL);
+    if (rc == 0 && (rc = index_group(&s->index, s->reader, &row, keys, STORE_GROUP_MAX, &n)) != 0)
+        note_damage(s, rc, NULL);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!key_equal(&keys[i], &id->key))
+            out[n_out++] = (struct store_id){id->owner, keys[i]};
+    return n_out;
+}
+
 size_t store_owners(struct store *s, uint32_t *out, size_t cap)
 {
     size_t n;

@@ -197,6 +197,12 @@ int store_look(struct store *s, const struct store_id *id, struct store_value *o
 int store_prepare(struct store *s, const struct store_id *id, void (*cb)(void *arg, int status),
                   void *arg, struct err *e);
 
+#define STORE_GROUP_MAX 1024u /* members of a group that are looked at together */
+/* Lists the other members of the entry's group: those that are of no use without it. Returns how many it
+ * wrote. */
+size_t store_group(struct store *s, const struct store_id *id,
+                   struct store_id out[STORE_GROUP_MAX]);
+
 /* Reads the row alone: counts no hit, does not read the value. Errors: NOT_FOUND, CORRUPT, IO. */
 int store_peek(struct store *s, const struct store_id *id, struct store_row *out, struct err *e);
 

@@ -143,15 +143,18 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         (t->type == TASK_EXPIRE && row_expired(&row, clock_wall_ms())))
         return 0;
     t->report.n_entries++;
+    if (t->type == TASK_REMOVE) {
+        uint64_t before = c->totals.n_bytes;
+        change_tell(c, id, STORE_LEFT_REMOVED);
+        rc = change_remove(c, &row);
+        t->report.n_bytes += before - c->totals.n_bytes; /* a value of other entries stays */
+        return rc;
+    }
     t->report.n_bytes += row.len;
     if (t->type == TASK_MARK || t->type == TASK_EXPIRE) {
         row.tier = marks;
         row.expires_ms = t->type == TASK_EXPIRE ? t->many.expires_ms : row.expires_ms;
         return change_rewrite(c, &row);
-    }
-    if (t->type == TASK_REMOVE) {
-        change_tell(c, id, STORE_LEFT_REMOVED);
-        return change_remove(c, &row);
     }
     return change_pin(c, &row, t->many.pinned);
 }

@@ -80,6 +80,6 @@ const struct command *const *cli_commands(size_t *out_n);
 extern const struct command cmd_compile, cmd_hash, cmd_get, cmd_put, cmd_ls, cmd_show, cmd_stats,
     cmd_run, cmd_why, cmd_rm, cmd_evict, cmd_pin, cmd_unpin, cmd_verify, cmd_clear, cmd_doctor,
     cmd_ping, cmd_completion, cmd_tool, cmd_import, cmd_export, cmd_config, cmd_daemon, cmd_top,
-    cmd_toolchain, cmd_report, cmd_record, cmd_replay, cmd_tier, cmd_exec;
+    cmd_toolchain, cmd_report, cmd_tier, cmd_exec;
 
 #endif

@@ -34,6 +34,13 @@ struct listing {
 /* Copies the frame. 0 or NOMEM. */
 int listing_keep(struct listing *l, struct view frame, uint64_t value);
 
+/* Asks for the entries under these keys, and for all that belongs to them (CLOSURE in PROTOCOL.md). Calls
+ * `on_row` for each, once or several times. 0, or an error. */
+int listing_closure(struct remote *r, const struct key *keys, size_t n, listing_on_row on_row,
+                    void *arg);
+/* Drops all rows but the first of each entry, and keeps their order. 0 or NOMEM. */
+int listing_unique(struct listing *l);
+
 /* Sorts rows by value, the highest first. */
 void listing_sort(struct listing *l);
 

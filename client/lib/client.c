@@ -418,19 +418,36 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
     return code;
 }
 
-int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
-                    const void *data, size_t len, const struct warm_put_options *options)
+/* Stores an entry of an archive. */
+static int put_entry(struct warm *w, enum wire_space space, struct view key,
+                     const struct key *group, const void *data, size_t len,
+                     const struct warm_put_options *options)
 {
     struct wire_put put;
-    if (!WARM_EXPECT(place && group && options))
+    if (!WARM_EXPECT(key.data && group && options))
         return err_set(&w->err, WARM_EINVALID, "an entry without its place");
     if (w->read_only)
         return err_set(&w->err, WARM_EDENIED, "WARM_READONLY is set: nothing is stored");
     int code = fill_put(w, &put, data, len, options);
-    put.space = WIRE_SPACE_KEY;
-    put.key = (struct view){place, WIRE_MADE_LEN};
+    put.space = space;
+    put.key = key;
     put.group = *group;
     return code ? code : send_put(w, &put, data);
+}
+
+int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
+                    const void *data, size_t len, const struct warm_put_options *options)
+{
+    return put_entry(w, WIRE_SPACE_KEY, (struct view){place, WIRE_MADE_LEN}, group, data, len,
+                     options);
+}
+
+int client_put_named(struct warm *w, struct view name, const struct key *group, const void *data,
+                     size_t len, const struct warm_put_options *options)
+{
+    if (name.len == 0 || name.len > WIRE_NAME_MAX)
+        return err_set(&w->err, WARM_EINVALID, "a name has 1 to %u bytes", WIRE_NAME_MAX);
+    return put_entry(w, WIRE_SPACE_NAME, name, group, data, len, options);
 }
 
 void warm_note(struct warm *w, const char *reason, const char *label, const char *text)

@@ -29,7 +29,6 @@
 #include "client/lib/digests.h"
 #include "client/lib/headers.h"
 #include "client/lib/identity.h"
-#include "client/lib/job_file.h"
 #include "client/lib/nvrtc_id.h"
 #include "client/lib/request.h"
 #include "client/wire/bundle.h"
@@ -446,14 +445,6 @@ static void debug_compile(const struct warm *w, const struct warm_job *job, int 
                   code ? 0 : r->value.len, began_us);
 }
 
-/* Writes the job into the folder of `warm record --jobs`, if its compiler can be told by content. */
-static void record_job(struct remote_compile *c, const char *path)
-{
-    struct key id;
-    if (job_file_folder() && path && *path == '/' && request_nvrtc_id(c->w, path, &id))
-        job_file_write(&id, path, &c->job);
-}
-
 static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,
                         struct warm_result *out)
 {
@@ -463,7 +454,6 @@ static int compile_with(struct warm *w, const struct warm_job *job, const char *
     if (code == WARM_EREFUSED)
         request_tell_uncached(w, job);
     if (!code) {
-        record_job(&c, job->compiler);
         code = converse(&c, out);
         for (unsigned i = 0; code == WARM_ECORRUPT && i < 2; i++) {
             close_channel(&c);

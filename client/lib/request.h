@@ -109,6 +109,10 @@ void request_note(struct warm *w, const struct wire_note *note);
 int client_put_made(struct warm *w, const uint8_t place[WIRE_MADE_LEN], const struct key *group,
                     const void *data, size_t len, const struct warm_put_options *options);
 
+/* Stores, as warm_put does, an entry under its name, in a group (zero: none). Defined in client.c. */
+int client_put_named(struct warm *w, struct view name, const struct key *group, const void *data,
+                     size_t len, const struct warm_put_options *options);
+
 /* Connects and shakes hands now, before the first request. Errors: as request_open and
  * conn_recv. */
 int request_connect(struct warm *w);

@@ -80,6 +80,12 @@ static int get(struct warm *w, const char *name, unsigned flags, struct warm_val
     return code;
 }
 
+/* Returns the group of all entries of this command: one is of no use without the others. */
+static const char *group_of(const struct tool_job *job)
+{
+    return *job->group ? job->group : job->names[0];
+}
+
 #define PLACE_MAX 150       /* bytes of a place in a description, */
 #define OPTIONS_MAX 150     /* of all its options, */
 #define DESCRIPTION_MAX 500 /* and of it all; a compiler's text may have 512 */
@@ -144,7 +150,8 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
                                        .kind = kind,
                                        .cost_ms = cost_ms,
                                        .label = s->job->label,
-                                       .compiler = is_command ? description : s->job->family};
+                                       .compiler = is_command ? description : s->job->family,
+                                       .group = group_of(s->job)};
     if (is_command)
         describe(s->job, description);
     int code = value->failed
@@ -201,8 +208,11 @@ static bool read_mark(struct serving *s, const struct warm_value *value)
 /* Leaves a mark for waiters and later processes. */
 static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
 {
-    struct warm_put_options options = {
-        .token = s->token, .ttl_ms = ttl_ms, .kind = "manifest", .label = s->job->label};
+    struct warm_put_options options = {.token = s->token,
+                                       .ttl_ms = ttl_ms,
+                                       .kind = "manifest",
+                                       .label = s->job->label,
+                                       .group = group_of(s->job)};
     if (s->token &&
         warm_put(patient(s), s->leased, strlen(s->leased), text, strlen(text), &options))
         warm_release(patient(s), s->token);
@@ -229,6 +239,7 @@ static int plan_again(const struct tool_job *job, struct more more, struct warm 
                              .header = job->header,
                              .exact = job->exact || more.exact,
                              .loud = job->loud || more.loud};
+    memcpy(out->group, group_of(job), sizeof out->group);
     return tool_plan(out, w, e);
 }
 
@@ -284,8 +295,10 @@ static void renew_manifest(struct serving *s, size_t set)
     inputs_write(&fresh, &s->manifest, &w);
     if (!w.failed)
         warm_put(s->quick, s->job->names[0], strlen(s->job->names[0]), w.data, w.len,
-                 &(struct warm_put_options){
-                     .kind = "manifest", .label = s->job->label, .compiler = description});
+                 &(struct warm_put_options){.kind = "manifest",
+                                            .label = s->job->label,
+                                            .compiler = description,
+                                            .group = group_of(s->job)});
     writer_close(&w);
 }
 
@@ -505,8 +518,10 @@ static bool read_note(struct serving *s, struct more *out)
 static void leave_note(struct serving *s, struct more more)
 {
     char name[TOOL_NAME_TEXT];
-    struct warm_put_options options = {
-        .ttl_ms = AGAIN_TTL_MS, .kind = "manifest", .label = s->job->label};
+    struct warm_put_options options = {.ttl_ms = AGAIN_TTL_MS,
+                                       .kind = "manifest",
+                                       .label = s->job->label,
+                                       .group = group_of(s->job)};
     const char *text = again_text(more);
     spelling_note_name(s->job, name);
     warm_put(s->quick, name, strlen(name), text, strlen(text), &options);

@@ -88,6 +88,7 @@ struct tool_job {
      * Traced: one, of the manifest. */
     char names[2][TOOL_NAME_TEXT];
     size_t n_names;
+    char group[TOOL_NAME_TEXT]; /* the first name of the first plan; "": this plan is the first */
 
     /* The arguments that the compiler gets instead of argv (NULL: argv); owned, but not its strings.
      * The run's output is held back, and if the result cannot stand, argv runs (spelling.c) */

@@ -350,11 +350,12 @@ static int fields_end(struct fields *in, struct err *e)
 #define SHOW_FIELDS(X) X(u8, space, WIRE_SPACE_KEY) X(view, key, WIRE_NAME_MAX)
 #define REMOVE_FIELDS(X) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define PUSH_FIELDS REMOVE_FIELDS
+#define CLOSURE_FIELDS REMOVE_FIELDS
 #define EVICT_FIELDS(X) FILTER_FIELDS(X) X(u64, to_bytes, 0) X(u8, dry_run, 1)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
 #define HISTORY_FIELDS(X)                                                                          \
-    X(u8, of, WIRE_HISTORY_USAGE) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
+    X(u8, of, WIRE_HISTORY_USED) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
 
 #define HIT_HEAD_FIELDS(X)                                                                         \
     X(u8, outcome, WIRE_WAS_HIT_AUDIT)                                                             \
@@ -490,6 +491,7 @@ MESSAGE(LIST, list, list, 0, NONE)
 MESSAGE(SHOW, show, show, 0, check_key(in, m->space, m->key))
 MESSAGE(REMOVE, remove, remove, 0, check_keys(in, m->keys, m->n))
 MESSAGE(PUSH, push, remove, 0, check_keys(in, m->keys, m->n))
+MESSAGE(CLOSURE, closure, remove, 0, check_keys(in, m->keys, m->n))
 MESSAGE(EVICT, evict, evict, 0, NONE)
 MESSAGE(PIN, pin, pin, 0, check_keys(in, m->keys, m->n))
 MESSAGE(VERIFY, verify, verify, 0, NONE)

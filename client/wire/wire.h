@@ -44,7 +44,7 @@
 #define WIRE_NAME_MAX 512u          /* bytes of a key's name, label, hardware or compiler text */
 #define WIRE_FDS_MAX 2u             /* descriptors with one frame */
 #define WIRE_PATH_MAX 4096u         /* bytes of a path */
-#define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE, PIN or PUSH */
+#define WIRE_KEYS_MAX 4096u         /* keys in one MGET, REMOVE, PIN, PUSH or CLOSURE */
 #define WIRE_CHECK_PATHS_MAX 16384u /* paths in one CHECK */
 #define WIRE_CHECK_MAX (16u << 20)  /* bytes of the list of a CHECK or CHECKED */
 #define WIRE_ROWS_MAX 65536u        /* ROW frames that one LIST may ask for */
@@ -75,6 +75,7 @@
     X(VERIFY, 0x17)  /* sample: PROGRESS …, REPORT */                                            \
     X(HISTORY, 0x18) /* a session, or a key: TEXT: JSON: requests, and reasons of misses */        \
     X(PUSH, 0x19)    /* keys of entries to send to the store beyond the machine: REPORT */         \
+    X(CLOSURE, 0x1a) /* keys: ROW frames of their entries and what belongs to them, then END */    \
     X(WELCOME, 0x81)                                                                               \
     X(HIT, 0x82)                                                                                   \
     X(MISS, 0x83)                                                                                  \
@@ -353,11 +354,13 @@ enum wire_history_of {
     WIRE_HISTORY_SESSION = 1, /* `id` is a session's */
     WIRE_HISTORY_KEY = 2,     /* `id` is a name, 32 hex digits, or a label */
     WIRE_HISTORY_USAGE = 4,   /* counters by hour, user and project; the sessions */
+    WIRE_HISTORY_USED = 5,    /* entries that such a session used */
     WIRE_HISTORY_EVENTS = 3,  /* events of the session `id`; of the one that asked last if empty */
 };
 struct wire_history {
-    uint8_t of;          /* enum wire_history_of */
-    uint32_t max_misses; /* the newest; 0: as many as fit. Of events: those to pass over */
+    uint8_t of; /* enum wire_history_of */
+    uint32_t
+        max_misses; /* the newest; 0: as many as fit. Of events and entries: those to pass over */
     struct view id;
 };
 struct wire_wait {
@@ -411,6 +414,7 @@ struct wire_progress {
     X(LIST, list, list)                                                                            \
     X(SHOW, show, show)                                                                            \
     X(REMOVE, remove, remove)                                                                      \
+    X(CLOSURE, closure, remove)                                                                    \
     X(PUSH, push, remove)                                                                          \
     X(EVICT, evict, evict)                                                                         \
     X(PIN, pin, pin)                                                                               \
@@ -448,7 +452,7 @@ const char *wire_type_name(uint8_t type);
 /* Lists. Each `next` function reads one item from a reader over the list. It returns false at the
  * end; if the reader has failed then, the list is not well-formed. */
 
-/* Appends a key to the list of a MGET, REMOVE, PIN or PUSH. */
+/* Appends a key to the list of a MGET, REMOVE, PIN, PUSH or CLOSURE. */
 void wire_keys_add(struct writer *list, enum wire_space space, const void *key, size_t len);
 /* Reads the next key. */
 bool wire_keys_next(struct reader *list, enum wire_space *out_space, struct view *out_key);

@@ -179,16 +179,16 @@ void history_read(struct history *h, const void *data, size_t len)
         usage_decode(&h->usage, &r);
 }
 
-static void read_sealed(struct history *h, const uint8_t *data, size_t len)
+/* Removes the digest at the end. False if it is not that of the bytes before it. */
+static bool unseal(struct writer *w)
 {
     struct key seal;
-    if (len < sizeof seal)
-        return;
-    len -= sizeof seal;
-    struct key seen = key_of_bytes(data, len);
-    memcpy(&seal, data + len, sizeof seal);
-    if (key_equal(&seal, &seen))
-        history_read(h, data, len);
+    if (w->failed || w->len < sizeof seal)
+        return false;
+    w->len -= sizeof seal;
+    struct key seen = key_of_bytes(w->data, w->len);
+    memcpy(&seal, w->data + w->len, sizeof seal);
+    return key_equal(&seal, &seen);
 }
 
 static bool read_file(int fd, size_t len, uint8_t *out)
@@ -202,22 +202,31 @@ static bool read_file(int fd, size_t len, uint8_t *out)
     return true;
 }
 
-void history_load(struct history *h)
+bool history_file_read(const char *path, struct writer *out)
 {
     struct stat st;
+    bool read = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        uint8_t *to = writer_reserve(out, (size_t)st.st_size);
+        read = to && read_file(fd, (size_t)st.st_size, to) && unseal(out);
+    }
+    close(fd);
+    return read;
+}
+
+void history_load(struct history *h)
+{
+    struct writer w;
     if (h->loaded)
         return;
     h->loaded = true;
-    int fd = h->path ? open(h->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= HISTORY_FILE_MAX) {
-        uint8_t *data = malloc((size_t)st.st_size);
-        if (data && read_file(fd, (size_t)st.st_size, data))
-            read_sealed(h, data, (size_t)st.st_size);
-        free(data);
-    }
-    close(fd);
+    writer_init(&w, HISTORY_FILE_MAX);
+    if (h->path && history_file_read(h->path, &w))
+        history_read(h, w.data, w.len);
+    writer_close(&w);
     h->dirty = false;
 }
 
@@ -236,22 +245,32 @@ static bool write_file(const char *path, const struct writer *w)
     return close(fd) == 0 && at == w->len;
 }
 
-void history_save(struct history *h)
+bool history_file_write(const char *path, struct writer *w)
 {
     char *fresh = NULL;
-    struct writer w;
-    if (!h->path || !h->dirty || asprintf(&fresh, "%s.new", h->path) < 0)
-        return;
-    writer_init(&w, HISTORY_FILE_MAX);
-    encode(h, &w);
-    if (!w.failed) {
-        struct key seal = key_of_bytes(w.data, w.len);
-        writer_bytes(&w, seal.bytes, sizeof seal.bytes);
+    if (!w->failed) {
+        struct key seal = key_of_bytes(w->data, w->len);
+        writer_bytes(w, seal.bytes, sizeof seal.bytes);
     }
-    if (!w.failed && write_file(fresh, &w) && rename(fresh, h->path) == 0)
-        h->dirty = false;
-    else
+    if (w->failed || asprintf(&fresh, "%s.new", path) < 0)
+        return false;
+    bool written = write_file(fresh, w) && rename(fresh, path) == 0;
+    if (!written)
         unlink(fresh);
-    writer_close(&w);
     free(fresh);
+    return written;
+}
+
+void history_save(struct history *h)
+{
+    struct writer w;
+    if (!h->path)
+        return;
+    if (h->dirty) {
+        writer_init(&w, HISTORY_FILE_MAX);
+        encode(h, &w);
+        h->dirty = !history_file_write(h->path, &w);
+        writer_close(&w);
+    }
+    history_sessions_save(h);
 }

@@ -32,9 +32,7 @@ static struct session *session_at(struct history *h, uint32_t session)
     return session == HISTORY_NO_SESSION ? NULL : &h->session[session - 1];
 }
 
-/* Finds a place for a new session: a free one, or that of the session that is silent for
- * longest. */
-static struct session *session_place(struct history *h)
+struct session *history_session_place(struct history *h)
 {
     struct session *best = NULL;
     for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
@@ -54,12 +52,14 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
         if (h->session[i].uid == uid && history_view_equal(view_of_text(h->session[i].id), id))
             s = &h->session[i];
     if (!s) {
-        s = session_place(h);
+        s = history_session_place(h);
         if (!s)
             return HISTORY_NO_SESSION;
         assert(!s->refs);
+        history_session_drop(h, s);
         *s = (struct session){.uid = uid, .number = ++h->last_session, .started_ms = now_ms};
         memcpy(s->id, id.data, id.len);
+        history_session_begin(h, s);
     }
     s->refs++;
     return (uint32_t)(s - h->session) + 1;
@@ -439,6 +439,7 @@ void history_free(struct history *h)
         history_miss_clear(&h->miss[i]);
     for (size_t i = 0; i < HISTORY_KNOWN && i < h->n_added; i++)
         history_known_drop(h, &h->known[i]);
+    history_sessions_free(h);
     free(h->path);
     free(h);
 }

@@ -4,6 +4,7 @@
  * --report` and `warm why`. It always runs, so nobody has to switch it on beforehand.
  *
  *     sessions   counters of the last HISTORY_SESSIONS: those of one `warm run`, or of none
+ *     used       the entries that each session used, HISTORY_USED_MAX of all together (sessions.c)
  *     events     the last HISTORY_EVENTS answers to requests of sessions  ─┐ each user has a
  *     misses     the last HISTORY_MISSES, with their reasons              ─┘ share (shares.h)
  *     left       entries that have left: when, and why    ─┐ these explain
@@ -18,7 +19,7 @@
  *
  *     usage      hits and misses by hour, user and project (usage.h)
  *
- * All but sessions and events is written to a file once a minute, and read from it when it is first needed. A
+ * Each session has a file, too (sessions.c). All but sessions and events is written to a file once a minute, and read from it when it is first needed. A
  * file that is damaged, or of a version other than 4 and 5, is ignored.
  *
  *     offset  size  field (little-endian)
@@ -51,6 +52,7 @@
 
 #define HISTORY_SESSIONS 256u
 #define HISTORY_EVENTS 8192u
+#define HISTORY_USED_MAX (1u << 19)
 #define HISTORY_MISSES 1024u
 #define HISTORY_LEFT 8192u
 #define HISTORY_KNOWN 2048u
@@ -95,6 +97,8 @@ void history_leave(struct history *h, uint32_t session);
 /* Adds to a counter of a session. */
 void history_count(struct history *h, uint32_t session, enum history_counter what, uint64_t n,
                    uint64_t now_ms);
+/* Notes that a session used an entry: it got it, stored it, or was led on by it. */
+void history_used(struct history *h, uint32_t session, const struct store_id *id);
 /* Notes a hit: a recipe that this session uses is no older version of its misses. */
 void history_hit(struct history *h, uint32_t session, const struct store_id *id);
 

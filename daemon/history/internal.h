@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the types and functions that the six files of the history share.
+ * internal.h - the types and functions that the files of the history share.
  *
  *     history.c   sessions; misses and their reasons
  *     tables.c    the tables: entries that have left, known recipes, misses
  *     events.c    answers to requests, and the time that a session saved
  *     report.c    the answer to a question, as JSON
+ *     sessions.c  which entries each session used, also in a file
  *     file.c      all but sessions and events, in a file
  *     lines.c     in which line a header has changed
  *
@@ -19,6 +20,7 @@
 #include "daemon/history/history.h"
 #include "daemon/history/shares.h"
 #include "daemon/worker/line_digests.h"
+#include "store/id_set.h"
 
 #define SET 4u            /* places of one set of `left` */
 #define BUCKETS 1024u     /* of the index of known recipes */
@@ -35,6 +37,9 @@ struct session {
     uint64_t started_ms, last_ms;
     uint64_t counters[HISTORY_N_COUNTERS];
     uint64_t n_events; /* ever, also those that gave way */
+    struct id_set used;
+    uint32_t lost; /* entries that are not in it, at least */
+    bool unsaved;  /* its file lacks an entry */
 };
 
 struct known {
@@ -93,6 +98,8 @@ struct history {
     bool loaded, dirty;
     uint64_t last_session;
     struct session session[HISTORY_SESSIONS];
+    uint64_t n_used; /* entries of all sessions */
+    bool sessions_loaded;
     struct store_departure left[HISTORY_LEFT];
     struct known known[HISTORY_KNOWN];
     uint16_t bucket[BUCKETS];
@@ -158,9 +165,34 @@ const struct event *history_event_next(const struct history *h, const struct ses
  * and of its part, count once. */
 uint64_t history_gained_ms(const struct history *h, const struct session *session);
 
+/* ---- history.c ---- */
+
+/* Finds a place for a new session: a free one, or that of the session that is silent for longest. NULL: all
+ * are in use. */
+struct session *history_session_place(struct history *h);
+
+/* ---- sessions.c ---- */
+
+/* Adds to a new session of a user and id what an earlier daemon knew of it. */
+void history_session_begin(struct history *h, struct session *s);
+/* Empties the place of a session, and removes its file. */
+void history_session_drop(struct history *h, struct session *s);
+/* Reads the sessions of earlier daemons, once, before a question about them is answered. */
+void history_sessions_load(struct history *h);
+/* Writes the files of sessions. */
+void history_sessions_save(struct history *h);
+/* Frees what the sessions own. */
+void history_sessions_free(struct history *h);
+/* Reads the bytes of a session's file, without their digest. False if they are none. */
+bool history_session_read(const void *data, size_t len, struct session *out);
+
 /* ---- file.c ---- */
 
 /* Reads the file, when it is first needed. */
 void history_load(struct history *h);
+/* Reads a file with a digest at its end into an empty writer. False if there is none, or it is damaged. */
+bool history_file_read(const char *path, struct writer *out);
+/* Appends the digest and writes the file, complete or not at all. */
+bool history_file_write(const char *path, struct writer *w);
 
 #endif

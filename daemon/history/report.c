@@ -94,8 +94,11 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
         return false;
     if (c->only)
         return m->number == c->only;
-    if (c->session)
+    if (c->session && m->session)
         return m->session == c->session->number;
+    if (c->session) /* noted by an earlier daemon */
+        return m->uid == c->session->uid && history_view_equal(view_of_text(m->text[TEXT_SESSION]),
+                                                               view_of_text(c->session->id));
     if (q->of == WIRE_HISTORY_SESSION) /* a session of an earlier daemon */
         return history_view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
     return history_view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
@@ -127,8 +130,9 @@ static void choose_last(struct history *h, const struct history_query *q, struct
 static void choose(struct history *h, const struct history_query *q, struct choice *out)
 {
     *out = (struct choice){NULL, 0};
-    bool by_id = q->of == WIRE_HISTORY_SESSION || (q->of == WIRE_HISTORY_EVENTS && q->id.len);
-    if (q->of == WIRE_HISTORY_LAST || (q->of == WIRE_HISTORY_EVENTS && !by_id))
+    bool of_one = q->of == WIRE_HISTORY_EVENTS || q->of == WIRE_HISTORY_USED;
+    bool by_id = q->of == WIRE_HISTORY_SESSION || (of_one && q->id.len);
+    if (q->of == WIRE_HISTORY_LAST || (of_one && !by_id))
         choose_last(h, q, out);
     for (size_t i = 0; by_id && i < HISTORY_SESSIONS; i++)
         if (history_view_equal(view_of_text(h->session[i].id), q->id) &&
@@ -213,6 +217,30 @@ static bool write_events(struct history *h, const struct history_query *query,
     return true;
 }
 
+/* Writes a session and a page of the entries that it used, in the order of their first use. */
+static bool write_used(const struct history *h, const struct history_query *query,
+                       const struct session *s, struct writer *out)
+{
+    uint32_t i = query->max_misses, next = 0;
+    if (!s)
+        return false;
+    writer_u8(out, '{');
+    write_session(h, out, s);
+    writer_format(out, "\"used\": [");
+    for (; i < s->used.n && !next; i++) {
+        char key[WARM_KEY_TEXT];
+        key_to_text(&s->used.id[i].key, key);
+        writer_format(out, "%s\"%s\"", i > query->max_misses ? ", " : "", key);
+        if (out->len + EVENT_JSON_MAX > query->max_bytes)
+            next = i + 1;
+    }
+    writer_format(out, "]");
+    write_number(out, "lost", s->lost);
+    write_number(out, "next", next < s->used.n ? next : 0);
+    writer_u8(out, '}');
+    return true;
+}
+
 /* Writes the counters by hour, and which sessions are known. */
 static bool write_usage(const struct history *h, const struct history_query *query,
                         struct writer *out)
@@ -240,11 +268,14 @@ bool history_write_json(struct history *h, const struct history_query *query, st
 {
     struct choice choice;
     history_load(h);
+    history_sessions_load(h);
     if (query->of == WIRE_HISTORY_USAGE)
         return write_usage(h, query, out);
     choose(h, query, &choice);
     if (query->of == WIRE_HISTORY_EVENTS)
         return write_events(h, query, choice.session, out);
+    if (query->of == WIRE_HISTORY_USED)
+        return write_used(h, query, choice.session, out);
     const struct miss *list[HISTORY_MISSES];
     size_t n = choose_misses(h, query, &choice, list);
     if (n == 0 && !choice.session)

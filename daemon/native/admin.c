@@ -9,6 +9,7 @@
  */
 #include "daemon/native/internal.h"
 #include "daemon/process/log.h"
+#include "daemon/service/closure.h"
 #include "store/clock.h"
 
 #include <stdlib.h>
@@ -212,44 +213,58 @@ static int take_info(struct request *r, struct err *e)
     return 0;
 }
 
-/* Makes room for the ids of so many keys. */
-static int ids_begin(const struct request *r, uint32_t n_keys, struct native_rest *out,
-                     struct err *e)
-{
-    *out = (struct native_rest){.there = true};
-    out->op = native_op_new(r, 1 + n_keys / IDS_OF_CALL, e);
-    if (!out->op)
-        return e->code;
-    out->ids = calloc(RESOLVE_MAX * (size_t)n_keys + 1, sizeof *out->ids);
-    if (out->ids)
-        return 0;
-    native_op_free(out->op);
-    return err_set(e, WARM_ENOMEM, "no memory for a list of keys");
-}
+enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN, KEYS_PUSH, KEYS_CLOSURE };
 
-/* Adds the ids of the entries under the listed keys that this peer may change. False if the rest is
- * left for another turn. */
-static bool resolve_keys(struct native *n, struct view list, uint32_t n_keys,
-                         struct native_rest *rest)
+/* Adds the ids of the entries under the listed keys that this peer may change, and those that belong to
+ * them: to remove one, its own alone. 1 if the rest is left for another turn, or an error. */
+static int resolve_keys(struct native *n, struct view list, enum keys_change change,
+                        struct native_rest *rest, struct err *e)
 {
-    size_t cap = RESOLVE_MAX * (size_t)n_keys;
     struct reader keys = reader_over(list.data, list.len);
+    struct store_id found[RESOLVE_MAX];
     enum wire_space space;
     struct view key;
     uint64_t done = rest->done;
-    for (uint64_t i = 0; wire_keys_next(&keys, &space, &key); i++) {
+    int code = 0;
+    for (uint64_t i = 0; !code && wire_keys_next(&keys, &space, &key); i++) {
         if (i < done)
             continue;
         if (i > done && connection_must_yield(n->connection))
-            return false;
-        rest->n_ids += service_resolve(n->service, n->peer, space, key, rest->ids + rest->n_ids,
-                                       cap - rest->n_ids);
+            return 1;
+        size_t n_found = service_resolve(n->service, n->peer, space, key, found, RESOLVE_MAX);
+        for (size_t j = 0; j < n_found && !code; j++)
+            if (change != KEYS_REMOVE)
+                code = closure_add(n->service, &found[j], &rest->ids, e);
+            else if (!id_set_add(&rest->ids, &found[j]))
+                code = err_set(e, WARM_ENOMEM, "no memory for a list of keys");
         rest->done++;
     }
-    return true;
+    return code;
 }
 
-enum keys_change { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN, KEYS_PUSH };
+/* Finds the entries of a request. 0: *out has them, which it gives; 1: it goes on in another turn; or an
+ * error. */
+static int begin_keys(const struct request *r, const struct wire_remove *m, enum keys_change change,
+                      struct native_rest *out, struct err *e)
+{
+    struct native *n = r->native;
+    *out = n->rest;
+    if (!out->there) {
+        *out = (struct native_rest){.there = true};
+        out->op = native_op_new(r, 1 + m->n / IDS_OF_CALL, e);
+        if (!out->op)
+            return e->code;
+    }
+    int code = resolve_keys(n, m->keys, change, out, e);
+    if (code > 0)
+        return native_yield(n, out), 1;
+    n->rest = (struct native_rest){0};
+    if (!code)
+        return 0;
+    native_op_free(out->op);
+    id_set_clear(&out->ids);
+    return code;
+}
 
 static int change_keys(const struct request *r, struct view list, uint32_t n_keys,
                        enum keys_change change, struct err *e)
@@ -257,25 +272,23 @@ static int change_keys(const struct request *r, struct view list, uint32_t n_key
     static const char *const done[] = {"removed", "pinned", "unpinned", "queued for the tier"};
     struct native *n = r->native;
     struct store *store = service_store(n->service);
-    struct native_rest rest = n->rest;
-    int code = rest.there ? 0 : ids_begin(r, n_keys, &rest, e);
+    struct native_rest rest;
+    int code = begin_keys(r, &(struct wire_remove){n_keys, list}, change, &rest, e);
     if (code)
-        return code;
-    if (!resolve_keys(n, list, n_keys, &rest))
-        return native_yield(n, &rest);
-    n->rest = (struct native_rest){0};
+        return code > 0 ? 0 : code;
+    const struct store_id *ids = rest.ids.id;
     rest.op->done = done[change];
-    if (rest.n_ids == 0)
+    if (rest.ids.n == 0)
         send_empty_report(r);
     else if (change == KEYS_REMOVE)
-        code = store_remove(store, rest.ids, rest.n_ids, on_report, rest.op, e);
+        code = store_remove(store, ids, rest.ids.n, on_report, rest.op, e);
     else if (change == KEYS_PUSH)
-        code = service_push(n->service, rest.ids, rest.n_ids, on_report, rest.op, e);
+        code = service_push(n->service, ids, rest.ids.n, on_report, rest.op, e);
     else
-        code = store_pin(store, rest.ids, rest.n_ids, change == KEYS_PIN, on_report, rest.op, e);
-    if (code || rest.n_ids == 0)
+        code = store_pin(store, ids, rest.ids.n, change == KEYS_PIN, on_report, rest.op, e);
+    if (code || rest.ids.n == 0)
         native_op_free(rest.op);
-    free(rest.ids);
+    id_set_clear(&rest.ids);
     return code;
 }
 
@@ -291,6 +304,34 @@ static int take_push(struct request *r, struct err *e)
     struct wire_remove m;
     int code = wire_get_push(r->frame, &m, e);
     return code ? code : change_keys(r, m.keys, m.n, KEYS_PUSH, e);
+}
+
+/* Sends the rows of the listed entries and of what belongs to them, from `done` on. */
+static int take_closure(struct request *r, struct err *e)
+{
+    struct wire_remove m;
+    struct native *n = r->native;
+    struct native_rest rest = n->rest;
+    struct store_row row;
+    int code = wire_get_closure(r->frame, &m, e);
+    if (!code && !rest.found_all)
+        code = begin_keys(r, &m, KEYS_CLOSURE, &rest, e);
+    if (code)
+        return code > 0 ? 0 : code;
+    if (!rest.found_all)
+        rest.found_all = true, rest.done = 0;
+    for (uint64_t from = rest.done; rest.done < rest.ids.n; rest.done++) {
+        if (rest.done > from && connection_must_yield(n->connection))
+            return native_yield(n, &rest);
+        if (store_peek(service_store(n->service), &rest.ids.id[rest.done], &row, NULL) == 0)
+            send_row(n, r->frame->tag, &row);
+    }
+    n->rest = (struct native_rest){0};
+    native_op_free(rest.op);
+    id_set_clear(&rest.ids);
+    wire_put_end(connection_begin(n->connection), r->frame->tag, &(struct wire_end){0});
+    connection_commit(n->connection, NULL, 0);
+    return 0;
 }
 
 static int take_pin(struct request *r, struct err *e)
@@ -350,6 +391,7 @@ native_take native_admin_handler(uint8_t type)
     case WIRE_EVICT: return take_evict;
     case WIRE_PIN: return take_pin;
     case WIRE_PUSH: return take_push;
+    case WIRE_CLOSURE: return take_closure;
     case WIRE_VERIFY: return take_verify;
     case WIRE_NOTE: return take_note;
     case WIRE_HISTORY: return take_history;

@@ -10,6 +10,7 @@
 
 #include "daemon/native/rank_agreement.h"
 #include "daemon/net/connection.h"
+#include "store/id_set.h"
 
 struct native;
 
@@ -39,10 +40,10 @@ struct native_rest {
     bool there;
     uint64_t done;              /* keys, or rows */
     struct store_cursor cursor; /* of LIST */
-    /* of REMOVE and PIN, which free them: */
+    /* of REMOVE, PIN, PUSH and CLOSURE, which free them: */
     struct native_op *op;
-    struct store_id *ids; /* of the entries that were found */
-    size_t n_ids;
+    struct id_set ids; /* of the entries that were found */
+    bool found_all;
 };
 
 struct native {

@@ -717,7 +717,7 @@ static void native_on_close(void *state)
         op->native = NULL;
     if (n->rest.op)
         native_op_free(n->rest.op);
-    free(n->rest.ids);
+    id_set_clear(&n->rest.ids);
     free(n);
 }
 

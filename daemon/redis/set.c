@@ -228,6 +228,7 @@ static bool put_later(struct redis *r, const struct service_put *put, struct red
         free(l);
         return false;
     }
+    service_used(r->service, r->peer, put->name); /* when it is put, the session may be over */
     l->n_bytes = budget_charge(r->peer->uid, BUDGET_puts, put->len) ? put->len : 0;
     connection_hold(r->connection);
     return true;

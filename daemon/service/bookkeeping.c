@@ -27,7 +27,8 @@
 #include "daemon/service/manifest.h"
 #include "store/clock.h"
 
-#define DEPARTURES 64u /* that are read from the store at once */
+#define PASSING_MS 60000u /* what lives no longer is no part of a result */
+#define DEPARTURES 64u    /* that are read from the store at once */
 
 static bool begins(struct view key, const char *prefix)
 {
@@ -165,6 +166,7 @@ static void count_stored(struct service *s, const struct peer *peer, const struc
     log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
     if (!peer->session)
         return;
+    history_used(s->history, peer->session, id);
     history_hit(s->history, peer->session, id);
     note_hit(s, peer, row, id, began_us);
 }
@@ -174,6 +176,7 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
 {
     if (peer->administers)
         return;
+    history_used(s->history, peer->session, &row->id);
     if (row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
         stats_add(&s->stats, STATS_hits, row->kind, 1);
     } else if (!peer->session || is_note) {
@@ -306,6 +309,8 @@ static void answered_artifact(struct call *call, const struct artifact *a,
         count(s, call->peer, STATS_errors, a->kind, 1);
     else if (outcome != WIRE_WAS_MISS)
         count(s, call->peer, STATS_saved_ms, a->kind, a->cost_ms);
+    if (!a->failed)
+        history_used(s->history, call->peer->session, &call->id);
     if (a->failed)
         note_event(call, HISTORY_FAILED, a, 0);
     else if (outcome == WIRE_WAS_MISS)
@@ -382,6 +387,8 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     struct writer w;
     stats_add(&s->stats, STATS_puts, put->kind, 1);
     log_answer(peer, "put", put->kind, put->label.len ? put->label : put->name);
+    if (!peer->administers && (!put->ttl_ms || put->ttl_ms > PASSING_MS))
+        history_used(s->history, peer->session, id);
     if (put->cost_ms)
         stats_add_time(&s->stats.compile_times, put->kind, put->cost_ms * 1000000ull);
     if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name))
@@ -583,6 +590,12 @@ void service_note(struct service *s, const struct peer *peer, const struct wire_
 {
     history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
                  clock_wall_coarse_ms());
+}
+
+void service_used(struct service *s, const struct peer *peer, struct view name)
+{
+    struct store_id id = service_name_id(peer, name);
+    history_used(s->history, peer->session, &id);
 }
 
 bool service_write_history(struct service *s, const struct peer *peer,

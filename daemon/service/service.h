@@ -214,6 +214,8 @@ void service_set_project(struct service *s, const struct peer *peer);
 void service_leave_session(struct service *s, uint32_t session);
 /* Notes a client's remark about a miss of its own in the history. */
 void service_note(struct service *s, const struct peer *peer, const struct wire_note *note);
+/* Notes that the peer's session uses an entry that is put later. */
+void service_used(struct service *s, const struct peer *peer, struct view name);
 /* Writes the JSON of HISTORY. False if nothing is known. */
 bool service_write_history(struct service *s, const struct peer *peer,
                            const struct wire_history *ask, struct writer *out);

@@ -91,6 +91,7 @@ static void put_requests(struct writer *w)
     wire_put_pin(w, 20, &(struct wire_pin){true, 2, list});
     wire_put_verify(w, 21, &(struct wire_verify){500});
     wire_put_push(w, 22, &(struct wire_remove){2, list});
+    wire_put_closure(w, 23, &(struct wire_remove){2, list});
     writer_close(&keys);
 }
 

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/history/history.h"
+#include "daemon/history/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char label[] = "\5\0\0\0label\1\0\0\0k";
+    struct session before;
+    if (history_session_read(data, size, &before))
+        id_set_clear(&before.used);
     struct history *h = history_new(NULL);
     struct writer json;
     if (!h)

@@ -349,6 +349,79 @@ Test(store_evict, filter_takes_what_matches_and_nothing_else)
     cr_assert_eq(kit_files(&k, "blobs"), 20);
 }
 
+/* Puts an entry whose value, of 100 KB, `same` has, too. */
+static int put_same(uint64_t n, uint64_t same)
+{
+    uint8_t *value = kit_value(same, 0, 100000);
+    struct store_put put = kit_put_of(&k, 1000, n, 100000);
+    put.data = value;
+    int rc = kit_put_with(&k, &put);
+    free(value);
+    return rc;
+}
+
+static void expect_evicts(const struct store_filter *f, uint64_t to, uint64_t n, uint64_t bytes)
+{
+    uint64_t before = kit_stats(&k).n_bytes;
+    for (int dry = 1; dry >= 0; dry--) {
+        cr_assert_eq(kit_evict(&k, f, to, dry), 0);
+        cr_expect_eq(k.report.n_entries, n, "dry %d: %" PRIu64, dry, k.report.n_entries);
+        cr_expect_eq(k.report.n_bytes, bytes, "dry %d: %" PRIu64, dry, k.report.n_bytes);
+    }
+    cr_expect_eq(kit_stats(&k).n_bytes, before - bytes);
+}
+
+Test(store_evict, a_dry_run_counts_the_entries_that_go_and_the_bytes_that_are_freed)
+{
+    kit_begin(&k, 64 * KIT_MIB);
+    struct store_filter f = store_filter_all();
+    for (uint64_t n = 0; n < 10; n++) /* one file */
+        cr_assert_eq(put_same(n, 0), 0);
+    for (uint64_t n = 10; n < 20; n++)
+        cr_assert_eq(put_same(n, n), 0);
+    cr_assert_eq(kit_put(&k, HERE, 30, 0), 0); /* an empty value */
+    f.owner = 1000;
+    expect_evicts(&f, 0, 20, 11 * 100000);
+    f = store_filter_all();
+    expect_evicts(&f, 0, 1, 0);
+    for (uint64_t n = 0; n < 10; n++) /* two files: the six entries that go free one of them */
+        cr_assert_eq(put_same(n, n < 5 ? 0 : 1), 0);
+    cr_assert_eq(kit_evict(&k, &f, 150000, true), 0);
+    struct store_report dry = k.report;
+    cr_assert_eq(kit_evict(&k, &f, 150000, false), 0);
+    cr_expect_eq(k.report.n_entries, dry.n_entries);
+    cr_expect_eq(k.report.n_bytes, 100000);
+    cr_expect_eq(dry.n_bytes, 100000);
+}
+
+/* Puts a result, or what leads to it. */
+static int put_part(uint64_t n, enum store_kind kind, bool pinned)
+{
+    struct store_put put = kit_put_of(&k, HERE, n, 1000);
+    uint8_t *value = kit_value(n, 0, 1000);
+    put.data = value;
+    put.row.kind = kind;
+    put.row.group = key_of_bytes("command", 7);
+    int rc = kit_put_with(&k, &put);
+    free(value);
+    return rc ? rc : pinned ? kit_pin(&k, HERE, n, true) : 0;
+}
+
+Test(store_evict, what_only_led_to_an_evicted_result_goes_with_the_last_one)
+{
+    kit_begin(&k, 64 * KIT_MIB);
+    struct store_filter f = store_filter_all();
+    f.kind = STORE_OBJECT;
+    cr_assert_eq(put_part(1, STORE_OBJECT, false), 0);
+    cr_assert_eq(put_part(2, STORE_OBJECT, true), 0);
+    cr_assert_eq(put_part(3, STORE_MANIFEST, false), 0);
+    cr_assert_eq(put_part(4, STORE_MANIFEST, false), 0);
+    expect_evicts(&f, 0, 1, 1000); /* the second needs them */
+    cr_assert_eq(kit_pin(&k, HERE, 2, false), 0);
+    expect_evicts(&f, 0, 3, 3000);
+    cr_assert_eq(kit_stats(&k).n_entries, 0);
+}
+
 Test(store_evict, everything_goes_but_what_is_pinned)
 {
     fill_mixed();

@@ -7,5 +7,7 @@
 
 /* Returns an archive of two entries: "one" is "first", "two" is "2nd". writer_close frees it. */
 struct writer archive_of_two(void);
+/* Writes the first `len` bytes of an archive into a file, compressed as `warm export` does. */
+void archive_write(const char *path, const void *archive, size_t len);
 
 #endif

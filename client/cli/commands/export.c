@@ -3,14 +3,15 @@
  * export.c - `warm export`: writes entries into an archive, or into another program's cache folder.
  * main.c calls it.
  *
- * The rows are listed first; then each value is fetched, verified, and written. An archive is
- * complete or absent: it is written beside its place and renamed. The exported entries are on the
- * disk when the command reports success, because the user may clear the cache next.
+ * The rows are listed first, with all that belongs to them (CLOSURE in PROTOCOL.md); then each value is fetched,
+ * verified, and written. An archive is complete or absent: it is written beside its place and renamed. The
+ * exported entries are on the disk when the command reports success, because the user may clear the cache next.
  *
  * Thread: main.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "client/cli/filter.h"
+#include "client/cli/import/archive_stream.h"
 #include "client/cli/import/foreign_cache.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
@@ -34,12 +36,14 @@ struct export_run {
     const char *archive;     /* FILE; NULL: a folder */
     const char *to, *format; /* --to; --as, NULL: all formats, each in a folder of its name */
     FILE *file;              /* of the archive */
+    struct archive_out *out;
     struct listing rows;
     const char *project; /* --project; NULL: none */
-    const char *session; /* --session; NULL: entries of any */
+    const char *session; /* --session; "": --last; NULL: entries of any */
     uint64_t since_ms;   /* Unix time; 0: of any age */
     uint64_t n_entries, n_bytes, n_bad;
-    uint64_t n_left; /* evicted since they were listed, damaged, or another user's */
+    uint64_t n_left;               /* evicted since they were listed, damaged, or another user's */
+    struct report_missing missing; /* of the sessions */
     struct err err;
 };
 
@@ -53,24 +57,32 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
     return listing_keep(&run->rows, frame, 0);
 }
 
-/* ---- one entry ---- */
-
-static bool write_all(FILE *file, const void *data, size_t len)
+static int on_closure(void *arg, const struct wire_row *row, struct view frame)
 {
-    return len == 0 || fwrite(data, 1, len, file) == len;
+    struct export_run *run = arg;
+    (void)row;
+    return listing_keep(&run->rows, frame, 0);
 }
+
+/* ---- one entry ---- */
 
 static int write_entry(struct export_run *run, const struct archive_entry *entry)
 {
     if (!run->archive)
         return foreign_cache_write(run->format, run->to, entry, &run->err);
-    struct writer head;
+    struct writer head, padding;
     writer_init(&head, 0);
-    archive_put_head(&head, entry);
-    bool done = !head.failed && write_all(run->file, head.data, head.len) &&
-                write_all(run->file, entry->value.data, entry->value.len);
+    writer_init(&padding, 0);
+    archive_put_head(&head, entry, run->n_entries + 1);
+    archive_put_padding(&padding, entry->value.len);
+    int code = head.failed || padding.failed ? WARM_ENOMEM : 0;
+    code = code ? code : archive_out_write(run->out, head.data, head.len, &run->err);
+    code =
+        code ? code : archive_out_write(run->out, entry->value.data, entry->value.len, &run->err);
+    code = code ? code : archive_out_write(run->out, padding.data, padding.len, &run->err);
     writer_close(&head);
-    return done ? 1 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+    writer_close(&padding);
+    return code ? code : 1;
 }
 
 /* Fetches an entry. The daemon itself made the entries without a name: an archive keeps their key,
@@ -84,7 +96,7 @@ static int get_row(struct export_run *run, const struct wire_row *row, struct ar
     if (!run->archive || row->owner != ROWS_MADE_HERE)
         return WARM_ENOT_FOUND;
     entry->is_made = true;
-    entry->made = (struct archive_made){row->compiler, row->graph, row->group, row->proof};
+    entry->made = (struct archive_made){row->compiler, row->graph, row->proof};
     key_to_text(&row->key, key);
     return warm_get(run->remote.w, key, strlen(key), WARM_BY_KEY, out);
 }
@@ -94,6 +106,8 @@ static int export_row(struct export_run *run, const struct wire_row *row)
     struct warm_value value;
     struct archive_entry entry = {.kind = row->kind,
                                   .cost_ms = row->cost_ms,
+                                  .expires_ms = row->expires_ms,
+                                  .group = row->group,
                                   .name = row->name,
                                   .hardware = row->hardware,
                                   .compiler = row->compiler_text,
@@ -129,7 +143,7 @@ static int export_rows(struct export_run *run)
 
 /* ---- the whole ---- */
 
-static int write_edges(struct export_run *run, bool begin)
+static int write_edge(struct export_run *run, bool begin)
 {
     struct writer w;
     writer_init(&w, 0);
@@ -137,9 +151,21 @@ static int write_edges(struct export_run *run, bool begin)
         archive_begin(&w);
     else
         archive_end(&w, run->n_entries);
-    bool done = !w.failed && write_all(run->file, w.data, w.len);
+    int code = w.failed ? WARM_ENOMEM : archive_out_write(run->out, w.data, w.len, &run->err);
     writer_close(&w);
-    return done ? 0 : err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+    return code;
+}
+
+/* Writes the archive to `run->file`. */
+static int write_archive(struct export_run *run)
+{
+    int code = archive_out_new(&run->out, run->file, &run->err);
+    code = code ? code : write_edge(run, true);
+    code = code ? code : export_rows(run);
+    code = code ? code : write_edge(run, false);
+    code = code ? code : archive_out_finish(run->out, &run->err);
+    archive_out_close(run->out);
+    return code;
 }
 
 /* Makes the written files durable: the names in a folder, or all of its file system. */
@@ -197,14 +223,12 @@ static int export_archive(struct export_run *run)
         strcpy(unfinished, beside);
         on_signals(on_end);
     }
-    int code = write_edges(run, true);
-    if (!code)
-        code = export_rows(run);
-    if (!code)
-        code = write_edges(run, false);
+    int code = write_archive(run);
+    if (!code && fflush(run->file))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (to_stdout)
         return code;
-    if (!code && (fflush(run->file) || fsync(fileno(run->file))))
+    if (!code && fsync(fileno(run->file)))
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (fclose(run->file) && !code)
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
@@ -237,42 +261,41 @@ static void print_result(const struct export_run *run)
     json_key(&j, "bytes"), json_u64(&j, run->n_bytes);
     json_key(&j, "bad"), json_u64(&j, run->n_bad);
     json_key(&j, "left_out"), json_u64(&j, run->n_left);
+    json_key(&j, "missing"), json_u64(&j, run->missing.gone + run->missing.lost);
     json_close(&j, '}');
 }
 
-/* Lists the entries that a session used. Returns 0 or an exit status, after printing the reason. */
-static int list_session(struct export_run *run, const char *session, struct listing *out)
+/* Says what of a session is not in the archive, though its results need it. Returns the exit status. */
+static int say_missing(const struct export_run *run)
 {
-    struct report report;
-    int code, status = report_fetch(&run->remote, session, &report);
-    if (!status && report.n_forgotten)
-        cli_say(REPORT_FORGOTTEN, report.n_forgotten);
-    if (!status && (code = report_rows_stored(&run->remote, &report, run->message.filter, out)))
-        status = remote_fail(&run->remote, code);
-    report_free(&report);
-    return status;
+    uint64_t gone = run->missing.gone + run->n_left;
+    bool of_session = run->session || run->project;
+    if (of_session && gone)
+        cli_say("%" PRIu64 " %s that the session used %s not written: gone from the store, or not "
+                "yours (an administrator exports what the daemon made)",
+                gone, gone == 1 ? "entry" : "entries", gone == 1 ? "is" : "are");
+    if (run->missing.lost)
+        cli_say("the daemon no longer knows all entries of the session, and at least %" PRIu64
+                " %s missing: there were too many, or it ended without warning",
+                run->missing.lost, run->missing.lost == 1 ? "is" : "are");
+    return run->n_bad || run->missing.lost || (of_session && gone) ? CLI_FINDING : CLI_OK;
 }
 
-static bool has_row(const struct listing *l, const struct key *key)
+/* Adds the entries that a session used. Returns 0 or an exit status, after printing the reason. */
+static int list_session(struct export_run *run, const char *session)
 {
-    struct wire_row row;
-    for (size_t i = 0; i < l->n; i++)
-        if (listing_row(l, i, &row) && key_equal(&row.key, key))
-            return true;
-    return false;
-}
-
-/* Adds the rows of one session that others have not added. */
-static int add_rows(struct export_run *run, const struct listing *more)
-{
-    struct wire_row row;
-    for (size_t i = 0; i < more->n; i++) {
-        struct view frame = {more->rows[i].frame, more->rows[i].len};
-        if (listing_row(more, i, &row) && !has_row(&run->rows, &row.key) &&
-            listing_keep(&run->rows, frame, 0))
-            return remote_fail(&run->remote, WARM_ENOMEM);
+    struct report_missing missing = {0};
+    struct listing rows = {0};
+    int status = report_uses(&run->remote, session, run->message.filter, &rows, &missing);
+    run->missing.gone += missing.gone;
+    run->missing.lost += missing.lost;
+    for (size_t i = 0; i < rows.n && !status; i++) {
+        struct view frame = {rows.rows[i].frame, rows.rows[i].len};
+        if (listing_keep(&run->rows, frame, 0))
+            status = remote_fail(&run->remote, WARM_ENOMEM);
     }
-    return 0;
+    listing_close(&rows);
+    return status;
 }
 
 /* Lists the entries that the known sessions of the project used. */
@@ -297,7 +320,6 @@ static int list_project(struct export_run *run)
         status = remote_fail(&run->remote, WARM_ENOMEM);
     while (!status && json_reader_next(&rest, &session)) {
         char id[WIRE_SESSION_MAX + 1] = "", project[WIRE_PROJECT_MAX + 1] = "";
-        struct listing rows = {0};
         if (json_reader_find(session, "project", &field))
             json_reader_text(field, project, sizeof project);
         if (json_reader_find(session, "id", &field))
@@ -305,10 +327,7 @@ static int list_project(struct export_run *run)
         if (strcmp(project, run->project) != 0)
             continue;
         n++;
-        status = list_session(run, id, &rows);
-        if (!status)
-            status = add_rows(run, &rows);
-        listing_close(&rows);
+        status = list_session(run, id);
     }
     writer_close(&copy);
     if (!status && !n) {
@@ -318,18 +337,41 @@ static int list_project(struct export_run *run)
     return status;
 }
 
+/* Adds what belongs to the listed entries: without it they are not found. */
+static int add_closure(struct export_run *run)
+{
+    struct wire_row row;
+    size_t n = 0;
+    struct key *keys = calloc(run->rows.n ? run->rows.n : 1, sizeof *keys);
+    if (!keys)
+        return WARM_ENOMEM;
+    for (size_t i = 0; i < run->rows.n; i++)
+        if (listing_row(&run->rows, i, &row))
+            keys[n++] = row.key;
+    int code = listing_closure(&run->remote, keys, n, on_closure, run);
+    free(keys);
+    return code;
+}
+
 /* Lists the entries to export. Returns 0 or an exit status, after printing the reason. */
 static int list_rows(struct export_run *run)
 {
-    int code;
-    if (run->session)
-        return list_session(run, run->session, &run->rows);
-    if (run->project)
-        return list_project(run);
-    do
-        code = listing_ask(&run->remote, &run->message, on_row, run);
-    while (code == 1);
-    return code ? remote_fail(&run->remote, code) : 0;
+    bool is_part = run->since_ms || !filter_is_all(&run->message.filter);
+    int code = 0, status = 0;
+    if (run->session) {
+        status = list_session(run, run->session);
+    } else if (run->project) {
+        status = list_project(run);
+    } else {
+        do
+            code = listing_ask(&run->remote, &run->message, on_row, run);
+        while (code == 1);
+        if (!code && is_part && run->archive)
+            code = add_closure(run);
+    }
+    if (!status && !code)
+        code = listing_unique(&run->rows);
+    return code ? remote_fail(&run->remote, code) : status;
 }
 
 static int export_all(struct export_run *run)
@@ -353,7 +395,7 @@ static int export_all(struct export_run *run)
     else if (code)
         status = remote_fail(&run->remote, code);
     else
-        print_result(run), status = run->n_bad ? CLI_FINDING : CLI_OK;
+        print_result(run), status = say_missing(run);
     listing_close(&run->rows);
     remote_close(&run->remote);
     return status;
@@ -364,6 +406,7 @@ static int export_run(const struct command *self, int argc, char **argv)
     static const struct option longs[] = {{"to", required_argument, NULL, 'o'},
                                           {"as", required_argument, NULL, 'a'},
                                           {"session", required_argument, NULL, 's'},
+                                          {"last", no_argument, NULL, 'l'},
                                           {"since", required_argument, NULL, 't'},
                                           {"project", required_argument, NULL, 'p'},
                                           FILTER_OPTIONS,
@@ -383,6 +426,8 @@ static int export_run(const struct command *self, int argc, char **argv)
             run.to = optarg;
         else if (c == 's' && strlen(run.session = optarg) > WIRE_SESSION_MAX)
             return cli_usage(self, "--session: an ID has at most %u bytes", WIRE_SESSION_MAX);
+        else if (c == 'l')
+            run.session = "";
         else if (c == 'p')
             run.project = optarg;
         else if (c == 't' && !units_parse_span(optarg, &span_ms))
@@ -397,7 +442,7 @@ static int export_run(const struct command *self, int argc, char **argv)
     if (argc - optind > 1)
         return cli_usage(self, "it takes one file; choose entries with filters");
     if ((run.session != NULL) + (run.since_ms != 0) + (run.project != NULL) > 1)
-        return cli_usage(self, "--session, --since or --project: one of them");
+        return cli_usage(self, "--session, --last, --since or --project: one of them");
     run.archive = argv[optind];
     if (!run.archive == !run.to || (run.archive && run.format))
         return cli_usage(self, "name a FILE, or --to DIR [--as FORMAT]");
@@ -408,18 +453,23 @@ const struct command cmd_export = {
     .name = "export",
     .run = export_run,
     .summary = "Write entries into an archive or a cache folder",
-    .synopsis = "FILE | --to DIR [--as FORMAT] [--session ID | --since SPAN | --project NAME] "
-                "[filters] [--json]",
+    .synopsis =
+        "FILE | --to DIR [--as FORMAT] [--session ID | --last | --since SPAN | --project NAME] "
+        "[filters] [--json]",
     .help =
         "Writes entries into one file, for images, CI and other machines; `warm import` stores\n"
-        "them there. Root and the daemon's own user also export what the daemon compiled itself.\n"
+        "them there, and `tar --zstd -tf FILE` lists them. What an entry needs comes along. Root "
+        "and the daemon's own user also export what the daemon compiled itself.\n"
         "With --to writes the cache folders of other programs, which then start warm on machines\n"
         "without `warm`.\n\n"
         "  FILE                  an archive, `-` for stdout\n"
         "      --to DIR          cache folders beneath DIR, each named for its format\n"
         "      --as FORMAT       one format only, in DIR itself: jax, triton, inductor, cupy or "
         "nv\n"
-        "      --session ID      those that a session of `warm run` used, in this order\n"
+        "      --session ID      all that the results of a session of `warm run` need; exit status "
+        "1\n"
+        "                        if some of it is missing\n"
+        "      --last            the same of the session that asked last\n"
         "      --project NAME    those that the known sessions with this $WARM_PROJECT used\n"
         "      --since SPAN      those that were made or used in the last 90s, 30m, 12h or "
         "7d\n" FILTER_HELP REMOTE_HELP "\nExample:\n"

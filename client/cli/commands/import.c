@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/import/archive_stream.h"
 #include "client/cli/import/foreign_cache.h"
 #include "client/cli/import/store_entry.h"
 #include "client/cli/json_writer.h"
@@ -68,26 +69,19 @@ static int on_entry(void *arg, const struct archive_entry *entry)
     return code;
 }
 
-static int read_archive(struct import_run *run, const char *path)
+/* Stores the entries of an archive. 0, or the daemon's error. */
+static int take_entries(struct import_run *run, const char *path, struct archive_in *in, size_t len)
 {
-    struct cli_input in;
-    struct reader r;
+    struct archive_reader r = {.read = archive_in_read, .arg = in};
     struct archive_entry entry;
     char name[ARCHIVE_TEXT_MAX + 1];
-    uint64_t n = 0;
-    int error = cli_input_open(&in, path);
-    if (error) {
-        on_bad(run, path, strerror(error));
-        run->unusable = true;
-        return 0;
-    }
     struct err e = {0};
-    int code = archive_open(in.data, in.len, &r, &e), put = 0;
+    int code = archive_open(&r, &e), put = 0;
     run->unusable |= code != 0;
-    for (; !code && !put; n++) {
+    for (uint64_t n = 0; !code && !put; n++) {
         code = archive_next(&r, n, &entry, &e);
         if (!code)
-            put = on_entry(run, &entry), progress_show("importing", in.len - r.len, in.len);
+            put = on_entry(run, &entry), progress_show("importing", archive_in_done(in), len);
         if (code == WARM_ECORRUPT) {
             on_bad(run, text_of(entry.name, name), "damaged");
             code = 0;
@@ -96,8 +90,30 @@ static int read_archive(struct import_run *run, const char *path)
     progress_end();
     if (!put && code != WARM_ENOT_FOUND)
         on_bad(run, path, e.text);
-    cli_input_close(&in);
+    archive_close(&r);
     return put;
+}
+
+static int read_archive(struct import_run *run, const char *path)
+{
+    struct cli_input in;
+    struct archive_in *stream;
+    struct err e = {0};
+    int error = cli_input_open(&in, path), code = 0;
+    if (error) {
+        on_bad(run, path, strerror(error));
+        run->unusable = true;
+        return 0;
+    }
+    if (archive_in_new(&stream, (struct view){in.data, in.len}, &e)) {
+        on_bad(run, path, e.text);
+        run->unusable = true;
+    } else {
+        code = take_entries(run, path, stream, in.len);
+        archive_in_close(stream);
+    }
+    cli_input_close(&in);
+    return code;
 }
 
 static int import_all(struct import_run *run, int n, char **paths)
@@ -152,6 +168,7 @@ static int import_run(const struct command *self, int argc, char **argv)
                                           {0}};
     struct import_run run = {0};
     int status;
+    conn_administer(); /* what a system's daemon made itself, only an administrator brings */
     for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
         if (cli_option_ends(c, &status))
             return status;

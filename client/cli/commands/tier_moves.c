@@ -115,9 +115,8 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
 /* Lists what is to be pushed. 0, or an error; or an exit status in *out_status. */
 static int list_rows(struct remote *r, struct push *p, int *out_status)
 {
-    struct report report = {.n_events = 0};
+    struct report_missing missing = {0};
     struct wire_list message = {.filter = p->moves->filter, .max_rows = LIST_ROWS};
-    size_t missing;
     int code = 0;
     if (!p->moves->session) {
         do
@@ -126,11 +125,11 @@ static int list_rows(struct remote *r, struct push *p, int *out_status)
         listing_sort(&p->rows);
         return code;
     }
-    *out_status = report_fetch(r, p->moves->session, &report);
-    if (!*out_status)
-        code = report_rows(r, &report, p->moves->filter, &p->rows, &missing);
-    report_free(&report);
-    return code;
+    *out_status = report_uses(r, p->moves->session, p->moves->filter, &p->rows, &missing);
+    if (!*out_status && missing.gone + missing.lost)
+        cli_say("%" PRIu64 " entries of this session are gone, or not yours",
+                missing.gone + missing.lost);
+    return 0;
 }
 
 static int send_keys(struct remote *r, struct writer *keys, uint32_t n, struct wire_report *sum)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store_entry.c - decides how an entry of an archive is put: under its name, or, if a daemon made it, under
- * its address. commands/import.c and commands/replay.c call it.
+ * its address. commands/import.c calls it.
  *
  * Thread: main.
  */
 #include "client/cli/import/store_entry.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "client/lib/warm.h"
 
@@ -23,10 +24,14 @@ int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flag
 {
     char hardware[ARCHIVE_TEXT_MAX + 1], compiler[ARCHIVE_TEXT_MAX + 1],
         label[ARCHIVE_TEXT_MAX + 1];
+    uint64_t now_ms = (uint64_t)time(NULL) * 1000;
+    if (entry->expires_ms && entry->expires_ms <= now_ms)
+        return 0;
     struct warm_put_options options = {
         .flags = flags,
         .kind = wire_kind_name(entry->kind),
         .cost_ms = entry->cost_ms,
+        .ttl_ms = entry->expires_ms ? entry->expires_ms - now_ms : 0,
         .hardware = text_of(entry->hardware, hardware),
         .compiler = text_of(entry->compiler, compiler),
         .label = text_of(entry->label, label),
@@ -34,11 +39,11 @@ int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flag
     struct view v = entry->value;
     uint8_t place[WIRE_MADE_LEN];
     if (!entry->is_made)
-        return warm_put(w, entry->name.data, entry->name.len, v.data, v.len, &options);
+        return client_put_named(w, entry->name, &entry->group, v.data, v.len, &options);
     memcpy(place, entry->made.compiler.bytes, 16);
     memcpy(place + 16, entry->made.graph.bytes, 16);
     memcpy(place + 32, entry->made.proof.bytes, 32);
-    return client_put_made(w, place, &entry->made.group, v.data, v.len, &options);
+    return client_put_made(w, place, &entry->group, v.data, v.len, &options);
 }
 
 bool store_entry_failed_alone(int code)

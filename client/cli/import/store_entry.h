@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_entry.h - stores an entry of an archive in the daemon: `warm import` and `warm replay` call it.
+ * store_entry.h - stores an entry of an archive in the daemon: `warm import` calls it.
  *
  * Thread: main; no state. Memory: borrows all.
  */

@@ -5,7 +5,7 @@
  *     commands/report.c ──▶ fetch.c   asks the daemon: session, events, misses; packs events into lanes
  *                       ──▶ html.c    one page without scripts and without network
  *                       ──▶ trace.c   Trace Event format, for Perfetto and chrome://tracing
- *     record, export    ──▶ uses.c    the entries that the session used
+ *     export, tier push ──▶ uses.c    the entries that a session used
  *
  * A lane is a row of the timeline: the events of one process in it do not overlap.
  *
@@ -23,10 +23,6 @@
 #include "keygen/bytes.h"
 
 #define REPORT_TEXT 128u
-/* What to say of n_forgotten if a list of entries was asked for. */
-#define REPORT_FORGOTTEN                                                                           \
-    "the daemon no longer knows %" PRIu64 " requests of this session: entries may be missing"
-
 enum report_what {
     REPORT_HIT,
     REPORT_WAIT,
@@ -72,15 +68,16 @@ void report_text(struct view object, const char *path, char out[REPORT_TEXT]);
 
 /* ---- uses.c ---- */
 
-/* Lists the entries that the session used and that match, with their groups, in the order of their first
- * use. *out_missing: how many of those that it made are not in the store, or not yet. 0, or an error. The
- * caller closes *out in any case. */
-int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
-                struct listing *out, size_t *out_missing);
-/* Lists the same after all that the session made is stored: a value is answered before. Waits at most
- * 2 s. */
-int report_rows_stored(struct remote *r, const struct report *report, struct wire_filter filter,
-                       struct listing *out);
+/* Entries of a session that a list of them lacks. */
+struct report_missing {
+    uint64_t gone; /* not in the store, or not this user's to see */
+    uint64_t lost; /* the daemon no longer knows which, and how many is the least */
+};
+/* Lists the entries that a session used and all that belongs to them, in the order of their first use, if they
+ * match. Waits at most 2 s for those that are being stored. An empty `session` is the one that asked last. 0 or
+ * an exit status, after printing the reason. The caller closes *out in any case. */
+int report_uses(struct remote *r, const char *session, struct wire_filter filter,
+                struct listing *out, struct report_missing *missing);
 
 /* ---- html.c ---- */
 

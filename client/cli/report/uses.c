@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * uses.c - finds the entries that a session used, in the order of their first use. `warm export --session`
- * and `warm record` call it.
+ * uses.c - finds the entries that a session used, and all that belongs to them, in the order of their first use.
+ * `warm export` and `warm tier push` call it.
  *
- * An entry that the daemon compiled is found through others of its group, which know its headers. So the
- * whole group belongs to a session that used one of it.
+ *     HISTORY: the keys of the session ─▶ CLOSURE: their rows ─▶ those that match the filter
  *
  * Thread: main.
  */
@@ -13,145 +12,172 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/json_reader.h"
 #include "client/cli/report/report.h"
-#include "keygen/key.h"
 
 #define STORED_MS 2000 /* a value is answered before it is stored; later it never will be */
 #define LOOK_MS 50
 
-struct use {
-    struct key key; /* of an entry, or of a group */
-    uint64_t order;
-    bool made, found; /* the session made it; it is in the store */
-};
 struct uses {
-    struct use *use; /* sorted by key */
+    struct key *key; /* in the order of their first use */
     size_t n, cap;
+    char id[REPORT_TEXT]; /* of the session */
+    uint64_t lost;        /* entries that the daemon no longer knows */
 };
 
-static int add(struct uses *u, const struct key *key, uint64_t order, bool made)
+static int add(struct uses *u, const struct key *key)
 {
     assert(u->n <= u->cap);
     if (u->n == u->cap) {
         size_t cap = u->cap ? u->cap * 2 : 256;
-        struct use *grown = realloc(u->use, cap * sizeof *grown);
+        struct key *grown = realloc(u->key, cap * sizeof *grown);
         if (!grown)
             return WARM_ENOMEM;
-        u->use = grown;
+        u->key = grown;
         u->cap = cap;
     }
-    u->use[u->n++] = (struct use){*key, order, made, false};
+    u->key[u->n++] = *key;
     return 0;
 }
 
-static int compare_uses(const void *a, const void *b)
+/* Reads one page. `*next`: where the next one begins; 0: this was the last. */
+static int read_page(struct view doc, struct uses *u, uint32_t *next)
 {
-    const struct use *x = a, *y = b;
-    int order = memcmp(&x->key, &y->key, sizeof x->key);
-    return order ? order : (x->order > y->order) - (x->order < y->order);
-}
-
-/* Sorts by key, and keeps the first use of each. */
-static void settle(struct uses *u)
-{
-    size_t n = 0;
-    if (u->n)
-        qsort(u->use, u->n, sizeof *u->use, compare_uses);
-    for (size_t i = 0; i < u->n; i++)
-        if (n == 0 || !key_equal(&u->use[n - 1].key, &u->use[i].key))
-            u->use[n++] = u->use[i];
-        else
-            u->use[n - 1].made |= u->use[i].made;
-    u->n = n;
-}
-
-static int compare_key(const void *key, const void *use)
-{
-    return memcmp(key, &((const struct use *)use)->key, sizeof(struct key));
-}
-
-static struct use *find(const struct uses *u, const struct key *key)
-{
-    return u->n ? bsearch(key, u->use, u->n, sizeof *u->use, compare_key) : NULL;
-}
-
-struct search {
-    struct uses keys, groups;
-    struct listing *found;
-};
-
-static int on_first(void *arg, const struct wire_row *row, struct view frame)
-{
-    static const struct key none;
-    struct search *s = arg;
-    struct use *use = find(&s->keys, &row->key);
-    (void)frame;
-    if (use)
-        use->found = true;
-    return use && !key_equal(&row->group, &none) ? add(&s->groups, &row->group, use->order, false)
-                                                 : 0;
-}
-
-static int on_second(void *arg, const struct wire_row *row, struct view frame)
-{
-    struct search *s = arg;
-    const struct use *use = find(&s->keys, &row->key);
-    if (!use)
-        use = find(&s->groups, &row->group);
-    return use ? listing_keep(s->found, frame, UINT64_MAX - use->order) : 0;
-}
-
-static int walk(struct remote *r, struct wire_filter filter, listing_on_row on_row,
-                struct search *s)
-{
-    struct wire_list message = {.filter = filter};
-    int code;
-    do
-        code = listing_ask(r, &message, on_row, s);
-    while (code == 1);
-    return code;
-}
-
-int report_rows(struct remote *r, const struct report *report, struct wire_filter filter,
-                struct listing *out, size_t *out_missing)
-{
-    struct search s = {.found = out};
+    struct view rest, item;
     struct key key;
     int code = 0;
-    for (size_t i = 0; i < report->n_events && !code; i++) {
-        const struct report_event *e = &report->event[i];
-        if (key_from_text(e->key, strlen(e->key), &key))
-            code =
-                add(&s.keys, &key, e->at_us, e->what == REPORT_COMPILE || e->what == REPORT_MAKE);
+    if (json_reader_find(doc, "session.id", &item))
+        json_reader_text(item, u->id, sizeof u->id);
+    u->lost = json_reader_count(doc, "lost");
+    *next = (uint32_t)json_reader_count(doc, "next");
+    if (!json_reader_find(doc, "used", &rest))
+        return 0;
+    while (!code && json_reader_next(&rest, &item)) {
+        char text[WARM_KEY_TEXT] = "";
+        json_reader_text(item, text, sizeof text);
+        if (key_from_text(text, strlen(text), &key))
+            code = add(u, &key);
     }
-    assert(s.keys.n <= report->n_events);
-    settle(&s.keys);
-    if (!code)
-        code = walk(r, filter_all(), on_first, &s);
-    settle(&s.groups);
-    if (!code)
-        code = walk(r, filter, on_second, &s);
-    if (!code)
-        listing_sort(out);
-    *out_missing = 0;
-    for (size_t i = 0; i < s.keys.n; i++)
-        *out_missing += s.keys.use[i].made && !s.keys.use[i].found;
-    free(s.keys.use);
-    free(s.groups.use);
     return code;
 }
 
-int report_rows_stored(struct remote *r, const struct report *report, struct wire_filter filter,
-                       struct listing *out)
+/* Asks for all that a session used; for the one that asked last if `id` is empty. 0 or an exit status, after
+ * printing the reason. */
+static int ask(struct remote *r, const char *id, struct uses *u)
+{
+    struct answer answer;
+    struct wire_text text;
+    uint32_t next = 0;
+    int status;
+    do {
+        uint64_t tag = request_begin(r->w);
+        wire_put_history(&r->w->request, tag,
+                         &(struct wire_history){
+                             .of = WIRE_HISTORY_USED, .max_misses = next, .id = view_of_text(id)});
+        status = remote_ask(r, tag, WIRE_TEXT, &answer);
+        if (!status && wire_get_text(&answer.frame, &text, &r->w->err))
+            status = remote_fail(r, request_unexpected(r->w, &answer));
+        int code = status ? 0 : read_page(text.text, u, &next);
+        if (code)
+            status = remote_fail(r, code);
+    } while (!status && next);
+    if (status == CLI_FINDING)
+        cli_say(*id ? "no session %s is known" : "no session is known", id);
+    return status;
+}
+
+/* ---- their rows ---- */
+
+struct search {
+    struct listing *found;
+    struct listing *chosen; /* NULL: no filter */
+    uint64_t order;
+};
+
+static int on_row(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct search *s = arg;
+    (void)row;
+    return listing_keep(s->found, frame, UINT64_MAX - s->order++);
+}
+
+static int on_chosen(void *arg, const struct wire_row *row, struct view frame)
+{
+    (void)row;
+    return listing_keep(arg, frame, 0);
+}
+
+static int compare_keys(const void *a, const void *b) { return memcmp(a, b, sizeof(struct key)); }
+
+/* Copies the keys of rows, sorted. NULL: no memory. */
+static struct key *sorted_keys(const struct listing *l)
+{
+    struct wire_row row;
+    struct key *keys = calloc(l->n ? l->n : 1, sizeof *keys);
+    for (size_t i = 0; keys && i < l->n; i++)
+        if (listing_row(l, i, &row))
+            keys[i] = row.key;
+    if (keys)
+        qsort(keys, l->n, sizeof *keys, compare_keys);
+    return keys;
+}
+
+/* Keeps the rows that match a filter as well. */
+static int choose(struct remote *r, struct wire_filter filter, struct listing *l)
+{
+    struct listing matching = {0};
+    struct wire_list message = {.filter = filter};
+    struct wire_row row;
+    size_t n = 0;
+    int code;
+    do
+        code = listing_ask(r, &message, on_chosen, &matching);
+    while (code == 1);
+    struct key *keys = code ? NULL : sorted_keys(&matching);
+    code = code || keys ? code : WARM_ENOMEM;
+    for (size_t i = 0; i < l->n && !code; i++)
+        if (listing_row(l, i, &row) &&
+            bsearch(&row.key, keys, matching.n, sizeof *keys, compare_keys))
+            l->rows[n++] = l->rows[i];
+        else
+            free(l->rows[i].frame);
+    l->n = code ? l->n : n;
+    free(keys);
+    listing_close(&matching);
+    return code;
+}
+
+static int rows_of(struct remote *r, const struct uses *u, struct listing *out,
+                   uint64_t *out_missing)
+{
+    struct search s = {.found = out};
+    int code = listing_closure(r, u->key, u->n, on_row, &s);
+    code = code ? code : listing_unique(out);
+    struct key *keys = code ? NULL : sorted_keys(out);
+    code = code || keys ? code : WARM_ENOMEM;
+    *out_missing = 0;
+    for (size_t i = 0; keys && i < u->n; i++)
+        *out_missing += !bsearch(&u->key[i], keys, out->n, sizeof *keys, compare_keys);
+    free(keys);
+    return code;
+}
+
+int report_uses(struct remote *r, const char *session, struct wire_filter filter,
+                struct listing *out, struct report_missing *missing)
 {
     static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    size_t before = SIZE_MAX, missing = 0;
-    for (unsigned waited = 0;; waited += LOOK_MS) {
-        int code = report_rows(r, report, filter, out, &missing);
-        if (code || (!missing && out->n == before) || waited >= STORED_MS)
-            return code;
-        before = out->n;
+    struct uses u = {.n = 0};
+    int code = 0, status = ask(r, session, &u);
+    for (unsigned waited = 0; !status && !code; waited += LOOK_MS) {
+        code = rows_of(r, &u, out, &missing->gone);
+        if (code || !missing->gone || waited >= STORED_MS)
+            break;
         listing_close(out);
         nanosleep(&pause, NULL);
     }
+    if (!status && !code && !filter_is_all(&filter))
+        code = choose(r, filter, out);
+    missing->lost = u.lost;
+    free(u.key);
+    return code ? remote_fail(r, code) : status;
 }

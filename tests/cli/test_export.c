@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_export.c - `warm export` and `warm import`: what a job used on one daemon is brought into an empty one, and
+ * every look-up of the job hits there.
+ *
+ * Compiles need a toolchain in $WARM_TOOLCHAIN, or beside the tests' folder.
+ */
+#include "tests/support/warmd.h"
+
+#include <signal.h>
+
+/* Runs a command in `k`'s folder with `warm` as $W and its daemon; its status. */
+static int sh(const struct warmd *k, char **out, const char *command)
+{
+    char *program = bin_path("warm");
+    int status =
+        run_command(out, "cd %s && export WARM_PROJECT=t WARM_SOCKET=%s W=%s; exec 2>&1; %s",
+                    k->dir, k->socket, program, command);
+    free(program);
+    return status;
+}
+
+static void expect(const struct warmd *k, int status, const char *command, const char *text)
+{
+    char *out;
+    int got = sh(k, &out, command);
+    cr_assert_eq(got, status, "%s: %d: %s", command, got, out);
+    cr_assert_not_null(strstr(out, text), "%s: no `%s` in: %s", command, text, out);
+    free(out);
+}
+
+/* Compiles the program that uses NVRTC into `k`'s folder. False if libwarm-preload.so is not built. */
+static bool build_client(const struct warmd *k)
+{
+    char *preload = bin_path("../lib/libwarm-preload.so"), *out;
+    bool built = access(preload, R_OK) == 0;
+    free(preload);
+    if (!built)
+        return false;
+    int status = run_command(&out,
+                             "cc -D_GNU_SOURCE -pthread -o %s/client "
+                             "tests/programs/nvrtc_client.c -ldl 2>&1",
+                             k->dir);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+    return true;
+}
+
+Test(export, export_takes_what_a_session_used_or_what_is_new)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "echo 1 > v; for i in a b c d; do $W put $i v; done", "");
+    expect(&k, 0, "WARM_SESSION=s $W run sh -c '$W get d -o /dev/null; $W get b -o /dev/null'", "");
+    expect(&k, 0, "$W export s.warm --session s", "exported 2 entries");
+    expect(&k, 0, "$W export l.warm --last && cmp s.warm l.warm", "exported 2 entries");
+    expect(&k, 1, "$W export s.warm --session nope", "no session nope is known");
+    expect(&k, 0, "$W export new.warm --since 1h", "exported 4 entries");
+    expect(&k, 0, "sleep 1.2; $W export new.warm --since 1s", "exported 0 entries");
+    expect(&k, 2, "$W export new.warm --since long", "--since long is not a span of time");
+    warmd_down(&k);
+}
+
+/* Starts another daemon with an empty store and another home on the same socket. */
+static void start_elsewhere(struct warmd *k, char *const *options)
+{
+    cr_assert_eq(kill(k->pid, SIGTERM), 0);
+    warmd_reap(k->pid);
+    free(k->store);
+    k->store = path_join(k->dir, "elsewhere");
+    expect(k, 0, "mkdir -p other-home", "");
+    warmd_start(k, options);
+}
+
+#define ELSEWHERE "HOME=$PWD/other-home "
+
+/* A result of g++ is a manifest and an object, and marks if it prints: each is of no use without the others. */
+Test(export, results_of_gcc_hit_where_their_session_is_imported)
+{
+    static const char job[] =
+        "$W run --report sh -c 'g++ -O2 -c a.cc && g++ -Wall -O2 -c b.cc && g++ a.o b.o -o p'";
+    struct warmd k = warmd_up(NULL);
+    char *line;
+    expect(&k, 0,
+           "printf '#include \"h.h\"\n#include <vector>\nint f(int n) { return "
+           "std::vector<int>(n, N)[0]; }\n' >a.cc; echo '#define N 3' >h.h; "
+           "echo 'int f(int); int main() { int unused; return f(1); }' >b.cc",
+           "");
+    cr_assert_gt(asprintf(&line, "export HOME=$PWD; %s", job), 0);
+    expect(&k, 0, line, "0 hits, ");
+    expect(&k, 0, "$W export cold.warm --last", "exported ");
+    expect(&k, 0, line, " 0 misses");
+    expect(&k, 0, "$W export warm.warm --last", "exported ");
+    free(line);
+    static const char *const archives[] = {"cold.warm", "warm.warm"};
+    for (size_t i = 0; i < 2; i++) {
+        if (i)
+            expect(&k, 0, "$W clear --yes", "");
+        else
+            start_elsewhere(&k, NULL);
+        cr_assert_gt(asprintf(&line, ELSEWHERE "$W import %s && rm *.o && " ELSEWHERE "%s",
+                              archives[i], job),
+                     0);
+        expect(&k, 0, line, " 0 misses");
+        free(line);
+    }
+    expect(&k, 0, "$W export again.warm --last && tar --zstd -tf again.warm", "-object/g++ a.cc\n");
+    warmd_down(&k);
+}
+
+Test(export, a_compile_with_headers_hits_where_its_session_is_imported)
+{
+    char *lib = toolchain_lib("13.5.37");
+    if (!lib)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct warmd k = warmd_up(options);
+    if (!build_client(&k)) {
+        warmd_down(&k);
+        cr_skip_test("libwarm-preload.so is not built with sanitizers");
+    }
+    cr_assert_eq(setenv("LIB", lib, 1), 0);
+    expect(&k, 0,
+           "echo '#define PART 4' > part.h; HOME=$PWD "
+           "$W run --report ./client $LIB/libnvrtc.so.13 one $PWD 2>told > cold && cat told",
+           " 0 hits, ");
+    expect(&k, 0, "$W export s.warm --last", "exported ");
+    start_elsewhere(&k, options);
+    expect(&k, 0, ELSEWHERE "$W import s.warm", "imported ");
+    expect(&k, 0,
+           ELSEWHERE
+           "$W run --report ./client $LIB/libnvrtc.so.13 one $PWD > warm && cmp cold warm",
+           " 0 misses");
+    warmd_down(&k);
+    free(lib);
+}
+
+/* The daemon remembers the entries apart from its 8192 events. */
+Test(export, all_entries_of_a_long_session_are_exported_after_a_restart_of_the_daemon)
+{
+    enum { MANY = 4096, ROUNDS = 3 };
+    static struct warm_name names[MANY];
+    static struct warm_value values[MANY];
+    static int codes[MANY];
+    struct warmd k = warmd_up(NULL);
+    struct warm *w;
+    expect(&k, 0, "echo 1 > v; $W put a v; $W put b v", "");
+    setenv("WARM_SESSION", "long", 1);
+    cr_assert_eq(warm_open(&w, &(struct warm_options){.socket = k.socket}), 0);
+    unsetenv("WARM_SESSION");
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < MANY; i++)
+            names[i] = (struct warm_name){round == 0 && i == 0 ? "b" : "a", 1};
+        cr_assert_eq(warm_get_many(w, names, MANY, 0, values, codes), 0, "%s", warm_message(w));
+        for (int i = 0; i < MANY; i++)
+            warm_value_free(&values[i]);
+    }
+    warm_close(w);
+    expect(&k, 0, "$W export s.warm --session long", "exported 2 entries");
+    kill(k.pid, SIGTERM);
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    expect(&k, 0, "$W export s.warm --session long", "exported 2 entries");
+    expect(&k, 0, "$W export s.warm --last", "exported 2 entries");
+    warmd_down(&k);
+}
+
+Test(export, what_a_session_lacks_is_said_and_is_a_finding)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0,
+           "echo 1 > v; for i in a b; do $W put $i v; done; "
+           "WARM_SESSION=s $W run sh -c '$W get a -o /dev/null; $W get b -o /dev/null'",
+           "");
+    expect(&k, 0, "$W rm a", "");
+    expect(&k, 1, "$W export s.warm --session s", "1 entry that the session used is not written");
+    expect(&k, 1, "$W export s.warm --session s --json", "\"missing\":1}");
+    expect(&k, 0, "WARM_SESSION=t $W run $W get b -o /dev/null", "");
+    kill(k.pid, SIGKILL); /* before it wrote what the session t used */
+    warmd_reap(k.pid);
+    warmd_start(&k, NULL);
+    expect(&k, 1, "$W export s.warm --session t", "no session t is known");
+    expect(&k, 0, "WARM_SESSION=t $W run $W get b -o /dev/null", "");
+    expect(&k, 1, "$W export s.warm --session t", "the daemon no longer knows all entries");
+    warmd_down(&k);
+}
+
+Test(export, entries_that_belong_together_are_pinned_and_go_together)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0,
+           "echo 'int a;' >a.cc; $W run g++ -c a.cc; $W ls --json | grep -o '\"kind\":\"object\"'",
+           "object");
+    expect(&k, 0,
+           "key=$($W ls --json --kind object | grep -o '\"key\":\"[0-9a-f]*' | cut -d'\"' -f4); "
+           "$W pin $key",
+           "pinned 2 entries");
+    expect(&k, 0, "$W ls --json --pinned | grep -o '\"kind\":\"[a-z]*' | sort | tr '\\n' ' '",
+           "\"kind\":\"manifest \"kind\":\"object ");
+    expect(&k, 0, "$W export o.warm --kind object", "exported 2 entries");
+    expect(&k, 0,
+           "for k in $($W ls --json --pinned | grep -o '\"key\":\"[0-9a-f]*' | cut -d'\"' -f4); do "
+           "$W unpin $k; done; true",
+           "");
+    expect(&k, 0, "$W evict --kind object --dry-run", "would have evicted 2 entries, ");
+    expect(&k, 0, "$W evict --kind object", "evicted 2 entries, ");
+    expect(&k, 0, "$W ls --json --kind manifest", "[]");
+    warmd_down(&k);
+}
+
+Test(export, near_equal_values_take_little_room_in_an_archive)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0,
+           "head -c 9000000 /dev/urandom >v; for i in 1 2 3 4; do echo $i >>v; $W put $i v; done; "
+           "$W export a.warm && [ $(stat -c %s a.warm) -lt 10000000 ] && tar --zstd -tf a.warm",
+           "entries/000004-other/value\n");
+    expect(&k, 0,
+           "$W get 3 -o before && $W clear --yes && $W import a.warm && $W get 3 -o after && cmp "
+           "before after",
+           "imported 4 entries");
+    warmd_down(&k);
+}
+
+Test(export, an_archive_of_another_version_is_named)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 2, "printf 'warm archive 2\\r\\n' >old.warm; $W import old.warm",
+           "old.warm: an archive of another version");
+    expect(&k, 2, "echo something else >no.warm; $W import no.warm", "no.warm: ");
+    warmd_down(&k);
+}
+
+Test(export, export_is_no_use_of_the_entries)
+{
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "head -c 9000000 /dev/zero > big; $W put big big --cost-ms 100", "");
+    expect(&k, 0, "echo 1 > v; $W put small v --cost-ms 100; $W get small -o out", "");
+    expect(&k, 0, "$W export all.warm; $W export --to folders", "exported 2 entries");
+    expect(&k, 0, "$W stats --json", "{\"hits\": 1, \"misses\": 0, ");
+    expect(&k, 0, "$W stats --json", "\"saved_ms\": 100, ");
+    expect(&k, 0, "$W show big --json", "\"hits\":0,");
+    expect(&k, 0, "$W show small --json", "\"hits\":1,");
+    warmd_down(&k);
+}
