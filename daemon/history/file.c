@@ -261,16 +261,13 @@ bool history_file_write(const char *path, struct writer *w)
     return written;
 }
 
-void history_save(struct history *h)
+void history_file_save(struct history *h)
 {
     struct writer w;
-    if (!h->path)
+    if (!h->path || !h->dirty)
         return;
-    if (h->dirty) {
-        writer_init(&w, HISTORY_FILE_MAX);
-        encode(h, &w);
-        h->dirty = !history_file_write(h->path, &w);
-        writer_close(&w);
-    }
-    history_sessions_save(h);
+    writer_init(&w, HISTORY_FILE_MAX);
+    encode(h, &w);
+    h->dirty = !history_file_write(h->path, &w);
+    writer_close(&w);
 }

@@ -32,17 +32,6 @@ static struct session *session_at(struct history *h, uint32_t session)
     return session == HISTORY_NO_SESSION ? NULL : &h->session[session - 1];
 }
 
-struct session *history_session_place(struct history *h)
-{
-    struct session *best = NULL;
-    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
-        struct session *s = &h->session[i];
-        if (s->refs == 0 && (!best || s->last_ms < best->last_ms))
-            best = s;
-    }
-    return best;
-}
-
 uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t now_ms)
 {
     struct session *s = NULL;
@@ -429,6 +418,12 @@ struct history *history_new(const char *path)
     for (size_t i = 0; i < BUCKETS; i++)
         h->bucket[i] = NOBODY;
     return h;
+}
+
+void history_save(struct history *h)
+{
+    history_file_save(h);
+    history_sessions_save(h);
 }
 
 void history_free(struct history *h)

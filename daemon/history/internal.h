@@ -165,14 +165,11 @@ const struct event *history_event_next(const struct history *h, const struct ses
  * and of its part, count once. */
 uint64_t history_gained_ms(const struct history *h, const struct session *session);
 
-/* ---- history.c ---- */
+/* ---- sessions.c ---- */
 
 /* Finds a place for a new session: a free one, or that of the session that is silent for longest. NULL: all
  * are in use. */
 struct session *history_session_place(struct history *h);
-
-/* ---- sessions.c ---- */
-
 /* Adds to a new session of a user and id what an earlier daemon knew of it. */
 void history_session_begin(struct history *h, struct session *s);
 /* Empties the place of a session, and removes its file. */
@@ -190,6 +187,8 @@ bool history_session_read(const void *data, size_t len, struct session *out);
 
 /* Reads the file, when it is first needed. */
 void history_load(struct history *h);
+/* Writes the file, if anything changed. */
+void history_file_save(struct history *h);
 /* Reads a file with a digest at its end into an empty writer. False if there is none, or it is damaged. */
 bool history_file_read(const char *path, struct writer *out);
 /* Appends the digest and writes the file, complete or not at all. */

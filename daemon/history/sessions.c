@@ -244,6 +244,17 @@ void history_used(struct history *h, uint32_t session, const struct store_id *id
 
 /* ---- the life of a session ---- */
 
+struct session *history_session_place(struct history *h)
+{
+    struct session *best = NULL;
+    for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
+        struct session *s = &h->session[i];
+        if (s->refs == 0 && (!best || s->last_ms < best->last_ms))
+            best = s;
+    }
+    return best;
+}
+
 void history_session_begin(struct history *h, struct session *s)
 {
     char path[PATH_MAX], open[PATH_MAX];
