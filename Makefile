@@ -276,6 +276,12 @@ $(B)/fuzz/obj/%.o: %.c
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
 $(B)/fuzz/%: tests/fuzz/%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
+# What plays warm-tier needs a whole service to play against.
+FUZZ_ARGS_tier_helper = -len_control=0 -max_len=600
+FUZZED_SERVICE = $(filter-out $(FUZZED) %/main.c,$(call src,$(STORE_DIRS) $(TIER_DIRS) $(DAEMON_DIRS))) \
+    $(addprefix tests/support/,fake_helper.c service.c support.c tier_rig.c)
+$(B)/fuzz/tier_helper: $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED_SERVICE))
+$(B)/fuzz/tier_helper: CRYPTO = -lcriterion -luv -llmdb -lm $(NETWORK) $(SIGNING) $(PACKED)
 # The inputs with which some of them begin, because they would hardly find such a text by themselves.
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
@@ -292,7 +298,7 @@ $(addprefix fuzz-,$(FUZZERS)): fuzz-%:
 	@rm -rf $(B)/fuzz/seeds/$*
 	@mkdir -p $(B)/fuzz/seeds/$*
 	@$(if $(SEEDS_$*),cp $(SEEDS_$*) $(B)/fuzz/seeds/$*)
-	$(B)/fuzz/$* $(FUZZ_ARGS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
+	$(B)/fuzz/$* $(FUZZ_ARGS) $(FUZZ_ARGS_$*) -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
 	    -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/seeds/$*
 
 # The proof of the keys by mutation, and by the compilers: texts with equal keys compile to equal bytes.

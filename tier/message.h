@@ -9,7 +9,8 @@
  *
  * The first ANSWER has id 0: TIER_OK if the helper has a backend, else TIER_MISSET with the reason, and the
  * helper ends. Both programs come from one build and run on one machine, so packets are structs. warmd
- * believes nothing in them: entry.h says what makes an object count.
+ * believes nothing in them: a helper that somebody took over may send anything. tier_answer_fault says if an
+ * answer belongs to its request, entry.h what makes an object count.
  *
  * The bytes of a small object come in the packet itself: a memfd for each costs ten times as much.
  *
@@ -53,5 +54,14 @@ struct tier_answer {
     struct tier_capabilities capabilities; /* PROBE */
     char said[TIER_SAID_MAX];
 };
+
+#define TIER_WAIT_MAX_MS 3600000u /* that a backend may ask to be left alone */
+
+/* Checks an answer of somebody whom the receiver does not believe, before it reads anything else in it: its
+ * outcome must be one of this operation, and an object of `n_bytes` in the packet, or of a descriptor, must be one
+ * that was asked for. Ends the texts and cuts wait_ms, which nobody must trust. Returns NULL, or what is wrong.
+ * `ask` is NULL for the first answer. */
+const char *tier_answer_fault(struct tier_answer *answer, const struct tier_ask *ask,
+                              size_t n_bytes, bool has_fd);
 
 #endif

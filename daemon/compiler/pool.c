@@ -57,6 +57,7 @@
 #include "daemon/worker/message.h"
 
 #define ATTEMPTS_MAX 2u    /* of one job, in different workers */
+#define EVENTS_A_TURN 64u  /* of the spawner */
 #define SERVERS_MAX 4u     /* fork servers; with more, an idle one is ended */
 #define KILL_WAIT_MS 10000 /* how long the end of a killed process may take */
 #define DEFAULT_TIMEOUT_MS 600000u
@@ -325,9 +326,10 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
 {
     struct pool *p = poll->data;
     struct spawner_event event;
-    int rc;
+    int rc = 0;
     (void)status, (void)events;
-    while ((rc = spawner_read(p->config.spawner, &event)) == 1) {
+    for (unsigned i = 0; i < EVENTS_A_TURN && (rc = spawner_read(p->config.spawner, &event)) == 1;
+         i++) {
         struct server *s = p->servers;
         while (s && s->id != event.id)
             s = s->next;
@@ -336,7 +338,7 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
         if (s)
             server_exited(s, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
     }
-    if (rc == 0 || p->spawner_gone)
+    if (rc >= 0 || p->spawner_gone)
         return;
     log_error("the process that starts the compilers is gone: no compiles from now on");
     p->spawner_gone = true;
@@ -426,7 +428,7 @@ static bool job_answer(struct pool_job *j, const struct worker_done *message, co
         done.fd = valid ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1;
         valid = done.fd >= 0;
     } else {
-        err_set(&done.err, message->status, "%.*s", (int)sizeof message->text - 1, message->text);
+        err_set(&done.err, message->status, "%s", message->text);
     }
     done.keep = message->keep && listed && j->pool->stats.seccomp;
     done.shareable = message->shareable;
@@ -451,7 +453,7 @@ static bool worker_take_done(struct worker *w)
     int fds[2];
     ssize_t n = packet_receive(w->fd, &done, sizeof done, fds, 2);
     struct pool_job *j = w->job;
-    bool ok = n == (ssize_t)sizeof done && done.type == WORKER_DONE && j && done.id == w->id;
+    bool ok = n == (ssize_t)sizeof done && worker_done_is_sound(&done) && j && done.id == w->id;
     if (ok) {
         w->job = NULL; /* the callback may do anything, even close the pool */
         p->stats.n_compiles += done.status == 0;
@@ -605,8 +607,7 @@ static void on_server(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     ssize_t n = packet_receive(s->fd, &message, sizeof message, NULL, 0);
     if (s->state == STARTING && n == (ssize_t)sizeof message.ready &&
-        message.type == WORKER_READY) {
-        message.ready.text[sizeof message.ready.text - 1] = '\0';
+        worker_ready_is_sound(&message.ready)) {
         server_ready(s, &message.ready);
     } else if (s->state == BUSY && n == (ssize_t)sizeof message.exited &&
                message.type == WORKER_EXITED) {

@@ -395,10 +395,9 @@ static int await_ready(const struct worker_program *program, const struct toolch
                        TOOLCHAIN_PROBE_MS / 1000);
     }
     ssize_t n = rc > 0 ? packet_receive(server->fd, out, sizeof *out, NULL, 0) : -1;
-    if (n != (ssize_t)sizeof *out || out->type != WORKER_READY || out->n_archs > WORKER_ARCHS_MAX)
+    if (n != (ssize_t)sizeof *out || !worker_ready_is_sound(out))
         return err_set(e, WARM_ENO_TOOLCHAIN, "%s: %s does not start", files->library,
                        program->path);
-    out->text[sizeof out->text - 1] = '\0';
     if (out->status)
         return err_set(e, out->status, "%s", out->text);
     if (!worker_file_equal(&out->library, &files->library_file) ||

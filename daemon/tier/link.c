@@ -33,10 +33,10 @@ struct tier_link {
     struct tier_link_config config;
     char *program, *url, *credentials, *ca, *socket;
     uv_poll_t poll;
-    bool polls; /* `poll` is on the loop */
-    int fd;     /* -1: there is no helper */
-    bool ready, closing;
-    uint64_t process; /* of the spawner; 0: a service */
+    bool polls;                   /* `poll` is on the loop */
+    int fd;                       /* -1: there is no helper */
+    bool ready, greeted, closing; /* greeted: its first answer came */
+    uint64_t process;             /* of the spawner; 0: a service */
     uint64_t last_id, pause_ms;
     struct tier_errand *errands;
     struct loop_timer *tick, *restart;
@@ -107,8 +107,9 @@ static void end_helper(struct tier_link *l, const char *why)
 
 static void take_hello(struct tier_link *l, const struct tier_answer *a)
 {
+    l->greeted = true;
     if (a->outcome != TIER_OK) {
-        log_warning("the tier cannot be used: %.*s", (int)sizeof a->said, a->said);
+        log_warning("the tier cannot be used: %s", a->said);
         l->pause_ms = PAUSE_MAX_MS;
         end_helper(l, "the tier cannot be used");
         return;
@@ -116,23 +117,38 @@ static void take_hello(struct tier_link *l, const struct tier_answer *a)
     l->config.on_ready(l->config.arg);
 }
 
+static struct tier_errand *errand_of(const struct tier_link *l, uint64_t id)
+{
+    struct tier_errand *r = l->errands;
+    while (r && r->ask.id != id)
+        r = r->next;
+    return r;
+}
+
+/* Takes an answer, which may be anything: who took the helper over chooses each byte. */
 static void take_answer(struct tier_link *l, size_t n_bytes, int fd)
 {
     struct tier_answer *a = &l->packet.head;
     assert(!l->closing);
-    struct tier_errand *r = l->errands;
-    a->said[sizeof a->said - 1] = '\0';
-    while (r && r->ask.id != a->id)
-        r = r->next;
+    struct tier_errand *r = errand_of(l, a->id);
+    bool is_hello = a->id == 0 && !l->greeted;
+    const char *fault = r || is_hello ? tier_answer_fault(a, r ? &r->ask : NULL, n_bytes, fd >= 0)
+                        : a->id == 0  ? "a second greeting"
+                                      : NULL;
+    if ((!r || fault) && fd >= 0)
+        close(fd);
+    if (fault) {
+        log_warning("warm-tier is ended: it sent %s", fault);
+        end_helper(l, "warm-tier sent what no warm-tier sends");
+        return;
+    }
     if (a->outcome != TIER_FAILED)
         l->pause_ms = PAUSE_MIN_MS;
     if (r && n_bytes)
         r->bytes = (struct view){(const char *)l->packet.bytes, n_bytes};
     if (r)
         end_errand(l, r, a, fd);
-    else if (fd >= 0)
-        close(fd);
-    if (!r && a->id == 0)
+    else if (is_hello)
         take_hello(l, a);
 }
 
@@ -234,6 +250,7 @@ static int start_helper(struct tier_link *l, struct err *e)
     l->fd = fd;
     l->poll.data = l;
     l->polls = l->ready = true;
+    l->greeted = false;
     uv_poll_start(&l->poll, UV_READABLE, on_readable);
     return 0;
 }

@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "client/lib/packet.h"
+#include "keygen/err.h"
 
 #define WORKER_FD 3           /* the fork server's end of its socket; in a worker, its own socket */
 #define WORKER_TMP "/.warm"   /* a folder that exists only in the answers of files.c */
@@ -75,7 +76,8 @@ struct worker_ready {
     int32_t archs[WORKER_ARCHS_MAX];
     struct worker_file library, builtins;
     int32_t landlock; /* version of the kernel's interface that is in force; 0: none */
-    bool seccomp; /* the kernel has system-call filters: each worker gets one, or does not run */
+    uint8_t
+        seccomp; /* 0 or 1: the kernel has system-call filters: each worker gets one, or does not run */
 };
 
 struct worker_job {
@@ -108,11 +110,52 @@ struct worker_done {
     uint64_t len, paths_len; /* bytes of the two descriptors */
     int32_t nvrtc_status;
     uint32_t ms, n_paths;
-    bool keep;
-    bool shareable; /* as in struct pool_result */
-    bool names_places;
-    bool has_once, movable, names_inner; /* likewise */
+    uint8_t keep;      /* each of them is 0 or 1: worker_done_is_sound */
+    uint8_t shareable; /* as in struct pool_result */
+    uint8_t names_places;
+    uint8_t has_once, movable, names_inner; /* likewise */
 };
+
+/* True for a status that a fork server or a worker may give. Other codes are the daemon's own words, such as
+ * SHUTDOWN, which ends the wait of all: who took a worker over must not say them. */
+static inline bool worker_status_is_sound(int32_t status)
+{
+    static const int32_t statuses[] = {0,
+                                       WARM_ENOMEM,
+                                       WARM_EINVALID,
+                                       WARM_EMALFORMED,
+                                       WARM_ETRUNCATED,
+                                       WARM_ETOO_BIG,
+                                       WARM_EVERSION,
+                                       WARM_EUNSUPPORTED,
+                                       WARM_EDENIED,
+                                       WARM_EIO,
+                                       WARM_ETIMEOUT,
+                                       WARM_ECLOSED,
+                                       WARM_EREFUSED,
+                                       WARM_ENO_TOOLCHAIN};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (status == statuses[i])
+            return true;
+    return false;
+}
+
+/* Checks READY of a fork server, before anything else in it is read, and ends its text. */
+static inline bool worker_ready_is_sound(struct worker_ready *ready)
+{
+    ready->text[sizeof ready->text - 1] = '\0';
+    return ready->type == WORKER_READY && worker_status_is_sound(ready->status) &&
+           ready->n_archs <= WORKER_ARCHS_MAX && ready->landlock >= 0 && ready->seccomp <= 1;
+}
+
+/* Checks DONE of a worker likewise. */
+static inline bool worker_done_is_sound(struct worker_done *done)
+{
+    done->text[sizeof done->text - 1] = '\0';
+    return done->type == WORKER_DONE && worker_status_is_sound(done->status) && done->keep <= 1 &&
+           done->shareable <= 1 && done->names_places <= 1 && done->has_once <= 1 &&
+           done->movable <= 1 && done->names_inner <= 1;
+}
 
 static inline struct worker_file worker_file_of(const struct stat *st)
 {

@@ -88,7 +88,7 @@ static struct tier_ask take_ask(int *out_fd) { return fake_helper_take(&helper, 
 
 static void answer_with(uint64_t id, uint32_t outcome, const char *bytes, int fd)
 {
-    struct tier_answer head = {.id = id, .outcome = outcome};
+    struct tier_answer head = {.id = id, .outcome = outcome, .length = strlen(bytes)};
     memset(head.said, 'x', sizeof head.said); /* no NUL: the link adds one */
     fake_helper_answer(&helper, &head, view_of_text(bytes), fd);
 }
@@ -150,7 +150,10 @@ Test(link, each_request_gets_its_own_answer_in_any_order)
     struct errand first, second;
     link_up("", helper.path);
     fake_helper_accept(&helper);
-    send_get(&first);
+    ask(&first, TIER_GET, LONG_MS);
+    first.base.ask.wants_bytes = true;
+    first.base.ask.limit = 64;
+    cr_assert(tier_link_send(tier, &first.base));
     send_get(&second);
     uint64_t one = take_ask(NULL).id, two = take_ask(NULL).id;
     cr_assert(one && two && one != two);
@@ -229,6 +232,90 @@ Test(link, a_cancelled_request_still_ends_by_its_answer)
 }
 
 /* ---- the helper's faults ---- */
+
+/* How a helper that somebody took over may answer. */
+struct lie {
+    uint32_t operation, outcome;
+    const char *bytes;
+    bool has_fd, wants_bytes;
+};
+
+/* Sends a request, answers it with a lie, and expects that it ends once, and the helper with it. */
+static void expect_caught(const struct lie *lie)
+{
+    struct errand r;
+    int object = memfd_create("object", MFD_CLOEXEC), got = -1;
+    bool sends = lie->operation == TIER_PUT || lie->operation == TIER_FINISH;
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
+    ask(&r, lie->operation, LONG_MS);
+    r.base.fd = sends ? object : -1;
+    r.base.ask.wants_bytes = lie->wants_bytes;
+    r.base.ask.limit = 4;
+    cr_assert(tier_link_send(tier, &r.base));
+    answer_with(take_ask(&got).id, lie->outcome, lie->bytes, lie->has_fd ? object : -1);
+    expect_end(&r, TIER_FAILED);
+    cr_expect_eq(r.fd, -1);
+    cr_expect_not(tier_link_is_ready(tier), "%u %u", lie->operation, lie->outcome);
+    link_down();
+    close(object);
+    if (got >= 0)
+        close(got);
+}
+
+Test(link, an_outcome_that_a_request_cannot_have_ends_the_helper)
+{
+    static const struct lie lies[] = {{TIER_GET, TIER_LEASE, "", false, true},
+                                      {TIER_GET, TIER_WAIT, "", false, true},
+                                      {TIER_GET, TIER_EXISTS, "", false, false},
+                                      {TIER_ASK, TIER_EXISTS, "", false, true},
+                                      {TIER_ASK, 11, "", false, true},
+                                      {TIER_ASK, UINT32_MAX, "", false, true},
+                                      {TIER_PUT, TIER_LEASE, "", false, false},
+                                      {TIER_PUT, TIER_WAIT, "", false, false},
+                                      {TIER_FINISH, TIER_LEASE, "", false, false},
+                                      {TIER_RENEW, TIER_LEASE, "", false, false},
+                                      {TIER_RELEASE, TIER_EXISTS, "", false, false},
+                                      {TIER_PROBE, TIER_WAIT, "", false, false}};
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        expect_caught(&lies[i]);
+}
+
+Test(link, an_object_that_nobody_asked_for_ends_the_helper)
+{
+    static const struct lie lies[] = {
+        {TIER_GET, TIER_OK, "abcd", false, false},   {TIER_GET, TIER_OK, "", true, true},
+        {TIER_GET, TIER_OK, "abcde", false, true},   {TIER_ASK, TIER_LEASE, "abcd", false, true},
+        {TIER_ASK, TIER_ABSENT, "", true, true},     {TIER_PUT, TIER_OK, "", true, false},
+        {TIER_RELEASE, TIER_OK, "ab", false, false}, {TIER_RENEW, TIER_OK, "", true, false}};
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        expect_caught(&lies[i]);
+}
+
+Test(link, a_second_greeting_ends_the_helper)
+{
+    link_up("", helper.path);
+    fake_helper_accept(&helper);
+    answer(0, TIER_OK);
+    AWAIT(n_ready == 1);
+    cr_expect(tier_link_is_ready(tier));
+    answer(0, TIER_OK);
+    AWAIT(!tier_link_is_ready(tier));
+    cr_expect_eq(n_ready, 1u);
+}
+
+Test(link, a_flag_that_is_no_flag_and_a_wait_without_end_are_not_believed)
+{
+    struct tier_answer a = {.outcome = TIER_OK};
+    struct tier_ask probe = {.operation = TIER_PROBE}, get = {.operation = TIER_GET};
+    cr_expect_null(tier_answer_fault(&a, &probe, 0, false));
+    memset(&a.capabilities, 0xff, sizeof a.capabilities);
+    cr_expect_not_null(tier_answer_fault(&a, &probe, 0, false));
+    cr_expect_eq(strlen(a.capabilities.said), sizeof a.capabilities.said - 1);
+    a = (struct tier_answer){.outcome = TIER_LATER, .wait_ms = UINT64_MAX};
+    cr_expect_null(tier_answer_fault(&a, &get, 0, false));
+    cr_expect_eq(a.wait_ms, TIER_WAIT_MAX_MS);
+}
 
 Test(link, the_death_of_the_helper_ends_all_requests_and_another_is_started)
 {

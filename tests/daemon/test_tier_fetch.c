@@ -773,3 +773,14 @@ Test(tier_fetch, a_cheap_key_is_made_beside_the_node_that_makes_it)
             step_with_maker();
     }
 }
+
+/* ---- a helper that somebody took over ---- */
+
+Test(tier_fetch, a_lease_that_answers_a_get_is_a_miss)
+{
+    UP(NULL);
+    ask_first(ASK_KNOWN, "graph");
+    answer(TIER_LEASE);
+    tier_rig_until(&rig, &first, "WM");
+    TIER_RIG_AWAIT(&rig, !tier_link_is_ready(rig.tier->link));
+}

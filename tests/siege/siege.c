@@ -82,6 +82,12 @@ static void run_user(void *arg)
 
 static void run_honest(void *arg) { honest_one((unsigned)(size_t)arg); }
 
+static void run_helper(void *arg)
+{
+    (void)arg;
+    helper_listen();
+}
+
 static void run_hostile(void *arg)
 {
     size_t n = (size_t)arg;
@@ -115,15 +121,28 @@ static char *nvrtc_folder(void)
     return out;
 }
 
+/* Makes the key with which the daemon signs for its tier. */
+static void make_key(const char *path)
+{
+    char *program = bin_path("warm"), *out;
+    if (run_command(&out, "'%s' tier keygen siege '%s'", program, path) != 0)
+        fprintf(stderr, "siege: no key: %s\n", out);
+    free(out);
+    free(program);
+}
+
 static pid_t start_daemon(char *nvrtc)
 {
     char *program = bin_path("warmd"), *log = path_join(folder, "log");
+    char *key = path_join(folder, "tier.key"), *helper = path_join(folder, "tier.sock");
+    make_key(key);
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
         execl(program, "warmd", "--socket", shared->socket, "--store", store, "--nvrtc", nvrtc,
-              "--max-size", "512M", "--jobs", "2", (char *)NULL);
+              "--max-size", "512M", "--jobs", "2", "--tier", "redis://siege", "--tier-socket",
+              helper, "--tier-key", key, (char *)NULL);
         _exit(127);
     }
     struct warm_options options = {.socket = shared->socket};
@@ -133,6 +152,8 @@ static pid_t start_daemon(char *nvrtc)
     warm_close(w);
     free(program);
     free(log);
+    free(key);
+    free(helper);
     return pid;
 }
 
@@ -233,7 +254,7 @@ static void print_phase(const char *name, const struct phase *p, uint64_t memory
 
 static int siege(double seconds, char *nvrtc)
 {
-    pid_t user[3], daemon = start_daemon(nvrtc);
+    pid_t helper = start(0, run_helper, NULL), user[3], daemon = start_daemon(nvrtc);
     unsigned died[2] = {0};
     uint64_t memory[2] = {0};
     int status = 0;
@@ -270,6 +291,9 @@ static int siege(double seconds, char *nvrtc)
              (unsigned long long)(budgets() >> 20));
     good &= check(memory[1] <= budgets(), text);
     good &= check(died[1] == 0, "nobody wrote to what is the daemon's");
+    snprintf(text, sizeof text, "a helper that was taken over lied to %llu requests",
+             (unsigned long long)shared->n_lies);
+    good &= check(shared->n_lies, text);
     unsigned other = compile_again();
     snprintf(text, sizeof text, "of %u sources compiled once more, %u have other bytes",
              shared->n_compiled < AGAIN ? shared->n_compiled : AGAIN, other);
@@ -277,6 +301,7 @@ static int siege(double seconds, char *nvrtc)
     kill(daemon, SIGTERM);
     waitpid(daemon, &status, 0);
     good &= check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon drains and ends");
+    stop(&helper, 1);
     return good ? 0 : 1;
 }
 

@@ -5,6 +5,7 @@
  *     siege.c    the daemon, the two phases, the verdict
  *     user.c     the well-behaved user's three programs, and the honest crowd
  *     hostile.c  one function for each way to harm others
+ *     helper.c   a warm-tier that somebody took over
  *
  * Every program is a process with a uid of its own, but for the user's three, which share one. They end
  * when the siege kills them. Thread: one a process. Memory: `shared` is mapped by all.
@@ -36,6 +37,7 @@ struct shared {
     _Atomic unsigned n_compiled; /* the user's sources, 0 to this */
     struct key compiled[COMPILED_MAX];
     _Atomic uint64_t n_attacks[64]; /* by each hostile program */
+    _Atomic uint64_t n_lies;        /* requests that the hostile helper took */
 };
 extern struct shared *shared;
 
@@ -57,6 +59,7 @@ void user_hits(void);
 void user_puts(void);
 void user_compiles(void);
 void honest_one(unsigned n);
+void helper_listen(void);
 
 /* The digest of what a compile yields; with `anew` it is neither looked for nor kept. 0, or an error. */
 struct warm;

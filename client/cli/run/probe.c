@@ -44,22 +44,27 @@ static pid_t start_helper(const char *program, const struct probe *p, int fd)
     _exit(127);
 }
 
-/* Receives an answer. False, with a reason, if none comes. */
-static bool receive(int fd, struct tier_answer *out, char *why, size_t why_size)
+/* Receives the answer to a request, or the first one. False, with a reason, if none comes. */
+static bool receive(int fd, const struct tier_ask *ask, struct tier_answer *out, char *why,
+                    size_t why_size)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    int passed, n;
+    int passed = -1, n;
     do
         n = poll(&p, 1, (int)(PROBE_MS + GRACE_MS));
     while (n < 0 && errno == EINTR);
     if (n == 0)
         snprintf(why, why_size, "warm-tier does not answer");
-    if (n <= 0 || packet_receive(fd, out, sizeof *out, &passed, 1) == (ssize_t)sizeof *out) {
-        out->said[sizeof out->said - 1] = '\0';
-        out->capabilities.said[sizeof out->capabilities.said - 1] = '\0';
-        return n > 0;
-    }
-    snprintf(why, why_size, "warm-tier ended without an answer");
+    if (n <= 0)
+        return false;
+    bool came = packet_receive(fd, out, sizeof *out, &passed, 1) == (ssize_t)sizeof *out;
+    const char *fault = came ? tier_answer_fault(out, ask, 0, passed >= 0) : NULL;
+    if (passed >= 0)
+        close(passed);
+    if (came && !fault)
+        return true;
+    snprintf(why, why_size, fault ? "warm-tier sent %s" : "warm-tier ended without an answer",
+             fault);
     return false;
 }
 
@@ -77,7 +82,7 @@ static bool ask(int fd, struct tier_answer *out, char *why, size_t why_size)
 {
     struct tier_ask probe = {.id = 1, .operation = TIER_PROBE, .timeout_ms = PROBE_MS, .limit = 64};
     write_name(probe.name);
-    if (!receive(fd, out, why, why_size))
+    if (!receive(fd, NULL, out, why, why_size))
         return false;
     if (out->outcome != TIER_OK) {
         snprintf(why, why_size, "%s", out->said);
@@ -87,7 +92,7 @@ static bool ask(int fd, struct tier_answer *out, char *why, size_t why_size)
         snprintf(why, why_size, "warm-tier ended: %s", strerror(errno));
         return false;
     }
-    return receive(fd, out, why, why_size);
+    return receive(fd, &probe, out, why, why_size);
 }
 
 bool probe_tier(const struct probe *p, struct tier_answer *out, char *why, size_t why_size)
