@@ -5,7 +5,7 @@
  *
  *     PROCESS/THREAD name(arguments) = result -> what it wrote
  *     1234/1 cuMemAlloc_v2(16) = 0 -> #3
- *     1234/1 ?cuDriverGetVersion() = 0 -> 13000          a query: a key of warm may ask as well
+ *     1234/1 ?cuDriverGetVersion() = 0 -> 13000          a query of a kind that warm makes as well
  *
  * Handles and addresses are numbered by their first appearance in the thread, so that logs of two runs compare.
  * Bytes are shown by a digest. The file is $FAKECUDA_CALLS.

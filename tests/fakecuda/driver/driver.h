@@ -49,10 +49,10 @@ enum {
 /* ---- calls.c ---- */
 
 /*
- * Defines a function of the driver. Its body runs if the errors that all calls share have not come first. The log
+ * Defines a function of the driver, at one address for dlsym and at another for cuGetProcAddress. Its body runs if the errors that all calls share have not come first. The log
  * gets a line, with the arguments as `letters` say:
  *
- *     first   q a query without side effects, which the keys of warm need; . any other
+ *     first   q a query without side effects, of a kind that warm makes as well; . any other
  *     second  a works at any time; i after cuInit; c needs a current context
  *     then    one letter an argument, or more arguments. What a call writes is logged after the call:
  *             i int, u unsigned, z size · I Z such numbers that the call writes
@@ -72,8 +72,9 @@ enum {
             code = made_##name(__VA_ARGS__);                                                       \
         return call_end(&c, code, __VA_ARGS__);                                                    \
     }                                                                                              \
+    static int found_##name parameters { return name(__VA_ARGS__); }                               \
     __attribute__((used, section("calls"))) static const struct exported name##_entry = {          \
-        #name, (void (*)(void))(name)};                                                            \
+        #name, (void (*)(void))(found_##name)};                                                    \
     static int made_##name parameters
 
 struct exported {
@@ -155,6 +156,8 @@ static int code_load(struct code *out, const void *image, int device, unsigned m
 /* Compiles PTX, and writes a cubin. `linked`: as the linker does it, which optimizes less. */
 static int ptx_compile(const char *ptx, size_t len, int cc, unsigned most, bool linked,
                        char out[TEXT_MAX]);
+/* True if this thread has compiled PTX since the caller made it false. */
+static __thread bool was_compiled;
 /* Returns the length of an image, whatever it is. */
 static size_t image_len(const void *image);
 static const char *image_kind(const void *image);

@@ -56,14 +56,14 @@ static int find(const char *name, void **out, int version, int *status)
     return *out ? CU_SUCCESS : NOT_FOUND;
 }
 
-CALL(cuGetProcAddress, ".aspiz", (const char *name, void **out, int version, uint64_t flags), name,
+CALL(cuGetProcAddress, "qaspiz", (const char *name, void **out, int version, uint64_t flags), name,
      out, version, flags)
 {
     (void)flags;
     return find(name, out, version, NULL);
 }
 
-CALL(cuGetProcAddress_v2, ".aspizI",
+CALL(cuGetProcAddress_v2, "qaspizI",
      (const char *name, void **out, int version, uint64_t flags, int *status), name, out, version,
      flags, status)
 {

@@ -34,6 +34,8 @@ enum {
 #define FAT_MAGIC 0xba55ed50u
 #define FAT_WRAPPER 0x466243b1u
 
+static __thread bool was_compiled;
+
 static bool is_elf(const void *image)
 {
     return memcmp(image,
@@ -171,6 +173,7 @@ static int ptx_compile(const char *ptx, size_t len, int cc, unsigned most, bool 
                    ? CU_INVALID_PTX
                    : CU_SUCCESS;
     note("jit", "");
+    was_compiled = true;
     shared = shared_bytes(text, text + strlen(text));
     if (shared > SHARED_MAX)
         code = CU_INVALID_PTX;

@@ -100,10 +100,12 @@ CALL(cuModuleLoadDataEx, ".cHmo",
 {
     if (!image)
         return CU_INVALID_VALUE;
-    for (unsigned i = 0; strcmp(image_kind(image), "ptx") == 0 && i < n; i++)
+    was_compiled = false;
+    int code = load(module, image, option_of(n, options, values, CU_JIT_MAX_REGISTERS));
+    for (unsigned i = 0; was_compiled && i < n; i++)
         if (options[i] == CU_JIT_INFO_LOG_SIZE || options[i] == CU_JIT_ERROR_LOG_SIZE)
             values[i] = NULL; /* nothing was written */
-    return load(module, image, option_of(n, options, values, CU_JIT_MAX_REGISTERS));
+    return code;
 }
 
 CALL(cuModuleLoadFatBinary, ".cHm", (void **module, const void *image), module, image)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_transparency.c - a library between a program and its driver is invisible unless it serves a hit. A client of
+ * the driver (tests/programs/driver_client.c) runs on the stand-in (tests/fakecuda) in each shape, and finds the
+ * driver's functions in each way: without us; under `warm run` cold and warm; with no daemon; with one that hangs
+ * after HELLO; with WARM_DISABLE=1. The log of all calls that reach the driver must be that of the run without us.
+ *
+ * Differences that are allowed: tests/README.md, "The log of the driver".
+ * What the program prints is equal always.
+ */
+#include <pthread.h>
+
+#include "tests/support/warmd.h"
+
+#define PTX ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry "
+
+struct rig {
+    struct warmd kit;
+    char *warm;
+    bool hangs; /* the socket is that of a proxy, behind which nobody answers after HELLO */
+    int proxy;
+    pthread_t thread;
+    char proxy_path[128];
+};
+
+static void write_text(struct rig *r, const char *name, const char *text)
+{
+    char *path = path_join(r->kit.dir, name);
+    file_write(path, text, strlen(text));
+    free(path);
+}
+
+static void build(struct rig *r, const char *arguments)
+{
+    char *out;
+    int status = run_command(&out, "cc -I. -D_GNU_SOURCE -std=c11 -w -L%1$s -o %1$s/%2$s 2>&1",
+                             r->kit.dir, arguments);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
+/* Makes the link of this way one that no daemon knows. */
+static void write_other(struct rig *r, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, PTX "other_%s() { ret; }\n", name);
+    write_text(r, "b.ptx", text);
+}
+
+/* False, and the test is skipped, where nothing is built to be preloaded (sanitizers). */
+static bool rig_up(struct rig *r)
+{
+    char *preload = bin_path("../lib/libwarm-preload.so");
+    bool is_built = access(preload, R_OK) == 0;
+    free(preload);
+    if (!is_built) {
+        cr_skip_test("libwarm-preload.so is not part of this build");
+        return false;
+    }
+    *r = (struct rig){.kit = warmd_up((char *[]){(char *)"--nvrtc", (char *)"/nowhere", NULL}),
+                      .warm = bin_path("warm")};
+    build(r, "libcuda.so.1 -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 "
+             "tests/fakecuda/libcuda.c");
+    build(r, "plugin.so -shared -fPIC tests/programs/driver_client.c -l:libcuda.so.1");
+    build(r, "main -DMAIN tests/programs/driver_client.c -l:libcuda.so.1");
+    build(r, "host tests/programs/plugin_host.c");
+    write_text(r, "a.ptx", PTX "twice(.param .u64 p) { ret; }\n");
+    write_text(r, "broken.ptx", PTX "broken() { ret; }\n");
+    char *out;
+    cr_assert_eq(run_command(&out, "cp tests/data/compressed.fatbin %s", r->kit.dir), 0);
+    free(out);
+    return true;
+}
+
+static void rig_down(struct rig *r)
+{
+    warmd_down(&r->kit);
+    free(r->warm);
+}
+
+/* ---- a daemon that hangs after HELLO ---- */
+
+/* Passes HELLO and its answer, and leaves the connection open. */
+static void *hang(void *arg)
+{
+    struct rig *r = arg;
+    char bytes[4096];
+    int client;
+    while ((client = accept(r->proxy, NULL, NULL)) >= 0) {
+        int daemon = warmd_connect(&r->kit);
+        ssize_t n = read(client, bytes, sizeof bytes);
+        if (n > 0 && write(daemon, bytes, (size_t)n) == n &&
+            (n = read(daemon, bytes, sizeof bytes)) > 0)
+            (void)!write(client, bytes, (size_t)n);
+    }
+    return NULL;
+}
+
+static void proxy_up(struct rig *r)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/hangs", r->kit.dir);
+    r->proxy = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(r->proxy, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(listen(r->proxy, 64), 0);
+    cr_assert_eq(pthread_create(&r->thread, NULL, hang, r), 0);
+}
+
+static void proxy_down(struct rig *r)
+{
+    shutdown(r->proxy, SHUT_RDWR);
+    pthread_join(r->thread, NULL);
+    close(r->proxy);
+}
+
+/* ---- runs ---- */
+
+struct run {
+    char *out, *log; /* free() both */
+};
+
+/* Drops the process and thread of each line, and the queries if `no_queries`. */
+static void log_shorten(char *log, bool no_queries)
+{
+    char *to = log;
+    for (char *line = log, *next; *line; line = next) {
+        char *text = strchr(line, ' ') + 1;
+        next = strchr(line, '\n') + 1;
+        if (no_queries && *text == '?')
+            continue;
+        memmove(to, text, (size_t)(next - text));
+        to += next - text;
+    }
+    *to = '\0';
+}
+
+/* Runs a client; `settings` are variables, `prefix` is what runs it. */
+static struct run run(struct rig *r, const char *settings, const char *prefix, const char *client)
+{
+    struct run it;
+    size_t len;
+    char *path = path_join(r->kit.dir, "calls");
+    file_write(path, "", 0);
+    int status =
+        run_command(&it.out,
+                    "cd %s && env LD_LIBRARY_PATH=$PWD CUDA_CACHE_DISABLE=1 FAKECUDA_CALLS=%s "
+                    "WARM_SOCKET=%s WARM_TIMEOUT_MS=10000 %s %s %s 2>stderr",
+                    r->kit.dir, path, r->kit.socket, settings, prefix, client);
+    it.log = file_read(path, &len);
+    cr_assert_eq(status, 0, "%s %s: status %d: %s", settings, client, status, it.out);
+    free(path);
+    return it;
+}
+
+static void run_free(struct run *it)
+{
+    free(it->out);
+    free(it->log);
+}
+
+/* Removes the lines that begin with a name. */
+static void remove_lines(char *log, const char *name)
+{
+    for (char *line = log; *line;) {
+        char *next = strchr(line, '\n') + 1;
+        if (strncmp(line, name, strlen(name)) == 0)
+            memmove(line, next, strlen(next) + 1);
+        else
+            line = next;
+    }
+}
+
+enum how { ALL, NO_QUERIES, LINK_IS_SERVED };
+
+/* Runs the client under `warm run`, and compares with the run without us. */
+static void same(struct rig *r, const struct run *plain, const char *settings, const char *client,
+                 enum how how)
+{
+    char prefix[256], *want = strdup(plain->log);
+    snprintf(prefix, sizeof prefix, "%s run --no-start --", r->warm);
+    struct run it = run(r, settings, prefix, client);
+    cr_expect(strcmp(it.out, plain->out) == 0, "%s %s: %s\nprints without us: %s", settings, client,
+              it.out, plain->out);
+    log_shorten(it.log, how != ALL);
+    log_shorten(want, how != ALL);
+    if (how == LINK_IS_SERVED) {
+        remove_lines(want, "cuLinkAddData_v2");
+        remove_lines(want, "cuLinkComplete");
+    }
+    cr_expect(strcmp(it.log, want) == 0, "%s %s: %s\ncalls without us: %s", settings, client,
+              it.log, want);
+    run_free(&it);
+    free(want);
+}
+
+/* Tries a client in all modes. `serves`: its links are served. */
+static void try_client(struct rig *r, const char *client, bool serves)
+{
+    char hangs[256];
+    struct run plain = run(r, "", "", client);
+    /* the driver's functions have no versions, so dlvsym finds none, with us as without */
+    cr_expect(strstr(plain.out, "link: error 0, 2 4 6 8") || strstr(client, "version"), "%s: %s",
+              client, plain.out);
+    same(r, &plain, "", client, NO_QUERIES);
+    same(r, &plain, "", client, serves ? LINK_IS_SERVED : NO_QUERIES);
+    same(r, &plain, "WARM_DISABLE=1", client, ALL);
+    same(r, &plain, "WARM_SOCKET=/nowhere/warmd.sock", client, ALL);
+    snprintf(hangs, sizeof hangs, "WARM_SOCKET=%s/hangs WARM_TIMEOUT_MS=50", r->kit.dir);
+    same(r, &plain, hangs, client, NO_QUERIES);
+    run_free(&plain);
+}
+
+#define SHAPE(name, command, handle_is_served)                                                     \
+    Test(transparency, name)                                                                       \
+    {                                                                                              \
+        static const char *const ways[] = {"linked", "handle",  "default",                         \
+                                           "next",   "version", "address"};                        \
+        struct rig r;                                                                              \
+        if (!rig_up(&r))                                                                           \
+            return;                                                                                \
+        proxy_up(&r);                                                                              \
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {                                  \
+            char client[64];                                                                       \
+            snprintf(client, sizeof client, command " %s", ways[i]);                               \
+            write_other(&r, ways[i]);                                                              \
+            try_client(&r, client, (handle_is_served) && (i == 1 || i == 5));                      \
+        }                                                                                          \
+        proxy_down(&r);                                                                            \
+        rig_down(&r);                                                                              \
+    }
+
+SHAPE(linked_main_program, "./main", true)
+SHAPE(plugin_that_is_local, "./host ./plugin.so local", true)
+SHAPE(plugin_that_is_global, "./host ./plugin.so global", true)
+SHAPE(plugin_that_is_bound_deeply, "./host ./plugin.so deepbind", false)
+SHAPE(plugin_in_a_namespace, "./host ./plugin.so namespace", false)
