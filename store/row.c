@@ -318,6 +318,14 @@ static uint64_t age(uint64_t then_ms, uint64_t now_ms)
     return now_ms > then_ms ? now_ms - then_ms : 0;
 }
 
+/* True if the text is what was asked for, or begins with it and names the device behind a space. */
+static bool hardware_matches(struct view wanted, struct view text)
+{
+    return wanted.len <= text.len &&
+           (!wanted.len || memcmp(wanted.data, text.data, wanted.len) == 0) &&
+           (!wanted.len || wanted.len == text.len || ((const char *)text.data)[wanted.len] == ' ');
+}
+
 bool store_filter_match(const struct store_filter *f, const struct store_row *row, uint64_t now_ms)
 {
     if (!user_matches(f, row))
@@ -326,8 +334,7 @@ bool store_filter_match(const struct store_filter *f, const struct store_row *ro
         return false;
     if (f->pinned >= 0 && (f->pinned != 0) != row->pinned)
         return false;
-    if (f->hardware.len && (f->hardware.len != row->hardware.len ||
-                            memcmp(f->hardware.data, row->hardware.data, row->hardware.len) != 0))
+    if (!hardware_matches(f->hardware, row->hardware))
         return false;
     if (f->compiler.len && !compiler_matches(row, f->compiler))
         return false;

@@ -263,7 +263,7 @@ struct store_filter {
     int64_t maker;        /* -1: any; with owner: an entry matches if either does */
     int kind;             /* -1: any */
     int pinned;           /* -1: any, 0, 1 */
-    struct view hardware; /* exact */
+    struct view hardware; /* the whole text, or all before a space: "sm_90" */
     struct view
         compiler;     /* part of compiler_text, or hex digits that the compiler key begins with */
     struct view text; /* part of name or label */

@@ -44,7 +44,7 @@ enum filter_option {
     }
 #define FILTER_HELP                                                                                \
     "      --kind KIND       cubin, backward, executable, fx-graph, triton, autotune, …\n"       \
-    "      --arch ARCH       exactly this hardware, e.g. sm_90\n"                                  \
+    "      --arch ARCH       this hardware, e.g. sm_90, whichever device of it\n"                  \
     "      --compiler TEXT   compilers whose description has TEXT, e.g. 12.9\n"                    \
     "      --older-than SPAN made longer ago than 90s, 30m, 12h or 7d\n"                           \
     "      --idle SPAN       not used for that long\n"                                             \

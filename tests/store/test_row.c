@@ -198,6 +198,19 @@ static bool matches(struct store_filter f)
     ((struct store_filter){                                                                        \
         .owner = -1, .maker = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX, __VA_ARGS__})
 
+Test(row, a_target_finds_what_names_its_device_too)
+{
+    struct store_row row = example();
+    struct store_filter target = FILTER(.hardware = view_of_text("sm_90")),
+                        device = FILTER(.hardware = view_of_text("sm_90 NVIDIA H100")),
+                        part = FILTER(.hardware = view_of_text("sm_90 NVIDIA H1"));
+    row.hardware = view_of_text("sm_90 NVIDIA H100");
+    cr_assert(store_filter_match(&target, &row, 0) && store_filter_match(&device, &row, 0));
+    cr_assert(!store_filter_match(&part, &row, 0));
+    row.hardware = view_of_text("sm_90a");
+    cr_assert(!store_filter_match(&target, &row, 0));
+}
+
 Test(row, filters_restrict_by_each_field)
 {
     char hex[WARM_KEY_TEXT];
@@ -211,6 +224,7 @@ Test(row, filters_restrict_by_each_field)
     cr_assert(matches(FILTER(.pinned = 1)) && !matches(FILTER(.pinned = 0)));
     cr_assert(matches(FILTER(.hardware = view_of_text("sm_90"))));
     cr_assert(!matches(FILTER(.hardware = view_of_text("sm_9"))), "exact");
+    cr_assert(!matches(FILTER(.hardware = view_of_text("sm_90 N"))), "longer");
     cr_assert(matches(FILTER(.compiler = view_of_text("13.0"))));
     cr_assert(matches(FILTER(.compiler = {hex, 7})), "a digest's first digits");
     cr_assert(!matches(FILTER(.compiler = view_of_text("12.9"))));

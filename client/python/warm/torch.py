@@ -33,7 +33,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _additions, _client, _forms, _identity, _operators
+from warm import _additions, _client, _forms, _hardware, _identity, _operators
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # The digest names the choices for one kernel; its value is the best choice.
@@ -417,7 +417,8 @@ class Backend:
         try:
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)
-            lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch")
+            lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch",
+                      hardware=_hardware.of_torch())  # fmt: skip
             form = self._forms.pop(key, None)
             if form:
                 _forms.keep(key, "", cost_ms, lambda: form)

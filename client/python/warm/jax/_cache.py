@@ -34,7 +34,7 @@ import threading
 import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
-from warm import _client, _forms, _library
+from warm import _client, _forms, _hardware, _library
 from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys, _serialize
 
 log = logging.getLogger("warm.jax")
@@ -55,6 +55,7 @@ class _Compile:
         self.module = b""
         self.options: Any = None
         self.platform = ""
+        self.hardware = ""  # for people and filters
         self.stock_key: Callable[[], str] = str
         self.lease: Optional[_client.Lease] = None
         self.stock: Any = None  # the user's own cache folder
@@ -212,7 +213,7 @@ class Cache:
             _entry.encode(c.name, entry, stock=key),
             kind="executable",
             cost_ms=cost_ms,
-            hardware=c.platform if c.platform != "cpu" else _keys.processor(),
+            hardware=c.hardware,
             compiler=_keys.libraries(c.platform).split("\n", 1)[0],
             label=label,
         )
@@ -316,6 +317,7 @@ def _hook_key(jax: _Modules) -> None:
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
         compile_.options = options
+        compile_.hardware = _hardware_of(devices, backend.platform)
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
@@ -323,6 +325,10 @@ def _hook_key(jax: _Modules) -> None:
 
 def _module_name(module: Any) -> str:
     return str(module.operation.attributes["sym_name"]).strip('"')
+
+
+def _hardware_of(devices: Any, platform: str) -> str:
+    return _keys.processor() if platform == "cpu" else _hardware.of_jax(devices, platform)
 
 
 def _is_sent(jax: _Modules) -> bool:
