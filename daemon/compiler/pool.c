@@ -20,7 +20,8 @@
  *   - the worker's answer is malformed: it is killed, and that counts as its death;
  *   - the fork server dies: the kernel kills its workers with it, and each counts as dead;
  *   - the library changed since it was identified: NO_TOOLCHAIN, and it is identified anew;
- *   - the spawner dies, and with it all of them: each job fails with IO from then on.
+ *   - the spawner dies, and with it all of them: each counts as dead, and another spawner is forked; while
+ *     there is none, each job fails with IO.
  *
  * Life of a worker; it holds a slot until it is freed:
  *
@@ -56,7 +57,9 @@
 #include "daemon/process/loop_timer.h"
 #include "daemon/worker/message.h"
 
-#define ATTEMPTS_MAX 2u    /* of one job, in different workers */
+#define ATTEMPTS_MAX 2u /* of one job, in different workers */
+#define RESPAWN_MS                                                                                 \
+    1000u /* between two spawners, and the oldest age of one that is replaced at once */
 #define EVENTS_A_TURN 64u  /* of the spawner */
 #define SERVERS_MAX 4u     /* fork servers; with more, an idle one is ended */
 #define KILL_WAIT_MS 10000 /* how long the end of a killed process may take */
@@ -114,7 +117,9 @@ struct pool {
     uint64_t last_id;
     uint32_t last_uid; /* the user who got the last slot */
     struct pool_stats stats;
-    bool closing, spawner_gone;
+    bool closing;
+    uint64_t respawned_ms; /* when the last spawner was forked; 0: at the start */
+    struct loop_timer *respawn_timer;
     void (*on_closed)(void *arg);
     void *closed_arg;
     char
@@ -249,7 +254,7 @@ static void job_lost(struct pool_job *j, int status, bool started)
         job_fail(j, WARM_ETIMEOUT, "the compile took longer than its deadline");
     } else if (p->closing) {
         job_fail(j, WARM_ESHUTDOWN, "the daemon is stopping");
-    } else if (p->spawner_gone) {
+    } else if (p->stats.spawner_gone) {
         job_fail(j, WARM_EIO, "the process that starts the compilers is gone");
     } else {
         p->stats.n_crashes++;
@@ -322,6 +327,8 @@ static void server_exited(struct server *s, int status)
     dispatch_soon(p);
 }
 
+static void spawner_lost(struct pool *p);
+
 static void on_spawner(uv_poll_t *poll, int status, int events)
 {
     struct pool *p = poll->data;
@@ -338,11 +345,36 @@ static void on_spawner(uv_poll_t *poll, int status, int events)
         if (s)
             server_exited(s, event.status == -1 ? W_EXITCODE(127, 0) : event.status);
     }
-    if (rc >= 0 || p->spawner_gone)
+    if (rc < 0 && !p->stats.spawner_gone)
+        spawner_lost(p);
+}
+
+/* Forks another spawner. One that dies again and again is left alone for a while each time. */
+static void spawner_replace(void *arg)
+{
+    struct pool *p = arg;
+    struct err e;
+    uint64_t now = uv_now(p->config.loop);
+    if (p->closing)
         return;
-    log_error("the process that starts the compilers is gone: no compiles from now on");
-    p->spawner_gone = true;
+    if (now - p->respawned_ms < RESPAWN_MS || spawner_restart(p->config.spawner, &e) != 0) {
+        loop_timer_start(p->respawn_timer, RESPAWN_MS, 0);
+        return;
+    }
+    log_info("another process that starts the compilers is there");
+    p->respawned_ms = now;
+    p->stats.spawner_gone = false;
+    uv_poll_start(&p->spawner_poll, UV_READABLE | UV_DISCONNECT, on_spawner);
+    dispatch_soon(p);
+}
+
+/* Takes the end of the spawner, and of all that it has started. */
+static void spawner_lost(struct pool *p)
+{
+    log_error("the process that starts the compilers is gone, and all compilers with it");
+    p->stats.spawner_gone = true;
     uv_poll_stop(&p->spawner_poll);
+    spawner_replace(p);
     while (p->servers)
         server_exited(p->servers, 0);
 }
@@ -862,7 +894,7 @@ static void pool_prepare(struct pool *p, const struct toolchain *toolchain)
 {
     struct server *s;
     struct err e;
-    if (!p->closing && !p->spawner_gone && !server_of(p, toolchain) &&
+    if (!p->closing && !p->stats.spawner_gone && !server_of(p, toolchain) &&
         server_new(p, toolchain, &s, &e))
         log_debug("%s", e.text);
 }
@@ -1038,7 +1070,10 @@ int pool_open(struct pool **out, const struct pool_config *config, struct err *e
         pool_free(p);
         return code;
     }
-    if (uv_poll_init(config->loop, &p->spawner_poll, spawner_fd(config->spawner))) {
+    p->respawn_timer = loop_timer_new(config->loop, spawner_replace, p);
+    if (!p->respawn_timer ||
+        uv_poll_init(config->loop, &p->spawner_poll, spawner_fd(config->spawner))) {
+        loop_timer_free(p->respawn_timer);
         pool_free(p);
         return err_set(e, WARM_EIO, "cannot watch the spawner");
     }
@@ -1067,6 +1102,7 @@ static void pool_closed_maybe(struct pool *p)
     if (!uv_is_closing((uv_handle_t *)&p->spawner_poll)) {
         uv_close((uv_handle_t *)&p->spawner_poll, on_pool_handle_closed);
         uv_close((uv_handle_t *)&p->dispatch_timer, on_pool_handle_closed);
+        loop_timer_free(p->respawn_timer);
     }
     if (p->n_handles)
         return;

@@ -146,6 +146,7 @@ struct pool_stats {
     unsigned n_workers, n_busy, n_queued; /* workers; those that compile; compiles that wait */
     int landlock; /* version in force in the workers; 0: this kernel has none; -1: not known yet */
     bool seccomp; /* their system-call filter is in force */
+    bool spawner_gone; /* nothing can be compiled now */
 };
 /* Copies the counters. */
 void pool_stats(struct pool *p, struct pool_stats *out);

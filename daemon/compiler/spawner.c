@@ -12,7 +12,7 @@
  *   - fork or exec fails: EXITED with status -1 (fork), or exit status 127 (exec);
  *   - the daemon dies: the socket ends, the spawner kills its children and ends; if it is killed itself,
  *     the kernel kills them (PR_SET_PDEATHSIG);
- *   - the spawner dies: spawner_read says CLOSED.
+ *   - the spawner dies, and all its children with it: spawner_read says CLOSED; pool.c starts another one.
  *
  * main.c starts it; pool.c and toolchain.c call it.
  *
@@ -314,30 +314,57 @@ static int child_keep_only(int fd)
     return fd;
 }
 
+/* Forks a spawner; gives warmd's end of its socket. */
+static int fork_spawner(pid_t *out_pid, int *out_fd, struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return err_sys(e, WARM_EIO, errno, "cannot make a socket to the spawner");
+    pid_t daemon = getpid(), pid = fork();
+    if (pid == 0)
+        state_loop(child_keep_only(pair[1]), daemon);
+    close(pair[1]);
+    if (pid < 0) {
+        int code = err_sys(e, WARM_EIO, errno, "cannot fork the spawner");
+        close(pair[0]);
+        return code;
+    }
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    *out_pid = pid;
+    *out_fd = pair[0];
+    return 0;
+}
+
 int spawner_start(struct spawner **out, struct err *e)
 {
     struct spawner *s = calloc(1, sizeof *s);
     if (!s)
         return err_set(e, WARM_ENOMEM, "out of memory");
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+    int code = fork_spawner(&s->pid, &s->fd, e);
+    if (code)
         free(s);
-        return err_sys(e, WARM_EIO, errno, "cannot make a socket to the spawner");
-    }
-    pid_t daemon = getpid();
-    s->pid = fork();
-    if (s->pid == 0)
-        state_loop(child_keep_only(pair[1]), daemon);
-    close(pair[1]);
-    if (s->pid < 0) {
-        int code = err_sys(e, WARM_EIO, errno, "cannot fork the spawner");
-        close(pair[0]);
-        free(s);
+    else
+        *out = s;
+    return code;
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+int spawner_restart(struct spawner *s, struct err *e)
+{
+    pid_t pid;
+    int fd, code = fork_spawner(&pid, &fd, e);
+    if (code)
         return code;
-    }
-    s->fd = pair[0];
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    *out = s;
+    kill(s->pid, SIGKILL); /* it may live, and have sent what it must not */
+    reap(s->pid);
+    s->pid = pid;
+    dup3(fd, s->fd, O_CLOEXEC); /* at once: other threads may be sending */
+    close(fd);
     return 0;
 }
 
@@ -346,8 +373,7 @@ void spawner_stop(struct spawner *s)
     if (!s)
         return;
     close(s->fd);
-    while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    reap(s->pid);
     free(s);
 }
 

@@ -45,6 +45,9 @@ struct spawner;
 /* Forks the spawner. main calls this first, before the store or the loop exist: the child must be
  * small. *out keeps the socket that talks to it. Errors: IO, NOMEM. */
 int spawner_start(struct spawner **out, struct err *e);
+/* Forks another one in place of a spawner that is gone, which costs a copy of the grown daemon's page tables.
+ * The descriptor stays the same number; who watches it begins anew. Errors: IO. */
+int spawner_restart(struct spawner *s, struct err *e);
 /* Ends the spawner, and with it all that it started. NULL is fine. */
 void spawner_stop(struct spawner *s);
 

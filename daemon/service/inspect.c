@@ -211,14 +211,15 @@ static void write_workers(struct service *s, struct writer *out)
                   ", \"audits\": {\"done\": %llu, \"differences\": %llu}, \"workers\": "
                   "{\"running\": %u, \"busy\": %u, \"queued\": %u, \"compiles\": "
                   "%llu, \"crashes\": %llu, \"timeouts\": %llu, "
-                  "\"landlock\": %s, \"seccomp\": %s}",
+                  "\"landlock\": %s, \"seccomp\": %s, \"spawner\": %s}",
                   (unsigned long long)stats_lifetime(&s->stats, STATS_audits),
                   (unsigned long long)stats_lifetime(&s->stats, STATS_audit_differences),
                   c.n_workers, c.n_busy, c.n_queued, (unsigned long long)c.n_compiles,
                   (unsigned long long)c.n_crashes, (unsigned long long)c.n_timeouts, landlock,
                   !known      ? "null"
                   : c.seccomp ? "true"
-                              : "false");
+                              : "false",
+                  c.spawner_gone ? "false" : "true");
 }
 
 /* Writes where the daemon's lines go: "journal", a path, or what the kernel calls it. */

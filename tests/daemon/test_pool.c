@@ -202,28 +202,59 @@ Test(pool, tries_again_when_a_fork_server_dies_with_its_workers)
     rig_stop(&r);
 }
 
-Test(pool, fails_cleanly_when_the_spawner_dies)
+static void kill_spawner(void)
+{
+    pid_t spawner[16];
+    cr_assert_eq(children_of(getpid(), spawner), 1u);
+    kill(spawner[0], SIGKILL);
+}
+
+Test(pool, another_spawner_takes_over_when_one_dies)
 {
     NEEDS_TOOLCHAIN();
     struct rig r;
+    struct held held;
+    pid_t workers[16];
     rig_start(&r);
     log_set_level(0);
-    struct held held;
-    struct outcome o;
-    held_start(&r, &held, SILENT);
-    pid_t spawner[16], workers[16];
+    held_start(&r, &held, SERVES);
     size_t n_workers = worker_pids(workers);
-    cr_assert_eq(children_of(getpid(), spawner), 1u);
-    kill(spawner[0], SIGKILL);
-    ask_finish(&r, &held.ask, &held.outcome);
-    cr_assert_eq(held.outcome.status, WARM_EIO, "%s", held.outcome.text);
-    ask_run(&r, &(struct ask){.source = SAXPY}, &o);
-    cr_assert_eq(o.status, WARM_EIO, "%s", o.text);
+    kill_spawner();
+    held_close(&r, &held); /* its second attempt works */
+    expect_saxpy(&r);
     for (size_t i = 0; i < n_workers; i++)
         for (int tries = 0; kill(workers[i], 0) == 0; tries++) {
             cr_assert_lt(tries, 2000, "a worker outlived the spawner");
             poll(NULL, 0, 5);
         }
+    rig_stop(&r);
+}
+
+static bool has_spawner(void *pool)
+{
+    struct pool_stats stats;
+    pool_stats(pool, &stats);
+    return !stats.spawner_gone;
+}
+static bool has_no_spawner(void *pool) { return !has_spawner(pool); }
+
+Test(pool, a_spawner_that_dies_at_once_again_is_replaced_after_a_while)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    struct outcome o;
+    rig_start(&r);
+    log_set_level(0);
+    expect_saxpy(&r);
+    kill_spawner();
+    expect_saxpy(&r);
+    kill_spawner();
+    run_until_condition(&r, has_no_spawner, r.pool);
+    ask_run(&r, &(struct ask){.source = SAXPY}, &o);
+    cr_expect_eq(o.status, WARM_EIO, "meanwhile compiles fail: %s", o.text);
+    outcome_close(&o);
+    run_until_condition(&r, has_spawner, r.pool);
+    expect_saxpy(&r);
     rig_stop(&r);
 }
 

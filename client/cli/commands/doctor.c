@@ -343,6 +343,9 @@ static void check_refused(struct doctor *d, struct view info)
 static void check_sandbox(struct doctor *d, struct view info)
 {
     struct view landlock;
+    if (info_is(info, "workers.spawner", "false"))
+        finding(d, HEALTH_FAIL, "compiler",
+                "warmd has lost the process that starts compilers: nothing is compiled now");
     bool seccomp = info_is(info, "workers.seccomp", "true");
     if (!json_reader_find(info, "workers.landlock", &landlock))
         return;
