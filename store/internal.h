@@ -91,6 +91,7 @@ struct store {
     struct store_config config; /* its caps are those at open: */
     _Atomic uint64_t max_bytes, quota_bytes;
     _Atomic uint64_t old_before_ms;
+    _Atomic uint32_t signers[STORE_SIGNERS_MAX]; /* store_trust; 0: none */
     char *dir;
     int lock_fd;
     struct files files;
@@ -141,6 +142,15 @@ struct store {
     bool writer_started, copier_started, verifier_started;
     atomic_bool verifying;
 };
+
+/* True unless the entry came from the tier under a key that is not trusted. */
+static inline bool store_counts(const struct store *s, const struct store_row *row)
+{
+    bool counts = !(row->tier & STORE_TIER_CAME);
+    for (size_t i = 0; !counts && row->signer && i < STORE_SIGNERS_MAX; i++)
+        counts = atomic_load_explicit(&s->signers[i], memory_order_relaxed) == row->signer;
+    return counts;
+}
 
 /* ---- queue.c; any thread ---- */
 

@@ -12,6 +12,7 @@
  *
  * Failure modes of a hit:
  *   the row has expired      NOT_FOUND
+ *   its signer is unknown    NOT_FOUND
  *   row or value is damaged  CORRUPT; the writer is told
  *   the file is gone         NOT_FOUND: it was evicted after this turn's transaction began
  *   the index is damaged     NOT_FOUND for all entries until the writer has replaced it
@@ -161,7 +162,14 @@ static void note_expired(struct store *s, const struct store_id *id, uint64_t no
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Finds a row that has not expired. *out is undefined after an error. */
+void store_trust(struct store *s, const uint32_t *signers, size_t n)
+{
+    assert(n <= STORE_SIGNERS_MAX);
+    for (size_t i = 0; i < STORE_SIGNERS_MAX; i++)
+        atomic_store(&s->signers[i], i < n ? signers[i] : 0);
+}
+
+/* Finds a row that counts and has not expired. *out is undefined after an error. */
 static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
                     struct store_row *out, struct err *e)
 {
@@ -175,6 +183,8 @@ static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
         note_expired(s, id, now_ms);
         rc = WARM_ENOT_FOUND;
     }
+    if (rc == 0 && !store_counts(s, out))
+        rc = WARM_ENOT_FOUND;
     return rc ? note_damage(s, rc, e) : 0;
 }
 

@@ -104,10 +104,10 @@ struct store_row {
     /* The time that it took, and that a hit saves. The daemon believes a client up to 600 000 ms: CLAIM_MAX_MS
      * of daemon/service/put.c. */
     uint32_t cost_ms;
-    uint32_t hits;       /* all so far, unwritten ones included */
-    float heat;          /* hits, halved for every STORE_HEAT_HALF_LIFE_MS */
-    uint32_t tier;       /* marks of enum store_tier */
-    uint32_t signer;     /* with STORE_TIER_CAME: begins the public key that signed it */
+    uint32_t hits;   /* all so far, unwritten ones included */
+    float heat;      /* hits, halved for every STORE_HEAT_HALF_LIFE_MS */
+    uint32_t tier;   /* marks of enum store_tier */
+    uint32_t signer; /* with STORE_TIER_CAME: the number of the key that signed it (store_trust) */
     struct key compiler; /* parts of the address, as given; zero or empty if they do not apply */
     struct key graph;
     struct view hardware;      /* "sm_90" */
@@ -165,6 +165,12 @@ void store_mark_suspect(void);
  * open. */
 void store_set_caps(struct store *s, uint64_t max_bytes, uint64_t quota_bytes);
 
+#define STORE_SIGNERS_MAX 16u
+/* Says by whose numbers (struct store_row) an entry counts that came from the tier. Any other of these is not found,
+ * and a put replaces it; store_scan has it, so that it can be removed. Before this call none counts. Copies
+ * `signers`. */
+void store_trust(struct store *s, const uint32_t *signers, size_t n);
+
 /* Makes eviction take entries of older key versions first. These were last used before this time
  * (Unix, ms; 0: none), and their keys are digests of content, not names of other programs. Counts
  * them in the background, and with `tell` reports their number in one event. */
@@ -182,7 +188,8 @@ struct store_value {
 };
 
 /*
- * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found. out->row.hits, heat
+ * Finds an entry, verifies it (1) and counts a hit. An expired entry is not found, nor one that does not count
+ * (store_trust). out->row.hits, heat
  * and accessed_ms lack unwritten hits; store_peek has them.
  * Errors, after which *out is undefined: NOT_FOUND; CORRUPT (it failed verification and goes to
  * quarantine: treat it as a miss); IO; BUSY (only with config.async_check_bytes: see store_prepare).

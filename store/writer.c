@@ -99,7 +99,7 @@ static int apply_put(struct store *s, struct change *c, struct task *t)
     if (rc != 0 && rc != WARM_ENOT_FOUND)
         return rc;
     bool there = rc == 0;
-    t->existed = there && !row_expired(&old, now_ms) && t->keep_existing;
+    t->existed = there && !row_expired(&old, now_ms) && store_counts(s, &old) && t->keep_existing;
     if (t->existed)
         return 0;
     t->row.pinned |= there && old.pinned && may_pin(s, c, &t->row, &old);

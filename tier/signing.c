@@ -139,9 +139,10 @@ void signing_sign(const struct signing_key *key, const void *data, size_t len,
     crypto_sign_detached(out, NULL, data, len, key->secret);
 }
 
-const struct trusted_key *signing_find(const struct trusted_keys *all, struct view name)
+const struct trusted_key *signing_find(const struct trusted_keys *all, struct view name,
+                                       const struct trusted_key *last)
 {
-    for (size_t i = 0; i < all->n; i++)
+    for (size_t i = last ? (size_t)(last - all->key) + 1 : 0; i < all->n; i++)
         if (strlen(all->key[i].name) == name.len &&
             memcmp(all->key[i].name, name.data, name.len) == 0)
             return &all->key[i];

@@ -59,8 +59,9 @@ int signing_trust(struct trusted_keys *all, const char *text, struct err *e);
 /* Signs bytes. */
 void signing_sign(const struct signing_key *key, const void *data, size_t len,
                   uint8_t out[SIGNATURE_SIZE]);
-/* Finds a trusted key by its name; NULL if there is none. */
-const struct trusted_key *signing_find(const struct trusted_keys *all, struct view name);
+/* Finds the next trusted key of a name after `last` (NULL: the first); NULL if there is none. Two may have one name. */
+const struct trusted_key *signing_find(const struct trusted_keys *all, struct view name,
+                                       const struct trusted_key *last);
 /* True if the key signed these bytes. */
 bool signing_verify(const struct trusted_key *key, const void *data, size_t len,
                     const uint8_t signature[SIGNATURE_SIZE]);

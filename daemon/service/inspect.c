@@ -14,6 +14,7 @@
 #include "daemon/process/json.h"
 #include "daemon/process/log.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/signers.h"
 #include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 
@@ -123,7 +124,7 @@ int service_push(struct service *s, const struct store_id *ids, size_t n, store_
 
 void service_signer_name(struct service *s, uint32_t signer, char out[64])
 {
-    tier_signer_name(s->tier, signer, out);
+    signers_name(s->signers, signer, out);
 }
 
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out)

@@ -53,6 +53,7 @@ struct service {
     struct stats stats;
     struct history *history;
     struct flights *flights;
+    struct signers *signers;             /* whose entries of a tier count */
     struct tier *tier;                   /* NULL: none is configured */
     struct build *builds;                /* compiles that run */
     struct audit *audit;                 /* the one that runs; NULL: none */

@@ -15,6 +15,7 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/build.h"
 #include "daemon/service/internal.h"
+#include "daemon/service/signers.h"
 #include "daemon/service/tier.h"
 
 #define SAVE_MS 60000u /* between writes of the lifetime counters */
@@ -95,7 +96,8 @@ int service_new(struct service **out, const struct service_config *config, struc
     stats_load(&s->stats, config->store);
     loop_timer_start(s->save_tick, SAVE_MS, SAVE_MS);
     *out = s;
-    return config->spawner ? tier_new(&s->tier, s, config->spawner, e) : 0;
+    int code = signers_new(&s->signers, s, e);
+    return code || !config->spawner ? code : tier_new(&s->tier, s, config->spawner, e);
 }
 
 void service_drain(struct service *s) { s->stopping = true; }
@@ -133,6 +135,7 @@ void service_close(struct service *s)
     history_save(s->history);
     tier_close(s->tier);
     s->tier = NULL;
+    signers_close(s->signers);
     loop_timer_free(s->tick);
     loop_timer_free(s->save_tick);
     s->tick = s->save_tick = NULL;
@@ -145,6 +148,7 @@ void service_free(struct service *s)
     negatives_clear(s);
     flights_free(s->flights);
     history_free(s->history);
+    signers_free(s->signers);
     free(s);
 }
 

@@ -16,6 +16,7 @@
  *     find.c                           finds an entry that this daemon made
  *     call.c                           one request: answered once, counted, in a flight
  *     bookkeeping.c                    counters and history
+ *     signers.c                        whose entries of a tier count
  *     flight.c artifact.c manifest.c   tables and values without a service
  *
  * Trust. An entry has an owner. A client's puts are in the space of its peer (peer.h), and no other
@@ -229,7 +230,7 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in,
 /* Marks entries that are to be sent to the tier. UNSUPPORTED: there is none, or no key to sign with; NOMEM. */
 int service_push(struct service *s, const struct store_id *ids, size_t n, store_report_cb cb,
                  void *arg, struct err *e);
-/* Finds the name of the key that signed an entry of the tier: see tier_signer_name. */
+/* Finds the name of the key that signed an entry of the tier: see signers_name. */
 void service_signer_name(struct service *s, uint32_t signer, char out[64]);
 /* Writes the JSON of STATS: with the holdings of all users for an administrator, else of the peer. */
 void service_write_stats(struct service *s, const struct peer *peer, struct writer *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier.c - decides whether there is a tier, and composes it: reads its settings and keys, starts its helper and
+ * tier.c - decides whether there is a tier, and composes it: reads its settings, starts its helper and
  * its timers, finds out if it works again, ends it.
  *
  * service.c makes it; nothing else of the tier calls this file.
@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/lib/owned_path.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/tier_internal.h"
@@ -103,34 +102,6 @@ void tier_save(struct tier *t)
     assert(t->n_unmark <= UNMARK_MAX);
     tier_queue_flush(t);
     tier_costs_save(t);
-}
-
-/* Reads the keys that sign and that count: the own key counts. */
-static int read_keys(struct tier *t, const struct config *c, struct err *e)
-{
-    int code = signing_init() ? 0 : err_set(e, WARM_EIO, "libsodium cannot start");
-    if (code == 0 && *c->tier_key)
-        code = owned_path_check(c->tier_key, "tier_key", e);
-    if (code == 0 && *c->tier_key) {
-        code = signing_read_file(c->tier_key, &t->key, e);
-        t->has_key = code == 0;
-    }
-    if (t->has_key) {
-        t->trusted.key[0] = signing_public(&t->key);
-        t->trusted.n = 1;
-    }
-    for (size_t i = 0; code == 0 && i < c->n_tier_trusted; i++)
-        code = signing_trust(&t->trusted, c->tier_trusted[i], e);
-    for (size_t i = 0; code == 0 && i < c->n_tier_revoked; i++) {
-        struct trusted_keys one = {.n = 0};
-        code = signing_trust(&one, c->tier_revoked[i], e);
-        if (code == 0 && t->n_revoked < TRUSTED_MAX)
-            t->revoked[t->n_revoked++] = tier_signer(&one.key[0]);
-    }
-    if (code == 0 && !t->trusted.n)
-        code = err_set(e, WARM_EINVALID,
-                       "a tier needs tier_key or tier_trusted: unsigned entries do not count");
-    return code;
 }
 
 static void on_tick(void *arg)
@@ -233,9 +204,12 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
     }
     t->reads.what = "reads";
     t->writes.what = "writes";
-    int code = read_keys(t, c, e);
-    if (code == 0)
-        code = read_mode(t, c, e);
+    t->has_key = s->signers->has_key;
+    int code =
+        s->signers->trusted.n
+            ? read_mode(t, c, e)
+            : err_set(e, WARM_EINVALID,
+                      "a tier needs tier_key or tier_trusted: unsigned entries do not count");
     if (code == 0)
         code = start_link(t, c, spawner, e);
     if (code) {
@@ -248,7 +222,7 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
              !t->reads_it ? "written only"
              : t->has_key ? "read and written"
                           : "read only",
-             t->trusted.n, t->trusted.n == 1 ? "key" : "keys");
+             s->signers->trusted.n, s->signers->trusted.n == 1 ? "key" : "keys");
     *out = t;
     return 0;
 }

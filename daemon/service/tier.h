@@ -62,7 +62,5 @@ void tier_save(struct tier *t);
 void tier_write_json(const struct tier *t, struct writer *out);
 /* Writes the metrics of the tier. NULL is fine. */
 void tier_write_metrics(const struct tier *t, struct writer *out);
-/* Finds the name of the key that signed an entry, for people: hex digits if it is not known. NULL is fine. */
-void tier_signer_name(const struct tier *t, uint32_t signer, char out[64]);
 
 #endif

@@ -351,12 +351,13 @@ static int read_entry(struct tier_fetch *f, struct view bytes, uint64_t **out_co
     if (!f->bytes)
         return err_set(e, WARM_ENOMEM, "no memory for an entry");
     memcpy(f->bytes, bytes.data, bytes.len);
-    int code = entry_read(f->bytes, bytes.len, &t->trusted, &f->entry, &signer, e);
+    const struct signers *signers = t->service->signers;
+    int code = entry_read(f->bytes, bytes.len, &signers->trusted, &f->entry, &signer, e);
     *out_count = code == WARM_EDENIED ? &t->n_unsigned : &t->n_other;
     if (code)
         return code;
-    f->signer_id = tier_signer(signer);
-    if (tier_is_revoked(t, f->signer_id)) {
+    f->signer_id = signers_number(signers, signer);
+    if (!f->signer_id) {
         *out_count = &t->n_unsigned;
         return err_set(e, WARM_EDENIED, "signature of revoked key %s", signer->name);
     }

@@ -11,7 +11,7 @@
  *     tier_lease.c   leases on keys that this daemon makes for all nodes
  *     tier_queue.c   what is sent, and next
  *     tier_cost.c    how long it takes to make something
- *     tier_rules.c   what travels, which keys count, breakers
+ *     tier_rules.c   what travels, breakers ──▶ signers.c: whose signatures count
  *
  * Thread: loop thread. Memory: tier_close frees it.
  */
@@ -19,6 +19,7 @@
 #define WARM_DAEMON_SERVICE_TIER_INTERNAL_H
 
 #include "daemon/service/internal.h"
+#include "daemon/service/signers.h"
 #include "daemon/service/tier.h"
 #include "daemon/tier/link.h"
 #include "tier/entry.h"
@@ -103,10 +104,6 @@ struct tier_cost {
 struct tier {
     struct service *service;
     struct tier_link *link;
-    struct trusted_keys trusted;
-    struct signing_key key;
-    uint32_t revoked[TRUSTED_MAX]; /* as in struct store_row's signer */
-    size_t n_revoked;
     bool has_key, reads_it, closing;
     struct tier_breaker reads, writes;
     struct loop_timer *probe_timer;
@@ -131,8 +128,7 @@ struct tier {
     bool is_partial;   /* more wait than there are items */
     struct tier_push *pushes;
     struct store_id unmark[UNMARK_MAX];
-    struct store_id remove[SCAN_ROWS]; /* of a slice of the scan */
-    size_t n_unmark, n_remove;
+    size_t n_unmark;
     struct store_cursor cursor;
     bool scans;
     uint64_t n_scanned;
@@ -168,12 +164,8 @@ bool tier_is_off(const struct tier *t, const struct tier_breaker *b);
 void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms);
 /* Logs "WHAT: WHY", unless `last` has this reason, and writes the reason to `last`. */
 void tier_log_once(struct tier *t, char last[200], const char *what, const char *why);
-/* True if the key is one of tier_revoked. */
-bool tier_is_revoked(const struct tier *t, uint32_t signer);
 /* True if an entry has waited for too long to be sent. */
 bool tier_is_too_old(const struct tier *t, const struct store_row *row);
-/* Returns the first bytes of a public key: a row's signer. */
-uint32_t tier_signer(const struct trusted_key *key);
 
 /* ---- tier_queue.c ---- */
 

@@ -207,11 +207,6 @@ uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct ar
 static void on_row(void *arg, const struct store_row *row)
 {
     struct tier *t = arg;
-    if (row->tier & STORE_TIER_CAME && tier_is_revoked(t, row->signer)) {
-        assert(t->n_remove < SCAN_ROWS);
-        t->remove[t->n_remove++] = row->id;
-        return;
-    }
     if (!(row->tier & STORE_TIER_WAITS) || !t->has_key)
         return;
     t->n_scanned++;
@@ -228,22 +223,12 @@ static void on_row(void *arg, const struct store_row *row)
                                     .since_ms = row->created_ms});
 }
 
-static void remove_revoked(struct tier *t)
-{
-    if (!t->n_remove)
-        return;
-    log_info("the tier: %zu entries of a revoked key are removed", t->n_remove);
-    store_remove(t->service->config.store, t->remove, t->n_remove, NULL, NULL, NULL);
-    t->n_remove = 0;
-}
-
 void tier_queue_read(struct tier *t)
 {
     assert(t->scans || t->closing);
     struct store *store = t->service->config.store;
     int more = t->closing ? 0 : store_scan(store, &t->cursor, SCAN_ROWS, on_row, t, NULL);
     store_turn_end(store);
-    remove_revoked(t);
     if (t->n_unmark > UNMARK_MAX / 2)
         tier_queue_flush(t);
     if (more > 0) {

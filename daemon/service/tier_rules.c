@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier_rules.c - decides which entries leave the machine and who may ask for them, which keys count, and when
- * the tier is left alone.
+ * tier_rules.c - decides which entries leave the machine and who may ask for them, and when the tier is left alone.
  *
  * All files tier*.c ask here; it calls none of them.
  *
@@ -65,33 +64,6 @@ bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, s
 bool tier_is_too_old(const struct tier *t, const struct store_row *row)
 {
     return row->created_ms + t->service->config.config->tier_queue_age_ms < clock_wall_ms();
-}
-
-/* ---- keys ---- */
-
-uint32_t tier_signer(const struct trusted_key *key)
-{
-    const uint8_t *b = key->public;
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
-bool tier_is_revoked(const struct tier *t, uint32_t signer)
-{
-    for (size_t i = 0; i < t->n_revoked; i++)
-        if (t->revoked[i] == signer)
-            return true;
-    return false;
-}
-
-void tier_signer_name(const struct tier *t, uint32_t signer, char out[KEY_NAME_MAX])
-{
-    for (size_t i = 0; t && i < t->trusted.n; i++)
-        if (tier_signer(&t->trusted.key[i]) == signer) {
-            snprintf(out, KEY_NAME_MAX, "%s", t->trusted.key[i].name);
-            return;
-        }
-    snprintf(out, KEY_NAME_MAX, "key %02x%02x%02x%02x", signer & 0xff, signer >> 8 & 0xff,
-             signer >> 16 & 0xff, signer >> 24);
 }
 
 /* ---- breakers ---- */

@@ -192,7 +192,7 @@ static bool write_entry(struct tier_upload *u, const struct store_value *v, stru
         out->value = (struct view){v->data, (size_t)row->len};
     u->entry.len = 0;
     u->entry.failed = false;
-    entry_write(out, &u->tier->key, &u->entry);
+    entry_write(out, &u->tier->service->signers->key, &u->entry);
     entry_name(out->space, &row->id.key, &proof, u->name);
     return !u->entry.failed &&
            memfd_from_bytes(u->entry.data, u->entry.len, &u->entry_fd, NULL) == 0;

@@ -302,12 +302,77 @@ Test(tier, entries_of_a_revoked_key_do_not_count_and_do_not_stay)
     cr_assert_eq(kill(second.pid, SIGTERM), 0);
     waitpid(second.pid, NULL, 0);
     tier_up_again(&second, NULL, other, revokes);
-    await_log(&second, "of a revoked key are removed");
+    await_log(&second, "left the store: no trusted key signed them");
     await_stats(&second, "\"entries\": 0,");
     expect_miss(&second, "graph-1");
     expect_miss(&second, "graph-2");
     warmd_down(&second);
     free(other);
+}
+
+/* Ends a daemon, and starts it on its store with other settings of the tier. */
+static void start_again(struct warmd *k, char *const *options)
+{
+    cr_assert_eq(kill(k->pid, SIGTERM), 0);
+    waitpid(k->pid, NULL, 0);
+    warmd_start(k, options);
+}
+
+Test(tier, entries_of_a_key_that_does_not_count_are_refused_with_and_without_a_tier)
+{
+    struct signing_key key;
+    char text[KEY_TEXT_MAX], *other = path_join(tier_folder, "other");
+    tier_make_key("node-2", other);
+    cr_assert_eq(signing_read_file(tier_key_file, &key, NULL), 0);
+    struct trusted_key public = signing_public(&key);
+    signing_write_public(&public, text);
+    char *trusts[] = {"--tier-trusted", text, NULL};
+    struct warmd first = tier_up(NULL, tier_key_file, NULL);
+    put_one(&first, "graph-1", "the bytes");
+    await_objects(1);
+    warmd_down(&first);
+    char *const restarts[][9] = {
+        {"--tier-revoked", text},
+        {"--tier-trusted", text, "--tier-revoked", text},
+        {"--tier-key", other},
+        {NULL},
+        {"--tier", "redis://127.0.0.1:1", "--tier-key", other, "--tier-revoked", text},
+        {"--tier", "redis://127.0.0.1:1", "--tier-key", other},
+        {"--tier", "redis://127.0.0.1:1", "--tier-key", other, "--tier-credentials", "/none",
+         "--tier-revoked", text},
+    };
+    for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
+        struct warmd second = tier_up(NULL, other, trusts);
+        expect_value(&second, "graph-1", "the bytes");
+        start_again(&second, trusts);
+        expect_value(&second, "graph-1", "the bytes"); /* trusted, and no tier */
+        start_again(&second, restarts[i]);
+        expect_miss(&second, "graph-1");
+        await_stats(&second, "\"entries\": 0,");
+        warmd_down(&second);
+    }
+    free(other);
+}
+
+Test(tier, a_revocation_without_a_tier_is_said_in_the_log)
+{
+    struct signing_key key;
+    char text[KEY_TEXT_MAX];
+    cr_assert_eq(signing_read_file(tier_key_file, &key, NULL), 0);
+    struct trusted_key public = signing_public(&key);
+    signing_write_public(&public, text);
+    char *revokes[] = {"--tier-revoked", text, NULL};
+    struct warmd k = warmd_up(revokes);
+    await_log(&k, "what the key node-1 signed is refused: tier_revoked");
+    warmd_down(&k);
+}
+
+Test(tier, keys_that_cannot_be_read_without_a_tier_do_not_count_and_stop_nothing)
+{
+    char *nonsense[] = {"--tier-trusted", "no-key", "--tier-key", "/none/key", NULL};
+    struct warmd k = warmd_up(nonsense);
+    await_log(&k, "no entry that came from a tier counts");
+    warmd_down(&k);
 }
 
 /* More of them than a slice of the scan once took. */

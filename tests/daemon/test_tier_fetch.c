@@ -104,7 +104,7 @@ Test(tier_fetch, an_entry_that_counts_is_the_answer_and_is_stored)
     cr_expect_eq(tier_rig_marks(&rig, "graph"), STORE_TIER_CAME, "it is not sent back");
     struct store_id id = tier_rig_id(&rig, "graph");
     cr_assert_eq(store_peek(rig.base.store, &id, &row, NULL), 0);
-    tier_signer_name(rig.tier, row.signer, signer);
+    service_signer_name(rig.service, row.signer, signer);
     cr_expect_str_eq(signer, "node-1");
     cr_expect(row.name.len == 5 && memcmp(row.name.data, "graph", 5) == 0);
     cr_expect_eq(count(STATS_tier_hits), 1u);

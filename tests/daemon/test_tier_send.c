@@ -74,7 +74,7 @@ static void take_entry(const char *name, const char *value)
     struct key key = key_of_bytes(name, strlen(name));
     ask = tier_rig_take_sent(&rig, TIER_PUT, &bytes);
     tier_rig_expect_entry_of(&ask, name);
-    int code = entry_read(bytes, ask.length, &rig.tier->trusted, &entry, &signer, &e);
+    int code = entry_read(bytes, ask.length, &rig.service->signers->trusted, &entry, &signer, &e);
     cr_assert_eq(code, 0, "%s", e.text);
     cr_expect_str_eq(signer->name, "node-1");
     cr_expect(entry_is(&entry, view_of_text("user"), &key, &proof));
@@ -120,7 +120,8 @@ Test(tier_send, the_entry_follows_its_large_value)
     answer(TIER_OK);
     ask = tier_rig_take_sent(&rig, TIER_PUT, &sent);
     tier_rig_expect_entry_of(&ask, "graph");
-    cr_assert_eq(entry_read(sent, ask.length, &rig.tier->trusted, &entry, &signer, NULL), 0);
+    cr_assert_eq(
+        entry_read(sent, ask.length, &rig.service->signers->trusted, &entry, &signer, NULL), 0);
     cr_expect_not(entry.is_inline);
     cr_expect(entry_has_value(&entry, value, LARGE_BYTES));
     free(sent);

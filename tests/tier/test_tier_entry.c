@@ -72,6 +72,27 @@ Test(tier_entry, what_was_written_is_read)
     writer_close(&w);
 }
 
+/* A key is replaced, and the new one has the name of the old. */
+Test(tier_entry, two_trusted_keys_of_one_name_both_count)
+{
+    char text[KEY_TEXT_MAX];
+    struct signing_key second;
+    cr_assert_eq(signing_make("cluster-1", &second, NULL), 0);
+    struct trusted_key public = signing_public(&second);
+    signing_write_public(&public, text);
+    cr_assert_eq(signing_trust(&trusted, text, NULL), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct tier_entry in = sample("value"), out;
+        struct writer w = written(&in);
+        const struct trusted_key *by;
+        struct err e = {0};
+        cr_assert_eq(entry_read(w.data, w.len, &trusted, &out, &by, &e), 0, "%s", e.text);
+        cr_expect_eq(by, &trusted.key[i]);
+        writer_close(&w);
+        key = second;
+    }
+}
+
 /* Threat model: whoever may write the bucket. */
 Test(tier_entry, each_flipped_byte_is_refused)
 {

@@ -188,10 +188,10 @@ Test(tier_signing, a_trusted_key_is_found_by_its_whole_name)
     }
     cr_expect_eq(signing_trust(&trusted, rfc_public, &e), WARM_ETOO_BIG);
     cr_expect_eq(trusted.n, TRUSTED_MAX);
-    cr_expect_eq(signing_find(&trusted, view_of_text("node-1")), &trusted.key[1]);
-    cr_expect_eq(signing_find(&trusted, view_of_text("node-15")), &trusted.key[15]);
-    cr_expect_null(signing_find(&trusted, view_of_text("node-")));
-    cr_expect_null(signing_find(&trusted, view_of_text("node-16")));
-    cr_expect_null(signing_find(&trusted, view_of_text("rfc")));
-    cr_expect_null(signing_find(&trusted, view_of_text("")));
+    cr_expect_eq(signing_find(&trusted, view_of_text("node-1"), NULL), &trusted.key[1]);
+    cr_expect_eq(signing_find(&trusted, view_of_text("node-15"), NULL), &trusted.key[15]);
+    cr_expect_null(signing_find(&trusted, view_of_text("node-"), NULL));
+    cr_expect_null(signing_find(&trusted, view_of_text("node-16"), NULL));
+    cr_expect_null(signing_find(&trusted, view_of_text("rfc"), NULL));
+    cr_expect_null(signing_find(&trusted, view_of_text(""), NULL));
 }
