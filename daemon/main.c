@@ -107,7 +107,7 @@ static void usage(FILE *out)
         "every "
         "value: exit status 0, or 1\n"
         "  --help, --version\n\n"
-        "Sizes take K, M, G, T; times ms, s, m, h, d.\n"
+        "Sizes take B, K, M, G, T; times ms, s, m, h, d.\n"
         "Example: warmd --socket /tmp/warm.sock --store /tmp/warm-store --max-size 2G\n",
         (int)w.len, w.data ? (const char *)w.data : "");
     writer_close(&w);
@@ -123,6 +123,14 @@ static int split_option(char **argv, int left, char name[64], const char **out_v
     return equals ? 1 : *out_value ? 2 : 0;
 }
 
+static int unknown_option(const char *name, struct err *e)
+{
+    const char *meant = config_meant(name);
+    if (!meant)
+        return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
+    return err_set(e, WARM_EINVALID, "unknown option --%s: did you mean --%s?", name, meant);
+}
+
 /* Goes through the options: takes --config alone (`file`), or all others. */
 static int read_options(struct config *c, int argc, char **argv, const char **file, struct err *e)
 {
@@ -133,7 +141,7 @@ static int read_options(struct config *c, int argc, char **argv, const char **fi
             return err_set(e, WARM_EINVALID, "unexpected argument \"%s\"", argv[i]);
         int took = split_option(argv + i, argc - i, name, &value);
         if (strcmp(name, "config") != 0 && !config_has(name))
-            return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
+            return unknown_option(name, e);
         if (took == 0)
             return err_set(e, WARM_EINVALID, "--%s needs a value", name);
         int code = 0;
@@ -172,6 +180,12 @@ static int read_settings(struct config *out, int argc, char **argv, struct err *
     if (code)
         config_close(out);
     return code;
+}
+
+static void tell_warnings(const struct config *c)
+{
+    for (size_t i = 0; i < c->n_warnings; i++)
+        log_warning("%s", c->warnings[i]);
 }
 
 static void use_log_settings(const struct config *c)
@@ -297,6 +311,7 @@ static void reload(struct daemon *d)
         struct pool_limits limits;
         tell_fixed(&d->config, &fresh);
         take_settings(&d->config, &fresh);
+        tell_warnings(&fresh);
         char *file = d->config.file;
         d->config.file = fresh.file;
         fresh.file = file;
@@ -659,6 +674,7 @@ static int run(struct daemon *d)
     set_budgets(&d->config);
     set_signals();
     log_open_journal(LOG_JOURNAL);
+    tell_warnings(&d->config);
     raise_descriptor_limit(&d->config);
     int code = start(d, &e);
     if (code) {
@@ -673,13 +689,19 @@ static int run(struct daemon *d)
 }
 
 /* Reads a file of settings and nothing else. Returns the exit status. */
-static int check_config(const char *path)
+/* Checks a file, argv[0], then the options after it. */
+static int check_config(int argc, char **argv)
 {
     struct config c;
     struct err e = {0};
+    const char *file = NULL;
     int code = config_init(&c, &e);
     if (code == 0) {
-        code = config_read_file(&c, path, &e);
+        code = config_read_file(&c, argv[0], &e);
+        if (code == 0)
+            code = read_options(&c, argc, argv, &file, &e);
+        for (size_t i = 0; code == 0 && i < c.n_warnings; i++)
+            fprintf(stderr, "warmd: %s\n", c.warnings[i]);
         config_close(&c);
     }
     if (code)
@@ -716,8 +738,8 @@ int main(int argc, char **argv)
 {
     static struct daemon d;
     expect_abort();
-    if (argc == 3 && strcmp(argv[1], "--check-config") == 0)
-        return check_config(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "--check-config") == 0)
+        return check_config(argc - 2, argv + 2);
     if (argc == 3 && strcmp(argv[1], "--check-store") == 0)
         return check_store(argv[2]);
     for (int i = 1; i < argc; i++) {

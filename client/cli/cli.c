@@ -6,6 +6,7 @@
  * Thread: main.
  */
 #include "client/cli/cli.h"
+#include "keygen/misspelt.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -69,6 +70,20 @@ void cli_say(const char *format, ...)
     va_end(args);
 }
 
+static void unknown_option(const struct command *c, const char *option, const struct option *longs)
+{
+    char name[64];
+    struct misspelt m = {.word = name};
+    const char *at = option + strspn(option, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "="), at);
+    for (size_t i = 0; longs[i].name && strncmp(option, "--", 2) == 0; i++)
+        misspelt_try(&m, longs[i].name);
+    if (misspelt_meant(&m))
+        cli_usage(c, "unknown option %s: did you mean --%s?", option, misspelt_meant(&m));
+    else
+        cli_usage(c, "unknown option %s", option);
+}
+
 int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
                const struct option *longs)
 {
@@ -83,7 +98,7 @@ int cli_option(const struct command *c, int argc, char **argv, const char *short
     else if (got == '?' && optopt && strchr(shorts, optopt))
         cli_usage(c, "option -%c needs a value", optopt);
     else if (got == '?')
-        cli_usage(c, "unknown option %s", argv[optind > at ? optind - 1 : at]);
+        unknown_option(c, argv[optind > at ? optind - 1 : at], longs);
     return got == ':' ? CLI_OPTION_BAD : got;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 
 struct wire_filter filter_all(void)
 {
@@ -58,7 +59,7 @@ static bool find_user(const char *name, uint64_t *out_uid)
         char *end = uid ? strchr(uid + 1, ':') : NULL;
         if (end) {
             *end = '\0';
-            found = units_parse_number(uid + 1, UINT32_MAX, out_uid);
+            found = quantity_count(uid + 1, UINT32_MAX, out_uid);
         }
     }
     if (file)
@@ -69,7 +70,7 @@ static bool find_user(const char *name, uint64_t *out_uid)
 static int take_user(const struct command *c, struct wire_filter *f)
 {
     uint64_t uid;
-    if (!units_parse_number(optarg, UINT32_MAX, &uid) && !find_user(optarg, &uid))
+    if (!quantity_count(optarg, UINT32_MAX, &uid) && !find_user(optarg, &uid))
         return wrong(c, "a user");
     f->uid = (int64_t)uid;
     return 1;
@@ -78,7 +79,7 @@ static int take_user(const struct command *c, struct wire_filter *f)
 static int take_hits(const struct command *c, uint32_t *out)
 {
     uint64_t n;
-    if (!units_parse_number(optarg, UINT32_MAX, &n))
+    if (!quantity_count(optarg, UINT32_MAX, &n))
         return wrong(c, "a number of hits");
     *out = (uint32_t)n;
     return 1;
@@ -86,12 +87,12 @@ static int take_hits(const struct command *c, uint32_t *out)
 
 static int take_size(const struct command *c, uint64_t *out)
 {
-    return units_parse_size(optarg, out) ? 1 : wrong(c, "a size like 64K or 10G");
+    return units_parse_size(optarg, out) ? 1 : wrong(c, "a size with a unit, like 64K or 10G");
 }
 
 static int take_span(const struct command *c, uint64_t *out)
 {
-    return units_parse_span(optarg, out) ? 1 : wrong(c, "a span of time like 12h or 7d");
+    return quantity_span(optarg, out) ? 1 : wrong(c, "a span of time like 12h or 7d");
 }
 
 int filter_option(const struct command *c, struct wire_filter *f, int option)

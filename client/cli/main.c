@@ -14,6 +14,7 @@
 #include "client/cli/cli.h"
 #include "client/wire/version.h"
 #include "keygen/expect.h"
+#include "keygen/misspelt.h"
 
 /* In the order in which `warm --help` lists them. */
 static const struct command *const commands[] = {
@@ -45,48 +46,13 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-#define MISTAKES_MAX 2u
-#define NAME_LEN_MAX 15u
-/* Returns the number of letters to insert, remove, replace or swap that turn `b` into `a`: the
- * optimal string alignment distance, at most MISTAKES_MAX + 1. */
-static unsigned mistakes(const char *a, const char *b)
-{
-    unsigned d[NAME_LEN_MAX + 1][NAME_LEN_MAX + 1];
-    size_t m = strlen(a), n = strlen(b);
-    if (m > NAME_LEN_MAX || n > NAME_LEN_MAX)
-        return MISTAKES_MAX + 1;
-    for (size_t i = 0; i <= m; i++)
-        for (size_t j = 0; j <= n; j++) {
-            if (i == 0 || j == 0) {
-                d[i][j] = (unsigned)(i + j);
-                continue;
-            }
-            unsigned least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (d[i - 1][j] + 1 < least)
-                least = d[i - 1][j] + 1;
-            if (d[i][j - 1] + 1 < least)
-                least = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < least)
-                least = d[i - 2][j - 2] + 1;
-            d[i][j] = least;
-        }
-    return d[m][n];
-}
-
 static int no_command(const char *name)
 {
-    const struct command *nearest = NULL;
-    unsigned least = MISTAKES_MAX + 1;
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        unsigned n = mistakes(name, commands[i]->name);
-        if (n < least) {
-            least = n;
-            nearest = commands[i];
-        }
-    }
-    if (nearest && least < strlen(nearest->name))
-        cli_say("no command `%s`: did you mean `%s`?", name, nearest->name);
+    struct misspelt m = {.word = name};
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        misspelt_try(&m, commands[i]->name);
+    if (misspelt_meant(&m))
+        cli_say("no command `%s`: did you mean `%s`?", name, misspelt_meant(&m));
     else
         cli_say("no command `%s` (see `warm --help`)", name);
     return CLI_USAGE;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * units.c - parses and prints sizes and times for people. The options of the commands, and their
- * listings, call it.
+ * units.c - prints sizes and times for people, and reads the sizes of options. The commands call it.
  *
  * Thread: any; no state.
  */
 #include "client/cli/units.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "keygen/quantity.h"
 
 struct unit {
     char letter;
@@ -26,65 +26,13 @@ static const struct unit spans[] = {
     {'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000ull}};
 #define N_UNITS 4
 
-/* Reads digits at the start of *text, and moves *text behind them. */
-static bool take_digits(const char **text, uint64_t *out)
-{
-    uint64_t n = 0;
-    const char *at = *text;
-    if (*at < '0' || *at > '9')
-        return false;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
-        if (n > (UINT64_MAX - digit) / 10)
-            return false;
-        n = n * 10 + digit;
-    }
-    *text = at;
-    *out = n;
-    return true;
-}
-
-/* Reads digits and one letter of `units`; without a letter the unit is `otherwise`. */
-static bool parse(const char *text, const struct unit *units, uint64_t otherwise, bool any_case,
-                  uint64_t *out)
-{
-    uint64_t n, factor = otherwise;
-    if (!take_digits(&text, &n))
-        return false;
-    if (*text) {
-        factor = 0;
-        for (size_t i = 0; i < N_UNITS; i++)
-            if (*text == units[i].letter || (any_case && *text == units[i].letter + ('a' - 'A')))
-                factor = units[i].factor;
-        text++;
-        if (any_case && (strcmp(text, "B") == 0 || strcmp(text, "iB") == 0))
-            text = "";
-    }
-    if (!factor || *text || n > UINT64_MAX / factor)
-        return false;
-    *out = n * factor;
-    return true;
-}
-
 bool units_parse_size(const char *text, uint64_t *out_bytes)
 {
-    assert(text && out_bytes);
-    return parse(text, sizes, 1, true, out_bytes);
-}
-
-bool units_parse_span(const char *text, uint64_t *out_ms)
-{
-    assert(text && out_ms);
-    return parse(text, spans, 1000, false, out_ms);
-}
-
-bool units_parse_number(const char *text, uint64_t max, uint64_t *out)
-{
-    assert(text && out);
-    uint64_t n;
-    if (!take_digits(&text, &n) || *text || n > max)
+    bool is_bare;
+    uint64_t bytes;
+    if (!quantity_size(text, &bytes, &is_bare) || is_bare)
         return false;
-    *out = n;
+    *out_bytes = bytes;
     return true;
 }
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * units.h - parses and prints sizes and times for people.
- *
- *     10G, 64M, 4096         bytes; K, M, G, T are powers of 1024
- *     7d, 12h, 30m, 90s      a span of time; a number alone is seconds
+ * units.h - prints sizes and times for people, and reads the sizes of options.
  *
  * Thread: any; no state. Memory: none.
  */
@@ -15,12 +12,8 @@
 
 #define UNITS_TEXT 32 /* bytes of any text below, NUL included */
 
-/* Reads a size. False if `text` is none, or does not fit. */
+/* Reads a size with a unit, or 0 (quantity.h). False if `text` is none, or does not fit. */
 bool units_parse_size(const char *text, uint64_t *out_bytes);
-/* Reads a span of time. False if `text` is none, or does not fit. */
-bool units_parse_span(const char *text, uint64_t *out_ms);
-/* Reads a whole number of at most `max`. */
-bool units_parse_number(const char *text, uint64_t max, uint64_t *out);
 
 /* Writes a size: "1.4 MiB" for 1468006, "10 GiB", "812 B". */
 void units_size_text(uint64_t bytes, char out[UNITS_TEXT]);

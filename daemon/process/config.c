@@ -25,6 +25,8 @@
 #include "daemon/process/json.h"
 #include "daemon/process/log.h"
 #include "daemon/process/room.h"
+#include "keygen/misspelt.h"
+#include "keygen/quantity.h"
 #include "store/store.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
@@ -79,73 +81,6 @@ static size_t config_count_at(const struct config *c, size_t offset)
 
 /* ---- values ---- */
 
-struct config_unit {
-    const char *name;
-    uint64_t factor;
-};
-static const struct config_unit config_size_units[] = {
-    {"", 1}, {"K", 1ull << 10}, {"M", 1ull << 20}, {"G", 1ull << 30}, {"T", 1ull << 40}, {NULL, 0}};
-static const struct config_unit config_time_units[] = {
-    {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"", 1000}, {NULL, 0}};
-static const struct config_unit config_count_units[] = {{"", 1}, {NULL, 0}};
-
-/* Reads digits, then the name of one of `units`. */
-static bool config_number(const char *text, const struct config_unit *units, uint64_t *out)
-{
-    if (!isdigit((unsigned char)*text))
-        return false;
-    char *end;
-    errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (errno)
-        return false;
-    for (; units->name; units++)
-        if (strcasecmp(end, units->name) == 0 && n <= UINT64_MAX / units->factor) {
-            *out = n * units->factor;
-            return true;
-        }
-    return false;
-}
-
-static int config_set_number(uint64_t *out, const struct config_entry *entry, const char *value,
-                             struct err *e)
-{
-    bool is_size = entry->type == CONFIG_SIZE || entry->type == CONFIG_SHARE;
-    const struct config_unit *units = is_size                      ? config_size_units
-                                      : entry->type == CONFIG_TIME ? config_time_units
-                                                                   : config_count_units;
-    if (config_number(value, units, out))
-        return 0;
-    return err_set(e, WARM_EINVALID, "%s: \"%s\" is not %s", entry->name, value,
-                   is_size                      ? "a size (such as 512M or 10G)"
-                   : entry->type == CONFIG_TIME ? "a time (such as 500ms, 30s or 10m)"
-                                                : "a number");
-}
-
-/* Reads a size; or a percentage, of which config_resolve makes a size. */
-static int config_set_share(uint64_t *out, uint64_t *out_percent, const struct config_entry *entry,
-                            const char *value, struct err *e)
-{
-    static const struct config_unit percent[] = {{"%", 1}, {NULL, 0}};
-    if (!strchr(value, '%')) {
-        *out_percent = 0;
-        return config_set_number(out, entry, value, e);
-    }
-    if (config_number(value, percent, out_percent) && *out_percent <= 100)
-        return 0;
-    return err_set(e, WARM_EINVALID, "%s: \"%s\" is no percentage", entry->name, value);
-}
-
-static int config_set_text(char **out, const char *value, struct err *e)
-{
-    char *copy = strdup(value);
-    if (!copy)
-        return err_set(e, WARM_ENOMEM, "no memory for a setting");
-    free(*out);
-    *out = copy;
-    return 0;
-}
-
 static void config_clear_list(char **list, size_t *count)
 {
     while (*count)
@@ -170,6 +105,67 @@ static int config_add_text(char ***list, size_t *count, const char *value, struc
     return 0;
 }
 
+/* Notes a size without a unit in a file or a variable, where older versions took it; elsewhere it is an error. */
+static int config_bare_size(struct config *c, const struct config_entry *entry, const char *value,
+                            struct err *e)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "%s = %s is %s bytes: write the unit (%sB, %sG); the next version wants it",
+             entry->name, value, value, value, value);
+    if (c->reading != CONFIG_FILE && c->reading != CONFIG_ENVIRONMENT)
+        return err_set(e, WARM_EINVALID,
+                       "%s: %s needs a unit, such as %sM or %sG, or %sB for bytes", entry->name,
+                       value, value, value, value);
+    return config_add_text(&c->warnings, &c->n_warnings, text, e);
+}
+
+static int config_set_size(struct config *c, uint64_t *out, const struct config_entry *entry,
+                           const char *value, struct err *e)
+{
+    bool is_bare;
+    if (!quantity_size(value, out, &is_bare))
+        return err_set(e, WARM_EINVALID, "%s: \"%s\" is not a size (such as 512M or 10G)",
+                       entry->name, value);
+    return is_bare ? config_bare_size(c, entry, value, e) : 0;
+}
+
+/* Reads a size; or a percentage, of which config_resolve makes a size. */
+static int config_set_share(struct config *c, uint64_t *out, uint64_t *out_percent,
+                            const struct config_entry *entry, const char *value, struct err *e)
+{
+    char digits[8];
+    size_t len = strcspn(value, "%");
+    if (!value[len]) {
+        *out_percent = 0;
+        return config_set_size(c, out, entry, value, e);
+    }
+    snprintf(digits, sizeof digits, "%.*s", (int)len, value);
+    if (!value[len + 1] && len < sizeof digits && quantity_count(digits, 100, out_percent))
+        return 0;
+    return err_set(e, WARM_EINVALID, "%s: \"%s\" is no percentage", entry->name, value);
+}
+
+static int config_set_number(uint64_t *out, const struct config_entry *entry, const char *value,
+                             struct err *e)
+{
+    bool is_time = entry->type == CONFIG_TIME;
+    if (is_time ? quantity_span(value, out) : quantity_count(value, UINT64_MAX, out))
+        return 0;
+    return err_set(e, WARM_EINVALID, "%s: \"%s\" is not %s", entry->name, value,
+                   is_time ? "a time (such as 500ms, 30s or 10m)" : "a number");
+}
+
+static int config_set_text(char **out, const char *value, struct err *e)
+{
+    char *copy = strdup(value);
+    if (!copy)
+        return err_set(e, WARM_ENOMEM, "no memory for a setting");
+    free(*out);
+    *out = copy;
+    return 0;
+}
+
 static int config_set_entry(struct config *c, enum config_key key, const char *value, struct err *e)
 {
     assert(key < CONFIG_KEYS);
@@ -178,8 +174,10 @@ static int config_set_entry(struct config *c, enum config_key key, const char *v
     if (entry->type == CONFIG_TEXT) {
         code = config_set_text(config_at(c, entry->at), value, e);
     } else if (entry->type == CONFIG_SHARE) {
-        code = config_set_share(config_at(c, entry->at), config_at(c, entry->count_at), entry,
+        code = config_set_share(c, config_at(c, entry->at), config_at(c, entry->count_at), entry,
                                 value, e);
+    } else if (entry->type == CONFIG_SIZE) {
+        code = config_set_size(c, config_at(c, entry->at), entry, value, e);
     } else if (entry->type == CONFIG_LIST_OF_TEXT) {
         char ***list = config_at(c, entry->at);
         size_t *count = config_at(c, entry->count_at);
@@ -213,6 +211,21 @@ bool config_has(const char *name)
     return false;
 }
 
+const char *config_meant(const char *name)
+{
+    struct misspelt m = {.word = name};
+    for (unsigned i = 0; i < CONFIG_KEYS; i++)
+        misspelt_try(&m, config_entries[i].name);
+    return misspelt_meant(&m);
+}
+
+static int config_unknown(const char *name, struct err *e)
+{
+    const char *meant = config_meant(name);
+    return err_set(e, WARM_EINVALID, "there is no setting \"%s\"%s%s%s", name,
+                   meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 int config_set(struct config *c, const char *name, const char *value, struct err *e)
 {
     enum log_level level;
@@ -228,7 +241,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
                            value);
         return config_set_entry(c, i, value, e);
     }
-    return err_set(e, WARM_EINVALID, "there is no setting \"%s\"", name);
+    return config_unknown(name, e);
 }
 
 int config_init(struct config *out, struct err *e)
@@ -254,6 +267,7 @@ void config_close(struct config *c)
         if (entry->type == CONFIG_LIST_OF_TEXT)
             config_clear_list(*(char ***)config_at(c, entry->at), config_at(c, entry->count_at));
     }
+    config_clear_list(c->warnings, &c->n_warnings);
     free(c->file);
     *c = (struct config){0};
 }
@@ -269,6 +283,20 @@ static char *config_trim(char *text)
     while (len && isspace((unsigned char)text[len - 1]))
         text[--len] = '\0';
     return text;
+}
+
+/* Puts the place in front of the warnings from `first` on. */
+static void config_place_warnings(struct config *c, size_t first, const char *place, unsigned line)
+{
+    for (size_t i = first; i < c->n_warnings; i++) {
+        char *text;
+        int n = line ? asprintf(&text, "%s:%u: %s", place, line, c->warnings[i])
+                     : asprintf(&text, "%s: %s", place, c->warnings[i]);
+        if (n < 0)
+            return;
+        free(c->warnings[i]);
+        c->warnings[i] = text;
+    }
 }
 
 static int config_read_line(struct config *c, char *line, struct err *e)
@@ -298,10 +326,12 @@ int config_read_file(struct config *c, const char *path, struct err *e)
     c->reading = CONFIG_FILE;
     for (unsigned n = 1; code == 0 && fgets(line, sizeof line, f); n++) {
         struct err cause = {0};
+        size_t n_warnings = c->n_warnings;
         if (!strchr(line, '\n') && !feof(f))
             code = err_set(&cause, WARM_EINVALID, "longer than %d bytes", CONFIG_LINE_MAX - 2);
         else
             code = config_read_line(c, line, &cause);
+        config_place_warnings(c, n_warnings, path, n);
         if (code) {
             err_set(e, code, "%s:%u: %s", path, n, cause.text);
             if (e)
@@ -330,9 +360,11 @@ int config_read_environment(struct config *c, struct err *e)
     c->reading = CONFIG_ENVIRONMENT;
     for (size_t i = 0; code == 0 && i < sizeof variables / sizeof *variables; i++) {
         struct err cause = {0};
+        size_t n_warnings = c->n_warnings;
         const char *value = getenv(variables[i].name);
         if (value && *value)
             code = config_set_entry(c, variables[i].key, value, &cause);
+        config_place_warnings(c, n_warnings, variables[i].name, 0);
         if (code)
             err_set(e, code, "%s: %s", variables[i].name, cause.text);
     }

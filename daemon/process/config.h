@@ -4,8 +4,8 @@
  * command line. A later one replaces an earlier one.
  *
  * The file has `key = value` lines and `#` comments; an unknown key is an error that names the
- * line. Each key is also an option (`max_size` is `--max-size`). Sizes take K, M, G, T (powers of
- * 1024), times ms, s, m, h, d; a share is a size or a percentage.
+ * line. Each key is also an option (`max_size` is `--max-size`). keygen/quantity.h has the units of sizes and
+ * times. An option's size needs one. A share is a size or a percentage.
  *
  * Thread: loop thread. Memory: texts belong to the config until config_close.
  */
@@ -149,7 +149,9 @@ struct config {
     char *metrics_listen;
     char *log_level, *log_format;
     char *worker;
-    char *file; /* the file that was read; NULL: none */
+    char *file;      /* the file that was read; NULL: none */
+    char **warnings; /* about values that a later version will refuse, a line each */
+    size_t n_warnings;
 };
 
 /* Fills *out from the defaults. NOMEM. */
@@ -164,6 +166,8 @@ int config_read_environment(struct config *c, struct err *e);
 int config_set(struct config *c, const char *name, const char *value, struct err *e);
 /* True if there is such a key; `name` may have - for _. */
 bool config_has(const char *name);
+/* Returns the setting that a wrong name means; NULL if none is near. */
+const char *config_meant(const char *name);
 /* Fills in the values that depend on the machine and the user: socket, store, jobs and worker. If
  * no libnvrtc is named, looks for them (in the folders of a CUDA toolkit, in the loader's own
  * path). DENIED: another user could change the store, or the worker that a setting names. */

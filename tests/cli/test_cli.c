@@ -93,7 +93,7 @@ Test(cli, an_option_that_is_none_is_named)
     cr_expect(OPTIONS(socket_option) == CLI_OPTION_BAD && status == CLI_USAGE);
     printed_expect("warm x: option --socket needs a value (see `warm x --help`)\n");
     cr_expect(OPTIONS(json_value) == CLI_OPTION_BAD && status == CLI_USAGE);
-    printed_expect("warm x: unknown option --json=1 (see `warm x --help`)\n");
+    printed_expect("warm x: unknown option --json=1: did you mean --json? (see `warm x --help`)\n");
     cr_expect(OPTIONS(file, wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
     printed_expect("warm x: unknown option --wrong (see `warm x --help`)\n");
     cr_expect(OPTIONS(json, cluster) == CLI_OPTION_BAD && status == CLI_USAGE);

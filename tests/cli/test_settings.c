@@ -163,3 +163,29 @@ Test(settings, the_place_follows_the_environment)
     expect_in("", 1, "path", "neither XDG_CONFIG_HOME nor HOME is set");
     expect_in("HOME=h", 1, "set jobs 1", "neither XDG_CONFIG_HOME nor HOME is set");
 }
+
+Test(settings, a_size_wants_a_unit)
+{
+    NEEDS_ANOTHER_USER();
+    expect(2, "set max_size 10",
+           "max_size: 10 needs a unit, such as 10M or 10G, or 10B for bytes\n");
+    expect(0, "set max_size 10GiB", "max_size = 10GiB");
+    expect(0, "set quota 0", "quota = 0");
+}
+
+Test(settings, a_wrong_name_or_line_is_told_with_the_users_own_file)
+{
+    NEEDS_ANOTHER_USER();
+    expect(2, "set max_sise 10G", "there is no setting \"max_sise\": did you mean max_size?\n");
+    expect_made("max_size = 1G\nquota = much\n");
+    expect(2, "set jobs 3", "/conf/warm/warmd.conf:2: quota: ");
+}
+
+Test(settings, plain_digits_of_before_stay_and_are_told)
+{
+    NEEDS_ANOTHER_USER();
+    expect_made("max_size = 1000000000\n");
+    expect(0, "set jobs 3",
+           "warmd.conf:1: max_size = 1000000000 is 1000000000 bytes: write the unit");
+    expect_file("max_size = 1000000000\njobs = 3\n");
+}

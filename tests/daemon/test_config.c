@@ -200,7 +200,7 @@ Test(config, quota_is_a_size_or_a_part_of_max_size)
 {
     struct config c;
     cr_assert_eq(config_init(&c, &e), 0);
-    cr_assert_eq(config_set(&c, "max_size", "1000", &e), 0);
+    cr_assert_eq(config_set(&c, "max_size", "1000B", &e), 0);
     cr_assert_eq(config_set(&c, "quota", "30%", &e), 0);
     cr_assert_eq(config_resolve(&c, &e), 0, "%s", e.text);
     cr_assert_eq(c.quota, 300);

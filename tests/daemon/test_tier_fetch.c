@@ -309,7 +309,7 @@ Test(tier_fetch, an_entry_that_does_not_count_is_a_miss_and_not_asked_for_again)
         {.name = "its size", .is_too_large = true, .n_other = 1},
     };
     size_t n_unsigned = 0, n_damaged = 0, n_other = 0;
-    UP("tier_max_value", "32");
+    UP("tier_max_value", "32B");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct bad *bad = &all[i];
         ask_first(ASK_KNOWN, bad->name);

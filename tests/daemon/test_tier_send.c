@@ -330,7 +330,7 @@ Test(tier_send, the_lease_of_an_entry_that_is_dropped_is_given_back)
 
 Test(tier_send, values_that_are_too_large_too_cheap_or_empty_never_wait)
 {
-    UP("tier_max_value", "8", "tier_min_cost", "1s");
+    UP("tier_max_value", "8B", "tier_min_cost", "1s");
     put("large", "nine bytes");
     tier_rig_put(&rig, "cheap", view_of_text("8 bytes!"), 999);
     tier_rig_put(&rig, "empty", view_of_text(""), 0);

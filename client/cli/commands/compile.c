@@ -27,6 +27,7 @@
 #include "client/cli/units.h"
 #include "keygen/canon/canon.h"
 #include "keygen/cuda/options.h"
+#include "keygen/quantity.h"
 
 #define PART_LIST(X)                                                                               \
     X(cubin, "cubin")                                                                              \
@@ -145,7 +146,7 @@ static int set_arch(struct compile_run *run, const char *arch)
 static int set_timeout(struct compile_run *run, const char *value)
 {
     uint64_t ms;
-    if (!units_parse_span(value, &ms) || ms == 0 || ms > 24u * 3600 * 1000)
+    if (!quantity_span(value, &ms) || ms == 0 || ms > 24u * 3600 * 1000)
         return cli_usage(run->self, "--timeout %s is not a span of time like 90s or 5m", value);
     run->timeout_ms = (unsigned)ms;
     return 0;

@@ -27,6 +27,7 @@
 #include "client/lib/debug.h"
 #include "client/lib/environment.h"
 #include "client/wire/version.h"
+#include "keygen/quantity.h"
 
 #define REFUSED_SHOWN 5u /* libraries */
 
@@ -134,7 +135,7 @@ static void check_environment(struct doctor *d)
     }
     const char *timeout = getenv("WARM_TIMEOUT_MS");
     uint64_t ms;
-    if (timeout && *timeout && !units_parse_number(timeout, UINT32_MAX, &ms)) {
+    if (timeout && *timeout && !quantity_count(timeout, UINT32_MAX, &ms)) {
         any = true;
         finding(d, HEALTH_WARN, "environment",
                 "WARM_TIMEOUT_MS is \"%s\", which is no number of milliseconds: it is ignored",

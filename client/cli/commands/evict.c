@@ -15,6 +15,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 
 static int evict(struct remote *r, const struct wire_evict *message)
 {
@@ -52,7 +53,7 @@ static int evict_run(const struct command *self, int argc, char **argv)
         if (c == 'n')
             message.dry_run = true;
         else if (c == 's' && !units_parse_size(optarg, &message.to_bytes))
-            return cli_usage(self, "--to-size %s is not a size like 10G", optarg);
+            return cli_usage(self, "--to-size %s is not a size with a unit, like 10G", optarg);
         else if (!taken)
             remote_option(&r, c);
     }
@@ -178,7 +179,7 @@ static int verify_run(const struct command *self, int argc, char **argv)
         if (cli_option_ends(c, &status))
             return status;
         if (c == 'n' &&
-            (!units_parse_number(optarg, UINT64_MAX, &message.sample) || message.sample == 0))
+            (!quantity_count(optarg, UINT64_MAX, &message.sample) || message.sample == 0))
             return cli_usage(self, "--sample %s is not a number of entries", optarg);
         remote_option(&r, c);
     }

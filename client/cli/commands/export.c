@@ -29,6 +29,7 @@
 #include "client/cli/report/report.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 
 struct export_run {
     struct remote remote;
@@ -430,7 +431,7 @@ static int export_run(const struct command *self, int argc, char **argv)
             run.session = "";
         else if (c == 'p')
             run.project = optarg;
-        else if (c == 't' && !units_parse_span(optarg, &span_ms))
+        else if (c == 't' && !quantity_span(optarg, &span_ms))
             return cli_usage(self, "--since %s is not a span of time like 12h or 7d", optarg);
         else if (c == 't')
             run.since_ms = rows_now_ms() > span_ms ? rows_now_ms() - span_ms : 1;

@@ -17,6 +17,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/units.h"
 #include "client/wire/bundle.h"
+#include "keygen/quantity.h"
 
 /* ---- get ---- */
 
@@ -219,11 +220,11 @@ static int put_option(const struct command *self, struct warm_put_options *o, in
     case 'g': o->group = optarg; return 0;
     case 'n': o->flags |= WARM_KEEP_EXISTING; return 0;
     case 't':
-        return units_parse_span(optarg, &o->ttl_ms)
+        return quantity_span(optarg, &o->ttl_ms)
                    ? 0
                    : cli_usage(self, "--ttl %s is not a span of time like 12h or 7d", optarg);
     case 'm':
-        if (!units_parse_number(optarg, UINT32_MAX, &n))
+        if (!quantity_count(optarg, UINT32_MAX, &n))
             return cli_usage(self, "--cost-ms %s is not a number", optarg);
         o->cost_ms = (uint32_t)n;
         return 0;

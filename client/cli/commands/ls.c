@@ -22,6 +22,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 
 /* name, value of a row to sort by: the highest first */
 #define SORT_LIST(X)                                                                               \
@@ -226,7 +227,7 @@ static int ls_run(const struct command *self, int argc, char **argv)
         if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
             return cli_usage(self, "--sort %s: it is one of size, used, created, hits and cost",
                              optarg);
-        else if (c == 'n' && !units_parse_number(optarg, UINT64_MAX, &run.limit))
+        else if (c == 'n' && !quantity_count(optarg, UINT64_MAX, &run.limit))
             return cli_usage(self, "--limit %s is not a number", optarg);
         else if (!taken)
             remote_option(&run.remote, c);

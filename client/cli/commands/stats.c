@@ -16,6 +16,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 
 #define ZERO "warm:stats:zero" /* the entry of --reset */
 #define ZERO_COST_MS 600000u   /* so that it is evicted late */
@@ -314,9 +315,9 @@ static bool take_option(const struct command *self, int c, struct choice *out)
 {
     uint64_t span_ms, uid;
     out->by_hour |= c == OPTION_USER || c == OPTION_SINCE || c == OPTION_PROJECT;
-    if (c == OPTION_SINCE && !units_parse_span(optarg, &span_ms))
+    if (c == OPTION_SINCE && !quantity_span(optarg, &span_ms))
         return cli_usage(self, "--since %s is not a span like 30m, 12h or 7d", optarg), false;
-    if (c == OPTION_USER && !units_parse_number(optarg, UINT32_MAX, &uid))
+    if (c == OPTION_USER && !quantity_count(optarg, UINT32_MAX, &uid))
         return cli_usage(self, "--user %s is not the number of a user", optarg), false;
     if (c == OPTION_SINCE)
         out->since_ms = rows_now_ms() - span_ms;

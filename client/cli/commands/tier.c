@@ -20,6 +20,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/probe.h"
 #include "client/cli/units.h"
+#include "keygen/quantity.h"
 #include "tier/signing.h"
 
 enum { OPTION_SESSION = 0x200, OPTION_SINCE, OPTION_ENTRIES, OPTION_BYTES };
@@ -152,15 +153,17 @@ static int moves_option(const struct command *self, struct tier_moves *m, int c)
     if (c == OPTION_SESSION) {
         m->session = optarg;
     } else if (c == OPTION_SINCE) {
-        if (!units_parse_span(optarg, &span_ms))
+        if (!quantity_span(optarg, &span_ms))
             return cli_usage(self, "--since %s is not a span like 12h or 7d", optarg), -1;
         m->since_ms = (uint64_t)time(NULL) * 1000 - span_ms;
     } else if (c == OPTION_ENTRIES) {
-        if (!units_parse_number(optarg, UINT64_MAX, &m->max_entries))
+        if (!quantity_count(optarg, UINT64_MAX, &m->max_entries))
             return cli_usage(self, "--max-entries %s is not a number", optarg), -1;
     } else if (c == OPTION_BYTES) {
         if (!units_parse_size(optarg, &m->max_bytes))
-            return cli_usage(self, "--max-bytes %s is not a size like 64K or 10G", optarg), -1;
+            return cli_usage(self, "--max-bytes %s is not a size with a unit, like 64K or 10G",
+                             optarg),
+                   -1;
     } else if (c == 'n') {
         m->dry_run = true;
     } else {

@@ -15,6 +15,7 @@
 
 #include "client/cli/json_writer.h"
 #include "client/cli/top/top.h"
+#include "keygen/quantity.h"
 
 #define DELAY_MS 1000u
 #define DELAY_MAX_MS (3600u * 1000)
@@ -142,10 +143,9 @@ static int top_run(const struct command *self, int argc, char **argv)
         if (cli_option_ends(c, &status))
             goto out;
         status = CLI_OK;
-        if (c == 'd' &&
-            (!units_parse_span(optarg, &delay_ms) || !delay_ms || delay_ms > DELAY_MAX_MS))
+        if (c == 'd' && (!quantity_span(optarg, &delay_ms) || !delay_ms || delay_ms > DELAY_MAX_MS))
             status = cli_usage(self, "%s is not a span of time of at most 1h", optarg);
-        else if (c == 'n' && (!units_parse_number(optarg, UINT32_MAX, &count) || !count))
+        else if (c == 'n' && (!quantity_count(optarg, UINT32_MAX, &count) || !count))
             status = cli_usage(self, "%s is not a number", optarg);
         if (status)
             goto out;

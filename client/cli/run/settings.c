@@ -10,6 +10,7 @@
 #include "client/cli/run/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,22 +107,53 @@ static bool write_changed(FILE *from, FILE *to, const char *key, const char *val
     return fflush(to) == 0 && fsync(fileno(to)) == 0;
 }
 
-/* True if warmd accepts the file. Else warmd has printed the error. */
-static bool warmd_accepts(const char *path)
+/* Reads what a child says, to its end. */
+static size_t read_all(int fd, char *out, size_t cap)
+{
+    size_t len = 0;
+    for (ssize_t n; len + 1 < cap;) {
+        n = read(fd, out + len, cap - 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    out[len] = '\0';
+    return len;
+}
+
+/* Prints a text with the user's own file in place of the new one. */
+static void print_of(const char *text, const char *fresh, const char *path)
+{
+    for (const char *at; (at = strstr(text, fresh)); text = at + strlen(fresh))
+        fprintf(stderr, "%.*s%s", (int)(at - text), text, path);
+    fputs(text, stderr);
+}
+
+/* True if warmd accepts the new file, and the value as that of an option, which is stricter. Prints what warmd
+ * says. */
+static bool warmd_accepts(const char *fresh, const char *path, const char *key, const char *value)
 {
     struct run_places places;
-    char program[PATH_MAX], name[] = "warmd", option[] = "--check-config";
-    char *argv[] = {name, option, (char *)(uintptr_t)path, NULL};
-    int status;
-    if (!run_places_fill(&places, NULL))
+    char program[PATH_MAX], name[] = "warmd", check[] = "--check-config", option[80], said[4096];
+    char *argv[] = {name, check, (char *)(uintptr_t)fresh, option, (char *)(uintptr_t)value, NULL};
+    int status, pipe_fds[2];
+    if (!run_places_fill(&places, NULL) || pipe2(pipe_fds, O_CLOEXEC) < 0)
         return false;
+    snprintf(option, sizeof option, "--%s", key);
     run_find_warmd(&places, program);
     pid_t child = fork();
     if (child == 0) {
+        dup2(pipe_fds[1], STDERR_FILENO);
         execvp(program, argv);
         cli_say("%s: %s", program, strerror(errno));
         _exit(127);
     }
+    close(pipe_fds[1]);
+    read_all(pipe_fds[0], said, sizeof said);
+    close(pipe_fds[0]);
+    print_of(said, fresh, path);
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return false;
@@ -153,7 +185,7 @@ static int change(const char *key, const char *value, bool add)
                !write_changed(from, to, name, value, add)) {
         cli_say("%s: %s", fresh, strerror(errno));
         status = CLI_FINDING;
-    } else if (warmd_accepts(fresh)) {
+    } else if (warmd_accepts(fresh, path, name, value)) {
         status = rename(fresh, file) == 0 ? CLI_OK : CLI_FINDING;
         if (status)
             cli_say("%s: %s", file, strerror(errno));
