@@ -16,6 +16,7 @@ short_form() {
     case $1 in
     driver) echo driver_cuda.py Driver.test_cuda_bindings_module ;;
     jax) echo jax_cache.py Keys.test_another_process_with_other_names_in_another_folder_hits_with_the_same_bits ;;
+    jaxcuda) echo jaxcuda_driver.py Driver.test_a_client_of_the_plugin ;;
     jaxold) echo jaxold_mlir.py Passes.test_another_process_gets_the_module_that_the_passes_gave ;;
     nvrtc) echo nvrtc_programs.py Programs.test_cupy ;;
     nvrtc12) echo nvrtc12_programs.py Programs.test_cuda_core ;;

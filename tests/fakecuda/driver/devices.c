@@ -90,6 +90,7 @@ static int attribute_of(int attribute, int cc)
         {41, 1},                                    /* unified addresses */
         {81, 233472},                               /* shared memory of a multiprocessor */
         {82, 65536},                                /* registers of a multiprocessor */
+        {102, 1},                                   /* virtual memory */
         {97, 232448},                               /* shared memory of a block that asks for it */
         {106, 32},                                  /* blocks of a multiprocessor */
         {111, 1024},                                /* reserved shared memory of a block */
