@@ -35,7 +35,7 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from warm import _client, _forms, _hardware, _library
-from warm.jax import _ahead, _callbacks, _entry, _foresight, _keys, _serialize
+from warm.jax import _ahead, _autotune, _callbacks, _entry, _foresight, _keys, _serialize
 
 log = logging.getLogger("warm.jax")
 
@@ -56,6 +56,7 @@ class _Compile:
         self.options: Any = None
         self.platform = ""
         self.hardware = ""  # for people and filters
+        self.autotune = ""  # the name of the results of XLA's autotuning; "" without them
         self.stock_key: Callable[[], str] = str
         self.lease: Optional[_client.Lease] = None
         self.stock: Any = None  # the user's own cache folder
@@ -318,6 +319,8 @@ def _hook_key(jax: _Modules) -> None:
         compile_.stock_key = _once(stock_key)
         compile_.options = options
         compile_.hardware = _hardware_of(devices, backend.platform)
+        if _autotunes(backend.platform):
+            compile_.autotune = _keys.autotune_name(devices, backend, jax.cache_key)
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
@@ -329,6 +332,10 @@ def _module_name(module: Any) -> str:
 
 def _hardware_of(devices: Any, platform: str) -> str:
     return _keys.processor() if platform == "cpu" else _hardware.of_jax(devices, platform)
+
+
+def _autotunes(platform: str) -> bool:
+    return platform in ("gpu", "cuda") and _autotune.is_wanted()
 
 
 def _is_sent(jax: _Modules) -> bool:
@@ -427,6 +434,22 @@ def _hook_compile(jax: _Modules, cache: Cache) -> None:
     jax.compiler.compile_or_get_cached = compile_or_get_cached
 
 
+def _hook_backend(jax: _Modules) -> None:
+    """Lets XLA compile with the results of earlier autotuning. By now the key is made."""
+    stock = getattr(jax.compiler, "backend_compile_and_load", None)
+    if stock is None or not _autotune.is_wanted():
+        return
+
+    def backend_compile_and_load(*a: Any, **k: Any) -> Any:
+        c = _current()
+        options = next((o for o in a if hasattr(o, "executable_build_options")), k.get("options"))
+        if c is None or not c.autotune or options is None:
+            return stock(*a, **k)
+        return _autotune.compile_with(c.autotune, c.hardware, options, lambda: stock(*a, **k))
+
+    jax.compiler.backend_compile_and_load = backend_compile_and_load
+
+
 def _take_ahead(
     compile_: Optional[_Compile],
     key: str,
@@ -473,6 +496,7 @@ def install() -> bool:
     _hook_key(jax)
     _hook_cache(jax, cache)
     _hook_compile(jax, cache)
+    _hook_backend(jax)
     _foresight.install(_stock_get)
     _serialize.install(cache.executable)
     config.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

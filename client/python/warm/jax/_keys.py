@@ -27,6 +27,7 @@ import re
 from typing import Any, Iterable, Iterator, List, Tuple
 
 from warm import _library
+from warm.jax import _autotune
 
 FORMAT = b"jax:1"
 
@@ -309,6 +310,13 @@ def _topology(cache_key: Any, devices: Any, backend: Any) -> bytes:
         found = hashlib.sha256()
         cache_key._hash_accelerator_config(found, devices, backend)
     return found.digest()
+
+
+def autotune_name(devices: Any, backend: Any, cache_key: Any) -> str:
+    """Returns the name of the results of XLA's autotuning on these devices (_autotune.py)."""
+    return _autotune.NAME + digest(
+        [backend.platform_version.encode(), libraries(backend.platform).encode(), _topology(cache_key, devices, backend)]
+    )
 
 
 # ---- the name ----
