@@ -4,10 +4,12 @@
  * a plugin, whose function `client` plugin_host.c calls.
  *
  * HOW it finds the driver's functions: linked, handle (dlsym), default (RTLD_DEFAULT), next (RTLD_NEXT), version
- * (dlvsym), address (cuGetProcAddress). It loads files in each way that the driver has, and prints what a user of it
- * sees. With CLIENT_ANY_CODE=1 it does not look at the registers of the code.
+ * (dlvsym), address (cuGetProcAddress). On each device it loads files in each way that the driver has, and prints what
+ * a user of it sees. CLIENT_ANY_CODE=1: it does not look at the registers of the code. CLIENT_THREADS=1: each device has
+ * a thread.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +17,13 @@
 
 #define FUNCTIONS(X)                                                                               \
     X(cuInit, (unsigned))                                                                          \
+    X(cuDeviceGetCount, (int *))                                                                   \
     X(cuDeviceGet, (int *, int))                                                                   \
     X(cuDeviceGetName, (char *, int, int))                                                         \
     X(cuDevicePrimaryCtxRetain, (void **, int))                                                    \
     X(cuDevicePrimaryCtxRelease_v2, (int))                                                         \
-    X(cuCtxSetCurrent, (void *))                                                                   \
+    X(cuCtxPushCurrent_v2, (void *))                                                               \
+    X(cuCtxPopCurrent_v2, (void **))                                                               \
     X(cuModuleLoadData, (void **, const void *))                                                   \
     X(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))                       \
     X(cuModuleLoadFatBinary, (void **, const void *))                                              \
@@ -50,7 +54,9 @@ static struct {
     FUNCTIONS(FIELD)
 } cu;
 
-enum { INFO_LOG = 3, INFO_LOG_SIZE, ERROR_LOG, ERROR_LOG_SIZE, N = 4 };
+enum { INFO_LOG = 3, INFO_LOG_SIZE, ERROR_LOG, ERROR_LOG_SIZE, N = 4, DEVICES_MAX = 8 };
+
+static __thread FILE *out;
 
 /* ---- finding ---- */
 
@@ -112,7 +118,7 @@ static void run(const char *what, int code, void *module)
         cu.cuMemcpyDtoH_v2(data, memory, sizeof data);
         cu.cuMemFree_v2(memory);
     }
-    dprintf(1, "%s: error %d, %g %g %g %g, %d registers\n", what, code, data[0], data[1], data[2],
+    fprintf(out, "%s: error %d, %g %g %g %g, %d registers\n", what, code, data[0], data[1], data[2],
             data[3], registers);
 }
 
@@ -130,7 +136,7 @@ static void load_modules(void)
             cu.cuModuleUnload(module);
         code = cu.cuModuleLoadDataEx(&module, image, 5, options, values);
         run("with options", code, module);
-        dprintf(1, "logs: %zu %s, %zu %s\n", (size_t)values[1], info, (size_t)values[3], error);
+        fprintf(out, "logs: %zu %s, %zu %s\n", (size_t)values[1], info, (size_t)values[3], error);
         code = cu.cuModuleLoadFatBinary(&module, image);
         run("as a fat binary", code, module);
         free(image);
@@ -166,32 +172,67 @@ static void link_files(void)
     if (!code)
         code = cu.cuModuleLoadData(&module, cubin);
     run("link", code, module);
-    dprintf(1, "log of the link: %zu %s\n", (size_t)values[1], info);
+    fprintf(out, "log of the link: %zu %s\n", (size_t)values[1], info);
     cu.cuLinkDestroy(link);
     free(a);
     free(b);
 }
 
-int client(const char *how)
+struct work {
+    int device;
+    char *text; /* what it prints */
+    size_t len;
+};
+
+static void *run_device(void *arg)
 {
+    struct work *w = arg;
     char name[64] = "";
     void *context;
     int device;
+    out = open_memstream(&w->text, &w->len);
+    if (cu.cuDeviceGet(&device, w->device) || cu.cuDeviceGetName(name, sizeof name, device) ||
+        cu.cuDevicePrimaryCtxRetain(&context, device) || cu.cuCtxPushCurrent_v2(context))
+        exit(1);
+    fprintf(out, "device %s\n", name);
+    load_modules();
+    load_library();
+    link_files();
+    int popped = cu.cuCtxPopCurrent_v2(&context);
+    fprintf(out, "popped: %d, then %d\n", popped, cu.cuCtxPopCurrent_v2(&context));
+    if (cu.cuDevicePrimaryCtxRelease_v2(device))
+        exit(1);
+    fclose(out);
+    return NULL;
+}
+
+int client(const char *how)
+{
+    struct work work[DEVICES_MAX] = {0};
+    pthread_t threads[DEVICES_MAX];
+    int n = 0;
     is_how = 1;
 #define FIND(function, parameters) *(void **)&cu.function = find(how, #function, (void *)function);
     FUNCTIONS(FIND)
     dprintf(1, "%s: %s\n", how, is_how ? "found" : "a function is missing");
     if (!is_how)
         return 0;
-    if (cu.cuInit(0) || cu.cuDeviceGet(&device, 0) ||
-        cu.cuDeviceGetName(name, sizeof name, device) ||
-        cu.cuDevicePrimaryCtxRetain(&context, device) || cu.cuCtxSetCurrent(context))
+    if (cu.cuInit(0) || cu.cuDeviceGetCount(&n) || n > DEVICES_MAX)
         return 1;
-    dprintf(1, "device %s\n", name);
-    load_modules();
-    load_library();
-    link_files();
-    return cu.cuDevicePrimaryCtxRelease_v2(device);
+    for (int i = 0; i < n; i++) {
+        work[i].device = i;
+        if (!getenv("CLIENT_THREADS"))
+            run_device(&work[i]);
+        else if (pthread_create(&threads[i], NULL, run_device, &work[i]))
+            return 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (getenv("CLIENT_THREADS"))
+            pthread_join(threads[i], NULL);
+        dprintf(1, "%s", work[i].text);
+        free(work[i].text);
+    }
+    return 0;
 }
 
 #ifdef MAIN

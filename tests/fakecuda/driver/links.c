@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * links.c - the driver's linker: PTX is compiled when it is added, cubins are joined. What it makes of PTX takes
- * other registers than what the loader makes of it. $FAKECUDA_SAYS is what it writes to the log.
+ * other registers than what the loader makes of it. $FAKECUDA_SAYS is what it writes to the log. Only cuLinkCreate needs
+ * a context, as its documentation has it.
  *
  * Thread: any, one at a time for each link.
  */
@@ -50,7 +51,7 @@ static int link_input(struct cu_link *l, int type, const char *data, size_t len)
     return code;
 }
 
-CALL(cuLinkAddData_v2, ".chidlso",
+CALL(cuLinkAddData_v2, ".ihidlso",
      (struct cu_link * link, int type, void *data, size_t len, const char *name, unsigned n,
       int *options, void **values),
      link, type, data, len, name, n, options, values)
@@ -61,13 +62,13 @@ CALL(cuLinkAddData_v2, ".chidlso",
 }
 
 /* Invented: a later version with other parameters (find.c). */
-CALL(cuLinkAddData_v3, ".cph", (const void *inputs, struct cu_link *link), inputs, link)
+CALL(cuLinkAddData_v3, ".iph", (const void *inputs, struct cu_link *link), inputs, link)
 {
     (void)inputs;
     return handle_of(link, LINK) ? NOT_SUPPORTED : INVALID_HANDLE;
 }
 
-CALL(cuLinkAddFile_v2, ".chiso",
+CALL(cuLinkAddFile_v2, ".ihiso",
      (struct cu_link * link, int type, const char *path, unsigned n, int *options, void **values),
      link, type, path, n, options, values)
 {
@@ -81,7 +82,7 @@ CALL(cuLinkAddFile_v2, ".chiso",
     return code;
 }
 
-CALL(cuLinkComplete, ".chMZ", (struct cu_link * link, void **cubin, size_t *len), link, cubin, len)
+CALL(cuLinkComplete, ".ihMZ", (struct cu_link * link, void **cubin, size_t *len), link, cubin, len)
 {
     struct cu_link *l = handle_of(link, LINK);
     if (!l)
@@ -104,7 +105,7 @@ CALL(cuLinkComplete, ".chMZ", (struct cu_link * link, void **cubin, size_t *len)
     return CU_SUCCESS;
 }
 
-CALL(cuLinkDestroy, ".cx", (struct cu_link * link), link)
+CALL(cuLinkDestroy, ".ix", (struct cu_link * link), link)
 {
     struct cu_link *l = handle_of(link, LINK);
     if (!l)
