@@ -40,8 +40,8 @@
 #define DOMAIN_NV "nv/3"
 
 /* keys of code that is loaded into programs */
-#define DOMAIN_DRIVER_JIT "cuda-driver-jit/1"
-#define DOMAIN_DRIVER_LINK "cuda-driver-link/3"
+#define DOMAIN_DRIVER_JIT "cuda-driver-jit/2"
+#define DOMAIN_DRIVER_LINK "cuda-driver-link/4"
 #define DOMAIN_PJRT "pjrt/1"
 #define DOMAIN_PJRT_HOST "pjrt-host/1"
 #define DOMAIN_PJRT_GPU "pjrt-gpu/1"

@@ -5,6 +5,7 @@
  * driver.h names them.
  *
  *     FAKECUDA_CC        compute capabilities, one a device: 90; 90,80
+ *     FAKECUDA_NAME      the name of the devices: Stand-in, with their capability behind it
  *     FAKECUDA_DRIVER    the version of the driver: 13000
  *     FAKECUDA_MEMORY    bytes of a device: 1 GiB
  *     FAKECUDA_CALLS     a file: every call, with arguments and results (calls.c)

@@ -221,6 +221,30 @@ Test(preload_driver, driver_device_and_options_are_in_the_key)
     rig_down(&r);
 }
 
+/* An H100 of another form, or a part of one, runs the same code. */
+Test(preload_driver, devices_of_one_target_share_what_has_no_log)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    for (int i = 0; !r.real && i < 2; i++) {
+        const char *environment = i ? "FAKECUDA_NAME='H100 PCIe'" : "FAKECUDA_NAME='H100 SXM'";
+        expect(&r, environment, "dlsym module a", RAN, i ? KNOWN : MADE);
+        expect(&r, environment, "dlsym library a", RAN, i ? KNOWN : MADE);
+        expect(&r, environment, "dlsym logs a", RAN, MADE);
+        expect(&r, environment, "dlsym link a", RAN, MADE);
+        expect(&r, environment, "dlsym link a", RAN, KNOWN);
+    }
+    if (!r.real) {
+        expect(&r, "FAKECUDA_CC=90,90", "dlsym module a library a", RAN RAN, KNOWN KNOWN);
+        expect(&r, "FAKECUDA_CC=90,80", "dlsym module a library a", RAN RAN, MADE PLAIN);
+        expect(&r, "FAKECUDA_CC=90,80", "dlsym module a", RAN, KNOWN);
+        expect(&r, "FAKECUDA_CC=90,80 FAKECUDA_NAME=other", "dlsym module a", RAN, MADE);
+        expect(&r, "FAKECUDA_CC=80,80", "dlsym module a", RAN, MADE);
+    }
+    rig_down(&r);
+}
+
 Test(preload_driver, what_is_not_plain_is_the_drivers)
 {
     struct rig r;

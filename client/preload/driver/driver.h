@@ -7,8 +7,9 @@
  *                                            └─ anything else ─────────────────▶ load the PTX
  *     cuLinkCreate … AddData … Complete ──▶ driver/link.c
  *
- * A cubin is used if the same driver made it for the same device under the same options. A driver
- * is known by its library's content, a device by compute capability and name. The key has the PTX
+ * A cubin is used if the same driver made it for the same target under the same options. A driver
+ * is known by its library's content, a target by the compute capability. The device's name counts
+ * too, if the program gets a log or sees devices of several targets. The key has the PTX
  * in canonical form (keygen/cuda/CUDA.md). The driver's own linker makes it, and only if linking
  * has nothing to decide: PTX without external symbols other than dynamic shared memory, without
  * debug sections, loaded with options that mean the same to linker and loader. Then one compiler
@@ -58,12 +59,18 @@ struct jit_options {
 };
 /* Sorts the options of a call. Borrows `values`. */
 void jit_options_read(unsigned n, const int *options, void **values, struct jit_options *out);
+/* True if the program gets a log. */
+bool jit_options_have_log(const struct jit_options *o);
 /* Adds the options to a key. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o);
 
-/* Adds driver and device to a key. `any_device`: the image is for all devices, which must then be
- * of one kind. Writes the device's arch to `out_hardware`. False if they are not known. */
-bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
+/* For whom an image is. */
+struct driver_target {
+    bool any_device; /* it is for all devices, which must then be of one kind */
+    bool has_log;    /* the program gets a log, too */
+};
+/* Adds driver and target to a key. Writes the target to `out_hardware`. False if they are not known. */
+bool driver_add_target(const struct driver *d, struct warm *w, struct driver_target who,
                        struct key_builder *b, char *out_hardware, size_t cap);
 /* Adds the canonical form of PTX, or its bytes if `exact`. False if it must not be kept. */
 bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);

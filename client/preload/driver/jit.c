@@ -82,6 +82,8 @@ void jit_options_read(unsigned n, const int *options, void **values, struct jit_
         out->plain = false;
 }
 
+bool jit_options_have_log(const struct jit_options *o) { return o->info.buffer || o->error.buffer; }
+
 /* Adds the options. A value is an unsigned int, stored as a pointer. */
 void jit_options_add(struct key_builder *b, const struct jit_options *o)
 {
@@ -142,21 +144,21 @@ static bool add_driver(const struct driver *d, struct warm *w, struct key_builde
     return true;
 }
 
-/* Writes a device's kind: "sm_90 NVIDIA H200". */
-static bool describe(const struct driver *d, int device, char *out, size_t cap)
+/* Writes a device's target, and its name if that counts: "sm_90", "sm_90 NVIDIA H200". */
+static bool describe(const struct driver *d, int device, bool has_name, char *out, size_t cap)
 {
-    char name[256];
+    char name[256] = "";
     int major, minor;
     if (d->device_attribute(&major, CU_CC_MAJOR, device) != CU_SUCCESS ||
         d->device_attribute(&minor, CU_CC_MINOR, device) != CU_SUCCESS ||
-        d->device_name(name, sizeof name, device) != CU_SUCCESS)
+        (has_name && d->device_name(name, sizeof name, device) != CU_SUCCESS))
         return false;
-    snprintf(out, cap, "sm_%d%d %s", major, minor, name);
+    snprintf(out, cap, "sm_%d%d%s%s", major, minor, has_name ? " " : "", name);
     return true;
 }
 
-/* Writes the kind of all devices. False unless it is one kind. */
-static bool describe_all(const struct driver *d, char *out, size_t cap)
+/* Writes what is true of all devices. False unless they are the same. */
+static bool describe_all(const struct driver *d, bool has_name, char *out, size_t cap)
 {
     int n, device;
     if (d->device_count(&n) != CU_SUCCESS || n < 1)
@@ -164,26 +166,34 @@ static bool describe_all(const struct driver *d, char *out, size_t cap)
     for (int i = 0; i < n; i++) {
         char other[320];
         if (d->device_get(&device, i) != CU_SUCCESS ||
-            !describe(d, device, i ? other : out, i ? sizeof other : cap) ||
+            !describe(d, device, has_name, i ? other : out, i ? sizeof other : cap) ||
             (i && strcmp(other, out) != 0))
             return false;
     }
     return true;
 }
 
-bool driver_add_target(const struct driver *d, struct warm *w, bool any_device,
+/* Writes for which target an image is. The code is for a target, whatever the device's name. The name
+ * counts beside devices of another target, and if a log may tell it. */
+static bool describe_target(const struct driver *d, struct driver_target who, char *out, size_t cap)
+{
+    int device = 0;
+    if (!who.any_device && d->context_device(&device) != CU_SUCCESS)
+        return false;
+    if (!who.has_log && describe_all(d, false, out, cap))
+        return true;
+    return who.any_device ? describe_all(d, true, out, cap) : describe(d, device, true, out, cap);
+}
+
+bool driver_add_target(const struct driver *d, struct warm *w, struct driver_target who,
                        struct key_builder *b, char *out_hardware, size_t cap)
 {
     if (!WARM_EXPECT(d && w && cap >= sizeof "sm_"))
         return false;
     char target[320];
-    int device;
     if (getenv("CUDA_FORCE_PTX_JIT") || getenv("CUDA_DISABLE_PTX_JIT") ||
-        getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT"))
-        return false;
-    if (any_device ? !describe_all(d, target, sizeof target)
-                   : d->context_device(&device) != CU_SUCCESS ||
-                         !describe(d, device, target, sizeof target))
+        getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT") ||
+        !describe_target(d, who, target, sizeof target))
         return false;
     key_add_text(b, TAG_DEVICE, target);
     snprintf(out_hardware, cap, "%.*s", (int)strcspn(target, " "), target);
@@ -411,7 +421,7 @@ static void keep(struct jit_load *r, const struct linked *l, bool is_loaded)
 static int load_and_keep(struct jit_load *r)
 {
     struct linked l;
-    bool wants_logs = r->options.info.buffer || r->options.error.buffer;
+    bool wants_logs = jit_options_have_log(&r->options);
     link_ptx(r, &l);
     bool is_usable = l.cubin && WARM_EXPECT(l.len) && !(wants_logs && (l.info[0] || l.errors[0]));
     int code = is_usable ? load_cubin(r->load, l.cubin) : CU_INVALID_IMAGE;
@@ -443,8 +453,9 @@ static bool make_key(struct jit_load *r, struct warm *w, struct proof *out)
     key_begin(&b, DOMAIN_DRIVER_JIT);
     key_add_u64(&b, TAG_LIBRARY_LOAD, r->load->any_device);
     jit_options_add(&b, &r->options);
-    if (!driver_add_target(r->driver, w, r->load->any_device, &b, r->hardware,
-                           sizeof r->hardware) ||
+    struct driver_target who = {.any_device = r->load->any_device,
+                                .has_log = jit_options_have_log(&r->options)};
+    if (!driver_add_target(r->driver, w, who, &b, r->hardware, sizeof r->hardware) ||
         !WARM_EXPECT(strncmp(r->hardware, "sm_", 3) == 0) ||
         strtoul(r->hardware + strlen("sm_"), NULL, 10) < r->least_cc ||
         !driver_add_ptx(&b, r->ptx, wants_debug(&r->options)))

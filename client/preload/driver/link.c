@@ -145,8 +145,9 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
         jit_options_add(l->key, &l->options);
         l->info_cap = l->options.info.size ? (unsigned)(uintptr_t)*l->options.info.size : 0;
         l->error_cap = l->options.error.size ? (unsigned)(uintptr_t)*l->options.error.size : 0;
-        l->ours =
-            driver_add_target(driver_get(), w, false, l->key, l->hardware, sizeof l->hardware);
+        l->ours = driver_add_target(
+            driver_get(), w, (struct driver_target){.has_log = jit_options_have_log(&l->options)},
+            l->key, l->hardware, sizeof l->hardware);
     }
     connection_pool_return(w);
     return l->ours;

@@ -65,7 +65,7 @@ CALL(cuDeviceGet, "qiIi", (int *device, int ordinal), device, ordinal)
 
 CALL(cuDeviceGetName, "qiSii", (char *name, int len, int device), name, len, device)
 {
-    snprintf(name, (size_t)len, "Stand-in %d", device_cc(device));
+    snprintf(name, (size_t)len, "%s %d", setting("FAKECUDA_NAME", "Stand-in"), device_cc(device));
     return is_device(device) ? CU_SUCCESS : INVALID_DEVICE;
 }
 
