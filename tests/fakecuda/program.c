@@ -2,13 +2,14 @@
 /*
  * program.c LIBCUDA HOW COMMAND…: a program on the CUDA driver, for tests; runs on a real driver as
  * on the stand-in. HOW is how it finds functions: "dlsym" or "versioned" (dlvsym) in LIBCUDA; "default" or "next"
- * without a handle; "namespace" (dlsym) in a second LIBCUDA, which dlmopen loads; "address" or "address:VERSION" (cuGetProcAddress_v2). As a plugin (-Dmain=plugin_main,
+ * without a handle, or "default,dlsym" one after the other; "namespace" (dlsym) in a second LIBCUDA, which dlmopen loads; "address" or "address:VERSION" (cuGetProcAddress_v2). As a plugin (-Dmain=plugin_main,
  * plugin_host.c) it may be linked with the driver (-DLINKED), as a program may.
  * Each command loads PTX files in one way, runs the kernel `twice` of what was loaded, and prints
  * what came of it: "2 4 6 8", or "error N":
  *     whose ANYTHING: prints which of the functions that were found are not the driver's own, or "the driver's"
  *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
- *     logs FILE (with a buffer for them) · library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO
+ *     logs FILE (with a buffer for them) · library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO ·
+ *     mixed FILES,SEPARATED,SO (the first by its path)
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -84,6 +85,10 @@ static void find_linked(void)
     cu.link_complete = cuLinkComplete;
     cu.link_destroy = cuLinkDestroy;
 }
+#elif defined LINKED_ADD /* only this one */
+int cuLinkAddData_v2(struct cu_link *link, int type, void *data, size_t len, const char *name,
+                     unsigned n, int *options, void **values);
+static void find_linked(void) { cu.link_add = cuLinkAddData_v2; }
 #else
 static void find_linked(void) {}
 #endif
@@ -126,6 +131,8 @@ static int find(void *library, const char *how)
     void **fields = (void **)&cu;
     if (strncmp(how, "address:", 8) == 0)
         version = atoi(how + 8);
+    if (strcmp(how, "default,dlsym") == 0 && !dlsym(RTLD_DEFAULT, "cuLinkAddData_v2"))
+        return 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!(fields[i] = find_one(library, how, i)))
             return 0;
@@ -172,7 +179,7 @@ static int run(void *module)
     return code;
 }
 
-static int run_link(char *files, int by_path)
+static int run_link(char *files, int n_by_path)
 {
     char info[256] = "";
     int options[] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_SIZE};
@@ -182,8 +189,8 @@ static int run_link(char *files, int by_path)
     int code = cu.link_create(2, options, values, &link);
     for (char *f = strtok(files, ","); f && !code; f = strtok(NULL, ",")) {
         char *ptx = read_text(f, &len);
-        code = by_path ? cu.link_add_file(link, CU_JIT_INPUT_PTX, f, 0, NULL, NULL)
-                       : link_add(link, ptx, len + 1, f);
+        code = n_by_path-- > 0 ? cu.link_add_file(link, CU_JIT_INPUT_PTX, f, 0, NULL, NULL)
+                               : link_add(link, ptx, len + 1, f);
         free(ptx);
         if (code)
             printf("adding: ");
@@ -246,12 +253,14 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int i = 3; i + 1 < argc; i += 2) {
-        int link = strcmp(argv[i], "link") == 0, paths = strcmp(argv[i], "paths") == 0;
+        const char *how = argv[i];
+        int n_by_path = strcmp(how, "paths") == 0 ? 100 : strcmp(how, "mixed") == 0;
         if (strcmp(argv[i], "whose") == 0) {
             tell_whose();
             continue;
         }
-        int code = link || paths ? run_link(argv[i + 1], paths) : run_image(argv[i], argv[i + 1]);
+        int code = n_by_path || strcmp(how, "link") == 0 ? run_link(argv[i + 1], n_by_path)
+                                                         : run_image(how, argv[i + 1]);
         if (code)
             printf("error %d\n", code);
     }

@@ -365,8 +365,8 @@ static bool build_linked(struct rig *r, const char *name, const char *flags)
 {
     char flags_and_library[8192];
     snprintf(flags_and_library, sizeof flags_and_library,
-             "%s -DLINKED -L%s -Wl,--no-as-needed -l:libcuda.so.1 -Wl,-rpath,%s -ldl", flags,
-             r->kit.dir, r->kit.dir);
+             "%s -L%s -Wl,--no-as-needed -l:libcuda.so.1 -Wl,-rpath,%s -ldl", flags, r->kit.dir,
+             r->kit.dir);
     char source[64];
     snprintf(source, sizeof source, "%s tests/fakecuda/program.c", name);
     if (!r->real)
@@ -377,7 +377,7 @@ static bool build_linked(struct rig *r, const char *name, const char *flags)
 static bool build_plugin(struct rig *r)
 {
     build(r, "host tests/fakecuda/plugin_host.c", "-ldl");
-    return build_linked(r, "plugin.so", "-shared -fPIC -Dmain=plugin_main");
+    return build_linked(r, "plugin.so", "-DLINKED -shared -fPIC -Dmain=plugin_main");
 }
 
 Test(preload_driver, loads_are_left_to_the_driver_by_default)
@@ -416,7 +416,7 @@ Test(preload_driver, programs_that_are_linked_with_the_driver_get_its_own_functi
     struct rig r;
     if (!rig_up(&r))
         return;
-    if (build_linked(&r, "linked", ""))
+    if (build_linked(&r, "linked", "-DLINKED"))
         for (int i = 0; i < 2; i++) {
             expect_of(&r, "./linked", "", "default whose are,they module a", OWN RAN, PLAIN);
             expect_of(&r, "./linked", "", "next whose are,they link a", OWN RAN, MADE);
@@ -495,6 +495,37 @@ Test(preload_driver, a_second_driver_in_another_namespace_is_left_alone)
         return;
     if (!r.real)
         expect(&r, "", "namespace whose are,they module a", OWN RAN, PLAIN);
+    rig_down(&r);
+}
+
+/* No key has what such a plugin adds to a link. */
+Test(preload_driver, links_are_the_drivers_if_a_part_of_the_process_is_linked_with_it)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    expect(&r, "", "dlsym paths a", r.real ? NULL : RAN, MADE);
+    expect(&r, "", "dlsym paths a", r.real ? NULL : RAN, KNOWN);
+    if (build_linked(&r, "linked", "-DLINKED_ADD")) {
+        expect_of(&r, "./linked", "", "dlsym mixed a,other", RAN,
+                  "jit jit link load cubin launch twice ");
+        expect_of(&r, "./linked", "", "dlsym paths a", RAN, MADE);
+    }
+    rig_down(&r);
+}
+
+/* As a plugin may, which has it from RTLD_DEFAULT, or from before the daemon was started. */
+Test(preload_driver, links_are_the_drivers_once_the_program_has_its_own_functions)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    build(&r, "host tests/fakecuda/plugin_host.c", "-ldl");
+    if (build_linked(&r, "global.so", "-shared -fPIC -Dmain=plugin_main")) {
+        expect_of(&r, "./host global ./global.so", "", "dlsym link a", RAN, MADE);
+        expect_of(&r, "./host global ./global.so", "", "dlsym link a", RAN, KNOWN);
+        expect_of(&r, "./host global ./global.so", "", "default,dlsym link a", RAN, MADE);
+    }
     rig_down(&r);
 }
 

@@ -14,7 +14,8 @@
  * So an input that the driver refuses is refused when it is added, as without us. Inputs count byte
  * for byte, with their names; files by content. Anything unusual (options of one input, unknown
  * options, a second completion) leaves the link to the driver: it gets all inputs held back, and
- * every later call.
+ * every later call. So does an object that is linked with the driver's cuLink functions, or gets them from the
+ * driver: it may add inputs that no key has.
  *
  * Invariant (1): n_given <= n <= MOST_INPUTS; the driver has the first n_given inputs.
  *
@@ -30,6 +31,7 @@
 #include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
 #include "client/preload/handle_table.h"
+#include "client/preload/imports.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/preload.h"
 #include "keygen/domains.h"
@@ -91,6 +93,17 @@ static atomic_bool is_left; /* all links are */
 
 void driver_leave_links(void) { atomic_store(&is_left, true); }
 
+/* True if every call that works on a link comes here: the program has no other functions for it, and no object is
+ * linked with the driver's. */
+static bool links_are_ours(void)
+{
+    static const char *const names[] = {"cuLink", "cuGetProcAddress", NULL};
+    static _Atomic uint64_t seen;
+    if (!atomic_load(&is_left) && imports_any(names, &seen))
+        driver_leave_links();
+    return !atomic_load(&is_left);
+}
+
 static int give(struct link *l, const struct link_input *in)
 {
     const struct driver *d = driver_get();
@@ -137,7 +150,7 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
 {
     struct warm *w;
     jit_options_read(n, options, values, &l->options);
-    if (!l->options.plain || atomic_load(&is_left) || !(w = connection_pool_borrow()))
+    if (!l->options.plain || !links_are_ours() || !(w = connection_pool_borrow()))
         return false;
     l->key = aligned_alloc(64, (sizeof *l->key + 63) / 64 * 64);
     if (l->key) {
@@ -185,40 +198,70 @@ static bool was_added_before(struct warm *w, const struct proof *so_far)
     return same;
 }
 
-/* Adds an input to the key and the list; takes the memory of `in`. False: the link is full. */
-static bool note(struct link *l, struct warm *w, struct link_input in)
+/* Adds an input to the key. False if the link is full, or a file cannot be known. */
+static bool add_to_key(struct link *l, struct warm *w, struct link_input *in, const void *data)
 {
     struct key_builder so_far;
     struct key unused;
     bool is_open = WARM_EXPECT(l->ours && l->key && !l->cubin && l->held <= KEPT_MAX);
-    if (!is_open || l->n == MOST_INPUTS || in.len > KEPT_MAX - l->held) {
-        input_free(&in);
+    if (!is_open || l->n == MOST_INPUTS || in->len > KEPT_MAX - l->held ||
+        (in->is_file && warm_file_identity(w, in->name, in->identity) != 0))
         return false;
-    }
-    key_add_u64(l->key, TAG_INPUT, (uint64_t)in.type);
-    key_add_text(l->key, TAG_NAME, in.name ? in.name : "");
-    if (in.is_file)
-        key_add_text(l->key, TAG_FILE, in.identity);
+    key_add_u64(l->key, TAG_INPUT, (uint64_t)in->type);
+    key_add_text(l->key, TAG_NAME, in->name ? in->name : "");
+    if (in->is_file)
+        key_add_text(l->key, TAG_FILE, in->identity);
     else
-        key_add(l->key, TAG_DATA, in.data, in.len);
+        key_add(l->key, TAG_DATA, data, in->len);
     so_far = *l->key;
-    key_end(&so_far, &unused, &in.so_far);
-    in.known = was_added_before(w, &in.so_far);
-    l->held += in.len;
-    l->inputs[l->n++] = in;
+    key_end(&so_far, &unused, &in->so_far);
+    in->known = was_added_before(w, &in->so_far);
     return true;
 }
 
-/* Takes an input and gives it to the driver if it is new. Returns the driver's result; *out_taken
- * is false if the link is full, and then left to the driver. */
-static int add(struct link *l, struct warm *w, struct link_input in, bool *out_taken)
+/* Copies the bytes of an input, with a NUL behind them: a reader of PTX looks for its end. */
+static bool hold_back(struct link *l, struct link_input *in, const void *data)
 {
-    *out_taken = note(l, w, in);
-    if (!*out_taken)
-        return leave_to_driver(l);
-    return l->inputs[l->n - 1].known ? CU_SUCCESS : give_all(l);
+    if (!in->is_file && !(in->data = calloc(1, in->len + 1)))
+        return false;
+    if (!in->is_file)
+        memcpy(in->data, data, in->len);
+    l->held += in->len;
+    return true;
 }
 
+/* Decides what becomes of an input. True if it is held back. Else the program's call goes to the driver, behind
+ * all earlier inputs; *out_code is an error of one of those. */
+static bool take(struct link *l, struct link_input in, const char *name, const void *data,
+                 int *out_code)
+{
+    struct warm *w = links_are_ours() ? connection_pool_borrow() : NULL;
+    bool is_added = w && (!name || (in.name = strdup(name)) != NULL) && add_to_key(l, w, &in, data);
+    connection_pool_return(w);
+    if (!is_added) {
+        input_free(&in);
+        *out_code = leave_to_driver(l);
+        return false;
+    }
+    bool is_held = in.known && hold_back(l, &in, data);
+    if (!is_held)
+        *out_code = give_all(l);
+    l->inputs[l->n++] = in;
+    return is_held;
+}
+
+/* Notes what the driver said of the newest input, which the program itself gave to it. */
+static int given(struct link *l, uint64_t start_ms, int code)
+{
+    if (!l->ours)
+        return code;
+    l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
+    l->n_given = l->n;
+    l->ours = code == CU_SUCCESS && is_same_file(&l->inputs[l->n - 1]);
+    return code;
+}
+
+/* Returns the link if the input may be held back. Else *out_code is an error of an earlier input, or success. */
 static struct link *link_for_adding(struct cu_link *link, unsigned n_options, int *out_code)
 {
     struct link *l = link_find(link);
@@ -228,48 +271,38 @@ static struct link *link_for_adding(struct cu_link *link, unsigned n_options, in
     return l && l->ours ? l : NULL;
 }
 
-/* Keeps a copy with a NUL behind it: a reader of PTX looks for its end. */
 int driver_link_add_data(struct cu_link *link, int type, void *data, size_t len, const char *name,
                          unsigned n, int *options, void **values)
 {
     int code;
-    bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
-    struct warm *w = l && data ? connection_pool_borrow() : NULL;
     struct link_input in = {.type = type, .len = len};
+    if (l && !data)
+        code = leave_to_driver(l);
+    else if (l && take(l, in, name, data, &code))
+        return CU_SUCCESS;
     if (code != CU_SUCCESS)
         return code;
-    if (w && (in.data = calloc(1, len + 1)) != NULL && (!name || (in.name = strdup(name)))) {
-        memcpy(in.data, data, len);
-        code = add(l, w, in, &taken);
-    } else {
-        input_free(&in);
-        code = l ? leave_to_driver(l) : CU_SUCCESS;
-    }
-    connection_pool_return(w);
-    if (taken || code != CU_SUCCESS)
-        return code;
-    return driver_get()->link_add_data(link, type, data, len, name, n, options, values);
+    uint64_t start_ms = conn_now_ms();
+    code = driver_get()->link_add_data(link, type, data, len, name, n, options, values);
+    return l ? given(l, start_ms, code) : code;
 }
 
 int driver_link_add_file(struct cu_link *link, int type, const char *path, unsigned n, int *options,
                          void **values)
 {
     int code;
-    bool taken = false;
     struct link *l = link_for_adding(link, n, &code);
-    struct warm *w = l && path ? connection_pool_borrow() : NULL;
     struct link_input in = {.type = type, .is_file = true};
+    if (l && !path)
+        code = leave_to_driver(l);
+    else if (l && take(l, in, path, NULL, &code))
+        return CU_SUCCESS;
     if (code != CU_SUCCESS)
         return code;
-    if (w && warm_file_identity(w, path, in.identity) == 0 && (in.name = strdup(path)) != NULL)
-        code = add(l, w, in, &taken);
-    else
-        code = l ? leave_to_driver(l) : CU_SUCCESS;
-    connection_pool_return(w);
-    if (taken || code != CU_SUCCESS)
-        return code;
-    return driver_get()->link_add_file(link, type, path, n, options, values);
+    uint64_t start_ms = conn_now_ms();
+    code = driver_get()->link_add_file(link, type, path, n, options, values);
+    return l ? given(l, start_ms, code) : code;
 }
 
 /* ---- completing ---- */
@@ -376,7 +409,7 @@ int driver_link_complete(struct cu_link *link, void **cubin, size_t *len)
     struct proof proof;
     struct key unused;
     struct view kept;
-    bool is_whole = l && l->ours && !l->cubin && cubin && !atomic_load(&is_left);
+    bool is_whole = l && l->ours && !l->cubin && cubin && links_are_ours();
     int code = l && !is_whole ? leave_to_driver(l) : CU_SUCCESS;
     if (code != CU_SUCCESS)
         return code;
