@@ -180,7 +180,7 @@ Test(command, entries_are_listed_shown_pinned_evicted_and_removed)
     expect(&k, 0, "pin alpha", "pinned 1 entry");
     expect(&k, 0, "ls --pinned", "(pinned)");
     expect(&k, 0, "evict --min-size 1B --dry-run", "would have evicted 1 entry");
-    expect(&k, 0, "evict --min-size 1 --json", "\"entries\":1");
+    expect(&k, 0, "evict --min-size 1B --json", "\"entries\":1");
     expect(&k, 0, "get alpha -o out", "");
     expect(&k, 1, "get beta -o out", "no such entry");
     expect(&k, 0, "unpin alpha", "unpinned 1 entry");

@@ -80,7 +80,7 @@ Test(why, evicted_expired_and_removed_entries_say_when_and_by_what)
     struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     must(&k, 0, "put a v");
-    must(&k, 0, "evict --min-size 1");
+    must(&k, 0, "evict --min-size 1B");
     must(&k, 1, "get a -o out");
     expect_why(&k, "a", "evicted: 20");
     expect_why(&k, "a", "Z: evicted by `warm evict`");
@@ -96,7 +96,7 @@ Test(why, eviction_is_remembered_over_a_restart)
     struct warmd k = warmd_up(NULL);
     write_in(&k, "v", "some value");
     must(&k, 0, "put a v");
-    must(&k, 0, "evict --min-size 1");
+    must(&k, 0, "evict --min-size 1B");
     restart(&k);
     must(&k, 1, "get a -o out");
     expect_why(&k, "a", "evicted by `warm evict`");
