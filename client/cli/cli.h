@@ -82,4 +82,8 @@ extern const struct command cmd_compile, cmd_hash, cmd_get, cmd_put, cmd_ls, cmd
     cmd_ping, cmd_completion, cmd_tool, cmd_import, cmd_export, cmd_config, cmd_daemon, cmd_top,
     cmd_toolchain, cmd_report, cmd_tier, cmd_exec;
 
+/* The end of a word behind a number: "1 hit", "2 hits"; "1 miss", "2 misses". */
+#define CLI_S(n) ((n) == 1 ? "" : "s")
+#define CLI_ES(n) ((n) == 1 ? "" : "es")
+
 #endif

@@ -8,7 +8,9 @@
  * Thread: main.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
@@ -67,11 +69,33 @@ static int finish(int status)
     return status ? status : CLI_USAGE;
 }
 
+/* Takes --socket PATH in front of the command, where it holds for every command. False without a path. */
+static bool take_socket(int *argc, char ***argv)
+{
+    static const char option[] = "--socket";
+    char *word = *argc > 1 ? (*argv)[1] : NULL;
+    if (!word || strncmp(word, option, strlen(option)) != 0 || !strchr("=", word[strlen(option)]))
+        return true;
+    bool is_one = word[strlen(option)] == '=';
+    const char *path = is_one ? word + strlen(option) + 1 : *argc > 2 ? (*argv)[2] : "";
+    if (!*path || setenv("WARM_SOCKET", path, 1) != 0) {
+        cli_say("--socket needs a path");
+        return false;
+    }
+    int n = is_one ? 1 : 2;
+    (*argv)[n] = (*argv)[0];
+    *argv += n;
+    *argc -= n;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : NULL;
     expect_abort();
     cli_set_commands(commands, N_COMMANDS);
+    if (!take_socket(&argc, &argv))
+        return CLI_USAGE;
+    const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         print_help(stderr);
         return CLI_USAGE;
@@ -88,7 +112,7 @@ int main(int argc, char **argv)
         print_help(stdout);
         return finish(CLI_OK);
     }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0) {
         puts("warm " WARM_VERSION);
         return finish(CLI_OK);
     }

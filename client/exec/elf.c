@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elf.c - reads the dynamic linker (PT_INTERP) and the libraries (DT_NEEDED) of a program from its file.
+ * elf.c - reads the dynamic linker (PT_INTERP), the libraries (DT_NEEDED) and the build's id (PT_NOTE) of a
+ * program from its file.
  * `warm run` and the preload's exec.c call it. With another linker, such as musl's, a program cannot load a
  * library that needs the C library of this machine, and would end.
  *
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/exec/programs.h"
+#include "keygen/bytes.h"
 
 #define HEADERS_MAX 64u  /* program headers */
 #define DYNAMIC_MAX 128u /* entries of the dynamic section that are read */
@@ -163,4 +165,38 @@ bool elf_needs_asan_first(const char *program)
     bool needs = needs_asan(&elf);
     close(elf.fd);
     return needs;
+}
+
+/* ---- builds ---- */
+
+#define NOTE_MAX 1024u /* bytes of a note section that are read */
+
+void elf_build_id(const char *path, char out[ELF_BUILD_TEXT])
+{
+    uint8_t notes[NOTE_MAX];
+    struct elf elf;
+    Elf64_Nhdr head;
+    *out = '\0';
+    if (!elf_open(path, &elf))
+        return;
+    for (unsigned i = 0; i < elf.n_parts && !*out; i++) {
+        const Elf64_Phdr *part = &elf.parts[i];
+        size_t size = part->p_filesz < sizeof notes ? part->p_filesz : sizeof notes;
+        if (part->p_type != PT_NOTE ||
+            pread(elf.fd, notes, size, (off_t)part->p_offset) != (ssize_t)size)
+            continue;
+        for (size_t at = 0; at + sizeof head <= size;) {
+            memcpy(&head, notes + at, sizeof head);
+            size_t name = at + sizeof head, id = name + ((head.n_namesz + 3u) & ~3u);
+            if (head.n_namesz > size || head.n_descsz > size || id + head.n_descsz > size)
+                break;
+            if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
+                memcmp(notes + name, "GNU", 4) == 0 && 2 * head.n_descsz < ELF_BUILD_TEXT) {
+                bytes_to_hex(notes + id, head.n_descsz, out);
+                break;
+            }
+            at = id + ((head.n_descsz + 3u) & ~3u);
+        }
+    }
+    close(elf.fd);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elf.h - two facts about a program, read from its file: its dynamic linker, and whether AddressSanitizer's
- * runtime must be the first library in it. `warm run` asks before it preloads a library; exec.c of the
- * preload asks for each program that its program starts.
+ * elf.h - facts about a program, read from its file: its dynamic linker, whether AddressSanitizer's runtime must
+ * be the first library in it, and which build it is. `warm run` asks before it preloads a library; exec.c of
+ * the preload asks for each program that its program starts; `warm doctor` compares builds.
  *
  * Thread: any, also between fork or vfork and exec: no allocation. Memory: the caller's.
  */
@@ -20,6 +20,10 @@ bool elf_loader_of(const char *program, char out[PATH_MAX]);
 /* True if a program, or a script's interpreter, is linked with the shared runtime of AddressSanitizer. That
  * runtime ends the program unless it is the first library, so nothing may be preloaded in front of it. */
 bool elf_needs_asan_first(const char *program);
+
+#define ELF_BUILD_TEXT 65 /* bytes of a build's id as text, NUL included */
+/* Writes the id that the linker gave a build of a program, in hex; "" if the file has none. `path` has a slash. */
+void elf_build_id(const char *path, char out[ELF_BUILD_TEXT]);
 
 /* True if a library's path, `len` bytes, is that of the shared runtime of AddressSanitizer. */
 bool elf_is_asan_runtime(const char *path, size_t len);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/exec/elf.h"
 #include "client/wire/version.h"
 #include "daemon/process/json.h"
 #include "daemon/process/log.h"
@@ -234,6 +235,7 @@ static void write_log_place(struct writer *out)
 
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
 {
+    char build[ELF_BUILD_TEXT];
     writer_u8(out, '{');
     write_field(out, "version", WARM_VERSION);
     writer_format(out,
@@ -246,6 +248,9 @@ void service_write_info(struct service *s, const struct peer *peer, struct write
     write_field(out, "config_file", s->config.config->file ? s->config.config->file : "");
     writer_bytes(out, ", ", 2);
     write_log_place(out);
+    elf_build_id("/proc/self/exe", build);
+    writer_bytes(out, ", ", 2);
+    write_field(out, "build", build);
     writer_format(out, ", \"settings\": ");
     config_write_json(s->config.config, out);
     write_toolchains(s, out);

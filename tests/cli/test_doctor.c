@@ -148,3 +148,66 @@ Test(doctor, says_which_parts_of_the_drivers_shim_are_on)
     unsetenv("WARM_DRIVER_JIT");
     warmd_down(&k);
 }
+
+/* Runs `warm doctor` as a user of its own, root becomes 4242, who has nothing yet but what `settings` says. */
+static int new_user(char **out, const char *settings)
+{
+    char *dir = temp_dir_new(), *program = bin_path("warm");
+    int status = run_command(
+        out,
+        "exec 2>&1; cd %s && mkdir -p conf/warm run && printf '%%s' '%s' >conf/warm/warmd.conf && "
+        "chmod 755 . conf conf/warm && chmod 700 run && %s unset WARM_SOCKET && "
+        "XDG_CONFIG_HOME=$PWD/conf XDG_RUNTIME_DIR=$PWD/run HOME=$PWD %s %s doctor",
+        dir, settings, geteuid() ? "" : "chown 4242 run conf conf/warm conf/warm/warmd.conf &&",
+        geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups", program);
+    free(program);
+    temp_dir_free(dir);
+    return status;
+}
+
+Test(doctor, a_new_user_without_a_daemon_is_no_failure)
+{
+    char *out;
+    if (access("/run/warm/warmd.sock", F_OK) == 0)
+        cr_skip_test("the system has a daemon");
+    int status = new_user(&out, "max_size = 1G\n");
+    if (status == 126 || status == 127)
+        cr_skip_test("another user cannot run the built programs");
+    cr_expect_eq(status, 3);
+    cr_expect_not_null(strstr(out, "no daemon yet; `warm run` starts one"), "%s", out);
+    cr_expect_null(strstr(out, "FAIL"), "%s", out);
+    free(out);
+}
+
+Test(doctor, a_broken_file_of_settings_is_one)
+{
+    char *out;
+    int status = new_user(&out, "max_size = 1G\nmax_sise = 2G\n");
+    if (status == 126 || status == 127)
+        cr_skip_test("another user cannot run the built programs");
+    cr_expect_not_null(strstr(out, "FAIL  settings"), "%s", out);
+    cr_expect_not_null(
+        strstr(out, "warmd.conf:2: there is no setting \"max_sise\": did you mean max_size?"), "%s",
+        out);
+    free(out);
+}
+
+Test(doctor, another_build_of_this_version_is_told)
+{
+    struct warmd k = warmd_new();
+    char *out, *program = bin_path("warmd"), *warm = bin_path("warm");
+    warmd_start(&k, NULL);
+    expect(&k, 0, "doctor", "ok    daemon");
+    /* the same programs, but for the id that the linker gives a build */
+    cr_assert_eq(run_command(&out,
+                             "exec 2>&1; cd %s && cp %s %s . && objcopy --remove-section "
+                             ".note.gnu.build-id warmd no-id; objcopy --dump-section "
+                             ".note.gnu.build-id=id warmd /dev/null && printf x | dd of=id bs=1 "
+                             "seek=20 conv=notrunc 2>/dev/null && objcopy --update-section "
+                             ".note.gnu.build-id=id warmd && WARM_SOCKET=%s ./warm doctor",
+                             k.dir, program, warm, k.socket),
+                 0, "%s", out);
+    cr_expect_not_null(strstr(out, "another build of"), "%s", out);
+    free(out), free(program), free(warm);
+    warmd_down(&k);
+}

@@ -93,7 +93,7 @@ Test(settings, the_file_is_made_with_its_folder)
 {
     NEEDS_ANOTHER_USER();
     expect(0, "path", "/conf/warm/warmd.conf (not there)\n");
-    expect(0, "set max-size 1G", "SIGHUP");
+    expect(0, "set max-size 1G", "no daemon runs now: the next one reads it");
     expect_file("max_size = 1G\n");
     shell("[ $(stat -c %a warm/warmd.conf) = 644 ]");
 }
@@ -188,4 +188,45 @@ Test(settings, plain_digits_of_before_stay_and_are_told)
     expect(0, "set jobs 3",
            "warmd.conf:1: max_size = 1000000000 is 1000000000 bytes: write the unit");
     expect_file("max_size = 1000000000\njobs = 3\n");
+}
+
+Test(settings, a_change_says_for_which_daemon_it_is_and_when)
+{
+    NEEDS_ANOTHER_USER();
+    static const char own[] = "XDG_CONFIG_HOME=$PWD/conf WARM_SOCKET=%s";
+    char environment[4096];
+    struct warmd w = warmd_up(NULL);
+    cr_assert(geteuid() || (chmod(w.dir, 0755) == 0 && chmod(w.socket, 0666) == 0));
+    snprintf(environment, sizeof environment, own, w.socket);
+    const char *wanted = geteuid() ? "`warm daemon reload` makes your daemon read it"
+                                   : "is a daemon of uid 0 with settings of its own";
+    expect_in(environment, 0, "set max-size 1G", wanted);
+    expect_in(environment, 0, "set tier-mode read-only",
+              geteuid() ? "`warm daemon restart`" : wanted);
+    expect(0, "path --json", "\"exists\":true}");
+    expect_in(environment, 0, "get max_size --json", "\"value\":");
+    warmd_down(&w);
+}
+
+Test(settings, a_daemon_that_reloads_has_the_new_value)
+{
+    struct warmd w = warmd_new();
+    char *out, *conf = path_join(w.dir, "warmd.conf"), *program = bin_path("warm");
+    file_write(conf, "max_size = 1G\n", 14);
+    char *options[] = {"--config", conf, NULL};
+    warmd_start(&w, options);
+    file_write(conf, "max_size = 2G\n", 14);
+    cr_expect_eq(run_command(&out, "%s --socket %s daemon reload 2>&1", program, w.socket), 0, "%s",
+                 out);
+    cr_expect_not_null(strstr(out, "reads its settings again"), "%s", out);
+    free(out);
+    bool is_new = false;
+    for (int i = 0; i < 500 && !is_new; i++) {
+        cr_assert_eq(run_command(&out, "%s --socket=%s config get max_size", program, w.socket), 0);
+        is_new = strcmp(out, "2G\n") == 0;
+        free(out);
+    }
+    cr_expect(is_new);
+    free(conf), free(program);
+    warmd_down(&w);
 }

@@ -198,7 +198,7 @@ Test(why, name_of_a_redis_client_tells_its_session)
     warmd_redis(fd, "SET a 1\r\n", "+OK\r\n");
     warmd_redis(fd, "GET a\r\n", "$1\r\n1\r\n");
     close(fd);
-    expect_why(&k, "--session r.1", "session r.1: asked 2: 1 hits, 0 coalesced, 1 misses");
+    expect_why(&k, "--session r.1", "session r.1: asked 2: 1 hit, 0 coalesced, 1 miss");
     warmd_down(&k);
 }
 
@@ -254,11 +254,11 @@ Test(why, second_name_that_misses_is_no_second_miss)
         cr_assert_eq(warm(&k, &out, "WARM_SESSION=s", command), 1, "%s", out);
         free(out);
     }
-    expect_why(&k, "--session s", "asked 1: 0 hits, 0 coalesced, 1 misses");
+    expect_why(&k, "--session s", "asked 1: 0 hits, 0 coalesced, 1 miss");
     must(&k, 0, "put jax:stock:jit_f-0123 v");
     cr_assert_eq(warm(&k, &out, "WARM_SESSION=s", "get jax:stock:jit_f-0123 -o o"), 0, "%s", out);
     free(out);
-    expect_why(&k, "--session s", "asked 2: 1 hits, 0 coalesced, 1 misses");
+    expect_why(&k, "--session s", "asked 2: 1 hit, 0 coalesced, 1 miss");
     warmd_down(&k);
 }
 

@@ -115,7 +115,7 @@ class Api(Case):
         self.addCleanup(os.environ.pop, "WARM_SESSION")
         self.wait_for_long("counted", lambda holder: holder.put(b"made"))
         said = self.daemon.warm("why", "--session", "long")
-        self.assertIn("asked 2: 0 hits, 1 coalesced, 1 misses, 0 failed", said)
+        self.assertIn("asked 2: 0 hits, 1 coalesced, 1 miss, 0 failed", said)
 
     def test_who_waits_finds_a_stuck_daemon_out(self):
         with kit.Daemon() as daemon:

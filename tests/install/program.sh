@@ -28,7 +28,7 @@ for run in cold warm; do
     cat $run.txt
 done
 grep -q ' 0 hits' cold.txt
-grep -q ' 1 hits' warm.txt
+grep -q ' 1 hit' warm.txt
 cmp cold.o warm.o
 g++ warm.o -o words
 ./words | grep -q 'start 2'

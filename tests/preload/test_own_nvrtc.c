@@ -108,9 +108,9 @@ Test(own_nvrtc, its_results_are_kept_for_its_user)
     cr_expect_str_eq(first, direct);
     cr_expect_str_eq(second, direct);
     cr_expect_str_eq(other, direct);
-    expect_why(ALICE, "a1", "asked 1: 0 hits, 0 coalesced, 1 misses, 0 failed, 0 not kept");
-    expect_why(ALICE, "a2", "asked 1: 1 hits, 0 coalesced, 0 misses, 0 failed, 0 not kept");
-    expect_why(BOB, "b1", "asked 1: 0 hits, 0 coalesced, 1 misses, 0 failed, 0 not kept");
+    expect_why(ALICE, "a1", "asked 1: 0 hits, 0 coalesced, 1 miss, 0 failed, 0 not kept");
+    expect_why(ALICE, "a2", "asked 1: 1 hit, 0 coalesced, 0 misses, 0 failed, 0 not kept");
+    expect_why(BOB, "b1", "asked 1: 0 hits, 0 coalesced, 1 miss, 0 failed, 0 not kept");
     free(direct);
     free(first);
     free(second);
@@ -163,5 +163,5 @@ Test(own_nvrtc, another_library_at_its_path_is_another_compiler)
     free(client_as(ALICE, "d1", true, "simple"));
     command("printf x >>'%s/%s'", folder, "libnvrtc.so.12");
     free(client_as(ALICE, "d2", true, "simple"));
-    expect_why(ALICE, "d2", "asked 1: 0 hits, 0 coalesced, 1 misses");
+    expect_why(ALICE, "d2", "asked 1: 0 hits, 0 coalesced, 1 miss");
 }

@@ -488,11 +488,11 @@ Test(tool_fake, a_compile_that_misses_is_one_miss_of_its_session)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=first%zu; %s", i, commands[i]), 0);
         sh(&lab, &out, "%s why --session first%zu", lab.warm, i);
-        cr_assert(strstr(out, "asked 1: 0 hits, 0 coalesced, 1 misses"), "%s", out);
+        cr_assert(strstr(out, "asked 1: 0 hits, 0 coalesced, 1 miss"), "%s", out);
         free(out);
         cr_assert_eq(sh(&lab, NULL, "export WARM_SESSION=then%zu; %s", i, commands[i]), 0);
         sh(&lab, &out, "%s why --session then%zu", lab.warm, i);
-        cr_assert(strstr(out, "asked 1: 1 hits, 0 coalesced, 0 misses"), "%s", out);
+        cr_assert(strstr(out, "asked 1: 1 hit, 0 coalesced, 0 misses"), "%s", out);
         free(out);
     }
     lab_down(&lab);

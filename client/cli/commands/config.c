@@ -97,6 +97,23 @@ static int print_settings(struct view settings, const char *only)
     return only ? CLI_USAGE : CLI_OK;
 }
 
+/* Prints one setting as the daemon tells it: name, value and origin. */
+static int print_one_json(struct view settings, const char *only)
+{
+    struct view name, setting;
+    char key[64];
+    for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
+        snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
+        cut_unit(key);
+        if (!settings_same_name(only, key))
+            continue;
+        json_print(stdout, setting);
+        return CLI_OK;
+    }
+    cli_say("there is no setting \"%s\"", only);
+    return CLI_USAGE;
+}
+
 static int show(struct remote *r, const char *only)
 {
     struct answer answer;
@@ -108,6 +125,8 @@ static int show(struct remote *r, const char *only)
     status = remote_text(r, WIRE_INFO, &answer, &text);
     if (!status && !json_reader_find(text.text, "settings", &settings))
         status = CLI_FINDING;
+    else if (!status && r->as_json && only)
+        status = print_one_json(settings, only);
     else if (!status && r->as_json)
         json_print(stdout, settings);
     else if (!status)
@@ -118,11 +137,20 @@ static int show(struct remote *r, const char *only)
 
 /* ---- path, set ---- */
 
-static int print_path(void)
+static int print_path(bool as_json)
 {
     char path[PATH_MAX];
+    struct json j;
     if (!settings_path(path))
         return CLI_FINDING;
+    if (as_json) {
+        json_init(&j, stdout);
+        json_open(&j, '{');
+        json_key(&j, "path"), json_text(&j, path);
+        json_key(&j, "exists"), json_bool(&j, access(path, R_OK) == 0);
+        json_close(&j, '}');
+        return CLI_OK;
+    }
     printf("%s%s\n", path, access(path, R_OK) == 0 ? "" : " (not there)");
     return CLI_OK;
 }
@@ -140,7 +168,7 @@ static int config_run(const struct command *self, int argc, char **argv)
     if (strcmp(verb, "get") == 0 && n == 2)
         return show(&r, argv[optind + 1]);
     if (strcmp(verb, "path") == 0 && n == 1)
-        return print_path();
+        return print_path(r.as_json);
     if (strcmp(verb, "set") == 0 && n == 3)
         return settings_set(argv[optind + 1], argv[optind + 2]);
     return cli_usage(self, "it takes show, get KEY, path or set KEY VALUE");
@@ -155,8 +183,9 @@ const struct command cmd_config = {
         "show prints the settings of the running daemon: name, origin and value. The origin is\n"
         "default, found (on this machine), file, environment or option. get prints one value;\n"
         "path prints the file that a daemon of this user reads. set changes that file, if warmd\n"
-        "accepts the value, and keeps all other lines; a running daemon reads it after SIGHUP or\n"
-        "a restart.\n\n" REMOTE_HELP "\nExample:\n"
+        "accepts the value, and keeps all other lines; `warm daemon reload` makes a running "
+        "daemon\n"
+        "read it.\n\n" REMOTE_HELP "\nExample:\n"
         "  $ warm config set max_size 20G\n"
         "  $ warm config get max_size\n"
         "  20G\n",

@@ -173,6 +173,26 @@ static int stop(struct remote *r)
     return status;
 }
 
+/* Makes the daemon read its settings again. */
+static int reload(struct remote *r)
+{
+    struct status s;
+    int status = ask_status(r, &s);
+    if (status)
+        return status;
+    int pidfd = daemon_process(r, &s);
+    remote_close(r);
+    if (pidfd < 0)
+        return CLI_FINDING;
+    if (syscall(SYS_pidfd_send_signal, pidfd, SIGHUP, NULL, 0) == 0)
+        printf("process %ld reads its settings again; its log says what needs a restart\n",
+               (long)s.pid);
+    else
+        cli_say("cannot reach process %ld: %s", (long)s.pid, strerror(errno)), status = CLI_FINDING;
+    close(pidfd);
+    return status;
+}
+
 /* ---- log ---- */
 
 /* Returns the start of the last LOG_LINES lines. */
@@ -185,7 +205,26 @@ static const char *last_lines(const char *text, size_t len)
     return at;
 }
 
-static int print_log(const struct run_places *places)
+static void print_log_json(const char *path, const char *lines, size_t len)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_open(&j, '{');
+    json_key(&j, "path"), json_text(&j, path);
+    json_key(&j, "lines"), json_open(&j, '[');
+    while (len) {
+        const char *end = memchr(lines, '\n', len);
+        size_t n = end ? (size_t)(end - lines) : len;
+        json_bytes(&j, lines, n);
+        n += end != NULL;
+        lines += n;
+        len -= n;
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+}
+
+static int print_log(const struct run_places *places, bool as_json)
 {
     char path[RUN_SOCKET_MAX + 8];
     static char tail[LOG_TAIL];
@@ -201,8 +240,13 @@ static int print_log(const struct run_places *places)
     size_t len = fread(tail, 1, sizeof tail, log);
     fclose(log);
     const char *lines = last_lines(tail, len);
+    size_t shown = (size_t)(tail + len - lines);
+    if (as_json) {
+        print_log_json(path, lines, shown);
+        return CLI_OK;
+    }
     printf("%s\n", path);
-    fwrite(lines, 1, (size_t)(tail + len - lines), stdout);
+    fwrite(lines, 1, shown, stdout);
     return CLI_OK;
 }
 
@@ -224,29 +268,33 @@ static int daemon_run(const struct command *self, int argc, char **argv)
         return start(&places, "started");
     if (strcmp(verb, "stop") == 0)
         return stop(&r);
+    if (strcmp(verb, "reload") == 0)
+        return reload(&r);
     if (strcmp(verb, "restart") == 0) {
         if (run_daemon_look(&places) == RUN_DAEMON_ANSWERS && (status = stop(&r)))
             return status;
         return start(&places, "started");
     }
     if (strcmp(verb, "log") == 0)
-        return print_log(&places);
+        return print_log(&places, r.as_json);
     if (strcmp(verb, "install") == 0)
         return run_units_install(&places);
     if (strcmp(verb, "uninstall") == 0)
         return run_units_uninstall();
-    return cli_usage(self, "name one of status, start, stop, restart, log, install and uninstall");
+    return cli_usage(
+        self, "name one of status, start, stop, reload, restart, log, install and uninstall");
 }
 
 const struct command cmd_daemon = {
     .name = "daemon",
     .run = daemon_run,
     .summary = "Show, start or stop the daemon, or print its log",
-    .synopsis = "status|start|stop|restart|log|install|uninstall [--json]",
+    .synopsis = "status|start|stop|reload|restart|log|install|uninstall [--json]",
     .help =
         "status prints pid, socket, store and uptime; start starts this user's own daemon as\n"
-        "`warm run` does; stop ends it and waits until it has gone; log prints the path and the\n"
-        "last lines of the log of a daemon that was started so.\n\n"
+        "`warm run` does; stop ends it and waits until it has gone; reload makes it read its\n"
+        "settings again; log prints the path and the last lines of the log of a daemon that was\n"
+        "started so.\n\n"
         "install makes systemd start this user's daemon when the first client connects, without\n"
         "root; uninstall takes that back.\n\n"
         "Exit status 3 if no daemon answers.\n\n" REMOTE_HELP "\nExample:\n"

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "client/cli/json_reader.h"
@@ -23,7 +24,9 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/probe.h"
 #include "client/cli/run/run.h"
+#include "client/cli/run/settings.h"
 #include "client/cli/units.h"
+#include "client/exec/elf.h"
 #include "client/lib/debug.h"
 #include "client/lib/environment.h"
 #include "client/wire/version.h"
@@ -153,6 +156,18 @@ static void check_environment(struct doctor *d)
         finding(d, HEALTH_OK, "environment", "nothing switches the cache off");
 }
 
+/* Checks the file of settings that a daemon of this user reads. */
+static void check_settings(struct doctor *d)
+{
+    char path[PATH_MAX], said[1024];
+    if (!settings_path(path) || access(path, F_OK) != 0)
+        return;
+    if (settings_check(path, said, sizeof said))
+        finding(d, *said ? HEALTH_WARN : HEALTH_OK, "settings", "%s", *said ? said : path);
+    else
+        finding(d, HEALTH_FAIL, "settings", "%s; a daemon does not start with it", said);
+}
+
 /* ---- socket ---- */
 
 /* Returns the reason why this socket was chosen. */
@@ -168,9 +183,22 @@ static const char *choice_of(const struct doctor *d, const char *path)
     return geteuid() ? "the system's: you have no daemon of your own" : "the system's";
 }
 
+/* True if the user named the socket, so that a daemon should be there. */
+static bool is_named(const struct doctor *d)
+{
+    const char *named = getenv("WARM_SOCKET");
+    return d->remote.socket || (named && *named);
+}
+
 static bool check_socket(struct doctor *d, const char *path)
 {
     struct stat st;
+    if (stat(path, &st) < 0 && errno == ENOENT && !is_named(d)) {
+        finding(d, HEALTH_OK, "socket", "%s (%s): no daemon yet; `warm run` starts one", path,
+                choice_of(d, path));
+        d->fixes[FIX_START] = true;
+        return false;
+    }
     if (stat(path, &st) < 0) {
         finding(d, HEALTH_FAIL, "socket",
                 "%s (%s): %s; `warm run true` starts a daemon, or set WARM_SOCKET", path,
@@ -260,6 +288,17 @@ static double info_number(struct view info, const char *path)
     return json_reader_find(info, path, &v) && json_reader_number(v, &n) ? n : 0;
 }
 
+/* Copies a setting of the daemon's, or "". */
+static void copy_setting(struct view info, const char *name, char *out, size_t cap)
+{
+    char path[64];
+    struct view value;
+    snprintf(path, sizeof path, "settings.%s.value", name);
+    *out = '\0';
+    if (json_reader_find(info, path, &value))
+        json_reader_text(value, out, cap);
+}
+
 static void check_store(struct doctor *d, struct view info)
 {
     if (info_is(info, "store.read_only", "true"))
@@ -291,6 +330,13 @@ static void check_store(struct doctor *d, struct view info)
         finding(d, HEALTH_WARN, "store",
                 "its file system has less than %s (min_free) left: it may have %s instead of %s",
                 left, most, wanted);
+    struct statvfs disk;
+    char folder[PATH_MAX];
+    copy_setting(info, "store", folder, sizeof folder);
+    if (*folder && statvfs(folder, &disk) == 0 &&
+        (!disk.f_bavail || (disk.f_files && !disk.f_favail)))
+        finding(d, HEALTH_FAIL, "store", "the file system of %s has no %s left: nothing is stored",
+                folder, disk.f_bavail ? "files" : "room");
     units_size_text((uint64_t)info_number(info, "store.bytes"), size);
     finding(d, HEALTH_OK, "store", "%.0f entries, %s of at most %s",
             info_number(info, "store.entries"), size, most);
@@ -375,19 +421,9 @@ static void check_audits(struct doctor *d, struct view info)
             "folder quarantine/; check memory and disk, report it, and run `warm clear`",
             n, info_number(info, "audits.done"));
     else
-        finding(d, HEALTH_OK, "audits", "%.0f hits were compiled once more: all the same",
-                info_number(info, "audits.done"));
-}
-
-/* Copies a setting of the daemon's, or "". */
-static void copy_setting(struct view info, const char *name, char *out, size_t cap)
-{
-    char path[64];
-    struct view value;
-    snprintf(path, sizeof path, "settings.%s.value", name);
-    *out = '\0';
-    if (json_reader_find(info, path, &value))
-        json_reader_text(value, out, cap);
+        finding(d, HEALTH_OK, "audits", "%.0f hit%s compiled once more: all the same",
+                info_number(info, "audits.done"),
+                info_number(info, "audits.done") == 1 ? " was" : "s were");
 }
 
 /* Tries what the store beyond the machine can do. */
@@ -450,8 +486,24 @@ static void check_last_run(struct doctor *d)
         finding(d, HEALTH_WARN, "last run", "%llu of its compiles %s not kept: `warm why` says why",
                 n, n == 1 ? "was" : "were");
     else
-        finding(d, HEALTH_OK, "last run", "%llu hits of %llu requests",
-                json_reader_count(session, "hits"), json_reader_count(session, "asked"));
+        finding(d, HEALTH_OK, "last run", "%llu hit%s of %llu request%s",
+                json_reader_count(session, "hits"), CLI_S(json_reader_count(session, "hits")),
+                json_reader_count(session, "asked"), CLI_S(json_reader_count(session, "asked")));
+}
+
+/* Looks if the daemon that runs is the installed one: an upgrade may have replaced it. */
+static void check_build(struct doctor *d, struct view info)
+{
+    struct run_places places;
+    char path[PATH_MAX], runs[ELF_BUILD_TEXT], installed[ELF_BUILD_TEXT];
+    copy_text(info, "build", runs, sizeof runs);
+    if (!*runs || !run_places_fill(&places, NULL))
+        return;
+    run_find_warmd(&places, path);
+    elf_build_id(path, installed);
+    if (*installed && strcmp(runs, installed) != 0)
+        finding(d, HEALTH_WARN, "daemon",
+                "it is another build of " WARM_VERSION " than %s: `warm daemon restart`", path);
 }
 
 static void check_info(struct doctor *d)
@@ -463,6 +515,7 @@ static void check_info(struct doctor *d)
         return;
     }
     check_process(d, text.text);
+    check_build(d, text.text);
     check_store(d, text.text);
     check_toolchains(d, text.text);
     check_refused(d, text.text);
@@ -509,6 +562,7 @@ static int doctor_checks(struct doctor *d)
 {
     char path[sizeof d->remote.w->socket];
     check_environment(d);
+    check_settings(d);
     bool named = d->remote.socket != NULL;
     if (named ? strlen(d->remote.socket) >= sizeof path : warm_default_socket(path, sizeof path)) {
         finding(d, HEALTH_FAIL, "socket", "its path is too long for a socket");

@@ -146,10 +146,12 @@ static void print_history(struct remote *r, struct view doc)
     char id[FIELD_MAX];
     if (json_reader_find(doc, "session", &session)) {
         field(session, "id", id);
-        printf("session %s: asked %llu: %llu hits, %llu coalesced, %llu misses, %llu failed, "
+        unsigned long long hits = json_reader_count(session, "hits"),
+                           missed = json_reader_count(session, "misses");
+        printf("session %s: asked %llu: %llu hit%s, %llu coalesced, %llu miss%s, %llu failed, "
                "%llu not kept\n",
-               id, json_reader_count(session, "asked"), json_reader_count(session, "hits"),
-               json_reader_count(session, "coalesced"), json_reader_count(session, "misses"),
+               id, json_reader_count(session, "asked"), hits, CLI_S(hits),
+               json_reader_count(session, "coalesced"), missed, CLI_ES(missed),
                json_reader_count(session, "errors"), json_reader_count(session, "unkept"));
     }
     if (json_reader_find(doc, "misses", &misses))

@@ -20,6 +20,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/run/run.h"
+#include "client/lib/request.h"
 
 bool settings_path(char out[PATH_MAX])
 {
@@ -123,25 +124,18 @@ static size_t read_all(int fd, char *out, size_t cap)
     return len;
 }
 
-/* Prints a text with the user's own file in place of the new one. */
-static void print_of(const char *text, const char *fresh, const char *path)
-{
-    for (const char *at; (at = strstr(text, fresh)); text = at + strlen(fresh))
-        fprintf(stderr, "%.*s%s", (int)(at - text), text, path);
-    fputs(text, stderr);
-}
-
-/* True if warmd accepts the new file, and the value as that of an option, which is stricter. Prints what warmd
- * says. */
-static bool warmd_accepts(const char *fresh, const char *path, const char *key, const char *value)
+/* Runs `warmd --check-config FILE [--KEY VALUE]`. True if warmd accepts both; `said` has what it says. */
+static bool ask_warmd(const char *file, const char *key, const char *value, char *said, size_t cap)
 {
     struct run_places places;
-    char program[PATH_MAX], name[] = "warmd", check[] = "--check-config", option[80], said[4096];
-    char *argv[] = {name, check, (char *)(uintptr_t)fresh, option, (char *)(uintptr_t)value, NULL};
+    char program[PATH_MAX], name[] = "warmd", check[] = "--check-config", option[80];
+    char *argv[] = {
+        name, check, (char *)(uintptr_t)file, key ? option : NULL, (char *)(uintptr_t)value, NULL};
     int status, pipe_fds[2];
+    *said = '\0';
     if (!run_places_fill(&places, NULL) || pipe2(pipe_fds, O_CLOEXEC) < 0)
         return false;
-    snprintf(option, sizeof option, "--%s", key);
+    snprintf(option, sizeof option, "--%s", key ? key : "");
     run_find_warmd(&places, program);
     pid_t child = fork();
     if (child == 0) {
@@ -151,13 +145,35 @@ static bool warmd_accepts(const char *fresh, const char *path, const char *key, 
         _exit(127);
     }
     close(pipe_fds[1]);
-    read_all(pipe_fds[0], said, sizeof said);
+    read_all(pipe_fds[0], said, cap);
     close(pipe_fds[0]);
-    print_of(said, fresh, path);
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return false;
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* True if warmd accepts the new file, and the value as that of an option, which is stricter. Prints what warmd
+ * says, with the user's own file in place of the new one. */
+static bool warmd_accepts(const char *fresh, const char *path, const char *key, const char *value)
+{
+    char said[4096];
+    const char *text = said;
+    bool accepts = ask_warmd(fresh, key, value, said, sizeof said);
+    for (const char *at; (at = strstr(text, fresh)); text = at + strlen(fresh))
+        fprintf(stderr, "%.*s%s", (int)(at - text), text, path);
+    fputs(text, stderr);
+    return accepts;
+}
+
+bool settings_check(const char *path, char *said, size_t cap)
+{
+    static const char by[] = "warmd: ";
+    bool accepts = ask_warmd(path, NULL, NULL, said, cap);
+    said[strcspn(said, "\n")] = '\0';
+    if (strncmp(said, by, strlen(by)) == 0)
+        memmove(said, said + strlen(by), strlen(said + strlen(by)) + 1);
+    return accepts;
 }
 
 /* Changes the file. Returns an exit status. */
@@ -201,11 +217,38 @@ static int change(const char *key, const char *value, bool add)
     return status;
 }
 
+/* True for settings that a daemon reads only when it starts. */
+static bool needs_restart(const char *key)
+{
+    static const char *const fixed[] = {"socket",     "admin",  "store",      "nvrtc",
+                                        "nvrtc_from", "worker", "trust_group"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (settings_same_name(key, fixed[i]))
+            return true;
+    return strncmp(key, "tier", 4) == 0;
+}
+
+/* Says when the change takes effect, and for which daemon. */
+static void tell_effect(const char *key)
+{
+    struct warm *w = NULL;
+    if (warm_open(&w, NULL) != 0 || request_connect(w) != 0)
+        puts("no daemon runs now: the next one reads it");
+    else if (w->conn.daemon_uid != geteuid())
+        printf("%s is a daemon of uid %u with settings of its own: this file is for a daemon of "
+               "yours\n",
+               w->socket, (unsigned)w->conn.daemon_uid);
+    else
+        printf("`warm daemon %s` makes your daemon read it\n",
+               needs_restart(key) ? "restart" : "reload");
+    warm_close(w);
+}
+
 int settings_set(const char *key, const char *value)
 {
     int status = change(key, value, false);
     if (!status)
-        puts("a daemon that runs reads it after SIGHUP or `warm daemon restart`");
+        tell_effect(key);
     return status;
 }
 

@@ -10,11 +10,15 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Writes the file's path. False, after printing the reason, if it is not known. */
 bool settings_path(char out[PATH_MAX]);
 /* True if two names of settings are the same but for - and _. */
 bool settings_same_name(const char *a, const char *b);
+/* Asks warmd about a file of settings. False if warmd would not start with it. `said` gets its complaint, or a warning,
+ * of one line. */
+bool settings_check(const char *path, char *said, size_t cap);
 /* Sets a value in the file, if warmd accepts it, and prints the path. Other lines stay. Returns an exit
  * status. */
 int settings_set(const char *key, const char *value);

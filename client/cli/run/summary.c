@@ -28,13 +28,15 @@ static void print_line(struct view session, const char *id, bool if_asked)
         snprintf(failed, sizeof failed, ", %llu failed", errors);
     if (unkept)
         snprintf(left, sizeof left, ", %llu not kept (warm why)", unkept);
+    unsigned long long hits = json_reader_count(session, "hits"),
+                       misses = json_reader_count(session, "misses");
     fprintf(stderr,
-            "warm: asked %llu: %llu hits, %llu coalesced, %llu misses%s%s; saved at least "
+            "warm: asked %llu: %llu hit%s, %llu coalesced, %llu miss%s%s%s; saved at least "
             "%llu.%02llu s "
             "(session %s)\n",
-            json_reader_count(session, "asked"), json_reader_count(session, "hits"),
-            json_reader_count(session, "coalesced"), json_reader_count(session, "misses"), failed,
-            left, gained_ms / 1000, gained_ms % 1000 / 10, id);
+            json_reader_count(session, "asked"), hits, CLI_S(hits),
+            json_reader_count(session, "coalesced"), misses, CLI_ES(misses), failed, left,
+            gained_ms / 1000, gained_ms % 1000 / 10, id);
 }
 
 void run_summary(const struct run_places *places, bool if_asked)
