@@ -240,7 +240,7 @@ static int get_blob(struct store *s, const struct store_row *row, struct store_v
     if (rc != 0)
         return rc;
     if (!handles_give(&s->handles, handle))
-        return err_set(e, WARM_EIO, "out of memory");
+        return err_set(e, WARM_ENOMEM, "out of memory");
     out->data = NULL;
     out->fd = handle->fd;
     return 0;

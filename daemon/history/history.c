@@ -184,6 +184,8 @@ uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t
     history_set_text(m, TEXT_TIER, ask->tier);
     if (ask->was_corrupt)
         settle(m, WIRE_REASON_CORRUPT, view_of_text("damaged on disk, and quarantined"));
+    if (ask->failure.len)
+        settle(m, WIRE_REASON_FAILED, ask->failure);
     settle_by_end(h, m, &ask->id);
     if (!store_id_equal(&ask->also, &none))
         settle_by_end(h, m, &ask->also);

@@ -153,7 +153,8 @@ struct history_ask {
     struct view name, label, hardware, compiler;
     struct view
         tier; /* why the store beyond the machine brought nothing; empty: it was not asked */
-    bool was_corrupt; /* the entry was there, damaged */
+    bool was_corrupt;    /* the entry was there, damaged */
+    struct view failure; /* the daemon's own, for which the entry was not given; empty: none */
 };
 /* Notes a miss; returns its number, never 0. */
 uint64_t history_miss(struct history *h, const struct history_ask *ask, uint64_t now_ms);

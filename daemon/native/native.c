@@ -29,6 +29,7 @@
 #include "daemon/process/closer.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
+#include "daemon/service/bookkeeping.h"
 #include "daemon/service/manifest.h"
 #include "daemon/users/budget.h"
 
@@ -46,19 +47,19 @@ static void send_ok(struct native *n, uint64_t tag, bool existed, const struct k
     connection_commit(n->connection, NULL, 0);
 }
 
+/* Opens the descriptor of a stored value that is a file; else gives -1. */
+static int open_stored(const struct store_value *v, int *out, struct err *e)
+{
+    *out = v->data ? -1 : fd_reopen(v->fd);
+    return v->data || *out >= 0 ? 0 : err_sys(e, WARM_EIO, errno, "no descriptor for a value");
+}
+
 /* Sends a stored value: a short one is copied, a longer one sent from the index's own pages, a file
- * as a descriptor. */
+ * as a descriptor, which is taken. */
 static void send_stored(struct native *n, uint64_t tag, enum wire_outcome outcome,
-                        const struct store_value *v)
+                        const struct store_value *v, int own)
 {
     struct connection *c = n->connection;
-    int own = v->data ? -1 : fd_reopen(v->fd);
-    if (!v->data && own < 0) {
-        struct err e;
-        err_sys(&e, WARM_EIO, errno, "no descriptor for a value");
-        native_send_error(n, tag, &e);
-        return;
-    }
     struct writer *w = connection_begin(c);
     struct wire_hit m = {.outcome = outcome,
                          .kind = (uint8_t)v->row.kind,
@@ -178,6 +179,8 @@ static void on_answer(struct call *base, const struct answer *a)
     struct native *n = call->native;
     uint64_t tag = call->tag;
     struct connection *c = n->connection;
+    struct err e;
+    int own;
     if (call->notes && n->ranks)
         note_answer(call, a);
     switch (a->kind) {
@@ -187,8 +190,10 @@ static void on_answer(struct call *base, const struct answer *a)
             n->asked_audit = true;
             n->audit = a->value->row.id.key;
         }
-        if (a->value)
-            send_stored(n, tag, a->outcome, a->value);
+        if (a->value && open_stored(a->value, &own, &e) != 0)
+            native_send_error(n, tag, &e);
+        else if (a->value)
+            send_stored(n, tag, a->outcome, a->value, own);
         else
             send_artifact(n, tag, a->outcome, a->artifact);
         break;
@@ -311,7 +316,7 @@ static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m
         rank_agreement_recall(n->ranks, &name, n->peer->pid, service_now_ms(n->service), &known)) {
     case RANK_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
     case RANK_MISS:
-        service_count_miss(n->service, n->peer, m->key);
+        service_count_miss(n->service, n->peer, m->key, NULL);
         native_send_empty(n, tag, WIRE_MISS);
         return true;
     case RANK_NEW: break;
@@ -350,10 +355,22 @@ static int ask_for_job(struct native *n, uint64_t tag, const struct wire_get *m,
     return 0;
 }
 
-/* Answers with a stored value at once; else the call may have to wait. */
+/* Finds a value, and opens its descriptor. A hit counts once both are there. */
+static int get_stored(struct native *n, const struct wire_get *m, struct store_value *out, int *own,
+                      struct err *e)
+{
+    const struct proof *proof = m->has_proof ? &m->proof : NULL;
+    int code = service_get(n->service, n->peer, m->space, m->key, proof, out, e);
+    return code ? code : open_stored(out, own, e);
+}
+
+/* Answers with a stored value at once; else the call may have to wait. If the daemon failed to give a value, a
+ * client that wants no lease is told; others get the lease, so that one of them makes it anew. */
 static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
 {
     struct store_value v;
+    struct err failure = {0};
+    int own;
     const struct proof *proof = m->has_proof ? &m->proof : NULL;
     bool as_rank = n->ranks && m->space == WIRE_SPACE_NAME;
     if (as_rank && get_as_rank(n, tag, m))
@@ -361,11 +378,12 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     int asked = as_rank ? ask_for_job(n, tag, m, e) : 0;
     if (asked)
         return asked < 0 ? asked : 0;
-    int code = service_get(n->service, n->peer, m->space, m->key, proof, &v, NULL);
+    int code = get_stored(n, m, &v, &own, &failure);
     if (as_rank)
         note_for_ranks(n, m, code, &v);
     if (code == 0) {
-        send_stored(n, tag, WIRE_WAS_HIT, &v);
+        send_stored(n, tag, WIRE_WAS_HIT, &v, own);
+        service_count_hit(n->service, n->peer, m->space, m->key, &v.row);
         return 0;
     }
     struct native_call *call = call_new(n, tag, e);
@@ -374,8 +392,13 @@ static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, str
     call->call.was_corrupt = code == WARM_ECORRUPT;
     call->call.no_tier = as_rank;
     call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
+    bool failed = bookkeeping_is_failure(code);
+    if (failed && call->leases)
+        bookkeeping_failure(&call->call, &failure);
     if (code == WARM_EBUSY)
         service_get_later(&call->call, m->space, m->key, proof);
+    else if (failed && !call->leases)
+        service_fail(&call->call, m->space, m->key, &failure);
     else
         service_ask(&call->call, call->leases ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
                     m->deadline_ms);

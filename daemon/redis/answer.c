@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/torch_store.h"
 #include "daemon/service/torch_value.h"
@@ -69,52 +68,41 @@ void redis_send_bytes(struct redis *r, const void *data, size_t len)
     redis_commit(r);
 }
 
-/* Opens an own descriptor of a value that is a file; if that fails, null is sent. */
-static int own_fd(struct redis *r, int fd)
+/* Sends a value that is a file; `fd` is borrowed. False if there is no descriptor for it: nothing is sent. */
+static bool send_file(struct redis *r, int fd, uint64_t len)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (copy >= 0)
-        return copy;
-    log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not sent: %s", strerror(errno));
-    redis_send_null(r);
-    return -1;
-}
-
-/* Sends a value that is a file; `fd` is borrowed. */
-static void send_file(struct redis *r, int fd, uint64_t len)
-{
-    int copy = own_fd(r, fd);
     if (copy < 0)
-        return;
+        return false;
     resp_put_bulk_head(redis_begin(r), len);
     redis_commit(r);
     connection_send_file(r->connection, copy, len);
     resp_put_crlf(redis_begin(r));
     redis_commit(r);
+    return true;
 }
 
-/* Sends the JSON of a stored form in memory, which is small. */
-static void send_json(struct redis *r, const void *stored, size_t len, uint32_t cost_ms)
+/* Sends the JSON of a stored form in memory, which is small. False without memory. */
+static bool send_json(struct redis *r, const void *stored, size_t len, uint32_t cost_ms)
 {
     size_t json_len = torch_value_json_len(len, cost_ms);
     uint8_t *json = malloc(json_len);
-    if (!json) {
-        redis_send_null(r);
-        return;
-    }
+    if (!json)
+        return false;
     torch_value_put_together(stored, len, cost_ms, json);
     resp_put_bulk(redis_begin(r), json, json_len);
     redis_commit(r);
     free(json);
+    return true;
 }
 
-/* Sends the JSON of a stored form in a file: it is encoded as the socket takes it. */
-static void send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_ms)
+/* Sends the JSON of a stored form in a file: it is encoded as the socket takes it. False without a descriptor. */
+static bool send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_ms)
 {
     char end[TORCH_VALUE_WRAPPING_MAX];
-    int copy = own_fd(r, fd);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0)
-        return;
+        return false;
     struct writer *w = redis_begin(r);
     resp_put_bulk_head(w, torch_value_json_len(len, cost_ms));
     writer_bytes(w, TORCH_VALUE_HEAD, sizeof TORCH_VALUE_HEAD - 1);
@@ -125,18 +113,13 @@ static void send_json_file(struct redis *r, int fd, uint64_t len, uint32_t cost_
     writer_bytes(w, end, end_len);
     resp_put_crlf(w);
     redis_commit(r);
+    return true;
 }
 
-/* Sends a value of PyTorch as it was put. False if it is no such value. */
+/* Sends a value as it was put: PyTorch's are stored in another form. */
 static bool send_together(struct redis *r, const void *data, int fd, uint64_t len, uint32_t cost_ms)
 {
-    if (!torch_store_is_stored(data, fd, len))
-        return false;
-    if (data)
-        send_json(r, data, len, cost_ms);
-    else
-        send_json_file(r, fd, len, cost_ms);
-    return true;
+    return data ? send_json(r, data, len, cost_ms) : send_json_file(r, fd, len, cost_ms);
 }
 
 uint64_t redis_sent_len(const struct store_value *v)
@@ -146,37 +129,34 @@ uint64_t redis_sent_len(const struct store_value *v)
                : v->row.len;
 }
 
-void redis_send_stored(struct redis *r, const struct store_value *v)
+bool redis_send_stored(struct redis *r, const struct store_value *v)
 {
-    if (send_together(r, v->data, v->fd, v->row.len, v->row.cost_ms))
-        return;
-    if (v->data)
-        redis_send_bytes(r, v->data, v->row.len);
-    else
-        send_file(r, v->fd, v->row.len);
+    if (torch_store_is_stored(v->data, v->fd, v->row.len))
+        return send_together(r, v->data, v->fd, v->row.len, v->row.cost_ms);
+    if (!v->data)
+        return send_file(r, v->fd, v->row.len);
+    redis_send_bytes(r, v->data, v->row.len);
+    return true;
 }
 
-static void send_artifact(struct redis *r, struct artifact *a)
+static bool send_artifact(struct redis *r, struct artifact *a)
 {
-    if (send_together(r, a->data, a->fd, a->len, a->cost_ms))
-        return;
-    if (!a->data) {
-        send_file(r, a->fd, a->len);
-        return;
-    }
+    if (torch_store_is_stored(a->data, a->fd, a->len))
+        return send_together(r, a->data, a->fd, a->len, a->cost_ms);
+    if (!a->data)
+        return send_file(r, a->fd, a->len);
     resp_put_bulk_head(redis_begin(r), a->len);
     redis_commit(r);
     connection_share(r->connection, a);
     resp_put_crlf(redis_begin(r));
     redis_commit(r);
+    return true;
 }
 
 void redis_send_answer(struct redis *r, const struct answer *a)
 {
-    if (a->kind == ANSWER_VALUE && a->value)
-        redis_send_stored(r, a->value);
-    else if (a->kind == ANSWER_VALUE)
-        send_artifact(r, a->artifact);
-    else
+    bool sent = a->kind == ANSWER_VALUE &&
+                (a->value ? redis_send_stored(r, a->value) : send_artifact(r, a->artifact));
+    if (!sent)
         redis_send_null(r);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "daemon/redis/internal.h"
+#include "daemon/service/bookkeeping.h"
 
 struct view redis_view(const struct resp_arg *a)
 {
@@ -21,11 +22,18 @@ bool redis_is_name(const struct resp_arg *a)
     return a->data && a->len >= 1 && a->len <= STORE_NAME_MAX;
 }
 
-int redis_find(struct redis *r, const struct resp_arg *name, struct store_value *out)
+/* Finds the value of a name in the peer's own space, as service_get, and sends it. That is a hit. */
+static int send_found(struct redis *r, const struct resp_arg *name, struct err *e)
 {
+    struct store_value v;
     if (!redis_is_name(name))
-        return WARM_ENOT_FOUND;
-    return service_get(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), NULL, out, NULL);
+        return err_set(e, WARM_ENOT_FOUND, "no name");
+    int code = service_get(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), NULL, &v, e);
+    if (code == 0 && !redis_send_stored(r, &v))
+        code = err_set(e, WARM_EIO, "no descriptor or memory for a value");
+    if (code == 0)
+        service_count_hit(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), &v.row);
+    return code;
 }
 
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out)
@@ -59,21 +67,26 @@ static struct call *wait_begin(struct redis *r,
 void redis_do_get(struct redis_command *c)
 {
     struct redis *r = c->redis;
-    struct store_value v;
+    struct err e = {0};
     const struct resp_arg *name = &c->args[1];
     uint64_t wait_ms = service_wait_ms(r->service);
-    int code = redis_find(r, name, &v);
+    int code = send_found(r, name, &e);
     if (code == 0)
-        redis_send_stored(r, &v);
-    else if (!redis_is_name(name))
+        return;
+    if (!redis_is_name(name))
         redis_send_null(r);
     else if (code == WARM_EBUSY)
         service_get_later(wait_begin(r, on_get_answer), WIRE_SPACE_NAME, redis_view(name), NULL);
     else if (wait_ms && redis_name_is_leased(redis_view(name)))
-        redis_lease_ask(r, redis_view(name));
-    else
-        service_ask(wait_begin(r, on_get_answer), wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME,
-                    redis_view(name), NULL, wait_ms);
+        redis_lease_ask(r, redis_view(name), &e);
+    else {
+        struct call *call = wait_begin(r, on_get_answer);
+        if (bookkeeping_is_failure(
+                code)) /* logged and counted; the client goes on as after a miss */
+            bookkeeping_failure(call, &e);
+        service_ask(call, wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME, redis_view(name), NULL,
+                    wait_ms);
+    }
 }
 
 /* Runs the command again: its large value is ready, or cannot be had. */
@@ -110,11 +123,9 @@ bool redis_values_ready(struct redis_command *c, size_t from, size_t to)
 
 void redis_send_named(struct redis *r, const struct resp_arg *name)
 {
-    struct store_value v;
-    if (redis_find(r, name, &v) == 0) {
-        redis_send_stored(r, &v);
-    } else {
-        service_count_miss(r->service, r->peer, redis_view(name));
+    struct err e = {0};
+    if (send_found(r, name, &e) != 0) {
+        service_count_miss(r->service, r->peer, redis_view(name), &e);
         redis_send_null(r);
     }
 }

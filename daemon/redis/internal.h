@@ -128,8 +128,8 @@ void redis_send_number(struct redis *r, int64_t n);
 void redis_send_null(struct redis *r);
 /* Sends bytes that the caller keeps valid until store_turn_end. */
 void redis_send_bytes(struct redis *r, const void *data, size_t len);
-/* Sends a value in the form in which it was put; null if that cannot be made. */
-void redis_send_stored(struct redis *r, const struct store_value *v);
+/* Sends a value in the form in which it was put. False, and nothing is sent, if that cannot be made. */
+bool redis_send_stored(struct redis *r, const struct store_value *v);
 /* Returns the length of the value that redis_send_stored sends. */
 uint64_t redis_sent_len(const struct store_value *v);
 /* Sends the value that the service found, or null. */
@@ -141,8 +141,6 @@ void redis_send_answer(struct redis *r, const struct answer *a);
 struct view redis_view(const struct resp_arg *a);
 /* True if an argument can be a name: 1 to STORE_NAME_MAX bytes. */
 bool redis_is_name(const struct resp_arg *a);
-/* Finds the value of a name in the peer's own space, as service_get. */
-int redis_find(struct redis *r, const struct resp_arg *name, struct store_value *out);
 /* Finds the row of a name in the peer's own space. */
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out);
 /* Answers with the value of a name, or null; does not wait. */
@@ -154,7 +152,7 @@ bool redis_must_yield(struct redis *r);
 bool redis_cannot_yield(const struct redis_command *c);
 /* Verifies the large values of args[from…to) before a command reads them. Returns false if the command
  * will run again. Returns true after as many tries as there are values, even if one is still unverified:
- * redis_find then fails for it. */
+ * that one is then not found. */
 bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
 /* ---- lease.c ---- */
@@ -164,7 +162,7 @@ bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 bool redis_name_is_leased(struct view name);
 /* Answers a GET: with null if this client holds the lease, else when the holder has made the
  * value. */
-void redis_lease_ask(struct redis *r, struct view name);
+void redis_lease_ask(struct redis *r, struct view name, const struct err *failure);
 /* Gives the lease of a name back: the value did not come, or cannot be kept. Nothing if there is
  * none. */
 void redis_lease_give_back(struct redis *r, struct view name);

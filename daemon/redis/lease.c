@@ -16,6 +16,7 @@
 
 #include "daemon/process/list.h"
 #include "daemon/redis/internal.h"
+#include "daemon/service/bookkeeping.h"
 #include "daemon/users/budget.h"
 
 #define LEASES_MAX 64u /* of a connection */
@@ -85,7 +86,7 @@ static void on_lease_answer(struct call *call, const struct answer *a)
         lease_free(l);
 }
 
-void redis_lease_ask(struct redis *r, struct view name)
+void redis_lease_ask(struct redis *r, struct view name, const struct err *failure)
 {
     struct store_id id = service_name_id(r->peer, name);
     struct redis_lease *l = NULL;
@@ -94,7 +95,7 @@ void redis_lease_ask(struct redis *r, struct view name)
         budget_take(r->peer->uid, BUDGET_leases, 1) && !(l = calloc(1, sizeof *l)))
         budget_give(r->peer->uid, BUDGET_leases, 1);
     if (!l) { /* it holds this lease already, or too many */
-        service_count_miss(r->service, r->peer, name);
+        service_count_miss(r->service, r->peer, name, failure);
         redis_send_null(r);
         return;
     }
@@ -102,6 +103,8 @@ void redis_lease_ask(struct redis *r, struct view name)
     l->redis = r;
     LIST_ADD(r->leases, l);
     r->n_leases++;
+    if (bookkeeping_is_failure(failure->code))
+        bookkeeping_failure(&l->call, failure);
     service_ask(&l->call, ASK_LEASE, WIRE_SPACE_NAME, name, NULL,
                 r->peer->session ? TORCH_WAIT_MS : TORCH_WAIT_STRANGER_MS);
 }

@@ -10,7 +10,7 @@
  * held. If it ends, the value is put all the same: it came whole.
  *
  * A command that reads and then writes verifies the value first (redis_values_ready), finds it, answers, and
- * makes its operation last. It must not remove what redis_find did not find: that may be a value that could
+ * makes its operation last. It must not remove what no look-up found: that may be a value that could
  * not be read. A failed write is counted as dropped; the answer does not change.
  *
  * redis.c runs the commands.
@@ -26,6 +26,7 @@
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
+#include "daemon/service/bookkeeping.h"
 #include "daemon/service/torch_store.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"
@@ -113,32 +114,6 @@ void redis_ops_forget(struct redis *r)
 }
 
 /* ---- values ---- */
-
-/* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
- * the candidates. */
-static bool is_tuned_kernel(struct view name)
-{
-    static const char start[] = "pt2:", end[] = "::";
-    const char *at = name.data;
-    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
-           strspn(at + 4, "0123456789abcdef") >= 64;
-}
-
-/* Returns the kind that a name of PyTorch tells. */
-static enum store_kind kind_of_name(struct view name)
-{
-    static const struct {
-        const char *part;
-        enum store_kind kind;
-    } parts[] = {{"pt2:autograd", STORE_BACKWARD},
-                 {"pt2:fx-graph", STORE_FX_GRAPH},
-                 {"pt2:bundled-autotune", STORE_AUTOTUNE}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (name.len >= strlen(parts[i].part) &&
-            memcmp(name.data, parts[i].part, strlen(parts[i].part)) == 0)
-            return parts[i].kind;
-    return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
-}
 
 /* Reads the cost at the end of PyTorch's values: {"data": …, "time_taken_ms": 123}. 0 if there is
  * none. */
@@ -264,7 +239,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
     int fd = v->data ? -1 : spill_fd(c, value);
     int code = 0;
     struct service_put put = {.name = redis_view(&c->args[name]),
-                              .kind = kind_of_name(redis_view(&c->args[name])),
+                              .kind = bookkeeping_kind_of_name(redis_view(&c->args[name])),
                               .keep_existing = options->keep_existing,
                               .cost_ms = cost_of_value(v, fd),
                               .ttl_ms = options->ttl_ms,

@@ -42,6 +42,16 @@ bool bookkeeping_is_note(enum wire_space space, struct view key)
            (begins(key, "file:") || begins(key, "jax:ahead:") || begins(key, FORMS_PREFIX));
 }
 
+/* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
+ * the candidates. */
+static bool is_tuned_kernel(struct view name)
+{
+    static const char start[] = "pt2:", end[] = "::";
+    const char *at = name.data;
+    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
+           strspn(at + 4, "0123456789abcdef") >= 64;
+}
+
 enum store_kind bookkeeping_kind_of_name(struct view name)
 {
     static const struct {
@@ -49,7 +59,7 @@ enum store_kind bookkeeping_kind_of_name(struct view name)
         enum store_kind kind;
     } known[] = {{"pt2:fx-graph", STORE_FX_GRAPH},
                  {"pt2:autograd", STORE_BACKWARD},
-                 {"pt2:", STORE_AUTOTUNE},
+                 {"pt2:bundled-autotune", STORE_AUTOTUNE},
                  {"triton:", STORE_TRITON},
                  {"jax:", STORE_EXECUTABLE},
                  {"pjrt:", STORE_EXECUTABLE},
@@ -67,7 +77,7 @@ enum store_kind bookkeeping_kind_of_name(struct view name)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(name, known[i].prefix))
             return known[i].kind;
-    return STORE_OTHER;
+    return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
 }
 
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
@@ -240,6 +250,19 @@ static void note_event(const struct call *call, enum history_what what, const st
                       .label = call->compile ? view_of_text(call->compile->label) : call->name});
 }
 
+bool bookkeeping_is_failure(int code)
+{
+    return code && code != WARM_ENOT_FOUND && code != WARM_EBUSY && code != WARM_ECORRUPT;
+}
+
+void bookkeeping_failure(struct call *call, const struct err *e)
+{
+    assert(e->code);
+    snprintf(call->failure, sizeof call->failure, "%.*s", (int)sizeof call->failure - 1,
+             *e->text ? e->text : err_text(e->code));
+    log_user(call->peer->uid, LOG_LEVEL_WARNING, "a stored value is not given: %s", call->failure);
+}
+
 void bookkeeping_get_miss(struct call *call, bool is_lease)
 {
     struct service *s = call->service;
@@ -248,8 +271,12 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
         stats_add(&s->stats, STATS_misses, kind, 1);
         return;
     }
-    count(s, call->peer, STATS_misses, kind, 1);
-    log_answer(call->peer, is_lease ? "miss, leased" : "miss", kind, call->name);
+    count(s, call->peer, *call->failure ? STATS_errors : STATS_misses, kind, 1);
+    log_answer(call->peer,
+               *call->failure ? "failed"
+               : is_lease     ? "miss, leased"
+                              : "miss",
+               kind, call->name);
     bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
                                  &(struct history_ask){.id = call->id,
@@ -258,7 +285,8 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
                                                        .kind = kind,
                                                        .name = call->name,
                                                        .tier = view_of_text(call->tier_said),
-                                                       .was_corrupt = call->was_corrupt},
+                                                       .was_corrupt = call->was_corrupt,
+                                                       .failure = view_of_text(call->failure)},
                                  clock_wall_coarse_ms());
     note_event(call, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
 }
@@ -279,7 +307,8 @@ static void note_look(const struct call *call)
 static void answered_miss(struct call *call)
 {
     if (call->compile) {
-        count(call->service, call->peer, STATS_misses, STORE_CUBIN, 1);
+        count(call->service, call->peer, *call->failure ? STATS_errors : STATS_misses, STORE_CUBIN,
+              1);
         log_answer(call->peer, "miss", STORE_CUBIN, view_of_text(call->compile->label));
         note_event(call, HISTORY_MISSED, NULL, bookkeeping_compile_miss(call));
     } else {
@@ -327,6 +356,10 @@ static void answered_error(struct call *call, const struct err *e)
     if (call->compile && e->code == WARM_ENO_TOOLCHAIN && call->peer->session) {
         history_count(s->history, call->peer->session, HISTORY_asked, UINT64_MAX,
                       clock_wall_coarse_ms()); /* one less */
+        return;
+    }
+    if (*call->failure && !call->compile) { /* `warm why` tells it beside the misses */
+        bookkeeping_get_miss(call, false);
         return;
     }
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
@@ -448,7 +481,8 @@ uint64_t bookkeeping_compile_miss(struct call *call)
                                            .hardware = view_of_text(c->address.hardware),
                                            .compiler = view_of_text(c->toolchain->text),
                                            .tier = view_of_text(call->tier_said),
-                                           .was_corrupt = call->was_corrupt},
+                                           .was_corrupt = call->was_corrupt,
+                                           .failure = view_of_text(call->failure)},
                      clock_wall_coarse_ms());
     if (c->flags & WIRE_COMPILE_RECACHE)
         history_settle(s->history, miss, WIRE_REASON_DISABLED,

@@ -34,6 +34,12 @@ void bookkeeping_asked(struct service *s, const struct peer *peer);
 /* Counts a hit that is answered without a call. */
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
                      const struct store_row *row);
+/* True for the code of a look-up that failed, rather than found nothing: no descriptor, no memory, the disk. It is
+ * no miss. */
+bool bookkeeping_is_failure(int code);
+/* Notes in a call that a look-up failed, and logs it in the user's share of the log. The call then counts as an
+ * error, and `warm why` says "failed", whether its answer is an error or a lease. */
+void bookkeeping_failure(struct call *call, const struct err *e);
 /* Counts the miss of a GET and notes it in the history. `is_lease`: the client was told to make it. */
 void bookkeeping_get_miss(struct call *call, bool is_lease);
 /* Counts an answer and notes it in the history: called once for each answer. */

@@ -14,8 +14,10 @@
 #include "daemon/service/call.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
@@ -55,8 +57,27 @@ static void call_end(struct call *call, bool cancelled)
     assert(call->ask.state == ASK_OUT);
 }
 
+/* Finds out if a value that is a file can go out: its descriptor is opened when it is sent. An answer that cannot be
+ * built is no hit. */
+static int can_send(const struct answer *a, struct err *e)
+{
+    int file = a->value ? a->value->fd : a->artifact ? a->artifact->fd : -1;
+    int own = file < 0 ? -1 : fd_reopen(file);
+    if (file >= 0 && own < 0)
+        return err_sys(e, WARM_EIO, errno, "no descriptor for a value");
+    if (own >= 0)
+        close(own);
+    return 0;
+}
+
 void call_answer(struct call *call, const struct answer *a)
 {
+    struct err e = {0};
+    const struct answer failure = {.kind = ANSWER_ERROR, .err = &e};
+    if ((a->kind == ANSWER_VALUE || a->kind == ANSWER_FAILED) && can_send(a, &e) != 0) {
+        bookkeeping_failure(call, &e);
+        a = &failure;
+    }
     struct artifact *held = a->artifact ? artifact_ref(a->artifact) : NULL;
     assert(!call->answered); /* (1) */
     assert((a->kind == ANSWER_ERROR) == (a->err != NULL));

@@ -32,6 +32,7 @@ struct manifest;
 struct service;
 
 #define CALL_TIER_ASKS 4u /* of one call */
+#define CALL_FAILURE 128  /* bytes of a text for people */
 
 enum answer_kind {
     ANSWER_VALUE,  /* last: `value` or `artifact`, and `outcome` */
@@ -82,6 +83,8 @@ struct call {
     char job[65];     /* of ranks on several machines, in hex: the tier decides for all; or empty */
     bool no_tier;     /* the ranks of its job must have one answer: only this machine is asked */
     bool was_corrupt; /* the stored value was damaged; the wire of a GET says so */
+    char failure
+        [CALL_FAILURE]; /* why the daemon could not give a stored value; empty: it did not fail */
 
     /* the service's: */
     const struct call_ops *ops;

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/service/bookkeeping.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 
@@ -61,7 +62,7 @@ static enum found find_stored(struct service *s, const struct store_id *id,
                               const struct proof *proof, struct find *out)
 {
     struct store_value *v = &out->stored;
-    out->code = store_get(s->config.store, id, v, NULL);
+    out->code = store_get(s->config.store, id, v, &out->err);
     if (out->code || !proof_equal(&v->row.proof, proof))
         return FOUND_NONE;
     if (v->row.kind == STORE_MANIFEST)
@@ -80,6 +81,8 @@ enum found find_made(struct service *s, const struct store_id *id, const struct 
     enum found found = find_pending(s, id, proof, out);
     if (found == FOUND_NONE)
         found = find_stored(s, id, proof, out);
+    if (call && found == FOUND_NONE && bookkeeping_is_failure(out->code))
+        bookkeeping_failure(call, &out->err);
     if (out->code == WARM_EBUSY && call && call_prepare(call, id, again))
         return FOUND_SOON;
     return found;

@@ -29,6 +29,7 @@ enum found {
 
 struct find {
     int code;                        /* CORRUPT: it is there, damaged */
+    struct err err;                  /* of the code */
     const struct store_value *value; /* &stored, or NULL */
     struct artifact *pending;
     struct manifest *manifest;

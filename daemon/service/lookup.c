@@ -115,12 +115,13 @@ static int get_value(struct service *s, const struct peer *peer, const struct st
 }
 
 /* Finds the entry that a call waited for. Its key may be gone by now, so id and proof decide. */
-static bool find_for_call(const struct call *call, struct store_value *out)
+static int find_for_call(const struct call *call, struct store_value *out, struct err *e)
 {
-    if (get_value(call->service, call->peer, &call->id, out, NULL) != 0)
-        return false;
+    int code = get_value(call->service, call->peer, &call->id, out, e);
+    if (code)
+        return code;
     struct proof of = proof_of_row(&out->row);
-    return proof_equal(&of, &call->proof);
+    return proof_equal(&of, &call->proof) ? 0 : err_set(e, WARM_ENOT_FOUND, "not found");
 }
 
 int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
@@ -142,11 +143,17 @@ int service_get(struct service *s, const struct peer *peer, enum wire_space spac
         return err_set(e, WARM_ENOT_FOUND, "refused before");
     if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
         return err_set(e, WARM_ENOT_FOUND, "not found");
-    bookkeeping_hit(s, peer, bookkeeping_is_note(space, key), &out->row);
     return 0;
 }
 
-void service_count_miss(struct service *s, const struct peer *peer, struct view name)
+void service_count_hit(struct service *s, const struct peer *peer, enum wire_space space,
+                       struct view key, const struct store_row *row)
+{
+    bookkeeping_hit(s, peer, bookkeeping_is_note(space, key), row);
+}
+
+void service_count_miss(struct service *s, const struct peer *peer, struct view name,
+                        const struct err *failure)
 {
     struct call call = {.service = s,
                         .peer = peer,
@@ -154,6 +161,8 @@ void service_count_miss(struct service *s, const struct peer *peer, struct view 
                         .began_us = clock_wall_us(),
                         .id = service_name_id(peer, name),
                         .is_unlisted = bookkeeping_is_unlisted(WIRE_SPACE_NAME, name)};
+    if (failure && bookkeeping_is_failure(failure->code))
+        bookkeeping_failure(&call, failure);
     if (!call.is_unlisted)
         bookkeeping_asked(s, peer);
     bookkeeping_get_miss(&call, false);
@@ -226,6 +235,19 @@ static struct artifact *find_coming(const struct call *call)
     return is_it ? a : NULL;
 }
 
+void service_fail(struct call *call, enum wire_space space, struct view key, const struct err *e)
+{
+    get_begin(call, space, key);
+    if (space == WIRE_SPACE_NAME) {
+        call->name = key;
+        call->id = service_name_id(call->peer, key);
+    } else {
+        call->id = key_id(STORE_MADE_HERE, key);
+    }
+    bookkeeping_failure(call, e);
+    call_fail(call, e);
+}
+
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
                  const struct proof *proof, uint64_t wait_ms)
 {
@@ -279,9 +301,10 @@ void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, s
 static void job_answered(struct call *call)
 {
     struct store_value v;
+    struct err e = {0};
     if (call->from_tier)
         call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
-    else if (!call->tier_knows && find_for_call(call, &v))
+    else if (!call->tier_knows && find_for_call(call, &v, &e) == 0)
         call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
     else
         get_join(call);
@@ -319,8 +342,13 @@ bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_
 static void get_again(struct call *call)
 {
     struct store_value v;
-    if (find_for_call(call, &v)) {
+    struct err e = {0};
+    int code = find_for_call(call, &v, &e);
+    if (code == 0) {
         call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
+    } else if (bookkeeping_is_failure(code)) {
+        bookkeeping_failure(call, &e);
+        call_fail(call, &e);
     } else {
         call->was_corrupt = true; /* it was there a moment ago */
         call_answer(call, &(struct answer){.kind = ANSWER_MISS});

@@ -101,16 +101,21 @@ static inline struct store_id service_name_id(const struct peer *peer, struct vi
     return (struct store_id){peer->space, key_of_bytes(name.data, name.len)};
 }
 
-/* Finds an entry that this peer may have, and counts the hit. `proof` may be NULL. The value is
- * borrowed until store_turn_end. Errors: NOT_FOUND; BUSY if a large value has to be verified first
- * (service_get_later). Any other error is the daemon's fault, and counts as a miss. */
+/* Finds an entry that this peer may have, and counts nothing: service_count_hit does, once the answer is queued
+ * whole. `proof` may be NULL. The value is borrowed until store_turn_end. Errors: NOT_FOUND, CORRUPT; BUSY if a
+ * large value has to be verified first (service_get_later). Any other error is the daemon's own
+ * (bookkeeping_is_failure) and no miss. */
 int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
                 const struct proof *proof, struct store_value *out, struct err *e);
+/* Counts the hit of a value that service_get found. */
+void service_count_hit(struct service *s, const struct peer *peer, enum wire_space space,
+                       struct view key, const struct store_row *row);
 /* Finds the row of an entry that this peer may have; counts nothing. NOT_FOUND. */
 int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
                  struct store_row *out, struct err *e);
-/* Counts a look-up by name that found nothing and does not wait. */
-void service_count_miss(struct service *s, const struct peer *peer, struct view name);
+/* Counts a look-up by name that found nothing, or failed, and does not wait. */
+void service_count_miss(struct service *s, const struct peer *peer, struct view name,
+                        const struct err *failure);
 
 enum ask_mode {
     ASK_KNOWN, /* finds values that exist */
@@ -125,6 +130,8 @@ bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_
 void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
                  const struct proof *proof, uint64_t wait_ms);
 
+/* Goes on after service_get failed: answers at once with ERROR. */
+void service_fail(struct call *call, enum wire_space space, struct view key, const struct err *e);
 /* Goes on after service_get said BUSY: answers with WAIT, and then with VALUE or MISS. */
 void service_get_later(struct call *call, enum wire_space space, struct view key,
                        const struct proof *proof);

@@ -127,20 +127,23 @@ Test(bookkeeping, the_form_of_a_name_tells_the_kind)
     static const struct {
         const char *name;
         enum store_kind kind;
-    } rows[] = {{"pt2:fx-graph:1", STORE_FX_GRAPH},
-                {"pt2:autograd:1", STORE_BACKWARD},
-                {"pt2:other", STORE_AUTOTUNE},
-                {"triton:1", STORE_TRITON},
-                {"jax:1", STORE_EXECUTABLE},
-                {"pjrt:1:2", STORE_EXECUTABLE},
-                {"enzyme:1", STORE_BACKWARD},
-                {"mlir:1", STORE_GRAPH},
-                {"cc:1", STORE_OBJECT},
-                {"nvrtc:1", STORE_CUBIN},
-                {"ptxas:1", STORE_CUBIN},
-                {"triton:", STORE_OTHER},
-                {"", STORE_OTHER},
-                {"x:triton:1", STORE_OTHER}};
+    } rows[] = {
+        {"pt2:fx-graph:1", STORE_FX_GRAPH},
+        {"pt2:autograd:1", STORE_BACKWARD},
+        {"pt2:bundled-autotune-v1::x", STORE_AUTOTUNE},
+        {"pt2:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef::x", STORE_AUTOTUNE},
+        {"pt2:dynamo-pgo-x", STORE_OTHER},
+        {"triton:1", STORE_TRITON},
+        {"jax:1", STORE_EXECUTABLE},
+        {"pjrt:1:2", STORE_EXECUTABLE},
+        {"enzyme:1", STORE_BACKWARD},
+        {"mlir:1", STORE_GRAPH},
+        {"cc:1", STORE_OBJECT},
+        {"nvrtc:1", STORE_CUBIN},
+        {"ptxas:1", STORE_CUBIN},
+        {"triton:", STORE_OTHER},
+        {"", STORE_OTHER},
+        {"x:triton:1", STORE_OTHER}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         cr_expect_eq(bookkeeping_kind_of_name(view_of_text(rows[i].name)), rows[i].kind, "%s",
                      rows[i].name);

@@ -239,7 +239,8 @@ const struct command cmd_why = {
     .help =
         "Prints one reason for each miss: cold (nothing like it was made here), evicted (when,\n"
         "and why), differs (the part of its key that differs from the nearest entry: old → new),\n"
-        "uncacheable, corrupt, disabled, timeout. In a program of JAX, Triton or PyTorch, it is\n"
+        "uncacheable, corrupt, disabled, timeout, failed. In a program of JAX, Triton or PyTorch, "
+        "it is\n"
         "the first operation or option that differs.\n\n"
         "KEY is a key in hex, a name, or a label, for instance a file's name.\n\n"
         "      --last            the misses of the session that asked last: of the last\n"

@@ -288,6 +288,8 @@ static const char *advice(const char *reason)
                     "disk."},
         {"disabled", "Unset the variable, or leave the option out."},
         {"timeout", "warm doctor tells how the daemon is; WARM_TIMEOUT_MS sets the limit."},
+        {"failed",
+         "It is here, and the daemon could not give it: warm doctor, and the daemon's log."},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].reason, reason) == 0)
