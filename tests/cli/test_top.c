@@ -16,9 +16,10 @@ struct terminal {
 };
 
 /* Starts `warm top` on a terminal of 40 lines. */
-static void open_terminal(struct terminal *t, const struct warmd *k, const char *term)
+static void open_terminal(struct terminal *t, const struct warmd *k, const char *term,
+                          unsigned short columns)
 {
-    struct winsize size = {.ws_row = 40, .ws_col = 132};
+    struct winsize size = {.ws_row = 40, .ws_col = columns};
     char *program = bin_path("warm");
     t->pid = forkpty(&t->fd, NULL, NULL, &size);
     cr_assert_geq(t->pid, 0);
@@ -113,7 +114,7 @@ Test(top, live_view_shows_counters_and_tables_and_obeys_its_keys)
     warmd_get(other, 2, "jit_step", true, 60000);
     warmd_expect(other, 2, WIRE_WAIT);
 
-    open_terminal(t, &k, "xterm");
+    open_terminal(t, &k, "xterm", 132);
     t->n_screens = 1;
     await_text(t, "evictions");
     press_and_see(t, "", "*HITS");
@@ -139,11 +140,27 @@ Test(top, live_view_shows_counters_and_tables_and_obeys_its_keys)
     warmd_down(&k);
 }
 
+Test(top, each_table_fits_a_terminal_of_80_columns)
+{
+    static const char *const last_columns[] = {"SIZE", "SINCE", "PINNED", "DROPPED"};
+    struct warmd k = warmd_up(NULL);
+    struct terminal *t = calloc(1, sizeof *t);
+    put(&k, "one", "triton");
+    open_terminal(t, &k, "xterm", 80);
+    t->n_screens = 1;
+    await_text(t, "evictions");
+    for (size_t i = 0; i < sizeof last_columns / sizeof *last_columns; i++)
+        press_and_see(t, i ? "\t" : "", last_columns[i]);
+    quit(t);
+    free(t);
+    warmd_down(&k);
+}
+
 Test(top, an_unknown_terminal_gets_lines)
 {
     struct warmd k = warmd_up(NULL);
     struct terminal *t = calloc(1, sizeof *t);
-    open_terminal(t, &k, "no-such-terminal");
+    open_terminal(t, &k, "no-such-terminal", 132);
     await_text(t, "compiles/s");
     await_text(t, " 0.0 ");
     kill(t->pid, SIGTERM);

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,10 @@
 
 #include "client/cli/top/top.h"
 
-#define NAME_WIDTH 24
-#define CELL_WIDTH 11
+#define NAME_MIN 12 /* columns of the terminal */
+#define NAME_MAX 24
+#define CELL_MIN 8
+#define CELL_MAX 11
 #define SPARK_AT 36 /* column of the first bar */
 #define CTRL_L 12
 #define ESCAPE 27
@@ -105,44 +108,62 @@ static void draw_counters(const struct top *t, int *y)
     }
 }
 
+/* Draws a line, as far as it fits. */
+static void draw_line(int y, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void draw_line(int y, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    mvaddnstr(y, 0, text, COLS);
+}
+
 static void draw_state(const struct top *t, int *y)
 {
     char size[UNITS_TEXT], most[UNITS_TEXT];
     top_number_text(TOP_BYTES, t->bytes, size);
     top_number_text(TOP_BYTES, t->max_bytes, most);
-    mvprintw((*y)++, 0,
-             "store      %.0f entries, %s of %s; a hit takes %.0f us, 99 %% at most %.0f us",
-             t->entries, size, most, t->hit_us_p50, t->hit_us_p99);
-    mvprintw((*y)++, 0,
-             "workers    %.0f of %.0f busy, %.0f queued; being made: %u, waiting for it: %u",
-             t->busy, t->workers, t->queued, t->n_making, t->n_waiting);
+    draw_line((*y)++, "store      %.0f entr%s, %s of %s; hits take %.0f us, 99 %%: %.0f us",
+              t->entries, t->entries == 1 ? "y" : "ies", size, most, t->hit_us_p50, t->hit_us_p99);
+    draw_line((*y)++, "workers    %.0f of %.0f busy, %.0f queued; being made: %u, waiting: %u",
+              t->busy, t->workers, t->queued, t->n_making, t->n_waiting);
+}
+
+/* Returns the width of a column of numbers: all columns fit, and the names get the rest. */
+static int cell_width(const struct top_layout *layout)
+{
+    int n = (int)layout->n_columns - 1, fits = n ? (COLS - NAME_MIN) / n : CELL_MAX;
+    return fits < CELL_MIN ? CELL_MIN : fits > CELL_MAX ? CELL_MAX : fits;
 }
 
 static void draw_table(struct top *t, int *y)
 {
     const struct top_layout *layout = &top_layouts[t->table];
     size_t sort = t->sort[t->table];
+    int cell = cell_width(layout), name = COLS - cell * ((int)layout->n_columns - 1);
+    name = name < 0 ? 0 : name > NAME_MAX ? NAME_MAX : name;
     attron(A_REVERSE);
     mvhline(*y, 0, ' ', COLS);
     for (size_t i = 0; i < layout->n_columns; i++) {
-        char title[NAME_WIDTH];
+        char title[NAME_MAX];
         snprintf(title, sizeof title, "%s%s", i == sort ? "*" : "", layout->column[i].title);
         if (i == 0)
-            mvprintw(*y, 0, "%-*s", NAME_WIDTH, title);
+            mvprintw(*y, 0, "%-*.*s", name, name, title);
         else
-            printw("%*s", CELL_WIDTH, title);
+            printw(" %*.*s", cell - 1, cell - 1, title);
     }
     attroff(A_REVERSE);
     (*y)++;
     top_fill_rows(t);
     for (size_t r = 0; r < t->n_rows && *y < LINES - 1; r++, (*y)++) {
         const struct top_row *row = &t->row[r];
-        mvprintw(*y, 0, "%-*.*s", NAME_WIDTH, NAME_WIDTH, row->name);
-        move(*y, NAME_WIDTH);
+        mvprintw(*y, 0, "%-*.*s", name, name, row->name);
         for (size_t i = 1; i < layout->n_columns; i++) {
             char text[UNITS_TEXT];
             top_number_text(layout->column[i].unit, row->number[i], text);
-            printw("%*s", CELL_WIDTH, text);
+            printw(" %*.*s", cell - 1, cell - 1, text);
         }
     }
 }
@@ -154,7 +175,7 @@ void screen_draw(struct top *t)
     erase();
     top_number_text(TOP_MS, t->uptime_s * 1e3, up);
     attron(A_BOLD);
-    mvprintw(y, 0, "warm top - %s at %s, up %s", t->remote.w->conn.daemon, t->remote.w->socket, up);
+    draw_line(y, "warm top - %s at %s, up %s", t->remote.w->conn.daemon, t->remote.w->socket, up);
     attroff(A_BOLD);
     y = 2;
     draw_counters(t, &y);
