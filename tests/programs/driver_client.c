@@ -3,12 +3,13 @@
  * driver_client.c HOW: a client of the CUDA driver. It is linked with libcuda.so.1, as a main program (-DMAIN) or as
  * a plugin, whose function `client` plugin_host.c calls.
  *
- * HOW it finds the driver's functions: linked, handle (dlsym), default (RTLD_DEFAULT), next (RTLD_NEXT), version
+ * HOW it finds the driver's functions: linked, handle (dlsym), self (of the program), default (RTLD_DEFAULT), next (RTLD_NEXT), version
  * (dlvsym), address (cuGetProcAddress). On each device it loads files in each way that the driver has, and prints what
  * a user of it sees. CLIENT_ANY_CODE=1: it does not look at the registers of the code. CLIENT_THREADS=1: each device has
  * a thread.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -72,6 +73,8 @@ static void *find(const char *how, const char *name, void *linked)
         found = linked;
     else if (strcmp(how, "handle") == 0)
         found = dlsym(library, name);
+    else if (strcmp(how, "self") == 0)
+        found = dlsym(dlopen(NULL, RTLD_NOW), name);
     else if (strcmp(how, "default") == 0)
         found = dlsym(RTLD_DEFAULT, name);
     else if (strcmp(how, "next") == 0)
@@ -87,6 +90,24 @@ static void *find(const char *how, const char *name, void *linked)
     }
     is_how &= found != NULL;
     return found;
+}
+
+/* Prints what a look-up leaves behind: the error if there is no such function, errno. */
+static void look_for_nothing(void)
+{
+    static const char *const names[] = {"cuLibraryLoadNothing", "cuModuleLoadNothing",
+                                        "nvrtcNothing", "nothing"};
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *const handles[] = {library, RTLD_DEFAULT, RTLD_NEXT};
+    errno = EXDEV;
+    void *found = dlsym(library, "cuLinkCreate_v2");
+    dprintf(1, "%s, errno %d\n", found ? "found" : "missing", errno);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t j = 0; j < sizeof handles / sizeof *handles; j++) {
+            found = dlsym(handles[j], names[i]);
+            const char *error = dlerror();
+            dprintf(1, "%s: %s %s\n", names[i], found ? "found" : "missing", error ? error : "-");
+        }
 }
 
 /* ---- what it does ---- */
@@ -215,6 +236,7 @@ int client(const char *how)
 #define FIND(function, parameters) *(void **)&cu.function = find(how, #function, (void *)function);
     FUNCTIONS(FIND)
     dprintf(1, "%s: %s\n", how, is_how ? "found" : "a function is missing");
+    look_for_nothing();
     if (!is_how)
         return 0;
     if (cu.cuInit(0) || cu.cuDeviceGetCount(&n) || n > DEVICES_MAX)
