@@ -61,6 +61,10 @@ PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(B)/libexec/warm/warm-nvrtc $(B)/libexe
     $(B)/libexec/warm/warm-exec $(B)/lib/libwarm.a $(B)/lib/libwarm.so \
     $(LOADED) $(B)/share/warm/python
 
+# Each rule says what it makes. `make V=1` prints the command instead, `make -s` nothing.
+SAY = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),:,echo)
+Q   = $(if $(V),,@$(SAY) "$(if $(filter %.o,$@),cc ,link) $@" &&)
+
 .PHONY: all help
 all: $(PROGRAMS)
 
@@ -73,7 +77,7 @@ help:
 $(call obj,$(KEYGEN_DIRS)): CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
 $(B)/obj/%.o: %.c | $(B)/libraries
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # The program contains the text of the template.
 $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/codegen/tiled_product.cu
@@ -102,11 +106,11 @@ $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
 $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/preload.a $(B)/obj/tests/support.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
 
 # Libraries that are loaded into other programs run with every glibc since 2.17, where dlopen is in
 # libdl (client/preload/old_glibc.h). `make check-glibc` fails if they need a newer symbol.
@@ -125,44 +129,44 @@ check-glibc: $(LOADED)
 # In every program that `warm run` starts. It exports only the functions that it replaces.
 $(B)/lib/libwarm-preload.so: $(call obj,$(PRELOAD_DIRS)) $(CLIENT) client/preload/preload.map
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-preload.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
 	    -Wl,--version-script,client/preload/preload.map -o $@ $(filter %.o %.a,$^) $(OLD_LIBDL) $(CRYPTO)
 # In the compilers that `warm tool` starts on a miss. It logs the files that they look for.
 $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ $(OLD_LIBDL)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ $(OLD_LIBDL)
 
 # `warm run` looks for the Python package where it will be installed.
 $(B)/share/warm/python:
 	@mkdir -p $(@D)
-	ln -sfn $(abspath client/python) $@
+	@ln -sfn $(abspath client/python) $@
 
 $(B)/bin/warm: $(call obj,$(CLI_DIRS) client/tool) $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(SIGNING) $(PACKED) $(CURSES)
+	$(Q)$(CC) $(LDFLAGS) $(STATIC) -o $@ $^ $(CRYPTO) $(SIGNING) $(PACKED) $(CURSES)
 
 $(B)/bin/warmd: $(B)/obj/daemon/main.o $(DAEMON) $(TIER) $(STORE) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb $(CRYPTO) $(SIGNING)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -llmdb $(CRYPTO) $(SIGNING)
 
 # -rdynamic: NVRTC's open, fopen and stat must bind to the worker's own.
 $(B)/libexec/warm/warm-nvrtc: $(call obj,$(WORKER_DIRS)) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -rdynamic -o $@ $^ -ldl $(CRYPTO)
 
 $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -luv $(NETWORK) -l:libzstd.a
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv $(NETWORK) -l:libzstd.a
 
 # Runs a compiled graph on a GPU: dynamic, so that it can load the driver.
 $(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -ldl $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl $(CRYPTO)
 
 # Trains the models of kernels/examples from their StableHLO.
 $(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a
@@ -177,11 +181,11 @@ $(TEST_SUPPORT): $(filter-out $(FINI),$(call obj,tests/support))
 obj_of_suite = $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/*/test_$(1).c))
 $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 .SECONDEXPANSION:
 $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(FINI) $(TEST_SUPPORT) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 
 #: make test          install missing packages and run all tests
 .PHONY: test test-run
@@ -209,7 +213,7 @@ PLAIN = $(B)/obj/tests/plain/plain.o $(TEST_SUPPORT)
 $(B)/plain/test_%: CPPFLAGS += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
 .PHONY: tsan-store
 tsan-store: setup-test
@@ -256,7 +260,7 @@ power-loss: setup-test
 SIEGE_SECONDS = 3600
 $(B)/siege/siege: $(call obj,tests/siege) $(TEST_SUPPORT) $(DAEMON) $(CLIENT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 siege: setup-test toolchain
 	$(MAKE) B=$(B) all $(B)/siege/siege
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/siege/siege --seconds $(SIEGE_SECONDS) || \
@@ -273,9 +277,9 @@ FUZZED    = tests/fuzz/promises.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBW
 FUZZERS   = $(filter-out promises,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 $(B)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
+	$(Q)clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
 $(B)/fuzz/%: tests/fuzz/%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
-	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
+	$(Q)clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
 # What plays warm-tier needs a whole service to play against.
 FUZZ_ARGS_tier_helper = -len_control=0 -max_len=600
 FUZZED_SERVICE = $(filter-out $(FUZZED) %/main.c,$(call src,$(STORE_DIRS) $(TIER_DIRS) $(DAEMON_DIRS))) \
@@ -314,7 +318,7 @@ $(B)/proof/compiler: $(call PROOF_OBJ,proof variants)
 $(B)/proof/graphs: $(call PROOF_OBJ,graphs graph_variants short_text variants)
 $(B)/proof/%:
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcriterion -ldl $(CRYPTO)
 # Programs in two spellings that XLA compiles. tests/clients/jax_pairs.py runs a sample.
 PROOF_PAIRS = 500
 #: make proof         prove the keys by mutation and by the compilers
@@ -361,7 +365,7 @@ bench-programs: setup-clients
 BENCH_LIBS = $(STORE) $(CLIENT)
 $(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/bench.o $(BENCH_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -llmdb -ldl $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -llmdb -ldl $(CRYPTO)
 BENCHES = $(patsubst tests/bench/%.c,$(B)/bench/%,$(filter-out %/bench.c %/send_times.c,$(wildcard tests/bench/*.c)))
 #: make bench         measure beside Redis, memcached and ccache
 .PHONY: bench
@@ -398,7 +402,7 @@ bench-engines: setup-clients
 $(B)/bench/tier: CRYPTO += $(SIGNING)
 $(B)/bench/send_times.so: tests/bench/send_times.c
 	@mkdir -p $(@D)
-	$(CC) -D_GNU_SOURCE $(CFLAGS) -shared -fPIC -o $@ $< -ldl
+	$(Q)$(CC) -D_GNU_SOURCE $(CFLAGS) -shared -fPIC -o $@ $< -ldl
 #: make bench-tier    measure a local hit with the tier on, off and dead, and a hit from Redis
 .PHONY: bench-tier
 bench-tier: setup-test
@@ -415,13 +419,13 @@ $(call obj,$(KERNEL_DIRS)): | toolchain
 $(call obj,$(KERNEL_DIRS)): CPPFLAGS += -isystem $(TOOLCHAIN)/13.5.37/include
 $(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(EXEC) $(KEYGEN)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
 # The kernels for the tests, by the host's C++ compiler and without its library.
 C_ONLY = -std=c11 -Wstrict-prototypes -Wmissing-prototypes
 $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
+	$(Q)$(CXX) $(CPPFLAGS) $(filter-out $(C_ONLY),$(CFLAGS)) -std=c++17 -fno-exceptions -fno-rtti \
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 $(B)/tests/all $(B)/tests/test_kernels: $(B)/obj/tests/kernels/cuda_on_cpu.o
 $(B)/tests/test_eval $(B)/tests/test_vjp $(B)/tests/test_codegen $(B)/tests/test_graph_bundle $(B)/tests/test_exec $(B)/tests/test_train $(B)/tests/test_tiled $(B)/tests/test_barriers $(B)/tests/test_trips $(B)/tests/test_plan_memory $(B)/tests/test_wide: $(B)/obj/tests/kernels/jax_graphs.o
@@ -431,7 +435,7 @@ $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 # Plans graphs with allocations that fail.
 $(B)/bin/plan_memory: $(B)/obj/tests/programs/plan_memory.o $(GRAPH) $(KEYGEN)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ -lm $(CRYPTO)
+	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ -lm $(CRYPTO)
 $(B)/tests/all $(B)/tests/test_plan_memory: | $(B)/bin/plan_memory
 $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c)): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 
@@ -458,10 +462,14 @@ setup-format:
 #: make demo          install missing packages, build, compile kernels cold and warm
 .PHONY: demo
 demo: setup toolchain
-	@echo "demo: building, see $(B)/make.log" >&2
-	@$(MAKE) -j$$(nproc) B=$(B) all $(B)/bin/warm-kernels >$(B)/make.log 2>&1 || \
+	@mkdir -p $(B)
+	@echo "demo: building into $(B), see $(B)/make.log" >&2
+	@./progress.sh $(B)/make.log $$($(MAKE) -n B=$(B) $(DEMO) | grep -c -- ' -c -o ') $(MAKE) -j$$(nproc) B=$(B) $(DEMO) || \
 	    { tail -n 15 $(B)/make.log; echo "demo: the build failed"; exit 1; } >&2
+	@echo "demo: compiling kernels cold, warm, and warm after a restart of the daemon" >&2
 	@kernels/demo.sh $(B)
+	@echo "demo: next: \`make install PREFIX=~/.local\`, or as root \`make install\`; then \`warm run python train.py\`" >&2
+DEMO = all $(B)/bin/warm-kernels
 
 # Installation. DESTDIR goes before every path; the paths inside the files are without it. Below the
 # home folder (PREFIX=~/.local) nothing of the system's daemon is installed.
@@ -514,15 +522,29 @@ endef
 #: make install       into PREFIX (/usr/local), or below the home folder without root
 .PHONY: install uninstall
 install: all
-	$(foreach i,$(BUILT_PROGRAMS),install -D -m 755 $(call from,$i) $(call place,$i)$(newline)	)
-	$(foreach i,$(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_PYTHON),install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
-	ln -sf libwarm.so.0 $(DESTDIR)$(LIBDIR)/libwarm.so
-	$(foreach i,$(INSTALLED_FILLED),install -D -m 644 /dev/null $(call place,$i) && \
+	@$(SAY) "install: programs into $(DESTDIR)$(BINDIR) and $(DESTDIR)$(PREFIX)/libexec/warm"
+	$(foreach i,$(BUILT_PROGRAMS),@install -D -m 755 $(call from,$i) $(call place,$i)$(newline)	)
+	@$(SAY) "install: libraries into $(DESTDIR)$(LIBDIR)"
+	$(foreach i,$(BUILT_LIBRARIES),@install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
+	@ln -sf libwarm.so.0 $(DESTDIR)$(LIBDIR)/libwarm.so
+	@$(SAY) "install: header, manual pages and systemd units"
+	$(foreach i,$(INSTALLED_AS_IS),@install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
+	$(foreach i,$(INSTALLED_FILLED),@install -D -m 644 /dev/null $(call place,$i) && \
 	    $(FILLED) $(call from,$i) >$(call place,$i)$(newline)	)
-	$(foreach i,$(COMPLETIONS),install -D -m 644 /dev/null $(call place,$i) && \
+	@$(SAY) "install: Python package into $(DESTDIR)$(PREFIX)/share/warm/python"
+	$(foreach i,$(INSTALLED_PYTHON),@install -D -m 644 $(call from,$i) $(call place,$i)$(newline)	)
+	@$(SAY) "install: completions for bash, zsh and fish"
+	$(foreach i,$(COMPLETIONS),@install -D -m 644 /dev/null $(call place,$i) && \
 	    $(B)/bin/warm completion $(call from,$i) >$(call place,$i) || rm $(call place,$i)$(newline)	)
-	$(call for_system,[ -e $(DESTDIR)$(CONF) ] || install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF))
-	$(if $(DESTDIR),,$(if $(filter /usr/% /lib%,$(LIBDIR)),-ldconfig 2>/dev/null))
+	$(call for_system,@[ -e $(DESTDIR)$(CONF) ] || { $(SAY) "install: settings into $(DESTDIR)$(CONF)" && \
+	    install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF); })
+	$(if $(DESTDIR),,$(if $(filter /usr/% /lib%,$(LIBDIR)),-@ldconfig 2>/dev/null))
+	$(if $(DESTDIR),,@$(SAY) "install: done. Next: $(NEXT)")
+# What a person does after an installation: PATH has the folder below the home folder only in some systems.
+in_path = $(filter $(BINDIR),$(subst :, ,$(PATH)))
+NEXT = $(if $(in_path),,put $(BINDIR) into PATH$(comma) then )\`warm doctor\`$(comma) and \`warm run PROGRAM\`$(if $(filter /usr/%,$(LIBDIR)),. \
+    A daemon for all users: \`systemctl enable --now warmd.socket\`)
+comma = ,
 
 # A wheel for pip, for every x86-64 Linux with glibc 2.17 or newer.
 #: make wheel         build/wheel/*.whl for pip
