@@ -442,7 +442,7 @@ $(B)/tests/all $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernel
 # Set-up: installs the Debian packages that are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
 PACKAGES_DEMO  = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_TEST  = $(PACKAGES_DEMO) curl g++ musl-tools libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base
+PACKAGES_TEST  = $(PACKAGES_DEMO) curl g++ musl-tools libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base zstd
 PACKAGES_CLIENTS = $(PACKAGES_TEST) python3-venv python3-dev
 PACKAGES_FUZZ  = $(PACKAGES_TEST) clang libclang-rt-14-dev
 #: make setup         install the packages that a build needs

@@ -221,6 +221,29 @@ Test(export, near_equal_values_take_little_room_in_an_archive)
     warmd_down(&k);
 }
 
+/* PyTorch's remote caches: what is taken apart for the store comes back as it was. */
+Test(export, large_values_that_came_by_redis_travel_with_their_session)
+{
+    static const char script[] =
+        "import base64, json, os, redis, sys\n"
+        "r = redis.Redis(unix_socket_path=os.environ['WARM_SOCKET'], "
+        "client_name='warm-session-s')\n"
+        "pickle = base64.b64encode(b'\\x80\\x04' + bytes(range(256)) * 4000).decode()\n"
+        "values = {'plain': bytes(range(255, -1, -1)) * 20000,\n"
+        "          'pt2:fx-graph-v1::f1:c1': json.dumps({'data': pickle, 'time_taken_ms': "
+        "7}).encode()}\n"
+        "if sys.argv[1] == 'set':\n"
+        "    for name in values: r.set(name, values[name])\n"
+        "assert all(r.get(name) == values[name] for name in values), 'another value'\n";
+    struct warmd k = warmd_up(NULL);
+    char *path = path_join(k.dir, "job.py");
+    file_write(path, script, strlen(script));
+    expect(&k, 0, "python3 job.py set && $W export s.warm --session s", "exported 2 entries");
+    expect(&k, 0, "$W clear --yes && $W import s.warm && python3 job.py get", "imported 2 entries");
+    free(path);
+    warmd_down(&k);
+}
+
 Test(export, an_archive_of_another_version_is_named)
 {
     struct warmd k = warmd_up(NULL);

@@ -47,6 +47,16 @@ class Folders(kit.TestCase):
             self.assertEqual((warm["hits"], warm["misses"]), (plain["misses"], 0))
             self.assertEqual((warm["value"], warm["gradient"]), (plain["value"], plain["gradient"]))
 
+    def test_a_session_that_was_moved_is_warm_in_an_empty_store(self):
+        with kit.Daemon() as daemon:
+            cold = self.run_in(daemon, warm=True)
+            shutil.rmtree(self.cache, ignore_errors=True)
+            daemon.move_session()
+            warm = self.run_in(daemon, warm=True)
+            self.assertEqual((warm["hits"], warm["misses"]), (cold["misses"], 0))
+            self.assertEqual((warm["value"], warm["gradient"]), (cold["value"], cold["gradient"]))
+            self.assertEqual(daemon.last_session()["misses"], 0)
+
     def test_a_folder_that_was_exported_is_warm_without_warm(self):
         with kit.Daemon() as daemon:
             cold = self.run_in(daemon, warm=True)

@@ -191,7 +191,24 @@ class Daemon:
         with open(self.log_path, errors="replace") as f:
             return f.read()
 
+    def move_session(self):
+        """Exports what the last session used, and imports it on an empty store. The daemon and its programs have
+        another home from now on."""
+        archive = os.path.join(self.folder, "session.warm")
+        self.warm("export", archive, "--last")
+        self.stop()
+        self.store += "-elsewhere"
+        self.home += "-elsewhere"
+        os.mkdir(self.home)
+        self.give(self.home)
+        self.start()
+        self.warm("import", archive)
+
     # ---- looking into it ----
+
+    def last_session(self):
+        """Returns the counters of the session that asked last."""
+        return json.loads(self.warm("report", "--format", "json"))["session"]
 
     def warm(self, *arguments):
         """Runs the `warm` command against this daemon, and returns its output."""

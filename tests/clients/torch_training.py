@@ -113,6 +113,18 @@ def torch_names(daemon):
     return {row["name"]: row for row in rows if (row["name"] or "").startswith("pt2:")}
 
 
+class Moved(kit.TestCase):
+    def test_a_session_that_was_moved_is_warm_in_an_empty_store(self):
+        with kit.Daemon() as daemon:
+            cold = train(daemon)
+            daemon.move_session()
+            warm = train(daemon)
+            self.assertEqual(warm["losses"], cold["losses"])
+            self.assertEqual((warm["fx_hits"], warm["fx_misses"]), (2, 0))
+            self.assertEqual((warm["aot_hits"], warm["aot_misses"]), (1, 0))
+            self.assertEqual(daemon.last_session()["misses"], 0)
+
+
 class Training(kit.TestCase):
     """Tests that only read from one daemon, which has seen the run before."""
 

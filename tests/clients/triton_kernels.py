@@ -51,6 +51,15 @@ class Kernels(kit.TestCase):
                     self.assertEqual((warm["hits"], warm["misses"]), (6, 0))
                     self.assertEqual(warm["cubins"], plain["cubins"])
 
+    def test_a_session_that_was_moved_is_warm_in_an_empty_store(self):
+        with kit.Daemon() as daemon:
+            cold = compile_fresh(daemon)
+            daemon.move_session()
+            warm = compile_fresh(daemon)
+            self.assertEqual((warm["hits"], warm["misses"]), (6, 0))
+            self.assertEqual(warm["cubins"], cold["cubins"])
+            self.assertEqual(daemon.last_session()["misses"], 0)
+
     def test_an_architecture_is_never_served_another_ones(self):
         with kit.Daemon() as daemon:
             compile_fresh(daemon, *FEW, arch=80)
