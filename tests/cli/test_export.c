@@ -238,8 +238,10 @@ Test(export, large_values_that_came_by_redis_travel_with_their_session)
     struct warmd k = warmd_up(NULL);
     char *path = path_join(k.dir, "job.py");
     file_write(path, script, strlen(script));
-    expect(&k, 0, "python3 job.py set && $W export s.warm --session s", "exported 2 entries");
-    expect(&k, 0, "$W clear --yes && $W import s.warm && python3 job.py get", "imported 2 entries");
+    expect(&k, 0, "/usr/bin/python3 job.py set && $W export s.warm --session s",
+           "exported 2 entries");
+    expect(&k, 0, "$W clear --yes && $W import s.warm && /usr/bin/python3 job.py get",
+           "imported 2 entries");
     free(path);
     warmd_down(&k);
 }
