@@ -6,6 +6,7 @@
  */
 #include "client/cli/units.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ static const struct unit spans[] = {
 
 bool units_parse_size(const char *text, uint64_t *out_bytes)
 {
+    assert(text && out_bytes);
     bool is_bare;
     uint64_t bytes;
     if (!quantity_size(text, &bytes, &is_bare) || is_bare)

@@ -18,6 +18,7 @@
 
 #include "client/exec/programs.h"
 #include "keygen/bytes.h"
+#include "keygen/expect.h"
 
 #define HEADERS_MAX 64u  /* program headers */
 #define DYNAMIC_MAX 128u /* entries of the dynamic section that are read */
@@ -86,6 +87,8 @@ static bool elf_open(const char *program, struct elf *elf)
 
 bool elf_loader_of(const char *program, char out[PATH_MAX])
 {
+    if (!WARM_EXPECT(program && out))
+        return false;
     char found[PATH_MAX];
     struct elf elf;
     const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";
@@ -157,6 +160,8 @@ static bool needs_asan(const struct elf *elf)
 
 bool elf_needs_asan_first(const char *program)
 {
+    if (!WARM_EXPECT(program))
+        return false;
     char found[PATH_MAX];
     struct elf elf;
     const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";

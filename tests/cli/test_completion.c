@@ -24,11 +24,17 @@ Test(completion, completes_keys_values_and_files)
         "export PATH=\"${1%/*}:$PATH\"; echo 1 >value-file; warm put name value-file\n"
         "at() { COMP_WORDS=(warm \"$@\") COMP_CWORD=$#; _warm; echo \"$*: ${COMPREPLY[*]}\"; }\n"
         "at show ''; at ls --kind tri; at ls --sort h; at import --from ja; at completion z\n"
-        "at run python value-; at compile value-\n";
+        "at run python value-; at compile value-\n"
+        "at daemon re; at config s; at toolchain ''; at tier k; at help ex; at config get max_s\n"
+        "WARM_SESSION=my-session warm get none -o /dev/null 2>/dev/null; at why --session my\n";
     static const char *const rest[] = {
         "ls --kind tri: triton\n",         "ls --sort h: hits\n",
         "import --from ja: jax\n",         "completion z: zsh\n",
-        "run python value-: value-file\n", "compile value-: value-file\n"};
+        "run python value-: value-file\n", "compile value-: value-file\n",
+        "daemon re: reload restart\n",     "config s: show set\n",
+        "toolchain : list find add\n",     "tier k: keygen\n",
+        "help ex: exec export\n",          "config get max_s: max_size\n",
+        "why --session my: my-session\n"};
     struct warmd k = warmd_up(NULL);
     char *out = complete(&k, k.socket, script), key[WARM_KEY_TEXT];
     struct key name = key_of_bytes("name", 4);
@@ -48,6 +54,7 @@ Test(completion, every_option_that_is_completed_is_one)
     static const char script[] =
         "COMP_WORDS=(warm '') COMP_CWORD=1; _warm\n"
         "for c in \"${COMPREPLY[@]}\"; do\n"
+        "    [ $c != help ] || continue\n"
         "    COMP_WORDS=(warm $c -) COMP_CWORD=2; _warm\n"
         "    [ ${#COMPREPLY[@]} -gt 0 ] || echo none for $c\n"
         "    for o in \"${COMPREPLY[@]}\"; do\n"

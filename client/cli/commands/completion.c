@@ -8,13 +8,16 @@
  *
  * Thread: main.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/filter.h"
 #include "client/cli/import/foreign_cache.h"
+#include "client/cli/json_reader.h"
 #include "client/cli/listing.h"
+#include "client/cli/run/settings.h"
 #include "client/lib/deadlines.h"
 
 #define OPTION_MAX 40
@@ -121,6 +124,70 @@ static void print_keys(void)
     warm_close(r.w);
 }
 
+/* Prints the first word of each alternative of a synopsis, "show|get KEY|path": the verbs of a command. */
+static void print_verbs(const char *synopsis)
+{
+    assert(synopsis && *synopsis);
+    for (const char *at = synopsis; at; at = strchr(at, '|'), at += at != NULL) {
+        at += strspn(at, " ");
+        size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+        if (!len)
+            return; /* an option, or the name of a value */
+        printf("%.*s\n", (int)len, at);
+    }
+}
+
+static void print_commands(void)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    for (size_t i = 0; i < n; i++)
+        puts(all[i]->name);
+}
+
+/* Prints the ids of the sessions that the daemon remembers. */
+static void print_sessions(void)
+{
+    struct remote r = {.w = NULL};
+    struct answer answer;
+    struct wire_text text;
+    struct view list, item, field;
+    char id[WIRE_SESSION_MAX + 1];
+    if (remote_open(&r))
+        return;
+    uint64_t tag = request_begin(r.w);
+    wire_put_history(&r.w->request, tag, &(struct wire_history){.of = WIRE_HISTORY_USAGE});
+    if (!remote_ask(&r, tag, WIRE_TEXT, &answer) &&
+        !wire_get_text(&answer.frame, &text, &r.w->err) &&
+        json_reader_find(text.text, "sessions", &list))
+        while (json_reader_next(&list, &item))
+            if (json_reader_find(item, "id", &field)) {
+                json_reader_text(field, id, sizeof id);
+                puts(id);
+            }
+    remote_close(&r);
+}
+
+/* Prints the names of the daemon's settings. */
+static void print_settings(void)
+{
+    struct remote r = {.w = NULL};
+    struct answer answer;
+    struct wire_text text;
+    struct view settings, name, setting;
+    char key[64];
+    if (remote_open(&r))
+        return;
+    if (!remote_text(&r, WIRE_INFO, &answer, &text) &&
+        json_reader_find(text.text, "settings", &settings))
+        for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
+            snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
+            settings_cut_unit(key);
+            puts(key);
+        }
+    remote_close(&r);
+}
+
 static bool is_one_of(const char *word, const char *const *list)
 {
     while (*list && strcmp(word, *list) != 0)
@@ -128,10 +195,21 @@ static bool is_one_of(const char *word, const char *const *list)
     return *list;
 }
 
+static const struct command *command_of(const char *name)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
 /* Prints what may stand behind the word `before` of a command, one a line; nothing for files. The scripts
  * ask for it. */
 static void print_words(const char *command, const char *before)
 {
+    const struct command *of = command_of(command);
     static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
     if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
         puts("auto mlir mlirbc hlo ptx cuda raw");
@@ -147,8 +225,15 @@ static void print_words(const char *command, const char *before)
         puts(foreign_cache_formats());
     else if (strcmp(before, "--format") == 0 && strcmp(command, "report") == 0)
         puts("html\njson\ntrace");
-    else if (strcmp(command, "completion") == 0)
-        puts("bash\nzsh\nfish");
+    else if (strcmp(before, "--session") == 0 || strcmp(before, "--compare") == 0)
+        print_sessions();
+    else if (strcmp(command, "config") == 0 &&
+             (strcmp(before, "get") == 0 || strcmp(before, "set") == 0))
+        print_settings();
+    else if (strcmp(command, "help") == 0)
+        print_commands();
+    else if (strcmp(command, before) == 0 && of && of->synopsis[0] >= 'a' && of->synopsis[0] <= 'z')
+        print_verbs(of->synopsis);
     else if (is_one_of(command, takes_keys) && *before != '-')
         print_keys();
 }
@@ -166,7 +251,7 @@ static void print_bash(void)
           stdout);
     for (size_t i = 0; i < n; i++)
         printf("%s%s", i ? " " : "", all[i]->name);
-    fputs("' -- \"$word\"))\n"
+    fputs(" help' -- \"$word\"))\n"
           "        return\n"
           "    fi\n"
           "    case ${COMP_WORDS[1]} in\n",

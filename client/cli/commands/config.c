@@ -20,21 +20,6 @@
 
 /* ---- show, get ---- */
 
-/* Cuts the unit from a name in INFO: "max_size_bytes" is the setting max_size. Returns the unit. */
-static const char *cut_unit(char *name)
-{
-    static const char *const units[] = {"_bytes", "_ms"};
-    size_t len = strlen(name);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        size_t n = strlen(units[i]);
-        if (len > n && strcmp(name + len - n, units[i]) == 0) {
-            name[len - n] = '\0';
-            return units[i];
-        }
-    }
-    return "";
-}
-
 /* Writes a number as the file takes it: in the largest unit that keeps it whole. */
 static void number_text(unsigned long long n, const char *unit, char out[32])
 {
@@ -79,7 +64,7 @@ static int print_settings(struct view settings, const char *only)
     char key[64], origin[32];
     for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
         snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
-        const char *unit = cut_unit(key);
+        const char *unit = settings_cut_unit(key);
         if ((only && !settings_same_name(only, key)) ||
             !json_reader_find(setting, "value", &value) ||
             !json_reader_find(setting, "origin", &field))
@@ -104,7 +89,7 @@ static int print_one_json(struct view settings, const char *only)
     char key[64];
     for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
         snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
-        cut_unit(key);
+        settings_cut_unit(key);
         if (!settings_same_name(only, key))
             continue;
         json_print(stdout, setting);

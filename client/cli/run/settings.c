@@ -9,6 +9,7 @@
  */
 #include "client/cli/run/settings.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +45,21 @@ bool settings_same_name(const char *a, const char *b)
         if (*a != *b && !(*a == '-' && *b == '_'))
             return false;
     return *a == *b;
+}
+
+const char *settings_cut_unit(char *name)
+{
+    assert(name);
+    static const char *const units[] = {"_bytes", "_ms"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        size_t n = strlen(units[i]);
+        if (len > n && strcmp(name + len - n, units[i]) == 0) {
+            name[len - n] = '\0';
+            return units[i];
+        }
+    }
+    return "";
 }
 
 /* Makes the folder of a path, and its missing parents. */
@@ -132,6 +148,7 @@ static bool ask_warmd(const char *file, const char *key, const char *value, char
     char *argv[] = {
         name, check, (char *)(uintptr_t)file, key ? option : NULL, (char *)(uintptr_t)value, NULL};
     int status, pipe_fds[2];
+    assert(!key == !value);
     *said = '\0';
     if (!run_places_fill(&places, NULL) || pipe2(pipe_fds, O_CLOEXEC) < 0)
         return false;
@@ -168,6 +185,7 @@ static bool warmd_accepts(const char *fresh, const char *path, const char *key, 
 
 bool settings_check(const char *path, char *said, size_t cap)
 {
+    assert(path && said && cap);
     static const char by[] = "warmd: ";
     bool accepts = ask_warmd(path, NULL, NULL, said, cap);
     said[strcspn(said, "\n")] = '\0';
@@ -179,6 +197,7 @@ bool settings_check(const char *path, char *said, size_t cap)
 /* Changes the file. Returns an exit status. */
 static int change(const char *key, const char *value, bool add)
 {
+    assert(key && value);
     char path[PATH_MAX], file[PATH_MAX], fresh[PATH_MAX + 8], name[64];
     struct stat st;
     int status = CLI_USAGE;
