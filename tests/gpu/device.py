@@ -22,7 +22,9 @@ def tell(**fields):
 
 
 def done(numbers, **more):
-    """Ends a step that ran. `numbers` must be the same plain, cold and warm, within `tolerance` if that is given."""
+    """Ends a step that ran. `numbers` must be the same plain, cold and warm, within `tolerance` if that is given.
+    Further fields: `wrong` says that the numbers are not those wanted; `note`; `on`, if it is not the GPU;
+    `no_hits`, if a warm run needs none."""
     tell(numbers=numbers, **more)
 
 

@@ -86,6 +86,8 @@ class Installed:
 
     def _unpack(self, wheel):
         """Puts a wheel's files where pip would, in a folder of its own."""
+        if not zipfile.is_zipfile(wheel):
+            raise SystemExit(f"test-gpu: WHEEL={wheel} is no wheel")
         with zipfile.ZipFile(wheel) as z:
             for entry in z.infolist():
                 below = re.sub(r"^[^/]*\.data/(scripts/|data/)",
@@ -197,6 +199,8 @@ def environment(machine=None, home=None, **settings):
                    XDG_CACHE_HOME=f"{home}/.cache")
     if machine:
         env["GPU_KIND"] = machine.kind
+        if machine.kind != "gpu":
+            env["WARM_TIMEOUT_MS"] = "5000"  # such machines are small and busy
         if machine.library_path:
             env["LD_LIBRARY_PATH"] = machine.library_path
     env.update({k: str(v) for k, v in settings.items()})
