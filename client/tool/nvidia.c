@@ -5,7 +5,9 @@
  *
  *     nvcc -cubin -ptx -fatbin -c -dc   options of keygen/cuda/options.h, and of cc_options.h for
  *                                       the host's compiler; a command with any other option
- *                                       runs and is not kept
+ *                                       runs and is not kept. The path of the source counts if
+ *                                       the output is relocatable, or has names that are made of
+ *                                       the path (path_names.h)
  *     cicc, nvlink, fatbinary           options of nvidia_options.h, as written, without
  *                                       the names of outputs and of temporary inputs; for cicc,
  *                                       which writes completed names into its output, the
@@ -32,7 +34,7 @@
 
 #define SOURCE_MAX_BYTES (64u << 20)
 
-enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, HOST };
+enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, HOST, OUTPUTS };
 
 /* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
  * (cc.c). Others show in the trace. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
@@ -181,7 +183,8 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
         return code;
     cuda_scan(source, len, &scan);
     bool names_show = job->exact || job->in_top || o->shows_cwd || x->debug || x->dependencies ||
-                      cuda_scan_uses_file(&scan);
+                      o->relocatable || cuda_scan_uses_file(&scan);
+    job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show && slash && tool_is_temporary(input) &&
         !tool_add_root(job, input, (size_t)(slash - input)))
@@ -198,6 +201,8 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
         key_add(&key, SOURCE, source, len);
         if (names_show)
             add_folder(job, &key);
+        for (size_t i = 0; names_show && i < job->n_outputs; i++)
+            tool_key_path(job, &key, OUTPUTS, job->outputs[i]); /* each run has names of its own */
         tool_key_end(job, &key);
         job->sources[job->n_sources++] = input;
         job->expands_macros = true;

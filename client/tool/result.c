@@ -22,6 +22,7 @@
 
 #include "client/lib/ptxas_log.h"
 #include "client/tool/dependencies.h"
+#include "client/tool/path_names.h"
 #include "client/tool/pch.h"
 #include "client/tool/preprocessed.h"
 #include "keygen/domains.h"
@@ -316,6 +317,9 @@ static int write_file(const struct tool_job *job, const char *path, const struct
         code = preprocessed_pack(job, kept, &packed, e);
     else if (!code && len)
         code = check_names(job, data, len, e);
+    if (!code && len && job->path_names && path_names_show(job->sources[0], kept))
+        code = err_set(e, WARM_EREFUSED, "%.200s: it has names that are made of the source's path",
+                       path);
     if (packing != PLAIN)
         kept = (struct view){packed.data, packed.len};
     if (!code)

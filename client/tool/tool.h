@@ -67,6 +67,7 @@ struct tool_job {
     bool times_show;     /* the result has times of files: a touched file is a changed one */
     bool lazy;           /* the output is a precompiled header: made when it is needed (pch.h) */
     bool timed_log;      /* its messages may be of ptxas, with the time that it took */
+    bool path_names;     /* an output of nvcc may have names that are made of the source's path */
     bool by_form;        /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
     bool exact; /* the key has all folders as they are, and the source as it is */

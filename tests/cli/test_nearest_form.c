@@ -6,7 +6,7 @@
 #include "tests/support/warmd.h"
 
 #include "client/cli/import/nearest_form.h"
-#include "client/cli/import/unpack.h"
+#include "client/tool/unpack.h"
 
 static struct forms_change change(const char *old, const char *now)
 {

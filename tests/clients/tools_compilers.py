@@ -203,6 +203,73 @@ class Nvcc(kit.TestCase):
         self.assertEqual(self.compile("-cubin", folder=other), cold)
         self.expect(1, 0)
 
+    SOURCES = {
+        "static": "static __device__ int t;\nstatic __global__ void f() { t = 1; }\n"
+                  "static void __attribute__((used)) g() { f<<<1, 1>>>(); }\n",
+        "anonymous": "namespace { __device__ int q; __global__ void f(float *p) { *p = q; } }\n"
+                     "static void __attribute__((used)) h(float *p) { f<<<1, 1>>>(p); }\n",
+        "header": '#include "n.h"\nstatic void __attribute__((used)) h(float *p) { f<<<1, 1>>>(p); }\n',
+    }
+
+    def source(self, name, *folders, external=False):
+        """Writes a source, and a header, into folders. Without an external function, nvcc puts the number of its process
+        into names."""
+        source = self.SOURCES[name].replace("static void", "void") if external else self.SOURCES[name]
+        for folder in folders:
+            for file, text in (("k.cu", source), ("n.h", self.SOURCES["anonymous"].splitlines()[0])):
+                with open(os.path.join(folder, file), "w") as f:
+                    f.write(text + "\n")
+
+    def link(self, *objects):
+        """Links objects into one, and returns its messages."""
+        paths = [os.path.join(self.folder, f"{i}.o") for i in range(len(objects))]
+        for path, data in zip(paths, objects):
+            with open(path, "wb") as f:
+                f.write(data)
+        ran = subprocess.run(["g++", "-r", *paths, "-o", os.path.join(self.folder, "both.o")],
+                             capture_output=True, text=True)
+        return ran.stderr
+
+    def test_equal_sources_in_two_folders_link(self):
+        other = self.project("b")
+        for name in self.SOURCES:
+            for options in (("-dc",), ("-c", "-rdc=true"), ("-c",)):
+                with self.subTest(name, options=options):
+                    self.source(name, self.folder, other)
+                    objects = [self.compile(*options, folder=folder) for folder in (self.folder, other)]
+                    self.assertEqual(self.link(*objects), "")
+                    self.assertEqual(self.compile(*options, folder=other), objects[1])
+                    self.expect(1, 0)
+
+    def test_equal_sources_in_one_folder_link(self):
+        self.source("static", self.folder)
+        objects = []
+        for name in ("a", "b"):
+            self.daemon.run([kit.NVCC, "-dc", "-arch=sm_90", "k.cu", "-o", name], cwd=self.folder)
+            with open(os.path.join(self.folder, name), "rb") as f:
+                objects.append(f.read())
+        self.assertEqual(self.link(*objects), "")
+
+    def test_names_made_of_the_path_are_those_of_the_path(self):
+        other = self.project("b")
+        for name in ("anonymous", "header"):
+            for mode in ("-cubin", "-ptx", "-fatbin"):
+                with self.subTest(name, mode=mode):
+                    self.source(name, self.folder, other, external=True)
+                    plain = [self.compile(mode, folder=folder, warm=False) for folder in (self.folder, other)]
+                    self.assertNotEqual(*plain)
+                    for _ in range(2):
+                        self.assertEqual([self.compile(mode, folder=f) for f in (self.folder, other)], plain)
+                    self.expect(1, 0)
+
+    def test_without_such_names_another_folder_is_a_hit(self):
+        other = self.project("b")
+        for mode in ("-c", "-cubin", "-ptx", "-fatbin"):
+            with self.subTest(mode=mode):
+                cold = self.compile(mode)
+                self.assertEqual(self.compile(mode, folder=other), cold)
+                self.expect(1, 0)
+
     def test_a_result_that_holds_its_folder_misses_elsewhere_and_why_names_the_folder(self):
         other = self.project("deeper")
         for options in (("-fatbin", "-dlto", "-rdc=true"), ("-cubin", "-lineinfo")):

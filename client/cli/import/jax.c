@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/cli/import/foreign_format.h"
-#include "client/cli/import/unpack.h"
 #include "client/cli/json_reader.h"
+#include "client/tool/unpack.h"
 
 #define JAX_MAGIC "warm-jax/1 "
 

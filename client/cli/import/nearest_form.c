@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "client/cli/filter.h"
-#include "client/cli/import/unpack.h"
 #include "client/cli/listing.h"
+#include "client/tool/unpack.h"
 
 #define FORM_MAX (8u << 20)  /* bytes of one, unpacked */
 #define CANDIDATES_MAX 16u   /* that are fetched for one miss */

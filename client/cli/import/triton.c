@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 #include "client/cli/import/foreign_format.h"
-#include "client/cli/import/unpack.h"
 #include "client/cli/json_reader.h"
+#include "client/tool/unpack.h"
 
 #define GROUP_FILES_MAX 64u
 #define TRITON_MAGIC "warm-triton 1\n"

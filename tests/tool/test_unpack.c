@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/import/unpack.h"
+#include "client/tool/unpack.h"
 #include "keygen/err.h"
 
 /* A frame of zstd with a checksum: "zstd" once. */

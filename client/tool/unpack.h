@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack.h - unpacks the compressed streams in other programs' cache folders, zlib's and zstd's,
+ * unpack.h - unpacks the compressed streams in other programs' files, zlib's and zstd's,
  * with their own libraries, which check them.
  *
  * A "whole" stream is right from its first byte to its last, with its own checksum if it has one,
@@ -9,8 +9,8 @@
  * Thread: any; no state. Memory: the packed bytes are borrowed; the content is appended to a
  * writer, or counted and dropped if `out` is NULL.
  */
-#ifndef WARM_CLI_IMPORT_UNPACK_H
-#define WARM_CLI_IMPORT_UNPACK_H
+#ifndef WARM_TOOL_UNPACK_H
+#define WARM_TOOL_UNPACK_H
 
 #include "keygen/bytes.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unpack.c - unpacks and checks zlib's and zstd's streams in chunks. The formats of cache folders
- * call it, because frameworks compress their entries; unpack.h has the contract.
+ * call it, because frameworks compress their entries, and path_names.c, because fatbinary does; unpack.h has the contract.
  *
  * Thread: any; no state.
  */
-#include "client/cli/import/unpack.h"
+#include "client/tool/unpack.h"
 
 #define ZLIB_CONST /* its input is const */
 #include <assert.h>
