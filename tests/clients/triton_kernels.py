@@ -343,6 +343,55 @@ class Autotuning(kit.TestCase):
             self.assertEqual(self.tune(daemon, 1000, WARM_DISABLE="1"), [256, 3])
 
 
+class Launchers(kit.TestCase):
+    """What Triton has the local gcc make, such as cuda_utils.so. In a container with an older C library it may not
+    load."""
+
+    SCRIPT = """if True:
+        import json, os, subprocess, sys
+        if len(sys.argv) > 2:
+            os.confstr = lambda name: sys.argv[2]
+        from triton.runtime import build
+        runs, real = [], subprocess.check_call
+        subprocess.check_call = lambda *a, **k: (runs.append(1), real(*a, **k))[1]
+        def compile(source, language="c"):
+            try:
+                return build.compile_module_from_src(source, "twice", language=language)
+            except TypeError:
+                return build.compile_module_from_src(source, "twice")
+        print(json.dumps([compile(open(sys.argv[1]).read()).twice(4), len(runs)]))
+    """
+    SOURCE = """
+#include <Python.h>
+static PyObject *twice(PyObject *self, PyObject *n) { return PyLong_FromLong(2 * PyLong_AsLong(n)); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {0}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "twice", "", -1, methods};
+PyMODINIT_FUNC PyInit_twice(void) { MORE return PyModule_Create(&module); }
+"""
+
+    def compile(self, daemon, *libc, more=""):
+        path = os.path.join(daemon.folder, "twice.c")
+        with open(path, "w") as f:
+            f.write(self.SOURCE.replace("MORE", more))
+        with kit.Folder() as folder:
+            return kit.result(daemon.run(self.SCRIPT, path, *libc, TRITON_CACHE_DIR=folder))
+
+    def test_a_launcher_is_that_of_the_c_library_at_hand(self):
+        with kit.Daemon() as daemon:
+            self.assertEqual(self.compile(daemon), [8, 1])
+            self.assertEqual(self.compile(daemon), [8, 0])
+            self.assertEqual(self.compile(daemon, "glibc 2.99"), [8, 1])
+            self.assertEqual(self.compile(daemon, "glibc 2.99"), [8, 0])
+            self.assertEqual(self.compile(daemon, ""), [8, 1])
+            self.assertEqual(self.compile(daemon, ""), [8, 1])
+
+    def test_one_that_needs_a_version_of_another_library_is_not_kept(self):
+        needs = 'if (0) printf("GLIBCXX_3.4.30");'
+        with kit.Daemon() as daemon:
+            for _ in range(2):
+                self.assertEqual(self.compile(daemon, more=needs.replace("if (0)", "if (methods[1].ml_name)")), [8, 1])
+
+
 class TritonsOwnKey(kit.TestCase):
     SCRIPT = """if True:
         import json, time

@@ -11,7 +11,8 @@ one entry, so the cache has all of its files or none. Files outside of a group (
 built, winners of autotuning) are entries of their own.
 
 Triton's key names the entry: it covers the kernel, the target, the options, ptxas and Triton itself. What it
-does not cover is in _triton_reads.py; a digest of that follows the key. Paths of local files are never stored, but
+does not cover is in _triton_reads.py; a digest of that follows the key. A launcher's key says nothing of the C
+library for which gcc made it: its version follows, too. Paths of local files are never stored, but
 made again from the names in the group.
 """
 
@@ -93,6 +94,24 @@ def _build_settings() -> str:
     return hashlib.sha256("\0".join(known).encode("utf-8", "surrogateescape")).hexdigest()[:32] if known else ""
 
 
+def _libc() -> str:
+    """Returns the C library's name and version, "glibc 2.36"; "" if they are not known."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""
+
+
+def _is_shared_object(filename: str) -> bool:
+    return filename.endswith(".so")
+
+
+def _loads_everywhere(data: bytes) -> bool:
+    """True if the local compiler's shared object needs versions of the C library alone, which is in its key. Those of
+    the C++ and the compiler's own library are not."""
+    return bool(_libc()) and b"GLIBCXX_" not in data and b"CXXABI_" not in data and b"GCC_" not in data
+
+
 class CacheManager(FileCacheManager):  # type: ignore[misc]
     """The cache of one of Triton's keys. Dumps and overrides stay local files, and so does all that is compiled
     while one of them is on."""
@@ -116,7 +135,9 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         path = self._write(filename, raw)
         if path is None:
             path = super().put(data, filename, binary=binary)
-        if self._client is not None and not self._in_group:
+        if self._client is not None and not self._in_group and (
+            not _is_shared_object(filename) or _loads_everywhere(raw)
+        ):
             self._client.put(self._name(filename), raw, kind="triton", label=filename[:200])
         return path
 
@@ -144,7 +165,10 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         return result
 
     def _name(self, filename: str) -> str:
-        return name_of(self.key, self._reads, filename)
+        key = self.key
+        if not self._in_group and _is_shared_object(filename):
+            key += "." + hashlib.sha256(_libc().encode()).hexdigest()[:16]
+        return name_of(key, self._reads, filename)
 
     def _write(self, filename: str, data: bytes) -> str | None:
         """Writes a file, which other processes see whole or not at all. Returns its path; None on failure."""
