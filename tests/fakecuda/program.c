@@ -8,7 +8,8 @@
  * what came of it: "2 4 6 8", or "error N":
  *     whose ANYTHING: prints which of the functions that were found are not the driver's own, or "the driver's"
  *     module FILE · ex FILE · registers FILE (a limit of 32) · target FILE (for sm_90)
- *     logs FILE (with a buffer for them) · library FILE · fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO ·
+ *     logs FILE (with a buffer for them) · library FILE · ownlibrary FILE (with an option of its own) · file FILE · filelibrary FILE (by path) ·
+ *     fat FILE (a fat binary) · link FILES,SEPARATED,SO · paths FILES,SEPARATED,SO ·
  *     mixed FILES,SEPARATED,SO (the first by its path)
  */
 #include <dlfcn.h>
@@ -32,6 +33,10 @@ static struct {
     int (*function)(void **function, void *module, const char *name);
     int (*library_load)(void **library, const void *image, int *options, void **values, unsigned n,
                         int *library_options, void **library_values, unsigned n_library);
+    int (*module_load_file)(void **module, const char *path);
+    int (*library_load_file)(void **library, const char *path, int *options, void **values,
+                             unsigned n, int *library_options, void **library_values,
+                             unsigned n_library);
     int (*library_module)(void **module, void *library);
     int (*link_create)(unsigned n, int *options, void **values, struct cu_link **link);
     int (*link_add)(struct cu_link *link, int type, void *data, size_t len, const char *name,
@@ -57,6 +62,8 @@ static const char *const names[][2] = {{"cuInit", "cuInit"},
                                        {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary"},
                                        {"cuModuleGetFunction", "cuModuleGetFunction"},
                                        {"cuLibraryLoadData", "cuLibraryLoadData"},
+                                       {"cuModuleLoad", "cuModuleLoad"},
+                                       {"cuLibraryLoadFromFile", "cuLibraryLoadFromFile"},
                                        {"cuLibraryGetModule", "cuLibraryGetModule"},
                                        {"cuLinkCreate", "cuLinkCreate_v2"},
                                        {"cuLinkAddData", "cuLinkAddData_v2"},
@@ -218,10 +225,20 @@ static int load_with_log(void **module, const void *image)
     return code;
 }
 
+static int load_library(void **module, const char *how, const char *path, const char *image)
+{
+    int option = 1, has_option = strcmp(how, "library") != 0; /* the image is preserved */
+    void *value = (void *)1, *library;
+    int code = strcmp(how, "filelibrary") == 0
+                   ? cu.library_load_file(&library, path, NULL, NULL, 0, NULL, NULL, 0)
+                   : cu.library_load(&library, image, NULL, NULL, 0, &option, &value, has_option);
+    return code ? code : cu.library_module(module, library);
+}
+
 static int run_image(const char *how, const char *path)
 {
     int option = strcmp(how, "target") == 0 ? 9 : CU_JIT_MAX_REGISTERS;
-    void *value = (void *)(uintptr_t)(strcmp(how, "target") == 0 ? 90 : 32), *module, *library;
+    void *value = (void *)(uintptr_t)(strcmp(how, "target") == 0 ? 90 : 32), *module;
     size_t len;
     char *image = read_text(path, &len);
     int code;
@@ -231,11 +248,11 @@ static int run_image(const char *how, const char *path)
         code = cu.module_load_fat(&module, image);
     else if (strcmp(how, "logs") == 0)
         code = load_with_log(&module, image);
-    else if (strcmp(how, "library") == 0) {
-        code = cu.library_load(&library, image, NULL, NULL, 0, NULL, NULL, 0);
-        if (!code)
-            code = cu.library_module(&module, library);
-    } else
+    else if (strcmp(how, "file") == 0)
+        code = cu.module_load_file(&module, path);
+    else if (strstr(how, "library"))
+        code = load_library(&module, how, path, image);
+    else
         code = cu.module_load_ex(&module, image, strcmp(how, "ex") ? 1 : 0, &option, &value);
     free(image);
     return code ? code : run(module);

@@ -358,7 +358,9 @@ Test(preload_driver, without_a_daemon_everything_is_as_ever)
 
 #define OWN "the driver's\n"
 #define LINK_PART "cuLinkCreate cuLinkAddData cuLinkAddFile cuLinkComplete cuLinkDestroy\n"
-#define LOAD_PART "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuLibraryLoadData "
+#define LOAD_PART                                                                                  \
+    "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuLibraryLoadData cuModuleLoad "    \
+    "cuLibraryLoadFromFile "
 
 /* Builds the program as `name` again, linked with the stand-in. False on a real driver. */
 static bool build_linked(struct rig *r, const char *name, const char *flags)
@@ -571,5 +573,29 @@ Test(preload_driver, a_program_that_asks_for_a_log_gets_its_own_loads)
                i ? PLAIN : "jit link " PLAIN);
     for (int i = 0; i < 2; i++)
         expect(&r, "", "dlsym logs shared", RAN, i ? KNOWN : MADE);
+    rig_down(&r);
+}
+
+/* They are the driver's, though the program asked for WARM_DRIVER_JIT. */
+Test(preload_driver, why_tells_once_which_loads_are_not_served)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    static const char *const loads[][2] = {
+        {"fat fat_odd fat fat_odd", "a fat binary\n    uncacheable: it is compressed"},
+        {"module fat_odd module fat_odd", "a fat binary\n    uncacheable: it is compressed"},
+        {"ownlibrary a ownlibrary a", "cuLibraryLoadData\n    uncacheable: it has options"},
+        {"file a file a", "cuModuleLoad\n    uncacheable: the driver loads files"},
+        {"filelibrary a filelibrary a", "cuLibraryLoadFromFile\n    uncacheable: the driver loads"},
+    };
+    for (size_t i = 0; !r.real && i < sizeof loads / sizeof *loads; i++) {
+        char environment[64], commands[64];
+        snprintf(environment, sizeof environment, "WARM_SESSION=w%zu", i);
+        snprintf(commands, sizeof commands, "dlsym %s", loads[i][0]);
+        expect(&r, environment, commands, RAN RAN, PLAIN PLAIN);
+        cr_expect(why_says(&r, environment + strlen("WARM_SESSION="), loads[i][1]));
+        cr_expect(why_says(&r, environment + strlen("WARM_SESSION="), " 1 not kept"));
+    }
     rig_down(&r);
 }

@@ -59,6 +59,10 @@ struct cu_link; /* of a CUlinkState */
     X(library_load, cuLibraryLoadData,                                                             \
       (void **library, const void *image, int *options, void **values, unsigned n,                 \
        int *library_options, void **library_values, unsigned n_library))                           \
+    X(module_load_file, cuModuleLoad, (void **module, const char *path))                           \
+    X(library_load_file, cuLibraryLoadFromFile,                                                    \
+      (void **library, const char *path, int *options, void **values, unsigned n,                  \
+       int *library_options, void **library_values, unsigned n_library))                           \
     X(link_create, cuLinkCreate_v2,                                                                \
       (unsigned n, int *options, void **values, struct cu_link **link))                            \
     X(link_add_data, cuLinkAddData_v2,                                                             \

@@ -51,9 +51,11 @@ static int module_load_fat(void **module, const void *image)
     struct load l = {.load = load_module_fat, .out = module};
     struct view ptx;
     unsigned cc;
-    if (!image || !driver_fat_ptx(image, &ptx, &cc))
-        return driver_get()->module_load_fat(module, image);
-    return driver_load(driver_get(), &l, image);
+    if (image && driver_fat_ptx(image, &ptx, &cc))
+        return driver_load(driver_get(), &l, image);
+    if (image && driver_fat_has_ptx(image))
+        driver_tell_unserved(UNSERVED_FAT);
+    return driver_get()->module_load_fat(module, image);
 }
 
 static int load_library(const struct load *l, const void *image)
@@ -68,10 +70,26 @@ static int library_load(void **library, const void *image, int *options, void **
                         int *library_options, void **library_values, unsigned n_library)
 {
     struct load l = {load_library, library, n, options, values, true};
-    if (n_library)
-        return driver_get()->library_load(library, image, options, values, n, library_options,
-                                          library_values, n_library);
-    return driver_load(driver_get(), &l, image);
+    if (!n_library)
+        return driver_load(driver_get(), &l, image);
+    driver_tell_unserved(UNSERVED_OPTIONS);
+    return driver_get()->library_load(library, image, options, values, n, library_options,
+                                      library_values, n_library);
+}
+
+static int module_load_file(void **module, const char *path)
+{
+    driver_tell_unserved(UNSERVED_FILE);
+    return driver_get()->module_load_file(module, path);
+}
+
+static int library_load_file(void **library, const char *path, int *options, void **values,
+                             unsigned n, int *library_options, void **library_values,
+                             unsigned n_library)
+{
+    driver_tell_unserved(UNSERVED_LIBRARY_FILE);
+    return driver_get()->library_load_file(library, path, options, values, n, library_options,
+                                           library_values, n_library);
 }
 
 /* ---- finding ---- */
@@ -103,6 +121,9 @@ static const struct function functions[] = {
              module_load_fat),
     FUNCTION("cuLibraryLoadData", "cuLibraryLoadData", 12000, PART_LOAD, library_load,
              library_load),
+    FUNCTION("cuModuleLoad", "cuModuleLoad", 2000, PART_LOAD, module_load_file, module_load_file),
+    FUNCTION("cuLibraryLoadFromFile", "cuLibraryLoadFromFile", 12000, PART_LOAD, library_load_file,
+             library_load_file),
     FUNCTION("cuLinkCreate_v2", "cuLinkCreate", 6050, PART_LINK, link_create, driver_link_create),
     FUNCTION("cuLinkAddData_v2", "cuLinkAddData", 6050, PART_LINK, link_add_data,
              driver_link_add_data),

@@ -26,6 +26,7 @@
 #include "client/lib/warm.h"
 #include "client/preload/driver/api.h"
 #include "keygen/bytes.h"
+#include "keygen/expect.h"
 #include "keygen/key.h"
 
 #pragma GCC visibility push(hidden)
@@ -78,6 +79,14 @@ bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);
 /* Finds the PTX in a fat binary that holds nothing else, and the compute capability that it
  * needs. */
 bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc);
+
+/* True if a fat binary holds a PTX, compressed or not. */
+bool driver_fat_has_ptx(const void *image);
+
+/* Loads that the driver alone serves. */
+enum unserved { UNSERVED_FAT, UNSERVED_OPTIONS, UNSERVED_FILE, UNSERVED_LIBRARY_FILE };
+/* Tells `warm why` of one, once for each kind. */
+void driver_tell_unserved(enum unserved what);
 
 /* One load. jit.c tries it with the program's image or with a stored cubin. */
 struct load {

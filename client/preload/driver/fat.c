@@ -36,7 +36,7 @@
 
 #define WRAPPER_MAGIC 0x466243b1u
 #define FAT_MAGIC 0xba55ed50u
-enum { HEADER = 16, ENTRY_HEADER = 80 };
+enum { HEADER = 16, ENTRY_HEADER = 80, KIND_PTX = 1 };
 #define TEXT_MAX_BYTES (256u * 1024 * 1024)
 
 struct wrapper {
@@ -46,7 +46,7 @@ struct wrapper {
 
 static bool read_entry(struct reader *r, uint64_t all, uint64_t *out_len, uint32_t *out_cc)
 {
-    bool plain = reader_u16(r) == 1 && reader_u16(r) == 0x0101;
+    bool plain = reader_u16(r) == KIND_PTX && reader_u16(r) == 0x0101;
     plain &= reader_u32(r) == ENTRY_HEADER;
     *out_len = reader_u64(r);
     plain &= reader_u32(r) == 0 && reader_u32(r) == 64;
@@ -58,7 +58,8 @@ static bool read_entry(struct reader *r, uint64_t all, uint64_t *out_len, uint32
     return plain && *out_len <= TEXT_MAX_BYTES && all == ENTRY_HEADER + *out_len;
 }
 
-bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc)
+/* Finds the entries of a fat binary. False if the image is none. */
+static bool open_fat(const void *image, const uint8_t **out_entries, uint64_t *out_len)
 {
     struct wrapper w;
     memcpy(&w.magic, image, sizeof w.magic);
@@ -71,14 +72,41 @@ bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc)
     struct reader r = reader_over(image, HEADER);
     if (reader_u32(&r) != FAT_MAGIC || reader_u16(&r) != 1 || reader_u16(&r) != HEADER)
         return false;
-    uint64_t all = reader_u64(&r), len;
-    uint32_t cc;
-    if (all < ENTRY_HEADER)
+    *out_len = reader_u64(&r);
+    *out_entries = (const uint8_t *)image + HEADER;
+    return true;
+}
+
+bool driver_fat_has_ptx(const void *image)
+{
+    const uint8_t *at;
+    uint64_t left;
+    if (!open_fat(image, &at, &left))
         return false;
-    r = reader_over((const uint8_t *)image + HEADER, ENTRY_HEADER);
+    while (left >= HEADER) {
+        struct reader r = reader_over(at, HEADER);
+        uint16_t kind = reader_u16(&r);
+        reader_u16(&r);
+        uint64_t header = reader_u32(&r), len = reader_u64(&r);
+        if (kind == KIND_PTX || header < HEADER || len > TEXT_MAX_BYTES || header + len > left)
+            return kind == KIND_PTX;
+        at += header + len;
+        left -= header + len;
+    }
+    return false;
+}
+
+bool driver_fat_ptx(const void *image, struct view *out, unsigned *out_cc)
+{
+    const uint8_t *entries;
+    uint64_t all, len;
+    uint32_t cc;
+    if (!open_fat(image, &entries, &all) || all < ENTRY_HEADER)
+        return false;
+    struct reader r = reader_over(entries, ENTRY_HEADER);
     if (!read_entry(&r, all, &len, &cc))
         return false;
-    const char *text = (const char *)image + HEADER + ENTRY_HEADER;
+    const char *text = (const char *)entries + ENTRY_HEADER;
     *out = (struct view){text, strnlen(text, len)};
     *out_cc = cc;
     return true;

@@ -233,10 +233,13 @@ static bool begins_with_version(struct view text)
 static bool find_ptx(const void *image, struct view *out, unsigned *out_cc)
 {
     *out_cc = 0;
-    if (is_text(image))
+    if (is_text(image)) {
         *out = (struct view){image, strnlen(image, PTX_MAX)};
-    else if (!driver_fat_ptx(image, out, out_cc))
+    } else if (!driver_fat_ptx(image, out, out_cc)) {
+        if (driver_fat_has_ptx(image))
+            driver_tell_unserved(UNSERVED_FAT);
         return false;
+    }
     return out->len < PTX_MAX && begins_with_version(*out);
 }
 
