@@ -28,6 +28,12 @@ COMPILER = r"(?m)^cuInit\(0\) = 0 ->\ncuGetExportTable\(&, & da9151d33ae6cc41a5c
 LINK = ("cuLinkAddData_v2", "cuLinkAddFile_v2", "cuLinkComplete")
 
 
+def frame(connection):
+    """Returns the next frame of a connection (client/wire/PROTOCOL.md)."""
+    header = connection.recv(16, socket.MSG_WAITALL)
+    return header + connection.recv(int.from_bytes(header[4:8], "little"), socket.MSG_WAITALL)
+
+
 class Hung:
     """A socket on which a daemon hangs after HELLO: this passes each client's first message to the real daemon, and
     its answer back. Then it leaves the connection open."""
@@ -61,8 +67,8 @@ class Hung:
             behind.connect(self.daemon.socket)
             self.open += [client, behind]
             with contextlib.suppress(BrokenPipeError):  # a client that does not wait so long
-                behind.sendall(client.recv(4096))
-                client.sendall(behind.recv(4096))
+                behind.sendall(frame(client))
+                client.sendall(frame(behind))
 
 
 def threads_of(log, queries):

@@ -3,7 +3,7 @@
  * test_transparency.c - a library between a program and its driver is invisible unless it serves a hit. A client of
  * the driver (tests/programs/driver_client.c) runs on the stand-in (tests/fakecuda) in each shape, and finds the
  * driver's functions in each way: without us; under `warm run` cold and warm; with no daemon; with one that hangs
- * after HELLO; with WARM_DISABLE=1. The log of all calls that reach the driver must be that of the run without us.
+ * or dies after HELLO; with WARM_DISABLE=1. The log of all calls that reach the driver must be that of the run without us.
  *
  * Differences that are allowed: tests/README.md, "The log of the driver".
  * What the program prints is equal always.
@@ -14,13 +14,18 @@
 
 #define PTX ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry "
 
+/* A socket between clients and the daemon. It passes HELLO and its answer, and nothing more. */
+struct proxy {
+    const struct warmd *daemon;
+    bool hangs_up; /* then; else it leaves the connection open */
+    int listener;
+    pthread_t thread;
+};
+
 struct rig {
     struct warmd kit;
     char *warm;
-    bool hangs; /* the socket is that of a proxy, behind which nobody answers after HELLO */
-    int proxy;
-    pthread_t thread;
-    char proxy_path[128];
+    struct proxy hangs, dies;
 };
 
 static void write_text(struct rig *r, const char *name, const char *text)
@@ -47,6 +52,53 @@ static void write_other(struct rig *r, const char *name)
     write_text(r, "b.ptx", text);
 }
 
+/* ---- a daemon that hangs or dies after HELLO ---- */
+
+static bool pass_frame(int from, int to)
+{
+    uint8_t bytes[4096];
+    uint32_t len;
+    if (!warmd_recv(from, bytes, WIRE_HEADER))
+        return false;
+    memcpy(&len, bytes + 4, sizeof len);
+    return len <= sizeof bytes - WIRE_HEADER && warmd_recv(from, bytes + WIRE_HEADER, len) &&
+           write(to, bytes, WIRE_HEADER + len) == WIRE_HEADER + (ssize_t)len;
+}
+
+static void *proxy_serve(void *arg)
+{
+    struct proxy *p = arg;
+    int client;
+    while ((client = accept(p->listener, NULL, NULL)) >= 0) {
+        int daemon = warmd_connect(p->daemon);
+        (void)(pass_frame(client, daemon) && pass_frame(daemon, client));
+        if (p->hangs_up)
+            close(client);
+        close(daemon);
+    }
+    return NULL;
+}
+
+static void proxy_up(struct proxy *p, const struct warmd *daemon, const char *name, bool hangs_up)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    *p = (struct proxy){.daemon = daemon, .hangs_up = hangs_up};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", daemon->dir, name);
+    p->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(p->listener, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(listen(p->listener, 64), 0);
+    cr_assert_eq(pthread_create(&p->thread, NULL, proxy_serve, p), 0);
+}
+
+static void proxy_down(struct proxy *p)
+{
+    shutdown(p->listener, SHUT_RDWR);
+    pthread_join(p->thread, NULL);
+    close(p->listener);
+}
+
+/* ---- the rig ---- */
+
 /* False, and the test is skipped, where nothing is built to be preloaded (sanitizers). */
 static bool rig_up(struct rig *r)
 {
@@ -63,54 +115,25 @@ static bool rig_up(struct rig *r)
              "tests/fakecuda/libcuda.c");
     build(r, "plugin.so -shared -fPIC tests/programs/driver_client.c -l:libcuda.so.1");
     build(r, "main -DMAIN tests/programs/driver_client.c -l:libcuda.so.1");
+    build(r, "unlinked.so -shared -fPIC -DUNLINKED tests/programs/driver_client.c");
+    build(r, "unlinked -DMAIN -DUNLINKED tests/programs/driver_client.c");
     build(r, "host tests/programs/plugin_host.c");
     write_text(r, "a.ptx", PTX "twice(.param .u64 p) { ret; }\n");
     write_text(r, "broken.ptx", PTX "broken() { ret; }\n");
     char *out;
     cr_assert_eq(run_command(&out, "cp tests/data/compressed.fatbin %s", r->kit.dir), 0);
     free(out);
+    proxy_up(&r->hangs, &r->kit, "hangs", false);
+    proxy_up(&r->dies, &r->kit, "dies", true);
     return true;
 }
 
 static void rig_down(struct rig *r)
 {
+    proxy_down(&r->hangs);
+    proxy_down(&r->dies);
     warmd_down(&r->kit);
     free(r->warm);
-}
-
-/* ---- a daemon that hangs after HELLO ---- */
-
-/* Passes HELLO and its answer, and leaves the connection open. */
-static void *hang(void *arg)
-{
-    struct rig *r = arg;
-    char bytes[4096];
-    int client;
-    while ((client = accept(r->proxy, NULL, NULL)) >= 0) {
-        int daemon = warmd_connect(&r->kit);
-        ssize_t n = read(client, bytes, sizeof bytes);
-        if (n > 0 && write(daemon, bytes, (size_t)n) == n &&
-            (n = read(daemon, bytes, sizeof bytes)) > 0)
-            (void)!write(client, bytes, (size_t)n);
-    }
-    return NULL;
-}
-
-static void proxy_up(struct rig *r)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/hangs", r->kit.dir);
-    r->proxy = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(r->proxy, (struct sockaddr *)&address, sizeof address), 0);
-    cr_assert_eq(listen(r->proxy, 64), 0);
-    cr_assert_eq(pthread_create(&r->thread, NULL, hang, r), 0);
-}
-
-static void proxy_down(struct rig *r)
-{
-    shutdown(r->proxy, SHUT_RDWR);
-    pthread_join(r->thread, NULL);
-    close(r->proxy);
 }
 
 /* ---- runs ---- */
@@ -210,7 +233,7 @@ static void same(struct rig *r, const struct run *plain, const char *settings, c
 /* Tries a client in all modes. `serves`: its links are served. */
 static void try_client(struct rig *r, const char *client, bool serves)
 {
-    char hangs[256];
+    char settings[256];
     struct run plain = run(r, "", "", client);
     /* the driver's functions have no versions, and those of a local library are not the program's */
     bool has_run = strstr(plain.out, "device Stand-in 80") && strstr(plain.log, "cuLinkComplete(");
@@ -219,8 +242,10 @@ static void try_client(struct rig *r, const char *client, bool serves)
     same(r, &plain, "", client, serves ? LINK_IS_SERVED : NO_QUERIES);
     same(r, &plain, "WARM_DISABLE=1", client, ALL);
     same(r, &plain, "WARM_SOCKET=/nowhere/warmd.sock", client, ALL);
-    snprintf(hangs, sizeof hangs, "WARM_SOCKET=%s/hangs WARM_TIMEOUT_MS=50", r->kit.dir);
-    same(r, &plain, hangs, client, NO_QUERIES);
+    snprintf(settings, sizeof settings, "WARM_SOCKET=%s/hangs WARM_TIMEOUT_MS=50", r->kit.dir);
+    same(r, &plain, settings, client, NO_QUERIES);
+    snprintf(settings, sizeof settings, "WARM_SOCKET=%s/dies", r->kit.dir);
+    same(r, &plain, settings, client, NO_QUERIES);
     run_free(&plain);
 }
 
@@ -232,56 +257,43 @@ static void try_ways(const char *command, const char *served)
     struct rig r;
     if (!rig_up(&r))
         return;
-    proxy_up(&r);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char client[64];
         snprintf(client, sizeof client, "%s %s", command, ways[i]);
         write_other(&r, ways[i]);
         try_client(&r, client, strstr(served, ways[i]));
     }
-    proxy_down(&r);
     rig_down(&r);
 }
 
-Test(transparency, linked_main_program) { try_ways("./main", "handle self address"); }
-
-Test(transparency, plugin_that_is_local) { try_ways("./host ./plugin.so local", "handle address"); }
-
-Test(transparency, plugin_that_is_global)
-{
-    try_ways("./host ./plugin.so global", "handle self address");
-}
-
+/* Links of a process are not served if an object in it is linked with the linker's functions. */
+Test(transparency, linked_main_program) { try_ways("./main", ""); }
+Test(transparency, plugin_that_is_local) { try_ways("./host ./plugin.so local", ""); }
+Test(transparency, plugin_that_is_global) { try_ways("./host ./plugin.so global", ""); }
 Test(transparency, plugin_that_is_bound_deeply) { try_ways("./host ./plugin.so deepbind", ""); }
-
 Test(transparency, plugin_in_a_namespace) { try_ways("./host ./plugin.so namespace", ""); }
 
-Test(transparency, a_served_link_has_its_log)
+Test(transparency, main_program_that_looks_all_up) { try_ways("./unlinked", "handle address"); }
+Test(transparency, plugin_that_looks_all_up)
+{
+    try_ways("./host ./unlinked.so local", "handle address");
+}
+
+/* Tries a client that is served and one that is not, with a variable set. */
+static void try_with(const char *name, const char *value)
 {
     struct rig r;
     if (!rig_up(&r))
         return;
-    proxy_up(&r);
-    setenv("FAKECUDA_SAYS", "ptxas warning : Stack size cannot be determined", 1);
-    write_other(&r, "log");
-    try_client(&r, "./main handle", true);
-    proxy_down(&r);
+    setenv(name, value, 1);
+    write_other(&r, "this");
+    try_client(&r, "./host ./unlinked.so local handle", true);
+    try_client(&r, "./main linked", false);
     rig_down(&r);
 }
 
-Test(transparency, threads_with_a_device_each)
-{
-    struct rig r;
-    if (!rig_up(&r))
-        return;
-    proxy_up(&r);
-    setenv("CLIENT_THREADS", "1", 1);
-    write_other(&r, "thread");
-    try_client(&r, "./host ./plugin.so local handle", true);
-    try_client(&r, "./main linked", false);
-    proxy_down(&r);
-    rig_down(&r);
-}
+Test(transparency, threads_with_a_device_each) { try_with("CLIENT_THREADS", "1"); }
+Test(transparency, a_link_has_its_log) { try_with("FAKECUDA_SAYS", "ptxas warning : a stack"); }
 
 /* Cuts the bytes from `at` to `end` out of a text. */
 static void cut(char *at, const char *end) { memmove(at, end, strlen(end) + 1); }
@@ -306,7 +318,8 @@ static int hide_images(char *log)
 /* Logs are not asked for with a cubin. The registers of the code differ: this part is off by default. */
 Test(transparency, a_served_load_differs_in_its_image_alone)
 {
-    static const char *const clients[] = {"./host ./plugin.so local handle", "./main address"};
+    static const char *const clients[] = {"./host ./unlinked.so local handle",
+                                          "./unlinked address"};
     static const char settings[] = "WARM_DRIVER_JIT=1 CLIENT_ANY_CODE=1";
     char prefix[256];
     struct rig r;

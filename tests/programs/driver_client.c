@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver_client.c HOW: a client of the CUDA driver. It is linked with libcuda.so.1, as a main program (-DMAIN) or as
- * a plugin, whose function `client` plugin_host.c calls.
+ * driver_client.c HOW: a client of the CUDA driver. It is linked with libcuda.so.1 unless it is built with -DUNLINKED.
+ * It is a main program (-DMAIN) or a plugin, whose function `client` plugin_host.c calls.
  *
  * HOW it finds the driver's functions: linked, handle (dlsym), self (of the program), default (RTLD_DEFAULT), next (RTLD_NEXT), version
  * (dlvsym), address (cuGetProcAddress). On each device it loads files in each way that the driver has, and prints what
@@ -233,7 +233,11 @@ int client(const char *how)
     pthread_t threads[DEVICES_MAX];
     int n = 0;
     is_how = 1;
+#ifdef UNLINKED
+#define FIND(function, parameters) *(void **)&cu.function = find(how, #function, NULL);
+#else
 #define FIND(function, parameters) *(void **)&cu.function = find(how, #function, (void *)function);
+#endif
     FUNCTIONS(FIND)
     dprintf(1, "%s: %s\n", how, is_how ? "found" : "a function is missing");
     look_for_nothing();
