@@ -79,10 +79,12 @@ static void *answer(const struct preload_family *family, void *handle, const cha
         found = preload_real_dlsym(handle, name);
     else if (handle == RTLD_DEFAULT)
         found = find_by_default(name, caller);
+    else if (preload_comes_next(caller)) /* a program that calls a function of its own first */
+        found = preload_real_dlsym(RTLD_NEXT, name);
     return found ? stand_in_for(family, name, found) : NULL;
 }
 
-/* Stands in for dlsym. A caller that asks for the next object after itself is an interposer too, and gets the
+/* Stands in for dlsym. A library that asks for the next object after itself is an interposer too, and gets the
  * real answer. */
 __attribute__((optimize("optimize-sibling-calls"))) PRELOAD_EXPORT void *dlsym(void *handle,
                                                                                const char *name)

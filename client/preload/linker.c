@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -57,6 +58,41 @@ const void *preload_library_of(const void *function, char *out, size_t cap)
         return NULL;
     strcpy(out, it.dli_fname);
     return it.dli_fbase;
+}
+
+/* A walk over all objects in the order in which the dynamic linker searches them. */
+struct walk {
+    uintptr_t caller;
+    bool is_behind, found; /* the caller was seen; we come next */
+};
+
+static bool has_address(const struct dl_phdr_info *of, uintptr_t address)
+{
+    for (size_t i = 0; i < of->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &of->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && address - (of->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct walk *w = arg;
+    (void)size;
+    if (w->is_behind && strncmp(info->dlpi_name, "linux-vdso", 10) == 0)
+        return 0;
+    w->found = w->is_behind && has_address(info, (uintptr_t)__ehdr_start);
+    bool is_over = w->is_behind;
+    w->is_behind = has_address(info, w->caller);
+    return is_over;
+}
+
+bool preload_comes_next(const void *caller)
+{
+    struct walk w = {.caller = (uintptr_t)caller};
+    dl_iterate_phdr(on_object, &w);
+    return w.found;
 }
 
 void *preload_open_library(const char *path, const char *name, const void *function)

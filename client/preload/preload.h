@@ -75,6 +75,9 @@ void *preload_real_dlsym(void *handle, const char *name);
 /* True if a function is one of this object. */
 bool preload_is_ours(const void *address);
 
+/* True if this object is the next after that of `caller` in the order of the dynamic linker's search. */
+bool preload_comes_next(const void *caller);
+
 /* Returns the address where the library of `function` is mapped, and writes its absolute path, as
  * the dynamic linker has it. NULL if that is not known, or if the function is one of ours. */
 const void *preload_library_of(const void *function, char *out, size_t cap);

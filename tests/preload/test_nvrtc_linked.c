@@ -93,41 +93,65 @@ Test(nvrtc_linked, a_plugin_that_is_bound_to_its_own_libraries_runs_as_ever)
     }
 }
 
-/* As tools do that bundle libraries into a wheel. */
-Test(nvrtc_linked, an_nvrtc_with_another_soname_is_found_by_linked_programs)
+/* Builds an NVRTC that knows little, programs that are linked with it, and expects its answer. */
+static void expect_odd(const char *soname, bool has_versions)
 {
-    nvrtc_rig_up(NVRTC_13);
-    static const char source[] = "int nvrtcVersion(int *a, int *b) { return 0; }\n"
-                                 "int nvrtcCreateProgram(void **p) { return 0; }\n"
-                                 "int nvrtcDestroyProgram(void **p) { return 41; }\n",
-                      program[] = "#include <stdio.h>\nint nvrtcDestroyProgram(void **);\n"
-                                  "int main(void) { void *p = 0;\n"
-                                  "printf(\"%d\\n\", nvrtcDestroyProgram(&p));\n"
-                                  "fflush(stdout); return 0; }\n",
-                      versions[] = "libnvrtc.so.13 { global: nvrtc*; };\n";
-    nvrtc_rig_write("odd.c", source);
-    nvrtc_rig_write("versions", versions);
-    nvrtc_rig_write("main.c", program);
-    char how[8192];
-    snprintf(how, sizeof how,
-             "-shared -fPIC -Wl,-soname,libnvrtc-0a1b2c.so.13 -Wl,--version-script,%s/versions "
-             "%s/odd.c",
-             nvrtc_rig.folder, nvrtc_rig.folder);
-    free(nvrtc_rig_build("libnvrtc-0a1b2c.so.13", how));
-    snprintf(how, sizeof how, "%s/main.c -L%s -l:libnvrtc-0a1b2c.so.13 -Wl,-rpath,%s",
-             nvrtc_rig.folder, nvrtc_rig.folder, nvrtc_rig.folder);
+    char how[8192], local[8192];
+    nvrtc_rig_write("odd.c", "int nvrtcVersion(int *a, int *b) { return 0; }\n"
+                             "int nvrtcCreateProgram(void **p) { return 0; }\n"
+                             "int nvrtcDestroyProgram(void **p) { return 41; }\n");
+    nvrtc_rig_write("versions", "libnvrtc.so.13 { global: nvrtc*; };\n");
+    nvrtc_rig_write("main.c", "#include <stdio.h>\nint nvrtcDestroyProgram(void **);\n"
+                              "int main(void) { void *p = 0;\n"
+                              "printf(\"%d\\n\", nvrtcDestroyProgram(&p));\n"
+                              "fflush(stdout); return 0; }\n");
+    snprintf(how, sizeof how, "-shared -fPIC -Wl,-soname,%s %s%s%s %s/odd.c", soname,
+             has_versions ? "-Wl,--version-script," : "", has_versions ? nvrtc_rig.folder : "",
+             has_versions ? "/versions" : "", nvrtc_rig.folder);
+    free(nvrtc_rig_build(soname, how));
+    snprintf(how, sizeof how, "%s/main.c -L%s -l:%s -Wl,-rpath,%s", nvrtc_rig.folder,
+             nvrtc_rig.folder, soname, nvrtc_rig.folder);
     char *linked = nvrtc_rig_build("linked", how);
     strcat(how, " -shared -fPIC -Dmain=plugin_main");
-    char *plugin = nvrtc_rig_build("plugin.so", how), local[8192];
+    char *plugin = nvrtc_rig_build("plugin.so", how);
     char *host = nvrtc_rig_build("host", "tests/fakecuda/plugin_host.c -ldl");
     snprintf(local, sizeof local, "%s local %s", host, plugin);
-    const char *const programs[] = {linked, local};
-    for (size_t i = 0; i < 2; i++) {
-        char *with = nvrtc_rig_run("/nowhere", "", programs[i], "");
-        cr_assert_str_eq(with, "41\n", "%s: %s", programs[i], with);
+    for (int i = 0; i < 2; i++) {
+        char *with = nvrtc_rig_run("/nowhere", "", i ? local : linked, "");
+        cr_expect_str_eq(with, "41\n", "%s: %s", i ? local : linked, with);
         free(with);
     }
     free(linked);
     free(plugin);
     free(host);
+}
+
+/* As tools do that bundle libraries into a wheel. */
+Test(nvrtc_linked, an_nvrtc_with_another_soname_is_found_by_linked_programs)
+{
+    nvrtc_rig_up(NVRTC_13);
+    expect_odd("libnvrtc-0a1b2c.so.13", true);
+}
+
+/* Nobody knows which of our versions it means. */
+Test(nvrtc_linked, a_program_that_is_linked_without_versions_gets_its_own_nvrtc)
+{
+    nvrtc_rig_up(NVRTC_13);
+    expect_odd("libnvrtc.so.13", false);
+}
+
+/* The handles are ours, so a real function would find nothing compiled in them. */
+Test(nvrtc_linked, a_program_with_functions_of_its_own_in_front_hits)
+{
+    nvrtc_rig_up(NVRTC_12);
+    nvrtc_rig_write("own.c", "#include <dlfcn.h>\n"
+                             "int nvrtcGetPTX(void *p, char *out) {\n"
+                             "  int (*next)(void *, char *);\n"
+                             "  *(void **)&next = dlsym(RTLD_NEXT, \"nvrtcGetPTX\");\n"
+                             "  return next ? next(p, out) : 99; }\n");
+    char flags[4200];
+    snprintf(flags, sizeof flags, "-DLINKED %s/own.c", nvrtc_rig.folder);
+    char *linked = build_linked("linked", flags, "libnvrtc.so.12");
+    nvrtc_rig_expect_hits(linked, "", "LINKED: simple");
+    free(linked);
 }
