@@ -9,6 +9,7 @@
  *     2. waiters are told SHUTDOWN, compiles are cancelled, leases are given back    (END_MS)
  *     3. connections, workers, service are closed; the store commits; the loop ends
  *   SIGHUP: the file is read again; settings that can change while the daemon runs do.
+ *   a fatal signal, an endless loop: the process starts again at once (restart.h, watch.h)
  *
  * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
  */
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -40,7 +42,9 @@
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
 #include "daemon/process/notify.h"
+#include "daemon/process/restart.h"
 #include "daemon/process/room.h"
+#include "daemon/process/watch.h"
 #include "daemon/service/old_keys.h"
 #include "daemon/service/service.h"
 #include "daemon/service/torch_store.h"
@@ -56,6 +60,11 @@
 #define ROOM_MS 2000u        /* how often the free space is looked at */
 #define ROOM_STEP (1u << 20) /* bytes: a smaller change of the cap waits */
 #define COMMIT_DELAY_MS 0u   /* a put does not wait; puts that queue meanwhile share a commit */
+
+#define STUCK_MS 20000u        /* CPU time of one turn of the loop */
+#define WRITER_STUCK_MS 60000u /* of one round of the store's writer */
+#define LATE_MS                                                                                    \
+    20000u /* after SIGTERM, without a turn of the loop: a store may have much to write */
 
 #define LOOP_SLICE_NS 100000u /* the least that Linux takes */
 
@@ -78,6 +87,8 @@ struct daemon {
     uv_async_t wake;
     uv_signal_t signals[3];
     uv_timer_t stop_timer;
+    uv_prepare_t turn;
+    bool is_watched;
     struct loop_timer *watchdog, *room_timer;
     uint64_t cap; /* of the store, now; 0: not set yet */
     bool has_handles;
@@ -396,6 +407,8 @@ static void close_rest(struct daemon *d)
     d->store = NULL;
     uv_close((uv_handle_t *)&d->wake, on_handle_closed);
     uv_close((uv_handle_t *)&d->stop_timer, on_handle_closed);
+    if (d->is_watched)
+        uv_close((uv_handle_t *)&d->turn, on_handle_closed);
     loop_timer_free(d->watchdog);
     loop_timer_free(d->room_timer);
     d->room_timer = NULL;
@@ -468,13 +481,77 @@ static void on_watchdog(void *arg)
     notify_send("WATCHDOG=1");
 }
 
-/* Marks the store as suspect: a damaged index, read through a memory map, may have caused the
- * signal. The next start checks it. */
+/* Starts again at once. A damaged index, read through a memory map, may have caused the signal: the store is
+ * marked as suspect, and the start checks it. */
 static void on_crash(int signum)
 {
     store_mark_suspect();
+    if (!watch_was_asked())
+        restart_now();
     signal(signum, SIG_DFL);
     raise(signum);
+}
+
+/* Starts again: a thread is in an endless loop. The watch's thread calls it. */
+static void on_stuck(const char *who)
+{
+    log_error("%s is in an endless loop", who);
+    store_mark_suspect();
+    restart_now();
+    _exit(1);
+}
+
+static void on_late(void)
+{
+    log_error("it was told to end, and does not: it ends without what it would still write");
+    store_mark_suspect();
+    _exit(1);
+}
+
+static uint64_t writer_ms(void *arg) { return store_writer_ms(arg); }
+
+static void on_turn(uv_prepare_t *prepare)
+{
+    (void)prepare;
+    watch_beat();
+}
+
+/* libuv's handlers of SIGTERM and SIGINT, which only write to a pipe: a loop that hangs reads no pipe. */
+static struct sigaction usual[2];
+
+static void on_end(int signum)
+{
+    watch_asked();
+    usual[signum == SIGINT].sa_handler(signum);
+}
+
+static void watch_signals(void)
+{
+    static const int ends[] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < 2; i++) {
+        if (sigaction(ends[i], NULL, &usual[i]) != 0)
+            continue;
+        struct sigaction ours = usual[i];
+        ours.sa_handler = on_end;
+        sigaction(ends[i], &ours, NULL);
+    }
+}
+
+/* Begins to watch the loop and the store's writer. */
+static void watch(struct daemon *d)
+{
+    uv_prepare_init(&d->loop, &d->turn);
+    uv_prepare_start(&d->turn, on_turn);
+    uv_unref((uv_handle_t *)&d->turn);
+    d->is_watched = true;
+    watch_signals();
+    watch_start(&(struct watch_config){.stuck_ms = STUCK_MS,
+                                       .end_ms = LATE_MS,
+                                       .other_ms = writer_ms,
+                                       .other_stuck_ms = WRITER_STUCK_MS,
+                                       .arg = d->store,
+                                       .on_stuck = on_stuck,
+                                       .on_late = on_late});
 }
 
 /* ---- starting ---- */
@@ -621,6 +698,8 @@ static void say_ready(struct daemon *d)
     if (d->room_timer)
         loop_timer_start(d->room_timer, ROOM_MS, ROOM_MS);
     look_at_room(d);
+    if (restart_was())
+        waitpid(-1, NULL, WNOHANG); /* the spawner of the process that failed */
     fprintf(stderr, "warmd: ready on %s\n", d->socket.path);
     notify_send("READY=1\nSTATUS=serving on %s", d->socket.path);
 }
@@ -681,6 +760,7 @@ static int run(struct daemon *d)
         fprintf(stderr, "warmd: %s\n", e.text);
     } else {
         say_ready(d);
+        watch(d);
         take_short_slices();
         uv_run(&d->loop, UV_RUN_DEFAULT);
     }
@@ -737,6 +817,7 @@ static int check_store(const char *dir)
 int main(int argc, char **argv)
 {
     static struct daemon d;
+    restart_prepare(argv);
     expect_abort();
     if (argc >= 3 && strcmp(argv[1], "--check-config") == 0)
         return check_config(argc - 2, argv + 2);

@@ -138,6 +138,7 @@ struct store {
     struct task_list evictions; /* TASK_EVICT, one at a time */
     struct evict_plan *plan;
 
+    atomic_ullong round_began_ms; /* CPU time of the writer when its round began */
     pthread_t writer, copier, verifier;
     bool writer_started, copier_started, verifier_started;
     atomic_bool verifying;

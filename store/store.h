@@ -216,6 +216,9 @@ int store_peek(struct store *s, const struct store_id *id, struct store_row *out
 /* Lists the first `cap` owners that have entries; returns their number. */
 size_t store_owners(struct store *s, uint32_t *out, size_t cap);
 
+/* Returns the CPU time that the writer has spent in its present round, in ms: a damaged index may hold it for ever.
+ * Any thread. */
+uint64_t store_writer_ms(struct store *s);
 /* What a store's folder has by name, each a path below it, also what its user keeps there; ends with NULL. For a
  * caller who checks its owners. */
 extern const char *const store_parts[];

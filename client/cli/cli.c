@@ -23,6 +23,7 @@
 #define MAP_FROM_BYTES ((size_t)256 * 1024)
 /* First size of the buffer for inputs without a size: pipes, /proc. */
 #define PIPE_START_BYTES ((size_t)64 * 1024)
+#define INPUT_MAX (2ull << 30) /* bytes that are read into memory: standard input may have no end */
 
 static const struct command *const *commands;
 static size_t n_commands;
@@ -111,7 +112,7 @@ bool cli_option_ends(int c, int *status)
     return true;
 }
 
-/* Reads fd to its end into malloc'ed memory; `hint` is the expected size. 0 or an errno. */
+/* Reads fd to its end, or to INPUT_MAX, into malloc'ed memory; `hint` is the expected size. 0 or an errno. */
 static int input_read(struct cli_input *in, int fd, size_t hint)
 {
     size_t cap = hint, len = 0;
@@ -130,6 +131,10 @@ static int input_read(struct cli_input *in, int fd, size_t hint)
         if (n == 0)
             break;
         len += (size_t)n;
+        if (len > INPUT_MAX) {
+            free(data);
+            return EFBIG;
+        }
         if (len == cap) {
             uint8_t *more = realloc(data, cap *= 2);
             if (!more)
@@ -156,19 +161,27 @@ int cli_input_open(struct cli_input *in, const char *path)
     assert(in && path);
     if (strcmp(path, "-") == 0)
         return input_read(in, STDIN_FILENO, PIPE_START_BYTES);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us */
     if (fd < 0)
         return errno;
     struct stat st;
     int error = 0;
     if (fstat(fd, &st) < 0)
         error = errno;
-    else if (S_ISREG(st.st_mode) && (size_t)st.st_size >= MAP_FROM_BYTES)
+    else if (!S_ISREG(st.st_mode))
+        error = S_ISDIR(st.st_mode) ? EISDIR : CLI_INPUT_NO_FILE;
+    else if ((size_t)st.st_size >= MAP_FROM_BYTES)
         error = input_map(in, fd, (size_t)st.st_size);
     else
-        error = input_read(in, fd, S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : PIPE_START_BYTES);
+        error = input_read(in, fd, (size_t)st.st_size + 1);
     close(fd);
     return error;
+}
+
+const char *cli_input_text(int error)
+{
+    return error == CLI_INPUT_NO_FILE ? "not a regular file; \"-\" is standard input"
+                                      : strerror(error);
 }
 
 void cli_input_close(struct cli_input *in)

@@ -69,6 +69,10 @@ struct cli_input {
 /* Opens `path`, "-" for stdin. Returns 0, or the errno that stopped it. On success the caller
  * closes it with cli_input_close. */
 int cli_input_open(struct cli_input *in, const char *path);
+#define CLI_INPUT_NO_FILE                                                                          \
+    (-1) /* a device, a socket or a FIFO: it may have no end, or never begin */
+/* Returns the text of what cli_input_open returned. Static memory. */
+const char *cli_input_text(int error);
 /* Unmaps or frees the input. */
 void cli_input_close(struct cli_input *in);
 

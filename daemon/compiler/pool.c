@@ -14,6 +14,7 @@
  * Failures:
  *   - the worker dies (SIGKILL, SIGSEGV, a limit): the fork server says so; the job goes back to the
  *     head of the queue once, the second time it fails with CRASHED;
+ *   - the worker, or its fork server, is stopped (SIGSTOP): its parent kills it, and it is dead;
  *   - the deadline passes: the worker is killed (the compiler's front end listens to nothing else),
  *     the job fails with TIMEOUT and is not tried again;
  *   - cancelled: a queued job fails at once; the worker of a running one is killed;

@@ -221,13 +221,18 @@ static void state_reap(struct spawner_state *s)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (WIFSTOPPED(status)) {
+            kill(pid, SIGKILL); /* a process that was stopped holds all who wait for it */
+            continue;
+        }
         for (size_t i = 0; i < s->n_children; i++)
             if (s->children[i].pid == pid) {
                 state_report(s, &s->children[i], status, 0);
                 s->children[i] = s->children[--s->n_children];
                 break;
             }
+    }
 }
 
 /* Takes one command from the daemon; false when there is no daemon any more. */

@@ -251,13 +251,18 @@ static void reap(void)
     pid_t pid;
     while (read(server.signals, &info, sizeof info) > 0)
         ;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (WIFSTOPPED(status)) {
+            kill(pid, SIGKILL); /* it would hold its clients for as long as a compile may take */
+            continue;
+        }
         for (size_t i = 0; i < server.n_workers; i++)
             if (server.workers[i].pid == pid) {
                 tell_exited(server.workers[i].id, status, 0);
                 server.workers[i] = server.workers[--server.n_workers];
                 break;
             }
+    }
 }
 
 /* Takes one message; false if the daemon is gone, or the message is malformed. */

@@ -11,6 +11,7 @@
  * Thread: main.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernels/exec/exec.h"
 #include "kernels/exec/npy.h"
@@ -70,10 +72,16 @@ __attribute__((format(printf, 2, 3))) static int say(int status, const char *for
 /* Reads a whole file. Returns 0 or an errno. */
 static int read_file(const char *path, struct bytes *out)
 {
-    FILE *f = fopen(path, "rb");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us */
+    struct stat st;
     struct writer w;
-    if (!f)
+    if (fd < 0)
         return errno;
+    FILE *f = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (!f) {
+        close(fd);
+        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; /* what is no file may have no end */
+    }
     writer_init(&w, FILE_MAX);
     for (size_t n = 1; n && !w.failed;) {
         uint8_t part[65536];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
@@ -177,6 +178,12 @@ Test(cli, an_input_that_cannot_be_read_is_its_errno)
     cr_expect_eq(cli_input_open(&in, "/nonexistent"), ENOENT);
     cr_expect_eq(cli_input_open(&in, ""), ENOENT);
     cr_expect_eq(cli_input_open(&in, printed_folder), EISDIR);
+    cr_expect_eq(cli_input_open(&in, "/dev/zero"), CLI_INPUT_NO_FILE, "it has no end");
+    char *fifo = path_join(printed_folder, "fifo");
+    cr_assert_eq(mkfifo(fifo, 0600), 0);
+    cr_expect_eq(cli_input_open(&in, fifo), CLI_INPUT_NO_FILE, "it does not hang");
+    unlink(fifo);
+    free(fifo);
     close(STDIN_FILENO);
     cr_expect_eq(cli_input_open(&in, "-"), EBADF);
 }

@@ -237,6 +237,10 @@ Test(lifecycle, a_socket_that_was_passed_is_used_and_survives_the_daemon)
         free(program);
         warmd_redis(early, "PING\r\n", "+PONG\r\n");
         close(early);
+        kill(k.pid, SIGSEGV); /* it starts again, with the same socket */
+        early = warmd_connect(&k);
+        warmd_redis(early, "PING\r\n", "+PONG\r\n");
+        close(early);
         kill(k.pid, SIGTERM);
         warmd_reap(k.pid);
         cr_assert_eq(access(k.socket, F_OK), 0);

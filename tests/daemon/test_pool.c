@@ -202,6 +202,26 @@ Test(pool, tries_again_when_a_fork_server_dies_with_its_workers)
     rig_stop(&r);
 }
 
+Test(pool, a_stopped_process_holds_nobody)
+{
+    NEEDS_TOOLCHAIN();
+    size_t (*const find[])(pid_t out[16]) = {worker_pids, server_pids};
+    for (size_t i = 0; i < 2; i++) {
+        struct rig r;
+        struct held held;
+        pid_t pids[16];
+        rig_start(&r);
+        log_set_level(0);
+        held_start(&r, &held, SERVES);
+        cr_assert_eq(find[i](pids), 1u);
+        kill(pids[0], SIGSTOP);
+        uint64_t began_ms = uv_hrtime() / 1000000;
+        held_close(&r, &held); /* its second attempt works */
+        cr_expect_lt(uv_hrtime() / 1000000 - began_ms, 20000u);
+        rig_stop(&r);
+    }
+}
+
 static void kill_spawner(void)
 {
     pid_t spawner[16];

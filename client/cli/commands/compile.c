@@ -510,7 +510,7 @@ static int compile_file(struct compile_run *run, const char *file)
     struct cli_input in;
     int error = cli_input_open(&in, file);
     if (error) {
-        cli_say("%s: %s", file, strerror(error));
+        cli_say("%s: %s", file, cli_input_text(error));
         return CLI_USAGE;
     }
     enum canon_kind kind = canon_detect(file, in.data, in.len);

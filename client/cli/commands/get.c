@@ -192,7 +192,7 @@ static int put_file(struct remote *r, const char *name, const char *file,
     struct cli_input in;
     int error = cli_input_open(&in, file);
     if (error) {
-        cli_say("%s: %s", file, strerror(error));
+        cli_say("%s: %s", file, cli_input_text(error));
         return CLI_USAGE;
     }
     int status = remote_open(r);

@@ -101,7 +101,7 @@ static int hash_file(struct hash_run *run, const char *file)
     struct cli_input in;
     int error = cli_input_open(&in, file);
     if (error) {
-        cli_say("%s:0:0: cannot read: %s", file, strerror(error));
+        cli_say("%s:0:0: cannot read: %s", file, cli_input_text(error));
         return CLI_USAGE;
     }
     struct canon_input input = {.data = in.data,

@@ -101,7 +101,7 @@ static int read_archive(struct import_run *run, const char *path)
     struct err e = {0};
     int error = cli_input_open(&in, path), code = 0;
     if (error) {
-        on_bad(run, path, strerror(error));
+        on_bad(run, path, cli_input_text(error));
         run->unusable = true;
         return 0;
     }

@@ -300,7 +300,7 @@ int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *li
     uint64_t here = 0, brought = 0, bytes = 0, missing = 0;
     int error = cli_input_open(&in, list), status = error ? CLI_USAGE : remote_open(r);
     if (error)
-        cli_say("%s: %s", list, strerror(error));
+        cli_say("%s: %s", list, cli_input_text(error));
     else if (status)
         cli_input_close(&in);
     if (status)

@@ -77,7 +77,7 @@ bool foreign_open(const struct foreign_walk *w, struct cli_input *in, const char
     struct stat st;
     int error = lstat(path, &st) ? errno : !S_ISREG(st.st_mode) ? EINVAL : cli_input_open(in, path);
     if (error) {
-        foreign_bad(w, path, error == EINVAL ? "no regular file" : strerror(error));
+        foreign_bad(w, path, error == EINVAL ? "no regular file" : cli_input_text(error));
         return false;
     }
     if (in->len)
