@@ -207,6 +207,17 @@ static void remove_lines(char *log, const char *name)
     }
 }
 
+/* Returns how often the driver was asked for the address of a function that loads. */
+static int questions(const char *log)
+{
+    int n = 0;
+    while ((log = strstr(log, "?cuGetProcAddress"))) {
+        log = strchr(log, '(') + 1;
+        n += strncmp(log, "cuModuleLoad", 12) == 0 || strncmp(log, "cuLibraryLoad", 13) == 0;
+    }
+    return n;
+}
+
 enum how { ALL, NO_QUERIES, LINK_IS_SERVED };
 
 /* Runs the client under `warm run`, and compares with the run without us. */
@@ -218,6 +229,7 @@ static void same(struct rig *r, const struct run *plain, const char *settings, c
     struct run it = run(r, settings, prefix, client);
     cr_expect(strcmp(it.out, plain->out) == 0, "%s %s: %s\nprints without us: %s", settings, client,
               it.out, plain->out);
+    cr_expect_eq(questions(it.log), questions(want), "%s %s", settings, client);
     log_shorten(it.log, how != ALL);
     log_shorten(want, how != ALL);
     if (how == LINK_IS_SERVED) {

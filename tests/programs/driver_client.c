@@ -28,11 +28,14 @@
     X(cuModuleLoadData, (void **, const void *))                                                   \
     X(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **))                       \
     X(cuModuleLoadFatBinary, (void **, const void *))                                              \
+    X(cuModuleLoad, (void **, const char *))                                                       \
     X(cuModuleGetFunction, (void **, void *, const char *))                                        \
     X(cuModuleUnload, (void *))                                                                    \
     X(cuFuncGetAttribute, (int *, int, void *))                                                    \
     X(cuLibraryLoadData,                                                                           \
       (void **, const void *, int *, void **, unsigned, int *, void **, unsigned))                 \
+    X(cuLibraryLoadFromFile,                                                                       \
+      (void **, const char *, int *, void **, unsigned, int *, void **, unsigned))                 \
     X(cuLibraryGetModule, (void **, void *))                                                       \
     X(cuLibraryUnload, (void *))                                                                   \
     X(cuLinkCreate_v2, (unsigned, int *, void **, void **))                                        \
@@ -160,6 +163,8 @@ static void load_modules(void)
         fprintf(out, "logs: %zu %s, %zu %s\n", (size_t)values[1], info, (size_t)values[3], error);
         code = cu.cuModuleLoadFatBinary(&module, image);
         run("as a fat binary", code, module);
+        code = cu.cuModuleLoad(&module, files[i]);
+        run("as a file", code, module);
         free(image);
     }
 }
@@ -173,6 +178,11 @@ static void load_library(void)
     if (!code)
         code = cu.cuLibraryGetModule(&module, library);
     run("library", code, module);
+    cu.cuLibraryUnload(library);
+    code = cu.cuLibraryLoadFromFile(&library, "a.ptx", NULL, NULL, 0, NULL, NULL, 0);
+    if (!code)
+        code = cu.cuLibraryGetModule(&module, library);
+    run("library of a file", code, module);
     cu.cuLibraryUnload(library);
 }
 
