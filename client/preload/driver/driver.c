@@ -153,11 +153,15 @@ static bool has_daemon(void)
     return w != NULL;
 }
 
+static bool is_off(const struct function *f)
+{
+    return f->part == PART_LOAD && !environment_is_set("WARM_DRIVER_JIT");
+}
+
 /* Returns what the program gets for the driver's own function `real`. */
 static void *stand_in_or(const struct function *f, void *real)
 {
-    bool is_off = f->part == PART_LOAD && !environment_is_set("WARM_DRIVER_JIT");
-    if (!is_off && has_daemon())
+    if (!is_off(f) && has_daemon())
         return address_of(f);
     driver_passes_on(f->symbol);
     return real;
@@ -192,7 +196,8 @@ static bool is_known(const struct function *f, const void *found, uint64_t flags
 static void *by_name(const char *name, uint64_t flags, void *found)
 {
     for (size_t i = 0; i < N_FUNCTIONS; i++)
-        if (strcmp(name, functions[i].name) == 0 && is_known(&functions[i], found, flags))
+        if (strcmp(name, functions[i].name) == 0 && !is_off(&functions[i]) &&
+            is_known(&functions[i], found, flags))
             return stand_in_or(&functions[i], found);
     driver_passes_on(name);
     return found;
