@@ -453,6 +453,25 @@ Test(nvjitlink, an_address_that_is_used_again_is_another_link)
     cr_expect_eq(warm.GetLinkedCubinSize(second, &n), 10, "it is destroyed");
 }
 
+/* A plugin that is linked with the library calls its own functions. */
+Test(nvjitlink, a_link_that_was_destroyed_without_us_is_forgotten)
+{
+    const char *options[] = {ARCH};
+    jitlink_handle first, second, again;
+    size_t n;
+    for (int i = 0; i < 2; i++) { /* first REAL, then SERVED */
+        cr_assert_eq(warm.Create(&first, 1, options), 0);
+        cr_assert_eq(warm.AddData(first, PTX, "1", 1, "a"), 0);
+        cr_assert_eq(warm.Complete(first), 0);
+        second = first;
+        cr_assert_eq(real.Destroy(&first), 0);
+        cr_assert_eq(warm.Create(&again, 1, options), 0);
+        cr_assert_eq(again, second, "the library gives the address again");
+        cr_expect_eq(warm.GetLinkedCubinSize(again, &n), 6, "it was not linked");
+        cr_expect_eq(warm.Destroy(&again), 0);
+    }
+}
+
 Test(nvjitlink, calls_give_their_connections_back)
 {
     for (int run = 0; run < 2; run++)

@@ -372,6 +372,24 @@ Test(nvvm, an_address_that_is_used_again_is_another_program)
     cr_expect_eq(warm.GetCompiledResultSize(second, &n), 5, "it is destroyed");
 }
 
+/* A plugin that is linked with the library calls its own functions. */
+Test(nvvm, a_program_that_was_destroyed_without_us_is_forgotten)
+{
+    nvvm_handle first, second, again;
+    size_t n;
+    for (int i = 0; i < 2; i++) { /* first REAL, then SERVED */
+        cr_assert_eq(warm.CreateProgram(&first), 0);
+        cr_assert_eq(warm.AddModuleToProgram(first, "1", 1, "a"), 0);
+        cr_assert_eq(warm.CompileProgram(first, 0, NULL), 0);
+        second = first;
+        cr_assert_eq(real.DestroyProgram(&first), 0);
+        cr_assert_eq(warm.CreateProgram(&again), 0);
+        cr_assert_eq(again, second, "the library gives the address again");
+        cr_expect_eq(warm.GetCompiledResultSize(again, &n), 5, "it was not compiled");
+        cr_expect_eq(warm.DestroyProgram(&again), 0);
+    }
+}
+
 /* ---- the environment ---- */
 
 Test(nvvm, variables_that_libnvvm_reads_switch_it_off)

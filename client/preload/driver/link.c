@@ -166,10 +166,20 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
     return l->ours;
 }
 
+/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
+static void forget(const void *handle)
+{
+    struct link *old = handle_table_take(&table, handle);
+    if (old)
+        link_free(old);
+}
+
 int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link)
 {
     const struct driver *d = driver_get();
     int code = d->link_create(n, options, values, link);
+    if (code == CU_SUCCESS)
+        forget(*link);
     struct link *l = code == CU_SUCCESS ? calloc(1, sizeof *l) : NULL;
     if (!l)
         return code;

@@ -251,10 +251,20 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
     return kept;
 }
 
+/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
+static void forget(const void *handle)
+{
+    struct link *old = handle_table_take(&table, handle);
+    if (old)
+        link_free(old);
+}
+
 int jitlink_on_Create(struct jitlink_library *library, jitlink_handle *out, uint32_t n_options,
                       const char **options)
 {
     int rc = library->Create(out, n_options, options);
+    if (!rc)
+        forget(*out);
     struct link *l = rc ? NULL : link_new(library, n_options, options);
     if (l && !handle_table_add(&table, *out, l))
         link_free(l);

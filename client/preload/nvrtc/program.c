@@ -286,6 +286,14 @@ static void make_up(struct program *p, nvrtc_program handle)
 
 /* ---- life ---- */
 
+/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
+static void forget(const void *handle)
+{
+    struct program *old = handle_table_take(&table, handle);
+    if (old)
+        program_free(old);
+}
+
 int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, const char *source,
                            const char *name, int n_headers, const char *const *headers,
                            const char *const *include_names)
@@ -293,6 +301,7 @@ int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, co
     int rc = library->CreateProgram(out, source, name, n_headers, headers, include_names);
     if (rc)
         return rc;
+    forget(*out);
     struct program *p =
         program_new(library, source, name, (size_t)n_headers, headers, include_names);
     if (p && !handle_table_add(&table, *out, p))
