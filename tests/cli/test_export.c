@@ -246,6 +246,45 @@ Test(export, large_values_that_came_by_redis_travel_with_their_session)
     warmd_down(&k);
 }
 
+#define BOB "setpriv --reuid 23456 --regid 23456 --clear-groups env HOME=$PWD/bob "
+
+/* What the system's daemon compiled itself counts for all users: a cubin, and the alias that leads to it. */
+Test(export, what_a_systems_daemon_made_is_brought_by_administrators_alone)
+{
+    NEEDS_TWO_USERS();
+    char *lib = toolchain_lib("13.5.37"), *warm = public_path("bin/warm"), *line;
+    if (!lib)
+        cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`");
+    char *options[] = {"--nvrtc", lib, NULL};
+    struct warmd k = warmd_up(options);
+    expect(&k, 0,
+           "mkdir -m 777 bob; cd bob; echo '__global__ void k() {}' >k.cu; "
+           "$W compile k.cu --arch sm_90 -o k.cubin; chmod 666 k.cubin; "
+           "for i in $(seq 100); do $W ls --json | grep cubin && break; sleep .1; done",
+           "");
+    cr_assert_gt(asprintf(&line, "cd bob && " BOB "%s run %s compile k.cu --arch sm_90 -o k.cubin",
+                          warm, warm),
+                 0);
+    expect(&k, 0, line, "");
+    free(line);
+    cr_assert_gt(asprintf(&line, BOB "%s export bob/his.warm --last", warm), 0);
+    expect(&k, 1, line, "1 entry that the session used is not written");
+    free(line);
+    expect(&k, 0, "$W export all.warm --kind cubin && chmod 644 all.warm", "exported 2 entries");
+    expect(&k, 0, "$W clear --yes", "");
+    cr_assert_gt(asprintf(&line, BOB "%s import all.warm", warm), 0);
+    expect(&k, 1, line, "only the daemon makes entries under an address key");
+    free(line);
+    expect(&k, 0, "$W import all.warm", "imported 2 entries");
+    cr_assert_gt(
+        asprintf(&line, "cd bob && " BOB "%s compile k.cu --arch sm_90 -o k.cubin --only-if-cached",
+                 warm),
+        0);
+    expect(&k, 0, line, "");
+    free(line), free(lib), free(warm);
+    warmd_down(&k);
+}
+
 Test(export, an_archive_of_another_version_is_named)
 {
     struct warmd k = warmd_up(NULL);

@@ -428,3 +428,95 @@ Test(history, a_flood_of_one_user_leaves_the_misses_and_events_of_others)
     cr_expect_eq(events, 100, "%u", events);
     history_free(h);
 }
+
+/* ---- what sessions used ---- */
+
+static void use(struct history *h, uint32_t session, unsigned from, unsigned to)
+{
+    char name[32];
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        struct store_id id = id_of(name);
+        history_used(h, session, &id);
+    }
+}
+
+static uint32_t session_of(struct history *h, uint32_t uid, const char *id, uint64_t now_ms)
+{
+    uint32_t session = history_join(h, uid, view_of_text(id), now_ms);
+    cr_assert_neq(session, HISTORY_NO_SESSION);
+    history_count(h, session, HISTORY_asked, 1, now_ms);
+    return session;
+}
+
+Test(history, entries_of_a_session_are_known_once_in_order_and_after_a_restart)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history"), want[256], keys[2][33];
+    struct history *h = history_new(path);
+    struct store_id a = id_of("a"), b = id_of("b");
+    uint32_t session = session_of(h, 7, "s", 5);
+    key_to_text(&a.key, keys[0]), key_to_text(&b.key, keys[1]);
+    snprintf(want, sizeof want, "\"used\": [\"%s\", \"%s\"], \"lost\": 0", keys[1], keys[0]);
+    history_used(h, session, &b), history_used(h, session, &a), history_used(h, session, &b);
+    history_used(h, HISTORY_NO_SESSION, &b);
+    for (int restarts = 0; restarts < 3; restarts++) {
+        expect_json(h, WIRE_HISTORY_USED, restarts == 2 ? "" : "s", want);
+        history_save(h);
+        history_free(h);
+        h = history_new(path);
+    }
+    session_of(h, 7, "s", 6);
+    expect_json(h, WIRE_HISTORY_USED, "s", want);
+    expect_json(h, WIRE_HISTORY_SESSION, "s", "\"asked\": 2");
+    history_free(h);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, a_daemon_that_was_killed_says_that_entries_may_be_missing)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history");
+    struct history *h = history_new(path);
+    use(h, session_of(h, 7, "s", 1), 0, 2);
+    history_save(h);
+    use(h, session_of(h, 7, "s", 1), 2, 4);
+    history_free(h); /* without writing it */
+    h = history_new(path);
+    expect_json(h, WIRE_HISTORY_USED, "s", "\"lost\": 1");
+    history_free(h);
+    free(path);
+    temp_dir_free(dir);
+}
+
+Test(history, the_user_with_the_most_entries_gives_way_and_is_told)
+{
+    enum { STEP = HISTORY_USED_MAX / 4 };
+    struct history *h = history_new(NULL);
+    uint32_t mine = session_of(h, 7, "mine", 1);
+    use(h, mine, 0, 100);
+    for (unsigned i = 0; i < 5; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "flood%u", i);
+        use(h, session_of(h, 8, id, 2 + i), i * STEP, (i + 1) * STEP);
+    }
+    expect_json(h, WIRE_HISTORY_USED, "mine", "\"lost\": 0");
+    expect_json(h, WIRE_HISTORY_USED, "flood0", "\"used\": [], \"lost\": 131072");
+    expect_json(h, WIRE_HISTORY_USED, "flood4", "\"lost\": 0");
+    history_free(h);
+}
+
+Test(history, a_damaged_file_of_a_session_is_no_session)
+{
+    char *dir = temp_dir_new(), *path = path_join(dir, "history"), *out;
+    struct history *h = history_new(path);
+    use(h, session_of(h, 7, "s", 1), 0, 9);
+    history_save(h);
+    history_free(h);
+    cr_assert_eq(run_command(&out, "for f in %s.sessions/*; do truncate -s -1 $f; done", path), 0);
+    free(out);
+    h = history_new(path);
+    cr_expect_str_eq(json_of(h, WIRE_HISTORY_USED, "s"), "");
+    history_free(h);
+    free(path);
+    temp_dir_free(dir);
+}

@@ -201,8 +201,6 @@ Test(tool_key, what_nobody_can_tell_is_never_kept)
         {"a device", NEVER, GCC "-c a.c -o /dev/null", "true", NULL},
         {"a pipe for a header", NEVER, "rm h.h; mkfifo h.h; (echo '#define H 1' >h.h &) ; " OBJECT,
          "true", NULL},
-        {"an old precompiled header", NEVER,
-         "/usr/bin/gcc h.h -o h.h.gch && echo '#define H 2' >h.h; " OBJECT, "true", OBJECT},
     };
     run_rows(rows, sizeof rows / sizeof rows[0]);
 }

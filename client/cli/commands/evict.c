@@ -70,7 +70,8 @@ const struct command cmd_evict = {
     .summary = "Evict the entries that match, or down to a size",
     .synopsis = "[filters] [--to-size SIZE] [--dry-run] [--json]",
     .help =
-        "Evicts entries that match all filters and are not pinned, the least valuable first.\n\n"
+        "Evicts entries that match all filters and are not pinned, the least valuable first, and\n"
+        "what only led to them. The size is what that frees: entries may share a value.\n\n"
         "      --to-size SIZE    stop when the whole store has this size, e.g. 10G\n"
         "  -n, --dry-run         only print what would be evicted\n" FILTER_HELP REMOTE_HELP
         "\nExample:\n"
@@ -104,7 +105,7 @@ static int confirm(struct remote *r)
     if (status)
         return status;
     units_size_text(report.n_bytes, size);
-    fprintf(stderr, "Evict %" PRIu64 " %s of %s, %s, all that are not pinned? [y/N] ",
+    fprintf(stderr, "Evict %" PRIu64 " %s of %s, all that are not pinned? It frees %s. [y/N] ",
             report.n_entries, report.n_entries == 1 ? "entry" : "entries",
             of_all ? "all users" : "yours", size);
     bool yes = fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');

@@ -124,7 +124,8 @@ const struct command cmd_pin = {
     .summary = "Keep entries from being evicted",
     .synopsis = "KEY... [--json]",
     .help =
-        "Pinned entries stay until they are unpinned or removed by name. " KEYS_HELP "\nExample:\n"
+        "Pinned entries stay until they are unpinned or removed by name, with all that belongs to\n"
+        "them. " KEYS_HELP "\nExample:\n"
         "  $ warm pin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
         "  pinned 1 entry, 14 KiB\n",
 };
@@ -134,7 +135,9 @@ const struct command cmd_unpin = {
     .run = keys_run,
     .summary = "Let pinned entries be evicted again",
     .synopsis = "KEY... [--json]",
-    .help = "Undoes `warm pin`: the entries can be evicted again. " KEYS_HELP "\nExample:\n"
-            "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
-            "  unpinned 1 entry, 14 KiB\n",
+    .help =
+        "Undoes `warm pin`: the entries, and what belongs to them, can be evicted again. " KEYS_HELP
+        "\nExample:\n"
+        "  $ warm unpin 3f0c2a5b9d6e41f7a8b1c2d3e4f50617\n"
+        "  unpinned 1 entry, 14 KiB\n",
 };
