@@ -28,23 +28,35 @@ struct part_search {
     struct listing found;
 };
 
-/* True if the key begins with the text, or the label is the text. */
+/* True if a label, "g++ a.cc", ends with the name of a file. */
+static bool is_of_file(struct view label, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t len = strlen(name);
+    return len && label.len > len && ((const char *)label.data)[label.len - len - 1] == ' ' &&
+           memcmp((const char *)label.data + label.len - len, name, len) == 0;
+}
+
+/* True if the key begins with the text, or the label is the text or ends with that file. */
 static bool is_named(const struct wire_row *row, const char *text)
 {
     char key[WARM_KEY_TEXT];
     size_t len = strlen(text);
     key_to_text(&row->key, key);
     return (len >= KEY_PART_MIN && strncasecmp(key, text, len) == 0) ||
-           (row->label.len == len && memcmp(row->label.data, text, len) == 0);
+           (row->label.len == len && memcmp(row->label.data, text, len) == 0) ||
+           is_of_file(row->label, text);
 }
 
 static int on_candidate(void *arg, const struct wire_row *row, struct view frame)
 {
     struct part_search *search = arg;
+    if (row->kind == WIRE_KIND_MANIFEST && is_of_file(row->label, search->text))
+        return 0; /* it only leads to the result that is meant */
     return is_named(row, search->text) ? listing_keep(&search->found, frame, row->accessed_ms) : 0;
 }
 
-/* Finds the one entry whose key begins with the text, or that has it as its label. */
+/* Finds the one entry whose key begins with the text, or that has it as its label or file. */
 static int find_by_part(struct remote *r, const char *text, struct listing *out_kept,
                         struct wire_row *out)
 {

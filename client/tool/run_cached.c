@@ -97,48 +97,48 @@ static void add_place(char out[DESCRIPTION_MAX], const char *part, const char *p
     snprintf(out + at, DESCRIPTION_MAX - at, "; %s=%s%s", part, skip ? "..." : "", place + skip);
 }
 
-/* Adds the digest of a source, so that another text is not taken for another place. */
-static void add_text(char out[DESCRIPTION_MAX], const char *path)
+/* Adds the digest of a source under its name without folders: another text is not taken for another place. */
+static void add_source(char out[DESCRIPTION_MAX], const char *path)
 {
-    char text[17];
+    char text[17], part[80];
+    const char *slash = strrchr(path, '/');
     uint8_t *data;
     size_t len;
     if (tool_read_file(path, TOOL_RESULT_MAX, &data, &len, NULL))
         return;
     struct proof sha256 = proof_of_bytes(data, len);
     bytes_to_hex(&sha256, 8, text);
-    add_place(out, "text", text);
+    snprintf(part, sizeof part, "source %.60s", slash ? slash + 1 : path);
+    add_place(out, part, text);
     free(data);
 }
 
-/* Adds the options that fit: a command with other options is further away than one in another place. */
+/* Adds the options that fit. A level of optimization, "-O2", is a value of one option. */
 static void add_options(char out[DESCRIPTION_MAX], char *const *argv)
 {
     size_t left = OPTIONS_MAX;
     for (size_t i = 1; argv[i]; i++) {
-        size_t at = strlen(out), len = strlen(argv[i]) + 2;
+        size_t at = strlen(out), len = strlen(argv[i]) + 6;
         if (argv[i][0] != '-' || strncmp(argv[i], "-o", 2) == 0 || len > left)
             continue;
-        snprintf(out + at, DESCRIPTION_MAX - at, "; %s", argv[i]);
+        bool is_level = strncmp(argv[i], "-O", 2) == 0 && argv[i][2];
+        snprintf(out + at, DESCRIPTION_MAX - at, "; %s%s", is_level ? "-O=" : "", argv[i]);
         left -= len;
     }
 }
 
-/* Describes a command for `warm why`: its family, and the places that its key names as they are. */
+/* Describes a command for `warm why`: its family, options and source, and the places that its key names. */
 static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
 {
     const char *source = job->n_sources ? job->sources[0] : "", *rest;
-    bool keys_source = *source && tool_root_of(job, source, &rest) < 0;
-    bool names_places = job->keys_cwd || (keys_source && *source == '/');
     snprintf(out, DESCRIPTION_MAX, "%s", job->family);
-    if (names_places)
-        add_options(out, job->argv);
+    if (*source)
+        add_source(out, source);
+    add_options(out, job->argv);
     if (job->keys_cwd)
         add_place(out, "working folder", job->cwd);
-    if (keys_source)
+    if (*source && tool_root_of(job, source, &rest) < 0)
         add_place(out, "source file", source);
-    if (names_places)
-        add_text(out, source);
 }
 
 static int put(struct serving *s, const char *name, const struct writer *value, const char *kind,

@@ -87,6 +87,17 @@ struct choice {
     uint64_t only; /* one miss; 0: all of the session, or of the key */
 };
 
+/* True if a label, "g++ a.cc", ends with the name of a file. */
+static bool is_of_file(const char *label, struct view path)
+{
+    const char *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
+    const char *name = slash ? slash + 1 : path.data;
+    size_t len = path.len - (size_t)(name - (const char *)path.data),
+           of = label ? strlen(label) : 0;
+    return len && of > len && label[of - len - 1] == ' ' &&
+           memcmp(label + of - len, name, len) == 0;
+}
+
 static bool is_chosen(const struct history_query *q, const struct choice *c, const struct miss *m)
 {
     struct key key;
@@ -103,6 +114,7 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
         return history_view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
     return history_view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
            history_view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
+           is_of_file(m->text[TEXT_LABEL], q->id) ||
            (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
 }
 

@@ -236,7 +236,7 @@ Test(why, what_clients_say_of_their_artifacts_is_compared)
     expect_why(&k, "ptxas:3", "driver: 550.54 \xe2\x86\x92 560.10");
     expect_why(&k, "ptxas:4", "option -O3: given \xe2\x86\x92 (none)");
     expect_why(&k, "ptxas:5", "hardware: sm_90 \xe2\x86\x92 sm_90a");
-    expect_why(&k, "ptxas:6", "in input: ");
+    expect_why(&k, "ptxas:6", "in a part of its input that has no name");
     expect_why(&k, "ptxas:7", "cold");
     warmd_down(&k);
 }
@@ -287,7 +287,7 @@ Test(why, each_part_of_a_compile_is_named)
     warmd_start(&k, options); /* what it knew of the header outlives it */
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
     expect_why(&k, "--last", "header ");
-    expect_why(&k, "--last", "h.h line 1: ");
+    expect_why(&k, "--last", "h.h line 1, which has changed");
     char *out;
     cr_assert_eq(warm(&k, &out, "", "why --last"), 0);
     char *first = strstr(out, "header ");
@@ -295,7 +295,7 @@ Test(why, each_part_of_a_compile_is_named)
     free(out);
     write_in(&k, "k.cu", "#include \"h.h\"\n__global__ void k(int *x) { *x = A + 1; }\n");
     must(&k, 0, "compile k.cu --arch sm_90 -o o");
-    expect_why(&k, "--last", "source: ");
+    expect_why(&k, "--last", "in source, which has changed");
     write_in(&k, "h.h", "#pragma once\n#define A 2\n");
     write_in(&k, "copy.h", "#pragma once\n#define A 2\n");
     write_in(&k, "k.cu", "#include \"h.h\"\n#include \"copy.h\"\n__global__ void k(int *x) {}\n");
@@ -340,4 +340,20 @@ Test(why, working_folder_is_named_where_the_result_holds_it)
     free(program);
     warmd_down(&k);
     free(lib);
+}
+
+Test(why, a_compile_is_found_by_its_file_and_names_its_options)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out, *program = bin_path("warm");
+    cr_assert_eq(run_command(&out,
+                             "exec 2>&1; cd %s && export WARM_SOCKET=%s && echo 'int x;' >a.cc && "
+                             "for o in 2 3; do %s run --no-report g++ -O$o -c a.cc || exit; done",
+                             k.dir, k.socket, program),
+                 0, "%s", out);
+    free(out), free(program);
+    expect_why(&k, "--last", "differs from the nearest entry in option -O2 \xe2\x86\x92 -O3\n");
+    expect_why(&k, "a.cc", "g++ a.cc");
+    expect_why(&k, "some/folder/a.cc", "g++ a.cc");
+    warmd_down(&k);
 }

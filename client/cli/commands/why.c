@@ -59,16 +59,29 @@ static void print_title(struct view miss)
     putchar('\n');
 }
 
-/* Prints a difference: "option --std: c++17 → c++20"; an added or removed option has one side. The key
- * of a compiler's command covers all of it, so a new one says no more. */
+/* True for a digest, "5e1f0a77c0129b3d" or "5e1f0a77c0129b3d (812 bytes)", which tells a person nothing. */
+static bool is_digest(const char *text)
+{
+    size_t digits = strspn(text, "0123456789abcdef");
+    return digits >= 16 && (!text[digits] || text[digits] == ' ');
+}
+
+/* Prints a difference: "option --std: c++17 → c++20"; an added or removed option has one side. Of contents it
+ * prints only that they differ. */
 static void print_change(struct view change, bool is_command)
 {
     char part[FIELD_MAX], old[FIELD_MAX], now[FIELD_MAX];
     field(change, "part", part);
     field(change, "old", old);
     field(change, "new", now);
-    if (is_command && strcmp(part, "input") == 0)
-        fputs("its sources, options, folder or environment", stdout);
+    if (strcmp(part, "input") == 0)
+        fputs(is_command ? "its folder, environment or further options"
+                         : "a part of its input that has no name",
+              stdout);
+    else if (is_digest(*old ? old : now) && is_digest(*now ? now : old))
+        printf("%s, which %s", part, !*old ? "is new" : !*now ? "is gone" : "has changed");
+    else if (strcmp(part, "option -O") == 0 && *old && *now)
+        printf("option %s \xe2\x86\x92 %s", old, now);
     else
         printf("%s: %s \xe2\x86\x92 %s", part, *old ? old : "(none)", *now ? now : "(none)");
 }
