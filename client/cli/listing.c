@@ -101,6 +101,21 @@ void listing_sort(struct listing *l)
         qsort(l->rows, l->n, sizeof *l->rows, by_value);
 }
 
+int listing_add_closure(struct remote *r, const struct listing *l, listing_on_row on_row, void *arg)
+{
+    struct wire_row row;
+    size_t n = 0, n_rows = l->n; /* `on_row` may add to it */
+    struct key *keys = calloc(n_rows ? n_rows : 1, sizeof *keys);
+    if (!keys)
+        return WARM_ENOMEM;
+    for (size_t i = 0; i < n_rows; i++)
+        if (listing_row(l, i, &row))
+            keys[n++] = row.key;
+    int code = listing_closure(r, keys, n, on_row, arg);
+    free(keys);
+    return code;
+}
+
 struct place {
     struct key key;
     uint32_t owner;

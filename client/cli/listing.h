@@ -38,6 +38,10 @@ int listing_keep(struct listing *l, struct view frame, uint64_t value);
  * `on_row` for each, once or several times. 0, or an error. */
 int listing_closure(struct remote *r, const struct key *keys, size_t n, listing_on_row on_row,
                     void *arg);
+/* Asks for all that belongs to the rows of a listing, those rows too; without it they are not found. `on_row`
+ * keeps what is wanted. 0, or an error. */
+int listing_add_closure(struct remote *r, const struct listing *l, listing_on_row on_row,
+                        void *arg);
 /* Drops all rows but the first of each entry, and keeps their order. 0 or NOMEM. */
 int listing_unique(struct listing *l);
 

@@ -207,6 +207,29 @@ Test(export, entries_that_belong_together_are_pinned_and_go_together)
     warmd_down(&k);
 }
 
+Test(export, what_belongs_to_an_entry_is_pushed_to_the_tier_with_it)
+{
+    struct warmd first = warmd_new(), second = warmd_new();
+    char *tier, *key = path_join(first.dir, "tier.key"), *line;
+    cr_assert_gt(asprintf(&tier, "file://%s/tier", first.dir), 0);
+    expect(&first, 0, "$W tier keygen test tier.key && mkdir tier && echo 'int a;' >a.cc",
+           "tier_key");
+    char *options[] = {"--tier", tier, "--tier-key", key, "--tier-min-cost", "1h", NULL};
+    warmd_start(&first, options);
+    expect(&first, 0, "$W run g++ -c a.cc; $W tier push --kind object --dry-run",
+           "would have queued 2 entries");
+    expect(&first, 0, "$W tier push --kind object", "queued 2 entries");
+    expect(&first, 0,
+           "for i in $(seq 600); do $W tier status | grep '^sent  *2 ' && break; sleep .1; done",
+           "2 entries");
+    warmd_start(&second, options);
+    cr_assert_gt(asprintf(&line, "cd %s && $W run --report g++ -c a.cc", first.dir), 0);
+    expect(&second, 0, line, " 0 misses");
+    free(line), free(tier), free(key);
+    warmd_down(&second);
+    warmd_down(&first);
+}
+
 Test(export, near_equal_values_take_little_room_in_an_archive)
 {
     struct warmd k = warmd_up(NULL);

@@ -338,22 +338,6 @@ static int list_project(struct export_run *run)
     return status;
 }
 
-/* Adds what belongs to the listed entries: without it they are not found. */
-static int add_closure(struct export_run *run)
-{
-    struct wire_row row;
-    size_t n = 0;
-    struct key *keys = calloc(run->rows.n ? run->rows.n : 1, sizeof *keys);
-    if (!keys)
-        return WARM_ENOMEM;
-    for (size_t i = 0; i < run->rows.n; i++)
-        if (listing_row(&run->rows, i, &row))
-            keys[n++] = row.key;
-    int code = listing_closure(&run->remote, keys, n, on_closure, run);
-    free(keys);
-    return code;
-}
-
 /* Lists the entries to export. Returns 0 or an exit status, after printing the reason. */
 static int list_rows(struct export_run *run)
 {
@@ -368,7 +352,7 @@ static int list_rows(struct export_run *run)
             code = listing_ask(&run->remote, &run->message, on_row, run);
         while (code == 1);
         if (!code && is_part && run->archive)
-            code = add_closure(run);
+            code = listing_add_closure(&run->remote, &run->rows, on_closure, run);
     }
     if (!status && !code)
         code = listing_unique(&run->rows);

@@ -112,6 +112,13 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
     return listing_keep(&p->rows, frame, row->cost_ms);
 }
 
+/* Takes what belongs to an entry that is pushed, whatever its age. */
+static int on_closure(void *arg, const struct wire_row *row, struct view frame)
+{
+    struct push *p = arg;
+    return row->tier ? 0 : listing_keep(&p->rows, frame, row->cost_ms);
+}
+
 /* Lists what is to be pushed. 0, or an error; or an exit status in *out_status. */
 static int list_rows(struct remote *r, struct push *p, int *out_status)
 {
@@ -122,6 +129,10 @@ static int list_rows(struct remote *r, struct push *p, int *out_status)
         do
             code = listing_ask(r, &message, on_row, p);
         while (code > 0);
+        if (!code)
+            code = listing_add_closure(r, &p->rows, on_closure, p);
+        if (!code)
+            code = listing_unique(&p->rows);
         listing_sort(&p->rows);
         return code;
     }
