@@ -10,7 +10,9 @@
  * ours, and each of them can pass the call on. Calls that cannot be served soundly are passed on.
  *
  * This object exports the functions that it stands in for, and nothing else: they alone have
- * default visibility. Everything declared here, and libwarm, is hidden, so that no name of ours
+ * default visibility. It exports none of the driver: such a name would be bound before anybody knows if a daemon
+ * lives. An export finds the real function by its library's soname, because RTLD_NEXT does not see the libraries of a
+ * plugin. Everything declared here, and libwarm, is hidden, so that no name of ours
  * meets a program's. After a broken promise (keygen/expect.h) all calls are passed on.
  *
  * Thread: any. Until a program looks up a name of a family, only the constructor of exec.c runs, and nothing

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/lib/environment.h"
 #include "client/lib/request.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/leased_entry.h"
@@ -53,8 +54,8 @@ unsigned refused_images_target(const char *const *options, size_t n)
 
 void refused_images_remember(const void *data, size_t len, unsigned sm, const struct warm_value *v)
 {
-    if (!WARM_EXPECT(data || len == 0))
-        return;
+    if (!WARM_EXPECT(data || len == 0) || !environment_is_set("WARM_DRIVER_JIT"))
+        return; /* no load of the program comes here */
     struct image image = {.len = len, .sm = sm};
     if (len < HEAD || !key_from_text(v->key, strlen(v->key), &image.entry))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refused_images.h - reports images from the cache that the driver refuses to load.
+ * refused_images.h - reports images from the cache that the driver refuses to load, if WARM_DRIVER_JIT=1.
  *
  *     a getter hands out a cubin or PTX of an entry ──▶ refused_images_remember: its digest
  *     the driver refuses to load an image ──▶ refused_images_report: if it is one of those, the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - makes the JIT compiler of the CUDA driver start warm: loads of PTX, and links.
+ * driver.h - makes the JIT compiler of the CUDA driver start warm: links, and with WARM_DRIVER_JIT=1 loads of PTX.
  *
  *     cuModuleLoadData(PTX) ──▶ driver_load ─┬─ a cubin is stored ─────────────▶ load the cubin
  *                                            ├─ ours to make: link, load, keep ─▶ load the cubin
@@ -12,8 +12,9 @@
  * too, if the program gets a log or sees devices of several targets. The key has the PTX
  * in canonical form (keygen/cuda/CUDA.md). The driver's own linker makes it, and only if linking
  * has nothing to decide: PTX without external symbols other than dynamic shared memory, without
- * debug sections, loaded with options that mean the same to linker and loader. Then one compiler
- * makes the instructions from one text, and loading the cubin equals loading the PTX.
+ * debug sections, loaded with options that mean the same to linker and loader. The results are those
+ * of the PTX. The instructions may be slower: ptxas compiles for a linker, as with -c, and knows less
+ * of the registers that a kernel may take. So loads are served only with WARM_DRIVER_JIT=1.
  *
  * Thread: any; one at a time for each link. Memory: as each function says.
  */
