@@ -30,6 +30,7 @@ enum {
     FAT_CUBIN = 2,
     FAT_LEN_MAX = 1 << 28
 };
+#define FAT_IS_LZ4 0x2000u
 #define FAT_IS_ZSTD 0x8000u
 #define FAT_MAGIC 0xba55ed50u
 #define FAT_WRAPPER 0x466243b1u
@@ -358,19 +359,68 @@ struct fat_entry {
 };
 _Static_assert(sizeof(struct fat_entry) == 64, "as nvcc writes it");
 
+/* Returns a length of LZ4, which goes on in further bytes if its 4 bits are all set. */
+static size_t lz4_length(size_t bits, const unsigned char **at, const unsigned char *end)
+{
+    size_t len = bits;
+    while (bits == 15 && *at < end) {
+        len += **at;
+        if (*(*at)++ != 255)
+            break;
+    }
+    return len;
+}
+
+/* Expands a block of LZ4: literals, then an earlier part of the output, and so on. Returns its length, 0 if it is
+ * damaged. Source: lz4_Block_format.md of github.com/lz4/lz4. */
+static size_t lz4_expand(char *out, size_t cap, const void *data, size_t len)
+{
+    enum { MATCH_MIN = 4 };
+    const unsigned char *at = data, *end = at + len;
+    size_t n = 0;
+    while (at < end) {
+        unsigned token = *at++;
+        size_t literals = lz4_length(token >> 4, &at, end);
+        if (literals > cap - n || literals > (size_t)(end - at))
+            return 0;
+        memcpy(out + n, at, literals);
+        n += literals;
+        at += literals;
+        if (end - at < 2)
+            return n;
+        size_t back = at[0] | (size_t)at[1] << 8;
+        at += 2;
+        size_t match = lz4_length(token & 15, &at, end) + MATCH_MIN;
+        if (!back || back > n || match > cap - n)
+            return 0;
+        for (; match; match--, n++)
+            out[n] = out[n - back];
+    }
+    return n;
+}
+
+static size_t zstd_expand(char *out, size_t cap, const void *data, size_t len)
+{
+    size_t (*expand)(void *, size_t, const void *, size_t) = NULL;
+    void *zstd = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (zstd)
+        *(void **)&expand = dlsym(zstd, "ZSTD_decompress");
+    return expand ? expand(out, cap, data, len) : 0;
+}
+
 /* Returns the bytes of an entry (free()), with a NUL; NULL if they cannot be had. */
 static char *entry_bytes(const struct fat_entry *e)
 {
     const char *data = (const char *)e + e->header;
-    size_t (*expand)(void *, size_t, const void *, size_t) = NULL;
-    size_t len = e->compressed ? e->whole : e->len;
+    size_t len = e->compressed ? e->whole : e->len, n = 0;
     char *out = len < FAT_LEN_MAX ? calloc(1, len + 1) : NULL;
     if (!out || !e->compressed)
         return out ? memcpy(out, data, len) : NULL;
-    void *zstd = e->flags & FAT_IS_ZSTD ? dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (zstd)
-        *(void **)&expand = dlsym(zstd, "ZSTD_decompress");
-    if (expand && expand(out, len, data, e->compressed) == len)
+    if (e->flags & FAT_IS_ZSTD)
+        n = zstd_expand(out, len, data, e->compressed);
+    else if (e->flags & FAT_IS_LZ4)
+        n = lz4_expand(out, len, data, e->compressed);
+    if (n == len)
         return out;
     free(out);
     return NULL;
