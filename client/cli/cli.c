@@ -7,6 +7,7 @@
  */
 #include "client/cli/cli.h"
 #include "keygen/misspelt.h"
+#include "keygen/shown.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -49,13 +50,39 @@ int cli_help(const struct command *c)
     return CLI_OK;
 }
 
+void cli_print(struct view text)
+{
+    char piece[4096];
+    const char *at = text.data;
+    for (size_t n; text.len; at += n, text.len -= n) {
+        n = text.len < sizeof piece ? text.len : sizeof piece;
+        memcpy(piece, at, n);
+        fwrite(piece, 1, shown_clean(piece, n), stdout);
+    }
+}
+
+/* Prints a message to stderr. Its arguments may be texts of anybody; line ends are ours only if the format has them. */
+static void print_message(const char *format, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    char *end, *at = text;
+    for (; strchr(format, '\n') && (end = strchr(at, '\n')); at = end + 1) {
+        fwrite(at, 1, shown_clean(at, (size_t)(end - at)), stderr);
+        fputc('\n', stderr);
+    }
+    fwrite(at, 1, shown_clean(at, strlen(at)), stderr);
+    free(text);
+}
+
 int cli_usage(const struct command *c, const char *format, ...)
 {
     assert(c && format);
     va_list args;
     va_start(args, format);
     fprintf(stderr, "warm %s: ", c->name);
-    vfprintf(stderr, format, args);
+    print_message(format, args);
     fprintf(stderr, " (see `warm %s --help`)\n", c->name);
     va_end(args);
     return CLI_USAGE;
@@ -66,7 +93,7 @@ void cli_say(const char *format, ...)
     va_list args;
     va_start(args, format);
     fputs("warm: ", stderr);
-    vfprintf(stderr, format, args);
+    print_message(format, args);
     fputc('\n', stderr);
     va_end(args);
 }

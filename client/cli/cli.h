@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keygen/bytes.h"
+
 enum cli_exit {
     CLI_OK = 0,
     CLI_FINDING = 1, /* a miss, or a fault that was found: scripts branch on it */
@@ -42,6 +44,8 @@ int cli_help(const struct command *c);
 int cli_usage(const struct command *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Prints a text of anybody to stdout: it must not steer the terminal (keygen/shown.h). */
+void cli_print(struct view text);
 /* Prints "warm: MESSAGE" on stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -129,8 +129,8 @@ static void show_kernels(const struct graph_bundle *b, struct json *j)
         uint64_t shared = 0;
         bool known = graph_cubin_needs(k->cubin, &registers, &shared);
         if (!j) {
-            printf("%.*s  launches %" PRIu32 "  cubin %zu bytes", (int)k->key.len,
-                   (const char *)k->key.data, launches[i], k->cubin.len);
+            cli_print(k->key);
+            printf("  launches %" PRIu32 "  cubin %zu bytes", launches[i], k->cubin.len);
             if (known)
                 printf("  registers %" PRIu32 "  shared memory %" PRIu64 " bytes", registers,
                        shared);
@@ -186,13 +186,16 @@ int graph_job_show(const char *path, bool as_json)
         } else if (as_json) {
             show_json(&b);
         } else {
-            printf("target     %.*s\ncompiler   %.*s\narguments  %" PRIu32 "\nresults    %" PRIu32
-                   "\nlaunches   %" PRIu32 ", %" PRIu32 " of the forward pass, in %" PRIu32
-                   " loops\narena      %" PRIu64 " bytes\nconstants  %zu bytes\n"
+            printf("target     ");
+            cli_print(b.target);
+            printf("\ncompiler   ");
+            cli_print(b.compiler);
+            printf("\narguments  %" PRIu32 "\nresults    %" PRIu32 "\nlaunches   %" PRIu32
+                   ", %" PRIu32 " of the forward pass, in %" PRIu32 " loops\narena      %" PRIu64
+                   " bytes\nconstants  %zu bytes\n"
                    "kernels    %" PRIu32 "\n",
-                   (int)b.target.len, (const char *)b.target.data, (int)b.compiler.len,
-                   (const char *)b.compiler.data, b.n_arguments, b.results.n, b.launches.n,
-                   b.n_forward, b.loops.n, b.arena, b.constants.len, b.kernels.n);
+                   b.n_arguments, b.results.n, b.launches.n, b.n_forward, b.loops.n, b.arena,
+                   b.constants.len, b.kernels.n);
             show_kernels(&b, NULL);
         }
         graph_bundle_close(&b);

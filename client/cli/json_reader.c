@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/shown.h"
+
 /* The rest of the text. */
 struct scan {
     const char *at, *end;
@@ -177,7 +179,7 @@ static void append(char *out, size_t cap, size_t *n, unsigned char byte)
  * pairs. */
 static void append_code(char *out, size_t cap, size_t *n, unsigned code)
 {
-    if (code < 0x20 || code == 0x7f || (code >= 0xd800 && code < 0xe000)) {
+    if (!shown_is_plain(code) || (code >= 0xd800 && code < 0xe000)) {
         append(out, cap, n, '?');
     } else if (code < 0x80) {
         append(out, cap, n, (unsigned char)code);
@@ -199,7 +201,7 @@ void json_reader_text(struct view value, char *out, size_t cap)
     size_t end = value.len - quoted;
     for (size_t i = quoted; i < end; i++) {
         if (text[i] != '\\' || i + 1 == end) {
-            append(out, cap, &n, (unsigned char)text[i] < 0x20 ? '?' : (unsigned char)text[i]);
+            append(out, cap, &n, (unsigned char)text[i]);
         } else if (text[++i] == 'u') {
             append_code(out, cap, &n, unescape_digits(text + i + 1, end - i - 1));
             i += end - i - 1 < 4 ? end - i - 1 : 4;
@@ -207,7 +209,8 @@ void json_reader_text(struct view value, char *out, size_t cap)
             append(out, cap, &n, strchr("bfnrt", text[i]) ? '?' : (unsigned char)text[i]);
         }
     }
-    out[n] = '\0';
+    out[shown_clean(out, n)] =
+        '\0'; /* bytes that stand for themselves, and a character that was cut */
 }
 
 bool json_reader_is(struct view value, const char *text)

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "keygen/shown.h"
+
 void json_init(struct json *j, FILE *out) { *j = (struct json){.out = out}; }
 
 static void json_separate(struct json *j)
@@ -47,57 +49,32 @@ void json_close(struct json *j, char bracket)
     }
 }
 
-/* Returns the length of the well-formed UTF-8 character at `s`: 1 to 4; or, negated, the number of
- * bytes that one U+FFFD replaces. The table is Unicode 15's table 3-7: only the second byte's range
- * depends on the first. */
-static int utf8_take(const uint8_t *s, size_t len)
-{
-    uint8_t first = s[0], low = 0x80, high = 0xbf;
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4)
-        return -1;
-    int need = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    switch (first) {
-    case 0xe0: low = 0xa0; break;  /* no overlong forms */
-    case 0xed: high = 0x9f; break; /* no surrogates */
-    case 0xf0: low = 0x90; break;
-    case 0xf4: high = 0x8f; break; /* nothing above U+10FFFF */
-    }
-    for (int i = 1; i < need; i++) {
-        if ((size_t)i >= len || s[i] < low || s[i] > high)
-            return -i;
-        low = 0x80;
-        high = 0xbf;
-    }
-    return need;
-}
-
-static void json_escape(FILE *out, uint8_t c)
+/* Writes a character that may not stand for itself: by its letter, or its number in UTF-16. */
+static void json_escape(FILE *out, uint32_t c)
 {
     static const char plain[] = "\"\\\b\f\n\r\t", escaped[] = "\"\\bfnrt";
-    const char *at = c ? strchr(plain, c) : NULL;
+    const char *at = c && c < 0x80 ? strchr(plain, (int)c) : NULL;
     if (at)
         fprintf(out, "\\%c", escaped[at - plain]);
-    else
+    else if (c < 0x10000)
         fprintf(out, "\\u%04x", c);
+    else
+        fprintf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
 void json_bytes(struct json *j, const void *data, size_t len)
 {
     assert(data || len == 0);
     const uint8_t *s = data;
+    uint32_t code;
     json_separate(j);
     fputc('"', j->out);
-    for (size_t i = 0; i < len;) {
-        int n = utf8_take(s + i, len - i);
-        if (n < 0)
-            fputs("\\ufffd", j->out);
-        else if (n == 1 && (s[i] < 0x20 || s[i] == '"' || s[i] == '\\' || s[i] == 0x7f))
-            json_escape(j->out, s[i]);
+    for (size_t i = 0, n; i < len; i += n) {
+        n = shown_take(s + i, len - i, &code);
+        if (code == SHOWN_BAD || code == '"' || code == '\\' || !shown_is_plain(code))
+            json_escape(j->out, code);
         else
-            fwrite(s + i, 1, (size_t)n, j->out);
-        i += (size_t)(n < 0 ? -n : n);
+            fwrite(s + i, 1, n, j->out);
     }
     fputc('"', j->out);
 }

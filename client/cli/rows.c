@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/cli.h"
 #include "client/cli/units.h"
 
 #define HEX_MAX 65 /* 32 bytes and NUL */
@@ -88,15 +89,6 @@ void row_json(struct json *j, const struct wire_row *row)
 
 /* ---- text ---- */
 
-/* Prints a name without control characters: it comes from another program, and must not move the
- * cursor or change a colour. */
-static void print_clean(struct view v)
-{
-    const unsigned char *text = v.data;
-    for (size_t i = 0; i < v.len; i++)
-        putchar(text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
-}
-
 static void span_since(uint64_t then_ms, uint64_t now_ms, char out[UNITS_TEXT])
 {
     units_age_text(now_ms > then_ms ? now_ms - then_ms : 0, out);
@@ -117,9 +109,9 @@ void row_line(const struct wire_row *row, uint64_t now_ms)
     span_since(row->accessed_ms, now_ms, used);
     printf("%s %-10s %8s %6u %5s ", key, wire_kind_name(row->kind), size, row->hits, used);
     struct view arch = row->hardware;
-    print_clean(arch);
+    cli_print(arch);
     printf("%*s ", arch.len < 10 ? (int)(10 - arch.len) : 0, "");
-    print_clean(row->label.len ? row->label : row->name);
+    cli_print(row->label.len ? row->label : row->name);
     puts(row->pinned ? "  (pinned)" : "");
 }
 
@@ -142,7 +134,7 @@ static void print_cut(struct view v, unsigned columns)
         for (end++; end < v.len && (text[end] & 0xc0) == 0x80;)
             end++;
     }
-    print_clean((struct view){v.data, end < v.len ? before : end});
+    cli_print((struct view){v.data, end < v.len ? before : end});
     if (end < v.len)
         fputs("\xe2\x80\xa6", stdout);
 }
@@ -173,7 +165,7 @@ static void field_view(const char *name, struct view v)
     if (v.len == 0)
         return;
     printf("%-12s ", name);
-    print_clean(v);
+    cli_print(v);
     putchar('\n');
 }
 
@@ -219,7 +211,7 @@ void row_fields(const struct wire_row *row, uint64_t now_ms)
         printf("%-12s waits to be sent there\n", "tier");
     if (row->tier == 2) {
         printf("%-12s came from there, signed by ", "tier");
-        print_clean(row->signer);
+        cli_print(row->signer);
         putchar('\n');
     }
     field_time("created", row->created_ms, now_ms);

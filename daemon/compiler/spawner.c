@@ -155,6 +155,7 @@ static void child_exec(char **argv, int fd, pid_t spawner, bool has_network)
 struct child {
     uint64_t id;
     pid_t pid;
+    bool has_network;
 };
 struct spawner_state {
     int fd, signals;
@@ -191,7 +192,7 @@ static void state_run(struct spawner_state *s, const struct spawn_command *comma
                       size_t len, int fd)
 {
     char *argv[SPAWN_ARGS_MAX + 1];
-    struct child child = {.id = command->id};
+    struct child child = {.id = command->id, .has_network = command->type == SPAWN_NETWORK};
     if (fd < 0 || !command_args(texts, len, command->n_args, argv)) {
         state_report(s, &child, -1, EINVAL);
         return;
@@ -221,18 +222,20 @@ static void state_reap(struct spawner_state *s)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-        if (WIFSTOPPED(status)) {
-            kill(pid, SIGKILL); /* a process that was stopped holds all who wait for it */
-            continue;
-        }
-        for (size_t i = 0; i < s->n_children; i++)
-            if (s->children[i].pid == pid) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+        for (size_t i = 0; i < s->n_children; i++) {
+            if (s->children[i].pid != pid)
+                continue;
+            if (!WIFSTOPPED(status)) {
                 state_report(s, &s->children[i], status, 0);
                 s->children[i] = s->children[--s->n_children];
-                break;
+            } else if (!s->children[i].has_network) {
+                kill(
+                    pid,
+                    SIGKILL); /* it would hold all who wait for it; the link ends a warm-tier in time */
             }
-    }
+            break;
+        }
 }
 
 /* Takes one command from the daemon; false when there is no daemon any more. */

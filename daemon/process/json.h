@@ -10,7 +10,7 @@
 #include "keygen/bytes.h"
 
 /* Appends `len` bytes of text as a JSON string (RFC 8259), quotes included. A byte that is not part
- * of well-formed UTF-8 becomes U+FFFD. */
+ * of well-formed UTF-8 becomes U+FFFD; what steers a terminal is escaped. */
 void json_write_text(struct writer *out, const void *text, size_t len);
 
 #endif

@@ -104,3 +104,45 @@ Test(ls, stats_tell_the_hit_rate)
     expect(&k, 0, "stats", "hit rate                 75 %         75 %");
     warmd_down(&k);
 }
+
+/* Prints all that commands tell of an entry whose texts steer terminals. */
+Test(ls, a_label_of_anybody_steers_no_terminal)
+{
+    static const char *const hostile[] = {"\x9b",         "\xc2\x9b",     "\xc2\x9d",
+                                          "\xc2\x85",     "\xe2\x80\xae", "\x1b",
+                                          "\xe2\x80\x8b", "\r",           "\nFORGED"};
+    static const char *const commands[] = {"ls",
+                                           "ls --json",
+                                           "ls --all",
+                                           "show n",
+                                           "show n --json",
+                                           "why --last",
+                                           "why --last --json",
+                                           "stats",
+                                           "stats --json",
+                                           "evict --dry-run --kind other",
+                                           "report -o -"};
+    char *out, *program = bin_path("warm"), text[128] = "a";
+    struct warmd k = warmd_up(NULL);
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+        strcat(strcat(text, hostile[i]), "31m");
+    struct warm *w = warmd_libwarm(&k);
+    struct warm_put_options options = {.label = text, .hardware = text, .compiler = text};
+    cr_assert_eq(warm_put(w, "n", 1, "v", 1, &options), 0, "%s", warm_message(w));
+    cr_assert_eq(warm_put(w, text, strlen(text), "v", 1, &options), 0);
+    struct warm_value v;
+    char missed[140];
+    snprintf(missed, sizeof missed, "%sx", text);
+    cr_assert_neq(warm_get(w, missed, strlen(missed), 0, &v), 0);
+    warm_close(w);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        run_command(&out, "cd %s && WARM_SOCKET=%s %s %s 2>&1", k.dir, k.socket, program,
+                    commands[i]);
+        cr_expect_gt(strlen(out), 10u, "%s", commands[i]);
+        for (size_t h = 0; h < sizeof hostile / sizeof *hostile; h++)
+            cr_expect_null(strstr(out, hostile[h]), "warm %s prints number %zu", commands[i], h);
+        free(out);
+    }
+    free(program);
+    warmd_down(&k);
+}

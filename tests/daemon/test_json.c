@@ -31,20 +31,26 @@ Test(json, quotes_backslashes_and_controls_are_escaped)
 
 Test(json, characters_of_every_length_stay)
 {
-    EXPECT("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
+    EXPECT("\xc2\xa0\xdf\xbf", "\"\xc2\xa0\xdf\xbf\"");
     EXPECT("\xe0\xa0\x80\xed\x9f\xbf\xef\xbf\xbf", "\"\xe0\xa0\x80\xed\x9f\xbf\xef\xbf\xbf\"");
     EXPECT("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
 }
 
-Test(json, each_byte_that_is_no_utf8_is_replaced)
+Test(json, what_steers_a_terminal_is_escaped)
+{
+    EXPECT("\xc2\x9b\xe2\x80\xae", "\"\\u009b\\u202e\"");
+    EXPECT("\xf3\xa0\x81\x81", "\"\\udb40\\udc41\"");
+}
+
+Test(json, what_is_no_utf8_is_replaced)
 {
     EXPECT("\xff", "\"" BAD "\"");
     EXPECT("\xc0\x80", "\"" BAD BAD "\"");                 /* overlong */
     EXPECT("\xe0\x9f\xbf", "\"" BAD BAD BAD "\"");         /* overlong */
     EXPECT("\xed\xa0\x80", "\"" BAD BAD BAD "\"");         /* a surrogate */
     EXPECT("\xf4\x90\x80\x80", "\"" BAD BAD BAD BAD "\""); /* above U+10FFFF */
-    EXPECT("\xe2\x82", "\"" BAD BAD "\"");                 /* cut off */
-    EXPECT("\xe2\x82x", "\"" BAD BAD "x\"");               /* and the next character stays */
+    EXPECT("\xe2\x82", "\"" BAD "\"");                     /* cut off */
+    EXPECT("\xe2\x82x", "\"" BAD "x\"");                   /* and the next character stays */
 }
 
 Test(json, a_full_writer_fails)

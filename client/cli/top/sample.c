@@ -12,6 +12,7 @@
 
 #include "client/cli/json_reader.h"
 #include "client/cli/top/top.h"
+#include "keygen/shown.h"
 
 const struct top_layout top_layouts[TOP_TABLES] = {
     [TOP_KINDS] = {"kinds",
@@ -153,9 +154,7 @@ double top_rate(const struct top *t, enum top_counter what, size_t back)
 static void set_name(struct top_row *row, const char *text)
 {
     snprintf(row->name, sizeof row->name, "%s", text);
-    for (char *c = row->name; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
+    row->name[shown_clean(row->name, strlen(row->name))] = '\0';
 }
 
 static double hit_rate(struct view json)
