@@ -73,9 +73,19 @@ pid_t warmd_spawn(const struct warmd *k, char *const *options)
     return pid;
 }
 
+/* True if the daemon, a child of this process, has ended. */
+static bool has_ended(const struct warmd *k)
+{
+    siginfo_t info = {.si_pid = 0};
+    return k->pid > 0 && waitid(P_PID, (id_t)k->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == k->pid;
+}
+
 void warmd_await(const struct warmd *k)
 {
-    for (uint64_t end = clock_now_ms() + WARMD_WAIT_MS; clock_now_ms() < end; usleep(2000)) {
+    uint64_t end = clock_now_ms() + WARMD_WAIT_MS;
+    for (bool ended = false; !ended && clock_now_ms() < end; usleep(2000)) {
+        ended = has_ended(k); /* then there is one more try */
         int fd = warmd_try_connect(k->socket);
         if (fd >= 0) {
             close(fd);
