@@ -51,6 +51,7 @@ bool leased_entry_is_ours(int code);
  * options.token. Returns 0, or the error of warm_put. */
 int leased_entry_put(struct leased_entry *e, const void *data, size_t len,
                      struct warm_put_options options);
+#define LEASED_ENTRY_RETRY_MS (60u * 60 * 1000) /* for what failed: perhaps for want of memory */
 /* Remembers for `ttl_ms` (0: for ever) that the artifact must not be kept, and tells `warm why` the reason. */
 void leased_entry_mark(struct leased_entry *e, const char *reason, uint64_t ttl_ms);
 /* Gives back a lease that is still held, and frees the value. */

@@ -4,7 +4,7 @@
  * it notes each call in the file $FAKE_PJRT_LOG. Built by test_preload_pjrt.c.
  *
  * $FAKE_PJRT_MINOR, $FAKE_PJRT_DEVICES: what it says of itself. $FAKE_PJRT_NO_LOAD: nothing that was
- * serialized loads. Programs that hold the word "fails" do not compile.
+ * serialized loads; $FAKE_PJRT_NO_SERIALIZE: nothing is. Programs that hold the word "fails" do not compile.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,6 +109,8 @@ static struct pjrt_error *serialize(struct pjrt_serialize_args *a)
 {
     const struct pjrt_loaded_executable *e = (const struct pjrt_loaded_executable *)a->executable;
     note("serialize");
+    if (getenv("FAKE_PJRT_NO_SERIALIZE"))
+        return failure();
     a->data = e->text;
     a->len = strlen(e->text);
     a->free_serialized = no_free;

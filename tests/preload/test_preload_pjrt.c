@@ -295,6 +295,22 @@ Test(preload_pjrt, errors_of_the_compiler_are_the_programs)
     rig_down(&r);
 }
 
+Test(preload_pjrt, what_the_plugin_does_not_serialize_is_remembered)
+{
+    struct rig r;
+    if (!rig_up(&r))
+        return;
+    const char *settings = "FAKE_PJRT_NO_SERIALIZE=1 WARM_SESSION=alone";
+    cr_assert_str_eq(run_client(&r, settings, "compile a ''", NULL), MADE);
+    cr_assert_str_eq(run_client(&r, settings, "compile a ''", NULL), REAL);
+    char *out, *warm = bin_path("warm");
+    run_command(&out, "WARM_SOCKET=%s %s why --session alone 2>&1", r.kit.socket, warm);
+    cr_expect(strstr(out, "uncacheable: the plugin does not serialize"), "%s", out);
+    free(out);
+    free(warm);
+    rig_down(&r);
+}
+
 Test(preload_pjrt, switches_of_the_environment_are_obeyed)
 {
     struct rig r;

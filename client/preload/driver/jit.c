@@ -407,11 +407,10 @@ static bool must_not_be_kept(const struct linked *l, bool is_loaded, char *out, 
  * machine: it is tried again later. */
 static void keep(struct jit_load *r, const struct linked *l, bool is_loaded)
 {
-    enum { FAILED_MS = 60 * 60 * 1000 };
     char reason[160];
     bool has_failed = l->code != CU_SUCCESS || !(is_loaded || l->info[0] || l->errors[0]);
     if (must_not_be_kept(l, is_loaded, reason, sizeof reason))
-        leased_entry_mark(&r->entry, reason, has_failed ? FAILED_MS : 0);
+        leased_entry_mark(&r->entry, reason, has_failed ? LEASED_ENTRY_RETRY_MS : 0);
     else
         leased_entry_put(&r->entry, l->cubin, l->len,
                          (struct warm_put_options){.kind = "cubin",

@@ -225,6 +225,9 @@ static void run_put(struct pass_run *r, struct leased_entry *e, uint64_t cost_ms
                          (struct warm_put_options){.kind = is_gradient ? "backward" : "graph",
                                                    .cost_ms = (uint32_t)cost_ms,
                                                    .compiler = "MLIR passes"});
+    else
+        leased_entry_mark(e, "the module that the passes made holds an address of this process",
+                          LEASED_ENTRY_RETRY_MS);
     writer_close(&result);
 }
 

@@ -23,8 +23,7 @@
 #include "client/wire/bundle.h"
 
 #define PREFIX "nvrtc:1:"
-#define REFUSED_MS (60u * 60 * 1000) /* it may have lacked memory */
-#define FOLDER_MAX 400               /* bytes of the working folder in a description */
+#define FOLDER_MAX 400 /* bytes of the working folder in a description */
 
 /* Tells `warm why` that nothing is kept of this job, and what the user can do. */
 static void tell_reason(struct warm *w, const struct warm_job *job)
@@ -122,7 +121,8 @@ void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc
                                        .label = own->label};
     writer_init(&bundle, 0);
     if (rc == NVRTC_COMPILATION)
-        leased_entry_mark(&own->entry, "the program's own NVRTC refused the source", REFUSED_MS);
+        leased_entry_mark(&own->entry, "the program's own NVRTC refused the source",
+                          LEASED_ENTRY_RETRY_MS);
     else if (rc != NVRTC_SUCCESS)
         warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC gave up");
     else if (!has_its_builtins(library))

@@ -97,6 +97,7 @@ static void job_put(struct pjrt_job *j, const void *data, size_t len, uint32_t c
             .kind = "executable", .cost_ms = cost_ms, .hardware = hardware, .compiler = compiler});
 }
 
+/* Stores the executable. One that cannot be is remembered as such, so that nobody waits for it. */
 static void job_store(struct pjrt_job *j, uint32_t cost_ms)
 {
     const struct pjrt_api *api = j->table->real;
@@ -111,6 +112,9 @@ static void job_store(struct pjrt_job *j, uint32_t cost_ms)
         if (serialize.free_serialized)
             serialize.free_serialized(serialize.serialized);
     }
+    if (!serialize.len)
+        leased_entry_mark(&j->entry, "the plugin does not serialize this executable",
+                          LEASED_ENTRY_RETRY_MS);
     struct pjrt_object_args destroy = {{sizeof destroy, NULL}, get.executable};
     pjrt_ask(api, PJRT_EXECUTABLE_DESTROY, &destroy);
 }
