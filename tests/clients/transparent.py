@@ -99,7 +99,8 @@ class Transparent(kit.TestCase):
         with kit.Folder() as home:
             base = kit.driver_settings(self.daemon.folder, HOME=home, XDG_CACHE_HOME=home,
                                        TRITON_CACHE_DIR=os.path.join(home, "triton"),
-                                       CUPY_CACHE_DIR=os.path.join(home, "cupy"), FAKECUDA_CALLS=self.calls)
+                                       CUPY_CACHE_DIR=os.path.join(home, "cupy"), FAKECUDA_CALLS=self.calls,
+                                       FAKECUDA_INIT=1)
             out = self.daemon.run(program, *arguments, **dict(base, **settings)).stdout
         with open(self.calls) as calls:
             return out, calls.read()

@@ -8,6 +8,7 @@
  *     FAKECUDA_NAME      the name of the devices: Stand-in, with their capability behind it
  *     FAKECUDA_DRIVER    the version of the driver: 13000
  *     FAKECUDA_MEMORY    bytes of a device: 1 GiB
+ *     FAKECUDA_INIT      anything: calls need cuInit (devices.c)
  *     FAKECUDA_CALLS     a file: every call, with arguments and results (calls.c)
  *     FAKECUDA_LOG       a file: what it did, a word each: jit, link, load cubin, load ptx, graph, launch NAME
  *     FAKECUDA_KERNELS   a library of kernels that it can run (image.h)

@@ -106,6 +106,7 @@ static int launch(void *function, unsigned threads, unsigned shared, unsigned lo
 Test(stand_in, nothing_works_before_cuInit_or_in_a_forked_child)
 {
     int n;
+    setenv("FAKECUDA_INIT", "1", 1);
     load();
     cr_expect_eq(cu.count(&n), 3);
     cr_expect_eq(cu.init(0), 0);
@@ -286,6 +287,7 @@ Test(stand_in, the_log_has_each_call_with_arguments_and_results)
     char *path = path_join(cu.folder, "calls"), want[1024];
     int n, options[] = {CU_JIT_MAX_REGISTERS};
     void *values[] = {(void *)24}, *context, *module, *function;
+    setenv("FAKECUDA_INIT", "1", 1);
     setenv("FAKECUDA_CALLS", path, 1);
     cr_assert(cu.count(&n) == 3 && cu.init(0) == 0 && cu.count(&n) == 0);
     cr_assert(cu.retain(&context, 0) == 0 && cu.set_current(context) == 0);

@@ -179,7 +179,7 @@ static struct run run(struct rig *r, const char *settings, const char *prefix, c
     char *path = path_join(r->kit.dir, "calls");
     file_write(path, "", 0);
     int status = run_command(&it.out,
-                             "cd %s && env FAKECUDA_CC=90,80 LD_LIBRARY_PATH=$PWD "
+                             "cd %s && env FAKECUDA_INIT=1 FAKECUDA_CC=90,80 LD_LIBRARY_PATH=$PWD "
                              "CUDA_CACHE_DISABLE=1 FAKECUDA_CALLS=%s "
                              "WARM_SOCKET=%s WARM_TIMEOUT_MS=10000 %s %s %s 2>stderr",
                              r->kit.dir, path, r->kit.socket, settings, prefix, client);

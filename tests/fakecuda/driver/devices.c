@@ -3,7 +3,8 @@
  * devices.c - devices of the architectures in $FAKECUDA_CC ("90", "90,80"), and contexts: the primary one of each
  * device, those that a program makes, and the stack of each thread.
  *
- * A child that forks has no cuInit behind it, as with the real driver.
+ * With $FAKECUDA_INIT a call before cuInit fails, and each call in a forked child, as with the real driver. Without it
+ * a test may leave cuInit out.
  *
  * Thread: any; the stack of contexts belongs to a thread.
  */
@@ -19,7 +20,10 @@ static struct context *primary[DEVICES_MAX];
 static __thread struct context *stack[STACK_MAX];
 static __thread unsigned depth;
 
-static bool driver_is_initialized(void) { return initialized_in == getpid(); }
+static bool driver_is_initialized(void)
+{
+    return initialized_in == getpid() || !*setting("FAKECUDA_INIT", "");
+}
 
 static struct context *context_current(void) { return depth ? stack[depth - 1] : NULL; }
 
