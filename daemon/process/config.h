@@ -81,8 +81,10 @@
     X(TIME, tier_expire, "30d", "a tier in Redis forgets an object after this; 0: never")          \
     X(TIME, tier_lease, "10s",                                                                     \
       "if a node dies while it makes a key, other nodes wait for this long")                       \
-    X(TIME, tier_hedge, "5s", "if a key is late by this, another node makes it, too")              \
-    X(TIME, tier_breaker, "45s", "after three failures in a row the tier is left alone for this")  \
+    X(TIME, tier_hedge, "5s",                                                                      \
+      "an asker waits for other nodes for this, or three times what such a key took here")         \
+    X(TIME, tier_breaker, "45s",                                                                   \
+      "for this the tier is left alone after three failures, and nodes after a wait in vain")      \
     X(COUNT, tier_queue, "100000", "entries that wait to be sent; further ones are not sent")      \
     X(TIME, tier_queue_age, "1d", "an entry that waits for longer is not sent")                    \
     X(COUNT, tier_uploads, "4", "entries that are sent at once, 1 to 16")                          \

@@ -104,6 +104,7 @@ struct call {
     struct key tier_asked;   /* the key that it asked the tier for last */
     unsigned n_tier_asks;
     uint64_t tier_ends_ms;      /* its budget for all of them ends; 0: it has asked nothing yet */
+    uint64_t tier_waits_end_ms; /* and its patience with other nodes; 0: as before */
     bool tier_knows;            /* its answer was a certain one */
     char tier_said[96];         /* why the tier brought nothing; empty: it was not asked */
     struct artifact *from_tier; /* what came; borrowed while the call goes on */

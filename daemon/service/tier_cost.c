@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tier_cost.c - how long it takes to make what somebody asks for: the mean of what was made before, by
- * compiler, or by the beginning of the name ("pt2:…", "jax:…"). The store remembers it.
+ * compiler, or by the user and the beginning of the name ("pt2:…", "jax:…"). The store remembers it.
  *
- * The record "tier.costs" has COSTS times: u64 hash, u32 bits of a float in ms, u32 count.
+ * The record "tier.costs" has COSTS times struct tier_cost: u64 hash, two floats in ms, two counts.
  *
  * Thread: loop thread.
  */
@@ -23,11 +23,12 @@ static uint64_t hash_of_compiler(const struct key *compiler)
     return hash ? hash : 1;
 }
 
-/* Hashes, by FNV-1a (Fowler, Noll, Vo), what stands before the first ':' or '/'. */
-static uint64_t hash_of_name(struct view name)
+/* Hashes, by FNV-1a (Fowler, Noll, Vo), what stands before the first ':' or '/', for one user: what a client says of
+ * its costs counts for its user alone. */
+static uint64_t hash_of_name(struct view name, uint32_t uid)
 {
     const uint8_t *text = name.data;
-    uint64_t hash = 0xcbf29ce484222325u, all = hash;
+    uint64_t hash = 0xcbf29ce484222325u ^ uid * 0x9e3779b97f4a7c15u, all = hash;
     size_t i = 0;
     for (; i < name.len && i < PREFIX_MAX && text[i] != ':' && text[i] != '/'; i++)
         hash = (hash ^ text[i]) * 0x100000001b3u;
@@ -46,28 +47,47 @@ static struct tier_cost *place_of(struct tier *t, uint64_t hash)
     return c;
 }
 
+static void add_cost(float *mean_ms, uint32_t *n, uint32_t cost_ms)
+{
+    *n += *n < WEIGHT;
+    *mean_ms += ((float)cost_ms - *mean_ms) / (float)*n;
+}
+
 void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a)
 {
     if (!t || !a->cost_ms || a->kind == STORE_MANIFEST)
         return;
     uint64_t hash = row->id.owner == STORE_MADE_HERE ? hash_of_compiler(&row->compiler)
-                                                     : hash_of_name(row->name);
+                                                     : hash_of_name(row->name, row->maker);
     struct tier_cost *c = place_of(t, hash);
     if (c->hash != hash)
         *c = (struct tier_cost){.hash = hash};
-    c->n += c->n < WEIGHT;
-    c->mean_ms += ((float)a->cost_ms - c->mean_ms) / (float)c->n;
+    add_cost(&c->mean_ms, &c->n, a->cost_ms);
+    if (!a->from_tier)
+        add_cost(&c->made_ms, &c->n_made, a->cost_ms);
     t->costs_changed = true;
+}
+
+static const struct tier_cost *find_cost(const struct tier *t, const struct call *call)
+{
+    uint64_t hash = call->compile ? hash_of_compiler(&call->compile->address.compiler)
+                                  : hash_of_name(call->name, call->peer->uid);
+    for (size_t i = 0; i < 8; i++)
+        if (t->costs[(hash + i) % COSTS].hash == hash)
+            return &t->costs[(hash + i) % COSTS];
+    return NULL;
 }
 
 uint32_t tier_cost_of(const struct tier *t, const struct call *call)
 {
-    uint64_t hash = call->compile ? hash_of_compiler(&call->compile->address.compiler)
-                                  : hash_of_name(call->name);
-    for (size_t i = 0; i < 8; i++)
-        if (t->costs[(hash + i) % COSTS].hash == hash)
-            return (uint32_t)(t->costs[(hash + i) % COSTS].mean_ms + 1);
-    return 0;
+    const struct tier_cost *c = find_cost(t, call);
+    return c ? (uint32_t)(c->mean_ms + 1) : 0;
+}
+
+uint32_t tier_made_cost_of(const struct tier *t, const struct call *call)
+{
+    const struct tier_cost *c = find_cost(t, call);
+    return c && c->n_made ? (uint32_t)(c->made_ms + 1) : 0;
 }
 
 void tier_costs_load(struct tier *t)
@@ -77,7 +97,8 @@ void tier_costs_load(struct tier *t)
         len != sizeof t->costs)
         memset(t->costs, 0, sizeof t->costs);
     for (size_t i = 0; i < COSTS; i++)
-        if (!(t->costs[i].mean_ms >= 0 && t->costs[i].mean_ms < 1e8f))
+        if (!(t->costs[i].mean_ms >= 0 && t->costs[i].mean_ms < 1e8f && t->costs[i].made_ms >= 0 &&
+              t->costs[i].made_ms < 1e8f))
             t->costs[i] = (struct tier_cost){0};
 }
 

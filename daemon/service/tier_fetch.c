@@ -21,7 +21,10 @@
  *   - the helper or the backend fails, or is late: tier_note;
  *   - its budget in (0): half of what making it takes, at most ASK_BUDGET_MS;
  *   - in (0') RACE_MS, if making it takes less than RACE_BELOW_MS: racers do not wait for each other;
- *   - in (0') a slot beside the lease, when its holder is late: after HEDGE_MS, twice that, ….
+ *   - in (0') a slot beside the lease, when its holder is late: after a half of its patience, three quarters, …;
+ *   - its patience with other nodes, for all keys together that it asks for: tier_hedge, or three times what making it
+ *     took here if that is more. The tier has no say in it. From then on, and for tier_breaker, nobody waits for other
+ *     nodes: all others may hold up each key in the same way.
  *
  * lookup.c, compile_request.c and build.c ask.
  *
@@ -56,7 +59,8 @@ struct tier_wait {
     struct tier_wait *next;
     struct call *call; /* NULL: it has left */
     void (*again)(struct call *call);
-    uint64_t ends_ms;
+    uint64_t ends_ms;      /* in (0) */
+    uint64_t waits_end_ms; /* in (0') */
 };
 
 struct tier_fetch {
@@ -70,8 +74,9 @@ struct tier_fetch {
     } flight;
     struct view space;
     char space_text[ENTRY_TEXT_MAX];
-    uint32_t uid;     /* the first asker */
-    uint32_t cost_ms; /* of making it; 0: unknown */
+    uint32_t uid;         /* the first asker */
+    uint32_t cost_ms;     /* of making it; 0: unknown */
+    uint64_t patience_ms; /* of the first asker with other nodes */
     struct tier_wait *waits;
     struct tier_errand errand;
     bool is_sent; /* the errand has not ended */
@@ -393,10 +398,35 @@ static void take_entry(struct tier_fetch *f, struct view bytes)
 
 /* ---- other nodes ---- */
 
+/* Returns for how long a call may wait for other nodes, by what this machine knows. */
+static uint64_t patience_ms(const struct tier *t, const struct call *call)
+{
+    uint64_t hedge = t->service->config.config->tier_hedge_ms;
+    uint64_t thrice = 3ull * tier_made_cost_of(t, call);
+    return hedge > thrice ? hedge : thrice;
+}
+
+/* Returns after how long the next slot is asked for: one node after the other, before all have waited for long enough. */
 static uint64_t hedge_ms(const struct tier_fetch *f)
 {
-    uint64_t after = f->tier->service->config.config->tier_hedge_ms << f->slot;
-    return after > 3ull * f->cost_ms ? after : 3ull * f->cost_ms;
+    return f->patience_ms - (f->patience_ms >> (f->slot + 1));
+}
+
+static bool waits_for_nobody(const struct tier *t)
+{
+    return service_clock_ms(t->service) < t->no_waits_until_ms;
+}
+
+/* Has nobody wait for other nodes for a while. */
+static void lose_patience(struct tier *t, uint64_t waited_ms)
+{
+    uint64_t ms = t->service->config.config->tier_breaker_ms;
+    if (waits_for_nobody(t))
+        return;
+    t->no_waits_until_ms = service_clock_ms(t->service) + ms;
+    log_warning(
+        "the tier: another node held a key up for %llu ms; nobody waits for others for %llu ms",
+        (unsigned long long)waited_ms, (unsigned long long)ms);
 }
 
 static void tell_to_wait(struct call *call)
@@ -420,6 +450,8 @@ static void wait_for_node(struct tier_fetch *f)
     f->waits_for_node = f->waited = true;
     f->poll_at_ms = now + f->poll_ms * 3 / 4 + random_next(&f->random) % (f->poll_ms / 2);
     f->poll_ms = f->poll_ms * 3 / 2 < POLL_MAX_MS ? f->poll_ms * 3 / 2 : POLL_MAX_MS;
+    if (waits_for_nobody(f->tier))
+        wake(f, NULL, "another node makes it, and nobody waits for others now");
 }
 
 static void on_entry(struct tier_errand *errand, const struct tier_answer *a, int fd);
@@ -523,15 +555,21 @@ static void end_waits(struct tier_fetch *f, uint64_t now)
     struct tier_wait **at = &f->waits;
     while (*at) {
         struct tier_wait *w = *at;
-        bool late = !f->waits_for_node && now >= w->ends_ms;
+        bool is_over = now >= w->waits_end_ms;
+        bool runs_out = f->waits_for_node && (is_over || waits_for_nobody(f->tier));
+        bool late = runs_out || (!f->waits_for_node && now >= w->ends_ms);
         if (w->call && !races && !late) {
             at = &w->next;
             continue;
         }
         *at = w->next;
+        if (w->call && runs_out && is_over && !races)
+            lose_patience(f->tier, now - f->began_ms);
         if (w->call) {
             snprintf(w->call->tier_said, sizeof w->call->tier_said,
-                     races ? "another node makes it" : "no answer in %llu ms",
+                     races      ? "another node makes it"
+                     : runs_out ? "another node makes it, and is late by %llu ms"
+                                : "no answer in %llu ms",
                      (unsigned long long)(now - f->began_ms));
             stats_add(&f->tier->service->stats, races ? STATS_tier_races : STATS_tier_late,
                       STORE_OTHER, 1);
@@ -605,6 +643,7 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->space = (struct view){f->space_text, space.len};
     f->uid = call->peer->uid;
     f->cost_ms = tier_cost_of(t, call);
+    f->patience_ms = patience_ms(t, call);
     memcpy(f->job, call->job, sizeof f->job);
     f->leases =
         *f->job || (q->can_make && t->has_key &&
@@ -670,13 +709,15 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     struct tier_fetch *f = fetch_find(t, q->id, q->proof, call->job, &n);
     if (w && !f && n < FETCHES_MAX)
         f = fetch_begin(t, call, q, space);
-    if (!w || !f) {
+    if (!w || !f || (f->waits_for_node && waits_for_nobody(t))) {
         free(w);
         return false;
     }
     if (!call->tier_ends_ms)
         call->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, call);
-    *w = (struct tier_wait){f->waits, call, again, call->tier_ends_ms};
+    if (!call->tier_waits_end_ms)
+        call->tier_waits_end_ms = service_clock_ms(t->service) + patience_ms(t, call);
+    *w = (struct tier_wait){f->waits, call, again, call->tier_ends_ms, call->tier_waits_end_ms};
     f->waits = w;
     call->tier_wait = &w->call;
     call->tier_asked = q->id->key;

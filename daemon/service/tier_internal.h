@@ -96,9 +96,9 @@ struct tier_push {
 
 /* The mean cost of what has one kind and one compiler, or names that begin alike. */
 struct tier_cost {
-    uint64_t hash; /* 0: free */
-    float mean_ms;
-    uint32_t n;
+    uint64_t hash;          /* 0: free */
+    float mean_ms, made_ms; /* of all; of those that this machine made */
+    uint32_t n, n_made;
 };
 
 struct tier {
@@ -113,6 +113,8 @@ struct tier {
     struct tier_fetch *fetches;
     struct loop_timer *tick; /* runs while there are fetches or leases */
     bool has_no_leases;      /* the backend cannot, or may not */
+    uint64_t
+        no_waits_until_ms; /* other nodes made an asker wait for too long: nobody waits for them */
     struct {
         struct store_id id;
         uint64_t until_ms;
@@ -241,6 +243,8 @@ size_t tier_fetches_count(const struct tier *t);
 void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a);
 /* Returns how long it takes to make what a call wants, in ms; 0: unknown. */
 uint32_t tier_cost_of(const struct tier *t, const struct call *call);
+/* Does the same by what this machine made: no other one has a say in it. */
+uint32_t tier_made_cost_of(const struct tier *t, const struct call *call);
 /* Reads the means from the store. */
 void tier_costs_load(struct tier *t);
 /* Writes them, if they have changed. */

@@ -241,7 +241,7 @@ Test(tier_nodes, beside_a_late_maker_another_one_begins_and_the_first_result_win
     NEEDS_TOOLCHAIN(nvrtc);
     struct ask a = ask_of(TIER_SOURCE);
     struct key made;
-    char *options[] = {"--tier-hedge", "300ms", NULL};
+    char *options[] = {"--tier-hedge", "4s", NULL};
     ask_on_all_nodes(nvrtc, &a, options);
     int hedger = await_need(1);
     cr_assert(warmd_stats_have(&nodes[hedger], "\"tier_hedges\": 1,"));

@@ -91,8 +91,9 @@ class Simulation:
         if self.policy == "alone":
             self.make(node, key, None)
             return
-        if self.policy == "lease" and self.costs[key] < RACE_BELOW:
-            self.at(self.now + RACE_AFTER, self.make, node, key, None)
+        if self.policy == "lease":
+            waits = RACE_AFTER if self.costs[key] < RACE_BELOW else max(HEDGE, 3 * self.costs[key])
+            self.at(self.now + waits, self.make, node, key, None)
         self.ask(node, key, self.now, POLL_MIN, 0)
 
     def ask(self, node, key, since, poll, slot):
@@ -110,7 +111,8 @@ class Simulation:
             self.lease[key, slot] = (node, self.now + LEASE)
             self.make(node, key, slot)
         else:
-            late = self.now - since >= max(HEDGE * 2**(slot), 3 * self.costs[key])
+            patience = max(HEDGE, 3 * self.costs[key])
+            late = self.now - since >= patience * (1 - 0.5**(slot + 1))
             again = self.now + poll * (0.75 + self.random.random() / 2)
             self.at(again, self.ask, node, key, since, min(poll * 1.5, POLL_MAX), slot + late)
 

@@ -4,7 +4,7 @@
  * rediss-cluster://…: objects as strings, leases as strings with a time to live. backends.c chooses it.
  *
  *     {v1:ID}:e       an object; its kind comes last, so that all keys of an ID are in one slot of a cluster
- *     {v1:ID}:l       the lease: the maker's token; l1, l2, … are the slots beside it
+ *     {v1:ID}:l       the lease: the maker's token; l1, l2, … are the slots beside it. One without expiry is none
  *     {v1:ID}:j:JOB   "h" or "m": what the first rank of a job was told, for 10 minutes
  *
  * A request is an op: one round trip. redis_link.c has the connections, redis_nodes.c says which server has a key.
@@ -45,7 +45,8 @@ static const char ask_script[] =
     "if #v>0 and told~='m' then return {1,v} end "
     "if redis.call('SET',KEYS[2],ARGV[1],'NX','PX',ARGV[2]) then return {2} end "
     "if told then return {4} end " /* another's object would be no answer for this job */
-    "return {3,redis.call('PTTL',KEYS[2])}";
+    "local left=redis.call('PTTL',KEYS[2]) if left>=0 then return {3,left} end "
+    "redis.call('SET',KEYS[2],ARGV[1],'PX',ARGV[2]) return {2}"; /* no node of ours left it so */
 static const char finish_script[] =
     "if ARGV[3]=='0' then redis.call('SET',KEYS[1],ARGV[2]) "
     "else redis.call('SET',KEYS[1],ARGV[2],'PX',ARGV[3]) end "
@@ -56,7 +57,7 @@ static const char release_script[] =
     "if redis.call('GET',KEYS[2])==ARGV[1] then return redis.call('DEL',KEYS[2]) end return 0";
 
 /* Without EVAL: the first command of each operation is one of these, and may lead to a second. */
-enum stage { BY_EVAL, PLAIN_LOOK, PLAIN_ACT };
+enum stage { BY_EVAL, PLAIN_LOOK, PLAIN_ACT, PLAIN_TAKE_OVER };
 
 struct redis_backend {
     struct tier_backend base;
@@ -270,6 +271,8 @@ static void add_plain(struct op *o, struct words *w)
                                redis_text("PX"),  keep[2],  redis_text("NX")};
     if (r->operation == TIER_ASK && o->stage == PLAIN_LOOK) {
         add_get(o, w);
+    } else if (r->operation == TIER_ASK && o->stage == PLAIN_TAKE_OVER) {
+        add(o, take, 5);
     } else if (r->operation == TIER_ASK) {
         add(o, take, 6);
         add(o, left, 2);
@@ -434,6 +437,9 @@ static void take_plain(struct op *o, unsigned i, unsigned n, const struct resp_i
     } else if (asks && i == 1) {
         if (item->type == RESP_TEXT)
             op_end(o, TIER_LEASE, "the lease is ours");
+    } else if (asks && item->number == -1) { /* it has no expiry */
+        o->stage = PLAIN_TAKE_OVER;
+        o->again = redis_nodes_find(o->backend->nodes, 0, false);
     } else if (asks) {
         end_waiting(o, item);
     } else if (looks && i == n) {

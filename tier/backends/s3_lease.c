@@ -35,6 +35,7 @@
 
 #define ROUNDS 3u
 #define CLOCK_GRAIN_MS 1000u /* of Date and Last-Modified */
+#define LONGEST_MS 3600000u  /* a lease for longer is none */
 #define MAGIC "warm-lease\n"
 #define TOLD_MAGIC "warm-told\n"
 #define TOLD_S 600 /* as in Redis */
@@ -133,7 +134,7 @@ static void on_lease_read(struct job *j)
         job_fail(j);
     else if (!read_lease(j))
         job_end(j, TIER_FAILED, "the lease's object is none of ours");
-    else if (l->ms && l->age_ms <= l->ms + CLOCK_GRAIN_MS)
+    else if (l->ms && l->ms <= LONGEST_MS && l->age_ms <= l->ms + CLOCK_GRAIN_MS)
         end_waiting(j, l->ms > l->age_ms ? l->ms - l->age_ms : 0);
     else if (*j->request->job)
         put_lease(j, j->request->lease_ms, true, on_taken_over);
