@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import re
+import time
 
 from machine import ROOT
 
@@ -54,11 +55,16 @@ def take_ptx(daemon, folder):
                 f.write(text[0])
 
 
-def write(daemon, folder, arch):
-    """Returns the number of files that were written."""
+def write(daemon, folder, arch, deadline):
+    """Returns the number of files that were written. No compile goes on beyond the deadline."""
     os.makedirs(folder)
-    jobs = [*demo_jobs(folder, arch), *graph_jobs(folder, arch)]
+
+    def compile_(job):
+        left = deadline - time.monotonic()
+        if left > 1:
+            daemon.warm("compile", *job, timeout=left)
+
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda job: daemon.warm("compile", *job, timeout=120), jobs))
+        list(pool.map(compile_, [*demo_jobs(folder, arch), *graph_jobs(folder, arch)]))
     take_ptx(daemon, folder)
     return len(glob.glob(f"{folder}/*.ptx"))

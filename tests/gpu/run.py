@@ -33,7 +33,7 @@ import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUDGET_S = float(os.environ.get("BUDGET_S", 480))
-SLOW = 4  # times the limits where there is no GPU: such machines are small and busy
+SLOW = 10  # times the limits where there is no GPU: such machines are small and busy
 LAST_LINES = 3  # of stderr, for the table
 
 
@@ -175,7 +175,8 @@ class Run:
     def jitcmp(self, step, row, deadline):
         folder, cache = os.path.join(self.work, "ptx"), os.path.join(self.work, "jit-cache")
         if not os.path.isdir(folder):
-            row["written"] = corpus.write(self.daemon, folder, self.machine.arch)
+            half = (time.monotonic() + deadline) / 2
+            row["written"] = corpus.write(self.daemon, folder, self.machine.arch, half)
         os.makedirs(cache, exist_ok=True)
         folders = [folder, *glob.glob(f"{self.work}/home*/.triton"), *filter(None, [os.environ.get("PTX_CORPUS")])]
         argv = [sys.executable, os.path.join(HERE, "jitcmp.py"), *folders]

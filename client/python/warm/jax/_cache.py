@@ -150,8 +150,9 @@ class Cache:
             if compile_ is None or compile_.name != key:
                 name = key if key.startswith("jax:") else STOCK + key
                 _client.client().put(
-                    name, value, kind="executable", cost_ms=_cost_ms(value), label=key
-                )
+                    name, value, kind="executable", cost_ms=_cost_ms(value), label=key,
+                    hardware="" if compile_ is None else compile_.hardware,
+                )  # fmt: skip
                 if compile_ is not None:
                     self._put_stock(compile_, key, value)
                 return
@@ -307,20 +308,22 @@ def _hook_key(jax: _Modules) -> None:
                 many_processes,
                 len(compile_.callbacks),
             )
+            autotune = ""
+            if _autotunes(backend.platform):
+                autotune = _keys.autotune_name(devices, backend, jax.cache_key)
         except _library.Refused as e:
             _client.client().note("uncacheable", _module_name(module), str(e))
             return NEVER + stock_key()
         except Exception as e:
             log.debug("JAX's own key: %r", e)
             return stock_key()
+        compile_.hardware = _hardware_of(devices, backend.platform)
         if many_processes:
             return name  # no lease: the compiling process may need one that would wait
         compile_.name, compile_.module, compile_.platform = name, bytecode, backend.platform
         compile_.stock_key = _once(stock_key)
         compile_.options = options
-        compile_.hardware = _hardware_of(devices, backend.platform)
-        if _autotunes(backend.platform):
-            compile_.autotune = _keys.autotune_name(devices, backend, jax.cache_key)
+        compile_.autotune = autotune
         return name
 
     jax.compilation_cache.get_cache_key = get_cache_key
