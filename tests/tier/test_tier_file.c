@@ -230,6 +230,40 @@ Test(tier_file, a_subfolder_of_another_user_refuses_its_own_objects_alone)
     close_folder(&f);
 }
 
+/* Puts, gets and probes with a link in place of a folder; nothing may come to be where it leads. */
+static void expect_not_followed(struct folder *f, const char *link, const char *name)
+{
+    char out[64], *target = temp_dir_new(), *at = path_join(f->path, link);
+    char *inside = path_join(target, "e-abcd"), *sub = path_join(target, "ab");
+    cr_assert_eq(mkdir(sub, 0700), 0);
+    file_write(inside, "secret", 6);
+    cr_assert_eq(symlink(target, at), 0);
+    cr_expect_eq(put(f, name, "the object", false), TIER_CANNOT, "%s", link);
+    cr_expect_eq(put(f, name, "the object", true), TIER_CANNOT, "%s", link);
+    cr_expect_eq(get(f, name, 64, out), TIER_FAILED, "%s", link);
+    struct tier_request probe = {.operation = TIER_PROBE, .name = "probe-host"};
+    backend_run(&f->kit, &probe);
+    cr_expect_eq(rmdir(sub), 0, "something was written by the link %s", link);
+    cr_assert_eq(unlink(inside), 0);
+    cr_expect_eq(rmdir(target), 0, "something was written by the link %s", link);
+    cr_assert_eq(unlink(at), 0);
+    free(target);
+    free(at);
+    free(inside);
+    free(sub);
+}
+
+Test(tier_file, no_link_below_the_folder_is_followed)
+{
+    struct folder f;
+    open_folder(&f);
+    expect_not_followed(&f, "v1", "ab/e-abcd");
+    cr_assert_eq(put(&f, "cd/e-abcd", "the object", false), TIER_OK);
+    expect_not_followed(&f, "v1/ab", "ab/e-abcd");
+    cr_assert_eq(put(&f, "ab/e-abcd", "the object", false), TIER_OK);
+    close_folder(&f);
+}
+
 Test(tier_file, a_cancelled_request_ends_once)
 {
     struct folder f;

@@ -9,6 +9,9 @@
  * that it needs. A job that takes too long is given up: its request ends, and the job frees itself later.
  * A folder that is not there is no miss: it may be a file system that is not mounted.
  *
+ * Others may write the folder, too. So each part of a path below it is opened by itself, and a link is never followed:
+ * it could lead to a folder of the daemon's user.
+ *
  * There are no leases: expiry needs a clock that all machines share.
  *
  * Thread: loop thread; job_run and what it calls: a pool thread.
@@ -21,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,9 +63,10 @@ static enum tier_outcome say(struct tier_request *r, enum tier_outcome outcome, 
     return outcome;
 }
 
-static bool object_path(const struct job *j, const char *name, char out[PATH_MAX])
+/* Writes the path of the folder of all objects, to say why one cannot be reached. */
+static bool objects_path(const struct job *j, char out[PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/v1/%s", j->folder, name);
+    int n = snprintf(out, PATH_MAX, "%s/v1/.", j->folder);
     return n > 0 && n < PATH_MAX;
 }
 
@@ -90,7 +95,9 @@ static enum tier_outcome say_unsent(struct job *j, int error)
     enum tier_outcome outcome = say_errno(j, error);
     if (outcome == TIER_ABSENT)
         return TIER_FAILED;
-    if (outcome != TIER_DENIED || error == EROFS || !object_path(j, ".", objects) ||
+    if (error == ENOTDIR || error == ELOOP)
+        return say(&j->own, TIER_CANNOT, "the folder of some objects is a link, or no folder");
+    if (outcome != TIER_DENIED || error == EROFS || !objects_path(j, objects) ||
         faccessat(AT_FDCWD, objects, W_OK | X_OK, AT_EACCESS) != 0)
         return outcome;
     snprintf(j->own.said, sizeof j->own.said, "the folder of some objects is another user's: %s",
@@ -104,7 +111,7 @@ static enum tier_outcome say_unread(struct job *j, int error)
     enum tier_outcome outcome = say_errno(j, error);
     char objects[PATH_MAX];
     struct stat st;
-    if (outcome != TIER_DENIED || !object_path(j, ".", objects) || stat(objects, &st) != 0)
+    if (outcome != TIER_DENIED || !objects_path(j, objects) || stat(objects, &st) != 0)
         return outcome;
     snprintf(j->own.said, sizeof j->own.said, "an object: %s", strerror(error));
     return TIER_FAILED;
@@ -146,80 +153,104 @@ static enum tier_outcome get_file(struct job *j, int fd)
     return error ? say(r, TIER_FAILED, strerror(error)) : TIER_OK;
 }
 
+/* Opens a folder by its name in another, which is taken; makes it if `makes`. Returns -1, with errno. */
+static int open_part(int in, const char *name, bool makes)
+{
+    int made = makes && mkdirat(in, name, 0777) != 0 ? errno : 0; /* the umask decides */
+    int fd = openat(in, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int error = fd < 0 && errno == ENOENT && made ? made : errno;
+    close(in);
+    errno = error;
+    return fd;
+}
+
+/* Opens the folder of an object. *out_base is the object's name there. Returns -1, with errno. */
+static int open_folder_of(const struct job *j, const char *name, bool makes, const char **out_base)
+{
+    const char *slash = strchr(name, '/');
+    char part[TIER_NAME_MAX + 1] = "";
+    int fd = open(j->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        fd = open_part(fd, "v1", makes);
+    if (slash)
+        snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+    *out_base = slash ? slash + 1 : name;
+    bool is_plain = !strchr(*out_base, '/') && **out_base && **out_base != '.' && *part != '.';
+    if (fd >= 0 && !is_plain) { /* backend.h: no such name is asked for */
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd >= 0 && *part ? open_part(fd, part, makes) : fd;
+}
+
 static enum tier_outcome do_get(struct job *j)
 {
-    char path[PATH_MAX];
-    if (!object_path(j, j->own.name, path))
-        return say(&j->own, TIER_MISSET, "the path is too long");
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const char *base;
+    int folder = open_folder_of(j, j->own.name, false, &base);
+    int fd = folder < 0 ? -1 : openat(folder, base, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int error = errno;
+    if (folder >= 0)
+        close(folder);
     if (fd < 0)
-        return say_unread(j, errno);
+        return say_unread(j, error);
     enum tier_outcome outcome = get_file(j, fd);
     close(fd);
     return outcome;
 }
 
-/* Makes the folders below the configured one; that one must be there. Returns 0 or an errno. */
-static int make_folders(char *path, size_t from)
-{
-    int error = 0;
-    for (char *slash = strchr(path + from + 1, '/'); slash && !error;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0777) != 0) /* the umask decides */
-            error = errno;
-        if (error && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0)
-            error = 0; /* it was there */
-        if (error == EEXIST)
-            error = errno; /* it is there, and not for us */
-        *slash = '/';
-    }
-    return error;
-}
-
 /* Moves a complete file to its place. Returns 0 or an errno. */
-static int place_file(const char *made, const char *path, bool only_if_absent)
+static int place_file(int folder, const char *made, const char *base, bool only_if_absent)
 {
     if (!only_if_absent)
-        return rename(made, path) == 0 ? 0 : errno;
-    int error = link(made, path) == 0 ? 0 : errno;
+        return renameat(folder, made, folder, base) == 0 ? 0 : errno;
+    int error = linkat(folder, made, folder, base, 0) == 0 ? 0 : errno;
     if (error != EPERM && error != EOPNOTSUPP && error != ENOSYS && error != EMLINK)
         return error;
-    return rename(made, path) == 0 ? 0 : errno; /* a file system without links */
+    return renameat(folder, made, folder, base) == 0 ? 0 : errno; /* a file system without links */
 }
 
-static enum tier_outcome put_bytes(struct job *j, const char *name, int from, uint64_t offset,
-                                   uint64_t len)
+/* Makes a file with these bytes in a folder. Returns 0 or an errno. */
+static int put_file(struct job *j, int folder, const char *base, int from, uint64_t offset,
+                    uint64_t len)
 {
-    char path[PATH_MAX], made[PATH_MAX];
-    if (!object_path(j, name, path))
-        return say(&j->own, TIER_MISSET, "the path is too long");
-    size_t folder = (size_t)(strrchr(path, '/') - path);
-    int n = snprintf(made, sizeof made, "%.*s/.new-XXXXXX", (int)folder, path);
-    if (n < 0 || (size_t)n >= sizeof made)
-        return say(&j->own, TIER_MISSET, "the path is too long");
-    int error = make_folders(made, strlen(j->folder));
-    int to = error ? -1 : mkostemp(made, O_CLOEXEC);
+    unsigned long long random;
+    char made[32];
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return errno;
+    snprintf(made, sizeof made, ".new-%016llx", random);
+    int to = openat(folder, made, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
-        return say_unsent(j, error ? error : errno);
-    error = copy_bytes(from, offset, to, len);
+        return errno;
+    int error = copy_bytes(from, offset, to, len);
     if (!error && (fchmod(to, 0644) != 0 || fdatasync(to) != 0))
         error = errno;
     if (close(to) != 0 && !error)
         error = errno; /* some network file systems tell of a full disk here */
     if (!error)
-        error = place_file(made, path, j->own.only_if_absent);
-    unlink(made);
+        error = place_file(folder, made, base, j->own.only_if_absent);
+    unlinkat(folder, made, 0);
+    return error;
+}
+
+static enum tier_outcome put_bytes(struct job *j, const char *name, int from, uint64_t offset,
+                                   uint64_t len)
+{
+    const char *base;
+    int folder = open_folder_of(j, name, true, &base);
+    int error = folder < 0 ? errno : put_file(j, folder, base, from, offset, len);
+    if (folder >= 0)
+        close(folder);
     return error ? say_unsent(j, error) : TIER_OK;
 }
 
 /* Finds out how far the file server's clock is from ours. */
-static uint64_t clock_skew_ms(const char *path)
+static uint64_t clock_skew_ms(int folder, const char *base)
 {
     struct stat st;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (stat(path, &st) != 0)
+    if (fstatat(folder, base, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
     int64_t skew = (int64_t)(st.st_mtim.tv_sec - now.tv_sec) * 1000 +
                    (st.st_mtim.tv_nsec - now.tv_nsec) / 1000000;
@@ -229,21 +260,23 @@ static uint64_t clock_skew_ms(const char *path)
 static enum tier_outcome do_probe(struct job *j)
 {
     struct tier_capabilities *c = &j->own.capabilities;
-    char path[PATH_MAX];
+    const char *base;
     struct stat st;
     int fd = memfd_create("warm-tier", MFD_CLOEXEC);
-    if (fd < 0 || pwrite(fd, "probe", 5, 0) != 5 || !object_path(j, j->own.name, path)) {
+    if (fd < 0 || pwrite(fd, "probe", 5, 0) != 5) {
         close(fd);
         return say(&j->own, TIER_FAILED, "no memory for a probe");
     }
     c->reads = stat(j->folder, &st) == 0 && access(j->folder, R_OK | X_OK) == 0;
     enum tier_outcome put = put_bytes(j, j->own.name, fd, 0, 5);
     c->writes = put == TIER_OK;
-    if (c->writes) {
-        c->clock_skew_ms = clock_skew_ms(path);
+    int folder = c->writes ? open_folder_of(j, j->own.name, false, &base) : -1;
+    if (folder >= 0) {
+        c->clock_skew_ms = clock_skew_ms(folder, base);
         j->own.only_if_absent = true;
         c->conditional = put_bytes(j, j->own.name, fd, 0, 5) == TIER_EXISTS;
-        unlink(path);
+        unlinkat(folder, base, 0);
+        close(folder);
     }
     close(fd);
     snprintf(c->said, sizeof c->said, "%s%s", c->reads ? "the folder can be read" : j->own.said,
