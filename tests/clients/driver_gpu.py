@@ -53,6 +53,12 @@ class FirstRun(kit.TestCase):
         self.assertEqual(status, 1, table)
         self.assertIn("TIME", steps["PTX"]["verdict"])
 
+    def test_a_wrong_number_of_a_step_is_named(self):
+        ran = subprocess.run([sys.executable, PROGRAM, kit.BUILD], env={**os.environ, "STEPS": "1,x"},
+                             capture_output=True, text=True, timeout=kit.RUN_S)
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertIn("STEPS=1,x: steps have numbers from 0 to 14", ran.stderr)
+
 
 if __name__ == "__main__":
     kit.main()

@@ -33,6 +33,7 @@ import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUDGET_S = float(os.environ.get("BUDGET_S", 480))
+LAST_STEP = 14
 SLOW = 10  # times the limits where there is no GPU: such machines are small and busy
 LAST_LINES = 3  # of stderr, for the table
 
@@ -248,7 +249,7 @@ class Run:
             Step(5, "torch jiterator", self.three, 50, "torch", ["jiterator.py"]),
             Step(6, "torch.compile", self.three, 90, "torch", ["torch_step.py", "default"]),
             Step(7, "JAX", self.three, 70, "jax", ["jax_step.py"]),
-            Step(8, "graphs beside JAX", self.graphs, 70, "jax", ["graphs.py"]),
+            Step(8, "graphs beside JAX", self.graphs, 90, "jax", ["graphs.py"]),
             Step(9, "torch max-autotune", self.three, 100, "torch", ["torch_step.py", "max-autotune"]),
             Step(10, "torch CUDA graphs", self.three, 70, "torch", ["torch_step.py", "reduce-overhead"]),
             Step(11, "demo's kernels", self.demo, 20),
@@ -280,6 +281,7 @@ class Run:
                 continue
             row = self.take(step)
             self.report["steps"].append(row)
+            self.report["seconds"] = round(time.monotonic() - self.began, 1)
             with open(os.path.join(self.out, "report.json"), "w") as f:
                 json.dump(self.report, f, indent=1)
             print_row(row)
@@ -305,13 +307,17 @@ def print_row(row):
 
 
 def main():
-    chosen = {int(n) for n in os.environ.get("STEPS", "").replace(",", " ").split()}
+    words = os.environ.get("STEPS", "").replace(",", " ").split()
+    if not all(w.isdigit() and int(w) <= LAST_STEP for w in words):
+        sys.exit(f"test-gpu: STEPS={','.join(words)}: steps have numbers from 0 to {LAST_STEP}, like STEPS=1,2")
+    chosen = {int(w) for w in words}
     work = tempfile.mkdtemp(prefix="warm-gpu-")
     run = None
     try:
         run = Run(os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build"), work)
         failed = run.all(chosen)
-        print(f"test-gpu: {'FAILED' if failed else 'no step failed'}; see {run.out}/report.json")
+        print(f"test-gpu: {'FAILED' if failed else 'no step failed'} in {run.report.get('seconds', 0)} s; see "
+              f"{run.out}/report.json")
     finally:
         if run:
             run.daemon.stop()
