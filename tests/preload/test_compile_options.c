@@ -57,10 +57,21 @@ Test(compile_options, order_of_a_map_does_not_count)
               "2");
 }
 
-Test(compile_options, dumps_do_not_count_and_everything_else_does)
+Test(compile_options, a_dump_is_refused)
 {
     int code;
-    EQUAL("\x1a\x06\x1a\x04\xea\x06\x01x", "\x1a\x02\x1a\x00");        /* 109 */
+    KEY("\x1a\x06\x1a\x04\xea\x06\x01x"); /* 109: the folder of dumps */
+    cr_expect_eq(code, WARM_EREFUSED);
+    KEY("\x1a\x05\x1a\x03\x80\x07\x01"); /* 112: dumps as text */
+    cr_expect_eq(code, WARM_EREFUSED);
+    EQUAL("\x1a\x05\x1a\x03\xea\x06\x00", "\x1a\x02\x1a\x00");
+    EQUAL("\x1a\x05\x1a\x03\x80\x07\x00", "\x1a\x02\x1a\x00");
+}
+
+Test(compile_options, how_a_dump_looks_does_not_count_and_everything_else_does)
+{
+    int code;
+    EQUAL("\x1a\x05\x1a\x03\xa0\x08\x09", "\x1a\x02\x1a\x00");         /* 132: at most 9 modules */
     DIFFERENT("\x1a\x05\x1a\x03\xf8\x01\x01", "\x1a\x02\x1a\x00");     /* 31 */
     DIFFERENT("\x1a\x04\x4a\x02\x08\x01", "\x1a\x04\x4a\x02\x08\x02"); /* device assignment */
     DIFFERENT("\x10\x01", "\x10\x00");

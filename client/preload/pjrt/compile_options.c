@@ -50,9 +50,27 @@ static const uint32_t debug_maps[] = {357, 474, 500, 0};
 static const uint32_t override_maps[] = {7, 0}; /* env_option_overrides */
 static const uint32_t none[] = {0};
 
-/* Options that name files which change the code: the files' content is not in a key. */
-static const uint32_t refused_fields[] = {127, 128, 150, 210, 223, 261, 377, 383, 434, 0};
-static const char *const refused_flags[] = {"xla_gpu_ptx_file",
+/* Options that name files which change the code, as the files' content is not in a key. Options that
+ * make XLA dump (109, 112 to 116, 118, 164), as a hit would write no dump: client/python/warm/_dumps.py
+ * has the list for all frameworks. */
+static const uint32_t refused_fields[] = {109, 112, 113, 114, 115, 116, 118, 127, 128,
+                                          150, 164, 210, 223, 261, 377, 383, 434, 0};
+static const char *const refused_flags[] = {"xla_dump_to",
+                                            "xla_dump_hlo_as_text",
+                                            "xla_dump_hlo_as_proto",
+                                            "xla_dump_hlo_as_dot",
+                                            "xla_dump_hlo_as_url",
+                                            "xla_dump_hlo_as_html",
+                                            "xla_dump_hlo_as_long_text",
+                                            "xla_dump_hlo_snapshots",
+                                            "xla_dump_hlo_unoptimized_snapshots",
+                                            "xla_gpu_dump_hlo_unoptimized_snapshots",
+                                            "xla_gpu_dump_autotune_results_to",
+                                            "xla_gpu_dump_autotune_logs_to",
+                                            "xla_gpu_dump_autotuned_gemm_fusions",
+                                            "xla_gpu_dump_llvmir",
+                                            "xla_hlo_profile",
+                                            "xla_gpu_ptx_file",
                                             "xla_gpu_algorithm_denylist_path",
                                             "xla_gpu_llvm_ir_file",
                                             "xla_gpu_pgle_profile_file_or_directory_path",

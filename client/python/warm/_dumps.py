@@ -8,8 +8,8 @@ write the files that the framework asked them for.
 
     framework  where it reads the setting          looked up in
     triton     triton.knobs, the environment        _TRITON_KNOBS, _TRITON_VARIABLES
-    jax        XLA_FLAGS, jax.config                 _JAX_FLAG, _JAX_SETTINGS
-    torch      its configs, the environment, TORCH_LOGS   _TORCH_FIELDS, _TORCH_VARIABLES, _torch_logs
+    jax        XLA_FLAGS, jit's options, jax.config  _JAX_FLAG, _JAX_SETTINGS
+    torch      its configs, variables, TORCH_LOGS     _TORCH_FIELDS, _TORCH_VARIABLES, _torch_logs
 
 Any thread; no state.
 """
@@ -32,7 +32,16 @@ _TRITON_VARIABLES = re.compile(
 )
 _TRITON_NOT_DUMPS = ("TRITON_DUMP_DIR", "TRITON_DEBUG", "TRITON_FRONT_END_DEBUGGING")  # a folder; they count in the key
 
-_JAX_FLAG = re.compile(r"--(xla_\w*dump\w*|xla_hlo_profile\w*)(?:=(\S*))?")
+# All flags of XLA that dump, or profile. The PJRT shim has the same list for programs without Python
+# (client/preload/pjrt/compile_options.c).
+_JAX_FLAG = re.compile(r"(xla_\w*dump\w*|xla_hlo_profile\w*)$")
+# These only say how: a dump needs one of the others, too.
+_JAX_HOW = frozenset(
+    "xla_dump_hlo_module_re xla_dump_hlo_pass_re xla_dump_hlo_pipeline_re xla_dump_include_timestamp xla_dump_max_hlo_modules "
+    "xla_dump_module_metadata xla_dump_fusion_visualization xla_dump_compress_protos xla_dump_disable_metadata "
+    "xla_dump_latency_hiding_schedule xla_dump_enable_mlir_pretty_form xla_dump_large_constants xla_enable_dumping "
+    "xla_dump_full_hlo_config xla_dump_emitter_re".split()
+)
 _JAX_SETTINGS = ("jax_dump_ir_to",)
 
 _TORCH_FIELDS = (
@@ -73,14 +82,16 @@ def triton() -> str:
     return ""
 
 
-def jax() -> str:
-    """Returns the name of a dump of JAX or XLA that is on, or ""."""
-    for name, value in _JAX_FLAG.findall(os.environ.get("XLA_FLAGS", "")):
-        if value.lower() not in ("0", "false"):
-            return f"XLA_FLAGS=--{name}"
-    config = getattr(sys.modules.get("jax"), "config", None)
+def jax(overrides: Any = ()) -> str:
+    """Returns the name of a dump of JAX or XLA that is on, or "". `overrides` are the compiler_options of one program,
+    pairs of name and value."""
+    flags = [flag.lstrip("-").partition("=") for flag in os.environ.get("XLA_FLAGS", "").split()]
+    for name, value in [*((n, v if has else "1") for n, has, v in flags), *((n, str(v)) for n, v in overrides)]:
+        if _JAX_FLAG.match(name) and name not in _JAX_HOW and value.lower() not in ("", "0", "false"):
+            return f"--{name}={value}"
     for name in _JAX_SETTINGS:
-        if getattr(config, name, None):
+        flag = getattr(sys.modules.get("jax._src.config"), name, None)
+        if getattr(flag, "value", None) or os.environ.get(name.upper()):
             return name
     return ""
 

@@ -33,7 +33,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _additions, _client, _forms, _hardware, _identity, _operators
+from warm import _additions, _client, _dumps, _forms, _hardware, _identity, _operators
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # The digest names the choices for one kernel; its value is the best choice.
@@ -385,6 +385,18 @@ def _form_of(key: str) -> list[str]:
         return []
 
 
+_told: list[str] = []  # the dump of which `warm why` knows
+
+
+def _is_dumping() -> bool:
+    """Returns True while torch dumps: then nothing is kept or taken (_dumps.py)."""
+    dump = _dumps.torch()
+    if dump and dump not in _told:
+        _told.append(dump)
+        _client.client().note("uncacheable", "PyTorch", f"not kept: {dump}: a hit would not write the dump")
+    return bool(dump)
+
+
 class Backend:
     """The backend of one of torch's cache objects. Each FX graph has its own cache object. torch drops it
     after the compile, which ends an unfulfilled lease."""
@@ -395,6 +407,8 @@ class Backend:
         self._forms: dict[str, list[str]] = {}
 
     def get(self, key: str) -> bytes | None:
+        if _is_dumping():
+            return None
         try:
             waits = key.startswith(_LEASED) and _may_wait()
             lease = self._client.lease(key) if waits else self._client.find(key)
@@ -414,6 +428,8 @@ class Backend:
             self._forms.pop(next(iter(self._forms)), None)
 
     def put(self, key: str, data: bytes) -> None:
+        if _is_dumping():
+            return
         try:
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)

@@ -34,7 +34,7 @@ import threading
 import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
-from warm import _client, _forms, _hardware, _library
+from warm import _client, _dumps, _forms, _hardware, _library
 from warm.jax import _ahead, _autotune, _callbacks, _entry, _foresight, _keys, _serialize
 
 log = logging.getLogger("warm.jax")
@@ -289,6 +289,9 @@ def _hook_key(jax: _Modules) -> None:
             return stock_key()
         compile_.stock = _user_cache(backend)
         try:
+            dump = _dumps.jax(dict(options.env_option_overrides).items())
+            if dump:
+                raise _library.Refused(f"{dump}: a hit would not write the dump")
             many_processes = _n_processes(devices) > 1
             if _is_sent(jax) or (many_processes and compile_.stock is not None):
                 return stock_key()
@@ -424,7 +427,7 @@ def _hook_compile(jax: _Modules, cache: Cache) -> None:
         outer = _current()
         _thread.compile = compile_ = _Compile()
         compile_.callbacks = _argument(signature, "host_callbacks", a, k) or ()
-        compile_.foresight = None if compile_.callbacks else _foresight.of_module(a[:2])
+        compile_.foresight = None if compile_.callbacks or _dumps.jax() else _foresight.of_module(a[:2])
         try:
             executable = stock(*a, **k)
             if compile_.callbacks and compile_.name and compile_.missed_at:

@@ -34,7 +34,7 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from warm import _client, _library
+from warm import _client, _dumps, _library
 from warm.jax import _keys
 
 log = logging.getLogger("warm.jax")
@@ -126,7 +126,7 @@ class Memo:
         self.library = library
 
     def __call__(self, names: Sequence[str], source: str, pipeline: str) -> Tuple[str, str]:
-        if not may_keep(source, pipeline):
+        if not may_keep(source, pipeline) or _dumps.jax():
             return self.real(names, source, pipeline)
         first, rest = split_pipeline(pipeline)
         if not first:

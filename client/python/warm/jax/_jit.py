@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """warm.jax.jit: jax.jit without lowering and compiling, if another process has compiled the function.
 
-    arguments ──trace──▶ jaxpr ──digest──▶ "jaxjit:1:…" ──▶ executable ──load──▶ call
+    arguments ──trace──▶ jaxpr ──digest──▶ "jaxjit:2:…" ──▶ executable ──load──▶ call
         │                                     └─ not there: jax.jit compiles, its executable is kept
         └─shapes──▶ meanwhile a thread loads the executable of the last time (_ahead.py)
 
@@ -11,8 +11,10 @@ gradient depends on the forward jaxpr and on the rules of its custom_jvp and cus
 _jaxpr.py hashes both, or gives up.
 
 In all other cases warm.jax.jit is jax.jit with JAX's cache: static or sharded arguments, effects, other
-devices, the program's own rules of differentiation, tracing inside of another transformation. Results
-are those of jax.jit, bit for bit, because the executable is the same. Any thread.
+devices, the program's own rules of differentiation, rules that the program registered for JAX's own
+primitives (_rules.py), settings with which jax.jit watches each call (jax_debug_nans), dumps, tracing
+inside of another transformation. Results are those of jax.jit, bit for bit, because the executable is
+the same. Any thread.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import jax
 
-from warm import _client, _library
-from warm.jax import _ahead, _cache, _entry, _foresight, _jaxpr, _keys
+from warm import _client, _dumps, _library
+from warm.jax import _ahead, _cache, _entry, _foresight, _jaxpr, _keys, _rules
 
 log = logging.getLogger("warm.jax")
 
@@ -82,6 +84,16 @@ def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
     return config.trace_context(), config.default_device.value, config.disable_jit.value, weak
 
 
+# Settings with which jax.jit looks at each call, or at its results.
+_WATCHES = ("debug_nans", "debug_infs", "check_tracer_leaks", "no_tracing", "enable_checks", "debug_key_reuse")
+
+
+def _is_watched() -> bool:
+    from jax._src import config
+
+    return any(getattr(getattr(config, name, None), "value", False) for name in _WATCHES)
+
+
 class _Made(NamedTuple):
     setting: Tuple[Any, ...]  # under which it was made
     call: Any
@@ -113,6 +125,8 @@ class Jit:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_plain and not self._compiled:
             return self._plain(*args, **kwargs)
+        if _is_watched():
+            return self._plain(*args, **kwargs)
         try:
             setting = _setting(args, kwargs)
         except AttributeError:  # another JAX
@@ -129,7 +143,7 @@ class Jit:
 
     def _find(self, args: Any, kwargs: Any, setting: Tuple[Any, ...]) -> Optional[Any]:
         """Returns an executable for these arguments; None if jax.jit must make it."""
-        if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask:
+        if len(self._compiled) >= MAX_EXECUTABLES or not _client.client().may_ask or _dumps.jax():
             return None
         try:
             from jax._src import core
@@ -171,7 +185,7 @@ class Jit:
             if fun.options.get("has_aux"):
                 digest.add(_n_leaves(traced.out_info[1]))
             out_tree = fun.result_tree(args, traced.out_info)
-        name = "jaxjit:1:" + _keys.digest([digest.hexdigest().encode(), *_surroundings()])
+        name = "jaxjit:2:" + _keys.digest([digest.hexdigest().encode(), _rules.digest(), *_surroundings()])
         return _Call(name, in_tree, out_tree)
 
     # ---- the executable ----
