@@ -7,7 +7,7 @@
  * put.c and the compile's files tell the rest. Nothing in here changes an answer.
  *
  * Names that begin with "file:" (client/lib/identity.c), "jax:ahead:" (client/python/warm/jax/_ahead.py) or
- * "form:" (forms.h) are notes of clients: they count in the daemon's totals, but in no session.
+ * "form:" (forms.h) are notes of clients: internal counters have them, and no session.
  *
  * Thread: loop thread, but for bookkeeping_job.
  */
@@ -188,15 +188,15 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
         return;
     history_used(s->history, peer->session, &row->id);
     if (row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
-        stats_add(&s->stats, STATS_hits, row->kind, 1);
-    } else if (!peer->session || is_note) {
+        stats_add(&s->stats, STATS_internal_hits, row->kind, 1);
+    } else if (is_note) {
+        stats_add(&s->stats, STATS_internal_hits, row->kind, 1);
+    } else if (!peer->session) {
         stats_add(&s->stats, STATS_hits, row->kind, 1);
         stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
-        if (!is_note) {
-            log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
-            use(s, peer, USAGE_hits, 1);
-            use(s, peer, USAGE_saved_ms, row->cost_ms);
-        }
+        log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
+        use(s, peer, USAGE_hits, 1);
+        use(s, peer, USAGE_saved_ms, row->cost_ms);
     } else {
         bookkeeping_asked(s, peer);
         count_stored(s, peer, row, &row->id, 0);
@@ -268,7 +268,7 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
     struct service *s = call->service;
     enum store_kind kind = bookkeeping_kind_of_name(call->name);
     if (call->is_unlisted) {
-        stats_add(&s->stats, STATS_misses, kind, 1);
+        stats_add(&s->stats, STATS_internal_misses, kind, 1);
         return;
     }
     count(s, call->peer, *call->failure ? STATS_errors : STATS_misses, kind, 1);
@@ -397,7 +397,7 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     }
 }
 
-/* Forgets the look in the history alone: the daemon's counters count requests. */
+/* Forgets the look: its process asks once more for what it had asked for. */
 void bookkeeping_look_is_over(const struct call *call)
 {
     struct service *s = call->service;
@@ -407,8 +407,10 @@ void bookkeeping_look_is_over(const struct call *call)
         if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
             !store_id_equal(&l->id, &call->id))
             continue;
-        if (now_ms - l->at_ms < LOOK_MS)
+        if (now_ms - l->at_ms < LOOK_MS) {
             history_forget(s->history, l->session, l->miss);
+            stats_add(&s->stats, STATS_misses, bookkeeping_kind_of_name(call->name), UINT64_MAX);
+        }
         *l = (struct look){.miss = 0};
     }
 }
@@ -418,13 +420,14 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
 {
     static struct recipe recipe; /* too large for the stack */
     struct writer w;
-    stats_add(&s->stats, STATS_puts, put->kind, 1);
+    bool is_note = bookkeeping_is_note(WIRE_SPACE_NAME, put->name);
+    stats_add(&s->stats, is_note ? STATS_internal_puts : STATS_puts, put->kind, 1);
     log_answer(peer, "put", put->kind, put->label.len ? put->label : put->name);
     if (!peer->administers && (!put->ttl_ms || put->ttl_ms > PASSING_MS))
         history_used(s->history, peer->session, id);
     if (put->cost_ms)
         stats_add_time(&s->stats.compile_times, put->kind, put->cost_ms * 1000000ull);
-    if (bookkeeping_is_note(WIRE_SPACE_NAME, put->name))
+    if (is_note)
         return;
     uint64_t miss = history_find(s->history, id);
     history_event_made(s->history, miss,

@@ -45,7 +45,10 @@
     X(tier_hedges)       /* keys that were made beside a node that was late */                     \
     X(tier_races)        /* askers that made what another node makes, since it is cheap */         \
     X(tier_late)         /* askers whose budget ended before the answer */                         \
-    X(tier_overtook)     /* values from there that came before those that were being made */
+    X(tier_overtook)     /* values from there that came before those that were being made */       \
+    X(internal_hits)     /* of notes and manifests: no result of its own */                        \
+    X(internal_misses)   /* of notes */                                                            \
+    X(internal_puts)     /* the same */
 
 enum stats_counter {
 #define X(name) STATS_##name,

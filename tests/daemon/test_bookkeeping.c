@@ -190,21 +190,23 @@ Test(bookkeeping, a_hit_without_a_session_is_its_users_and_her_projects)
     struct store_row row = row_of(STORE_CUBIN);
     bookkeeping_hit(rig.service, &alone, false, &row);
     bookkeeping_hit(rig.service, &alone, true, &row); /* a note */
-    cr_expect_eq(counted(STATS_hits, STORE_CUBIN), 2u);
+    cr_expect_eq(counted(STATS_hits, STORE_CUBIN), 1u);
+    cr_expect_eq(counted(STATS_internal_hits, STORE_CUBIN), 1u);
     expect_session(0, 0, 0, 0, 0);
     const char *json = told(&alice, WIRE_HISTORY_USAGE, "");
     cr_expect_not_null(strstr(json, "\"project\": \"paper\", \"hits\": 1,"), "%s", json);
     cr_expect_not_null(strstr(json, "\"saved_ms\": 40"), "%s", json);
 }
 
-Test(bookkeeping, a_note_or_a_manifest_is_no_hit_of_a_session)
+Test(bookkeeping, a_hit_of_a_note_or_a_manifest_is_counted_apart)
 {
     struct store_row note = row_of(STORE_OTHER), manifest = row_of(STORE_MANIFEST);
     bookkeeping_hit(rig.service, &alice, true, &note);
     bookkeeping_hit(rig.service, &alice, false, &manifest);
     expect_session(0, 0, 0, 0, 0);
-    cr_expect_eq(counted(STATS_hits, STORE_OTHER), 1u);
-    cr_expect_eq(counted(STATS_hits, STORE_MANIFEST), 1u);
+    cr_expect_eq(counted(STATS_hits, STORE_OTHER) + counted(STATS_hits, STORE_MANIFEST), 0u);
+    cr_expect_eq(counted(STATS_internal_hits, STORE_OTHER), 1u);
+    cr_expect_eq(counted(STATS_internal_hits, STORE_MANIFEST), 1u);
     cr_expect_eq(counted(STATS_saved_ms, STORE_MANIFEST), 0u, "the value that it leads to saves");
 }
 
@@ -306,13 +308,14 @@ Test(bookkeeping, answers_on_the_way_count_nothing)
     cr_expect_eq(counted(STATS_misses, STORE_TRITON), 0u);
 }
 
-Test(bookkeeping, an_unlisted_miss_is_the_daemons_alone)
+Test(bookkeeping, an_unlisted_miss_is_counted_apart)
 {
     struct call call = call_of(&alice, "jax:stock:1");
     call.is_unlisted = true;
     miss(&call);
     expect_session(1, 0, 0, 0, 0);
-    cr_expect_eq(counted(STATS_misses, STORE_EXECUTABLE), 1u);
+    cr_expect_eq(counted(STATS_misses, STORE_EXECUTABLE), 0u);
+    cr_expect_eq(counted(STATS_internal_misses, STORE_EXECUTABLE), 1u);
     cr_expect_str_eq(told(&alice, WIRE_HISTORY_KEY, "jax:stock:1"), "");
 }
 
@@ -325,7 +328,7 @@ Test(bookkeeping, a_look_and_the_lease_after_it_are_one_miss)
     expect_session(1, 0, 0, 1, 0);
     bookkeeping_look_is_over(&call);
     expect_session(0, 0, 0, 0, 0);
-    cr_expect_eq(counted(STATS_misses, STORE_TRITON), 1u, "the daemon counts requests");
+    cr_expect_eq(counted(STATS_misses, STORE_TRITON), 0u, "the daemon counts what a person did");
     bookkeeping_look_is_over(&call); /* is forgotten */
     miss(&call);
     expect_session(1, 0, 0, 1, 0);
@@ -451,7 +454,8 @@ Test(bookkeeping, a_put_of_a_note_is_counted_alone)
     struct call one = call_of(&alice, "file:1");
     miss(&one); /* a listed one, to see that it is not completed */
     put(&alice, "file:1", "sm_80");
-    cr_expect_eq(counted(STATS_puts, STORE_TRITON), 1u);
+    cr_expect_eq(counted(STATS_puts, STORE_TRITON), 0u);
+    cr_expect_eq(counted(STATS_internal_puts, STORE_TRITON), 1u);
     expect_told("file:1", "\"hardware\": \"\"");
     expect_event("\"what\": \"miss\"");
 }

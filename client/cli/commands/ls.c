@@ -167,9 +167,21 @@ static int print_brief(struct ls_run *run)
     return 0;
 }
 
+/* True for a note of a client, which no program asks for as a result: daemon/service/bookkeeping.c. */
+static bool is_note(struct view name)
+{
+    static const char *const starts[] = {"file:", "jax:ahead:", "form:"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (name.len > strlen(starts[i]) && memcmp(name.data, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct ls_run *run = arg;
+    if (!run->all && is_note(row->name))
+        return 0;
     uint64_t value;
     if (run->brief && row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)
         return 0; /* a part of another entry */
@@ -253,7 +265,9 @@ const struct command cmd_ls = {
         "  -s, --sort FIELD      size, used, created, hits or cost, the highest first\n"
         "  -n, --limit N         at most N entries\n"
         "  -a, --all             on a terminal, too, a line with the whole key for each "
-        "entry\n" FILTER_HELP REMOTE_HELP
+        "entry;\n"
+        "                        also the notes that programs keep for themselves\n" FILTER_HELP
+            REMOTE_HELP
         "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
         "label, made_here, owner, maker, pinned, tier, signer, file, created_ms, accessed_ms,\n"
         "expires_ms, xxh3, sha256, compiler_key, graph_key, proof, group.\n\n"
