@@ -224,7 +224,9 @@ Test(command, clear_on_a_terminal_says_how_much_would_go)
                              "echo n | script -qec '%s clear' /dev/null 2>&1",
                              k.dir, k.socket, program);
     cr_assert_eq(status, 1, "%s", out);
-    cr_assert_not_null(strstr(out, "Evict 1 entry of all users, all that are not pinned? It frees 10 B."), "%s", out);
+    cr_assert_not_null(
+        strstr(out, "Evict 1 entry of all users, all that are not pinned? It frees 10 B."), "%s",
+        out);
     free(out);
     run_command(&out,
                 "cd %s && WARM_SOCKET=%s script -qec '%s clear --yes >/dev/null; %s ls' /dev/null "
