@@ -23,7 +23,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40 /* as the kernel's limit for one path */
+#define OVERFLOW_UID 65534 /* unless an administrator chose another */
+#define LINKS_MAX 40       /* as the kernel's limit for one path */
 #define RECORD_MAX                                                                                 \
     4096 /* bytes; the record of a larger group does not fit, so it is no private one */
 
@@ -40,13 +41,14 @@ static const char *name_of(const struct walk *w) { return *w->done ? w->done : "
 /* True if this user namespace has no number for the uid: the kernel shows each such owner as this one. */
 static bool is_outside(uid_t uid)
 {
-    unsigned long shown = 0, inside, outside, n;
+    unsigned long shown = OVERFLOW_UID, inside, outside, n;
     bool is_mapped = true;
-    FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
-    bool is_shown = f && fscanf(f, "%lu", &shown) == 1 && shown == uid;
+    FILE *f = fopen("/proc/sys/kernel/overflowuid", "re"); /* a service may not see it */
+    if (f && fscanf(f, "%lu", &shown) != 1)
+        shown = OVERFLOW_UID;
     if (f)
         fclose(f);
-    if (!is_shown || !(f = fopen("/proc/self/uid_map", "re")))
+    if (shown != uid || !(f = fopen("/proc/self/uid_map", "re")))
         return false;
     for (is_mapped = false; fscanf(f, "%lu %lu %lu", &inside, &outside, &n) == 3;)
         is_mapped |= uid >= inside && uid - inside < n;
