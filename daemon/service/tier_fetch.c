@@ -15,6 +15,8 @@
  *   2. the entry is signed by a trusted key, is the one that was asked for, and has not expired;
  *   3. a value that does not stand in it: GET "HH/b-SHA256", sealed; a pool thread compares the digests;
  *   4. the value goes to the store, and each asker looks again.
+ * A user may have so many requests under way (BUDGET_tier_asks); some of the helper's are left for uploads and leases.
+ * Further fetches are queued, and a slot that is free goes to the user who has the fewest.
  * What else ends an asker's wait, which then goes on as after a miss:
  *   - the lease is this daemon's, or the backend has no leases;
  *   - no such object: remembered for ABSENT_MS; an entry that does not count is remembered, too;
@@ -44,9 +46,9 @@
 #include "daemon/service/manifest.h"
 #include "daemon/service/put.h"
 #include "daemon/service/tier_internal.h"
+#include "daemon/users/budget.h"
 #include "store/clock.h"
 
-#define FETCHES_MAX (TIER_ASKS_MAX - UPLOADS_MAX - 8u) /* some are left for uploads and leases */
 #define ASK_BUDGET_MS 2000u
 #define BUDGET_MIN_MS 50u
 #define POLL_MIN_MS 50u
@@ -79,7 +81,8 @@ struct tier_fetch {
     uint64_t patience_ms; /* of the first asker with other nodes */
     struct tier_wait *waits;
     struct tier_errand errand;
-    bool is_sent; /* the errand has not ended */
+    bool is_sent;   /* the errand has not ended */
+    bool is_queued; /* it has not been asked for yet */
     bool is_verified_now;
     bool is_cancelled;           /* nobody wants it any more */
     char job[65];                /* whose ranks must have one answer; or empty */
@@ -158,10 +161,29 @@ static void fetch_end(struct tier_fetch *f, struct artifact *a, const char *said
 {
     assert(!f->is_sent && !f->is_verified_now); /* nobody else has it */
     LIST_REMOVE(f->tier->fetches, f);
+    budget_give(f->uid, BUDGET_tier_waits, 1);
     wake(f, a, said);
     artifact_unref(f->artifact);
     free(f->bytes);
     free(f);
+}
+
+/* Sends the errand, which counts for its user until the answer. False if the helper takes no more. */
+static bool fetch_send(struct tier_fetch *f)
+{
+    f->is_sent = budget_charge(f->uid, BUDGET_tier_asks, 1);
+    if (f->is_sent && !tier_link_send(f->tier->link, &f->errand)) {
+        budget_give(f->uid, BUDGET_tier_asks, 1);
+        f->is_sent = false;
+    }
+    return f->is_sent;
+}
+
+static void fetch_received(struct tier_fetch *f)
+{
+    assert(f->is_sent);
+    f->is_sent = false;
+    budget_give(f->uid, BUDGET_tier_asks, 1);
 }
 
 /* Ends a fetch whose entry does not count. */
@@ -305,7 +327,7 @@ static void on_value(struct tier_errand *errand, const struct tier_answer *a, in
     struct tier_fetch *f = errand->user;
     assert(f->is_sent);
     struct err e = {0};
-    f->is_sent = false;
+    fetch_received(f);
     bool is_there = a->outcome == TIER_OK && fd >= 0;
     if (f->is_cancelled || f->tier->closing || !is_there) {
         bool works = !f->is_cancelled && tier_note(f->tier, &f->tier->reads, a);
@@ -340,8 +362,7 @@ static bool ask_for_value(struct tier_fetch *f)
                                      .limit = f->entry.len,
                                      .timeout_ms = ASK_MS + (uint32_t)(f->entry.len / RATE_MIN)}};
     snprintf(f->errand.ask.name, sizeof f->errand.ask.name, "%.2s/b-%s", hex, hex);
-    f->is_sent = tier_link_send(f->tier->link, &f->errand);
-    return f->is_sent;
+    return fetch_send(f);
 }
 
 /* ---- the entry ---- */
@@ -478,8 +499,7 @@ static bool ask_for_entry(struct tier_fetch *f)
     if (asks)
         tier_lease_token(f->errand.ask.token);
     entry_name(f->space, &f->id.key, &f->proof, f->errand.ask.name);
-    f->is_sent = tier_link_send(t->link, &f->errand);
-    return f->is_sent;
+    return fetch_send(f);
 }
 
 /* Takes a lease: an asker makes the key. A fetch with a slot beside it goes on behind. */
@@ -519,7 +539,7 @@ static void on_entry(struct tier_errand *errand, const struct tier_answer *a, in
     struct tier_fetch *f = errand->user;
     assert(f->is_sent);
     struct tier *t = f->tier;
-    f->is_sent = false;
+    fetch_received(f);
     if (fd >= 0)
         close(fd);
     if (f->is_cancelled || t->closing) {
@@ -592,13 +612,40 @@ static void fetch_tick(struct tier_fetch *f, uint64_t now)
             fetch_end(f, NULL, "");
         return;
     }
-    if (!f->is_sent && f->waits_for_node && now >= f->poll_at_ms && !ask_for_entry(f))
+    if (!f->is_sent && f->waits_for_node && now >= f->poll_at_ms &&
+        budget_has(f->uid, BUDGET_tier_asks, 1) && !ask_for_entry(f))
         fetch_end(f, NULL, "the helper takes no more requests");
+}
+
+/* Returns the queued fetch whose turn it is: the oldest of the user who has the fewest requests under way. NULL if none
+ * may be sent. */
+static struct tier_fetch *queue_next(const struct tier *t)
+{
+    struct tier_fetch *best = NULL;
+    uint64_t fewest = 0;
+    for (struct tier_fetch *f = t->fetches; f; f = f->next) { /* the newest is first */
+        uint64_t has = f->is_queued ? budget_used(f->uid, BUDGET_tier_asks) : 0;
+        if (f->is_queued && budget_has(f->uid, BUDGET_tier_asks, 1) && (!best || has <= fewest)) {
+            best = f;
+            fewest = has;
+        }
+    }
+    return best;
+}
+
+static void queue_run(struct tier *t)
+{
+    for (struct tier_fetch *f; (f = queue_next(t));) {
+        f->is_queued = false;
+        if (tier_is_off(t, &t->reads) || !ask_for_entry(f))
+            fetch_end(f, NULL, "the helper takes no more requests");
+    }
 }
 
 void tier_fetches_tick(struct tier *t)
 {
     uint64_t now = service_clock_ms(t->service);
+    queue_run(t);
     for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
         next = f->next; /* only this fetch can end here */
         fetch_tick(f, now);
@@ -616,10 +663,9 @@ size_t tier_fetches_count(const struct tier *t)
 /* ---- asking ---- */
 
 static struct tier_fetch *fetch_find(const struct tier *t, const struct store_id *id,
-                                     const struct proof *proof, const char *job, size_t *out_n)
+                                     const struct proof *proof, const char *job)
 {
-    struct tier_fetch *f = t->fetches;
-    for (*out_n = 0; f; f = f->next, ++*out_n)
+    for (struct tier_fetch *f = t->fetches; f; f = f->next)
         if (!f->is_cancelled && store_id_equal(&f->id, id) && proof_equal(&f->proof, proof) &&
             strcmp(f->job, job) == 0)
             return f;
@@ -655,7 +701,13 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->name_len = q->name.len;
     if (q->name.len)
         memcpy(f->name, q->name.data, q->name.len);
-    if (!ask_for_entry(f)) {
+    f->is_queued = !budget_has(f->uid, BUDGET_tier_asks, 1) || queue_next(t);
+    if (!budget_take(f->uid, BUDGET_tier_waits, 1)) {
+        free(f);
+        return NULL;
+    }
+    if (!f->is_queued && !ask_for_entry(f)) {
+        budget_give(f->uid, BUDGET_tier_waits, 1);
         free(f);
         return NULL;
     }
@@ -695,7 +747,6 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
     assert(!call->answered && q->id && q->proof && again);
     struct tier *t = call->service->tier;
     struct view space;
-    size_t n;
     call->from_tier = NULL;
     if (*call->job && (!t || t->has_no_leases))
         return false;
@@ -706,8 +757,8 @@ bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(st
         !tier_space(t, call, q->id->owner, &space) || is_no_use(t, call, q))
         return false;
     struct tier_wait *w = malloc(sizeof *w);
-    struct tier_fetch *f = fetch_find(t, q->id, q->proof, call->job, &n);
-    if (w && !f && n < FETCHES_MAX)
+    struct tier_fetch *f = fetch_find(t, q->id, q->proof, call->job);
+    if (w && !f)
         f = fetch_begin(t, call, q, space);
     if (!w || !f || (f->waits_for_node && waits_for_nobody(t))) {
         free(w);

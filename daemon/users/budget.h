@@ -37,6 +37,8 @@
     X(checks, 64, 256, "values", "large ones that are verified before they are first sent")        \
     X(rank_jobs, 16, 64, "jobs", "whose ranks get one answer to one question")                     \
     X(rank_bytes, 32u << 20, 256u << 20, "bytes", "answers that are kept for those ranks")         \
+    X(tier_asks, 24, 40, "requests", "to the tier at a time; of more, users take turns")           \
+    X(tier_waits, 256, 1024, "entries", "that the tier is asked for, or is to be asked for")       \
     X(space, 0, 0, "bytes", "of the store, by who put or first asked for an entry")                \
     X(pins, 0, 0, "bytes", "of the store that eviction may not take")
 

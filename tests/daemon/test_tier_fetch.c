@@ -232,33 +232,6 @@ Test(tier_fetch, a_value_that_comes_after_the_last_asker_has_left_is_dropped)
     free(value);
 }
 
-Test(tier_fetch, further_keys_are_not_asked_for_while_the_helper_has_enough)
-{
-    enum { MOST = TIER_ASKS_MAX - UPLOADS_MAX - 8 };
-    static struct tier_call many[MOST];
-    struct tier_ask asks[MOST];
-    char name[32];
-    UP(NULL);
-    for (unsigned i = 0; i < MOST; i++) {
-        snprintf(name, sizeof name, "graph-%u", i);
-        tier_rig_ask(&rig, &many[i], ASK_KNOWN, name);
-        asks[i] = tier_rig_take(&rig, TIER_GET);
-    }
-    tier_rig_ask(&rig, &first, ASK_KNOWN, "one more");
-    cr_expect_str_eq(first.seen, "M");
-    tier_rig_ask(&rig, &second, ASK_KNOWN, "graph-3");
-    cr_expect_str_eq(second.seen, "W", "who joins a fetch takes nothing of the helper");
-    for (unsigned i = 0; i < MOST; i++)
-        tier_rig_answer(&rig, &asks[i], TIER_ABSENT);
-    for (unsigned i = 0; i < MOST; i++)
-        tier_rig_until(&rig, &many[i], "WM");
-    tier_rig_until(&rig, &second, "WM");
-    tier_rig_ask(&rig, &first, ASK_KNOWN, "one more");
-    ask = tier_rig_take(&rig, TIER_GET);
-    answer(TIER_ABSENT);
-    tier_rig_until(&rig, &first, "WM");
-}
-
 /* ---- entries that do not count ---- */
 
 /* Why an entry does not count. */
