@@ -67,12 +67,19 @@ static bool find_user(const char *name, uint64_t *out_uid)
     return found;
 }
 
-static int take_user(const struct command *c, struct wire_filter *f)
+bool filter_user(const char *text, int64_t *out)
 {
     uint64_t uid;
-    if (!quantity_count(optarg, UINT32_MAX, &uid) && !find_user(optarg, &uid))
+    if (!quantity_count(text, UINT32_MAX, &uid) && !find_user(text, &uid))
+        return false;
+    *out = (int64_t)uid;
+    return true;
+}
+
+static int take_user(const struct command *c, struct wire_filter *f)
+{
+    if (!filter_user(optarg, &f->uid))
         return wrong(c, "a user");
-    f->uid = (int64_t)uid;
     return 1;
 }
 

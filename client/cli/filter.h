@@ -64,4 +64,7 @@ int filter_option(const struct command *c, struct wire_filter *f, int option);
 /* True if nothing was chosen. */
 bool filter_is_all(const struct wire_filter *f);
 
+/* Reads a user: a number, or a name of /etc/passwd. False if there is none. */
+bool filter_user(const char *text, int64_t *out);
+
 #endif

@@ -13,8 +13,7 @@
 #include "client/cli/filter.h"
 #include "client/cli/rows.h"
 
-#define KEY_PART_MIN 4u  /* digits of the beginning of a key */
-#define SURE_PART_MIN 8u /* if a wrong entry would be removed: a name may look like four digits */
+#define KEY_PART_MIN 8u /* digits of the beginning of a key: fewer may be a name */
 
 static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
 {
@@ -101,6 +100,6 @@ int find_entry(struct remote *r, const char *text, struct listing *out_kept, str
 bool find_is_part(const char *text)
 {
     size_t len = strlen(text);
-    return len >= SURE_PART_MIN && len < WARM_KEY_TEXT - 1 &&
+    return len >= KEY_PART_MIN && len < WARM_KEY_TEXT - 1 &&
            strspn(text, "0123456789abcdefABCDEF") == len;
 }

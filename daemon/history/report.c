@@ -98,6 +98,14 @@ static bool is_of_file(const char *label, struct view path)
            memcmp(label + of - len, name, len) == 0;
 }
 
+/* True for the beginning of a key, of as many digits as the commands take (client/cli/find.c). */
+static bool is_part_of_key(const struct key *key, struct view part)
+{
+    char text[WARM_KEY_TEXT];
+    key_to_text(key, text);
+    return part.len >= 8 && part.len < WARM_KEY_TEXT && strncasecmp(text, part.data, part.len) == 0;
+}
+
 static bool is_chosen(const struct history_query *q, const struct choice *c, const struct miss *m)
 {
     struct key key;
@@ -115,7 +123,8 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
     return history_view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
            history_view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
            is_of_file(m->text[TEXT_LABEL], q->id) ||
-           (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key));
+           (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key)) ||
+           is_part_of_key(&m->id.key, q->id);
 }
 
 /* Finds the session that asked last; or the last miss, if that has no session. */

@@ -62,12 +62,12 @@ Test(cli_find, an_entry_is_found_by_each_of_its_names)
     cr_expect(finds(key, "one"));
     cr_expect(finds("step", "one"));
     cr_expect(finds("ste", NULL), "a label is the whole of it");
-    for (size_t len = 4; len < WARM_KEY_TEXT - 1; len++) {
+    for (size_t len = 8; len < WARM_KEY_TEXT - 1; len++) {
         snprintf(part, sizeof part, "%.*s", (int)len, key);
         cr_expect(finds(part, "one"), "%s", part);
     }
-    snprintf(part, sizeof part, "%.3s", key);
-    cr_expect(finds(part, NULL), "three digits are too few");
+    snprintf(part, sizeof part, "%.7s", key);
+    cr_expect(finds(part, NULL), "seven digits are too few");
     for (char *c = key; *c; c++)
         *c = (char)(*c >= 'a' ? *c - 'a' + 'A' : *c);
     key[20] = '\0';

@@ -199,7 +199,7 @@ Test(command, show_takes_a_label_or_the_beginning_of_a_key)
     cr_assert_eq(warm(&k, &out, "ls"), 0);
     const char *row = strchr(out, '\n');
     cr_assert_not_null(row, "%s", out);
-    snprintf(part, sizeof part, "%.6s", row + 1);
+    snprintf(part, sizeof part, "%.8s", row + 1);
     free(out);
     snprintf(arguments, sizeof arguments, "show %s", part);
     expect(&k, 0, arguments, "name         one");

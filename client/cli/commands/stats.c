@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/filter.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
@@ -313,16 +314,14 @@ static int stats(struct remote *r)
 /* Reads one option of this command. False after printing the error. */
 static bool take_option(const struct command *self, int c, struct choice *out)
 {
-    uint64_t span_ms, uid;
+    uint64_t span_ms;
     out->by_hour |= c == OPTION_USER || c == OPTION_SINCE || c == OPTION_PROJECT;
     if (c == OPTION_SINCE && !quantity_span(optarg, &span_ms))
         return cli_usage(self, "--since %s is not a span like 30m, 12h or 7d", optarg), false;
-    if (c == OPTION_USER && !quantity_count(optarg, UINT32_MAX, &uid))
-        return cli_usage(self, "--user %s is not the number of a user", optarg), false;
+    if (c == OPTION_USER && !filter_user(optarg, &out->uid))
+        return cli_usage(self, "--user %s is not a user", optarg), false;
     if (c == OPTION_SINCE)
         out->since_ms = rows_now_ms() - span_ms;
-    else if (c == OPTION_USER)
-        out->uid = (int64_t)uid;
     else if (c == OPTION_PROJECT)
         out->project = optarg;
     out->reset |= c == OPTION_RESET;
@@ -361,13 +360,13 @@ const struct command cmd_stats = {
     .name = "stats",
     .run = stats_run,
     .summary = "Show hits, misses, compiles and sizes",
-    .synopsis = "[--since SPAN] [--user UID] [--project NAME] [--reset] [--json]",
+    .synopsis = "[--since SPAN] [--user USER] [--project NAME] [--reset] [--json]",
     .help =
         "Prints the counters since the daemon's start, those of all its starts, and those since\n"
         "--reset. With one of the first three options prints what each user and project asked\n"
         "instead. A project is what a program has in $WARM_PROJECT.\n\n"
         "      --since SPAN      in the last 30m, 12h or 7d, by whole hours\n"
-        "      --user UID        of this user alone\n"
+        "      --user USER       of this user alone: a name or a number\n"
         "      --project NAME    of this project alone\n"
         "      --reset           begin a column of counters since now, for you alone\n" REMOTE_HELP
         "\n--json has hits, misses, compiles, coalesced, errors, corrupt, evictions, entries,\n"
