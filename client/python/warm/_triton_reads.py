@@ -416,6 +416,27 @@ def of_kernel(function: Any) -> list[str]:
     return reads.lines
 
 
+def why_not_in_graph(gm: Any) -> str:
+    """Returns why torch must not keep a graph with kernels of the program, or "". torch's keys have their source, and as
+    little as Triton's of what else they read."""
+    for module in gm.modules():
+        graph = getattr(module, "graph", None)
+        for node in graph.nodes if graph is not None else ():
+            if "kernel_idx" not in getattr(node, "kwargs", {}):
+                continue
+            table = sys.modules["torch._higher_order_ops.triton_kernel_wrap"].kernel_side_table
+            kernel = table.get_kernel(node.kwargs["kernel_idx"])
+            while not _is_jit(kernel):  # an autotuner, heuristics
+                kernel = kernel.fn
+            try:
+                why = why_off() or next(iter(of_kernel(kernel)), "")
+            except Unknown as e:
+                why = str(e.args[0])
+            if why:
+                return f"the kernel {kernel.__name__} reads more than its source ({why[:200]}): no key of torch has that"
+    return ""
+
+
 def _of_source(source: Any) -> list[str]:
     """Returns what a compile reads that is not in Triton's key. Raises Unknown."""
     if not hasattr(source, "fn"):  # a file of IR, which its locations name

@@ -116,12 +116,22 @@ def _may_wait() -> bool:
         return False
 
 
+def _why_not_of_kernels(gm: Any) -> str:
+    """Returns why a graph with kernels of Triton that the program wrote must not be kept, or ""."""
+    if "triton.runtime.jit" not in sys.modules:
+        return ""
+    from warm import _triton_reads
+
+    return _triton_reads.why_not_in_graph(gm)
+
+
 def _with_operators(codecache: ModuleType, gm: Any, found: Any) -> Any:
     """Returns what prepare_key found for a graph, with the graph's foreign operators in the key."""
     if found[0] is None:
         return found
     try:
-        why, text = _operators.why_not_lowered(gm) or _additions.why_not_kept(), _operators.described(gm)
+        why = _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _additions.why_not_kept()
+        text = _operators.described(gm)
     except Exception as e:
         why, text = str(e) or repr(e), ""
     if why:
@@ -276,7 +286,7 @@ def check_operators(module: ModuleType) -> None:
     def check_cacheable(gm: Any) -> None:
         real(gm)
         try:
-            why = _operators.why_not_traced(gm) or _additions.why_not_kept()
+            why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _additions.why_not_kept()
         except Exception as e:
             why = repr(e)
         if why:
