@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * helper.c - a warm-tier that somebody took over, at the socket of the service that the daemon connects to. In the
- * honest phase it has no object; in the hostile one it answers each request with anything.
+ * honest phase it has no object; in the hostile one it answers each request with anything. In each second turn of that it
+ * says instead what somebody can make it say who may only write the store behind it: another node makes the key.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,12 @@ static void serve(int fd)
             close(object);
         if (ask.operation == TIER_CANCEL)
             continue;
+        if (shared->phase && shared->squats) {
+            struct tier_answer taken = {
+                .id = ask.id, .outcome = ask.operation == TIER_ASK ? TIER_WAIT : TIER_ABSENT};
+            packet_send(fd, &taken, sizeof taken, NULL, 0);
+            continue;
+        }
         shared->n_lies += shared->phase;
         ids[ask.id % MEMORY] = ask.id;
         struct tier_answer none = {.id = ask.id, .outcome = TIER_ABSENT};

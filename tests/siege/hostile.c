@@ -447,6 +447,23 @@ static void many_slow_compiles(uint64_t *state)
     close(fd);
 }
 
+/* Asks the tier for keys that nobody made. */
+static void random_keys(uint64_t *state)
+{
+    int fd = greet("random keys");
+    struct ask a;
+    ask_of(&a, "x.cu", "int x;");
+    for (unsigned i = 0; fd >= 0 && i < 200; i++) {
+        for (size_t k = 0; k < sizeof a.graph.bytes; k++)
+            a.graph.bytes[k] = a.proof.bytes[k] = (uint8_t)random_next(state);
+        send_compile(fd, i, &a, "", 4); /* only if it is known */
+    }
+    for (unsigned n = 0; n < 200 && fd >= 0 && hear(fd);)
+        n += answer.frame.type != WIRE_WAIT;
+    writer_close(&a.job);
+    close(fd);
+}
+
 /* Names places where there is, or is not, a compiler. */
 static void named_compilers(uint64_t *state)
 {
@@ -535,6 +552,7 @@ const struct hostile hostiles[] = {
     {"nonsense of a leader", nonsense_of_a_leader},
     {"deadly header", deadly_header},
     {"many slow compiles", many_slow_compiles},
+    {"random keys", random_keys},
     {"named compilers", named_compilers},
     {"called damaged", called_damaged},
     {"changed descriptor", changed_descriptor},

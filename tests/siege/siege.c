@@ -141,8 +141,8 @@ static pid_t start_daemon(char *nvrtc)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
         execl(program, "warmd", "--socket", shared->socket, "--store", store, "--nvrtc", nvrtc,
-              "--max-size", "512M", "--jobs", "2", "--tier", "redis://siege", "--tier-socket",
-              helper, "--tier-key", key, (char *)NULL);
+              "--max-size", "512M", "--jobs", "2", "--tier-hedge", "1s", "--tier", "redis://siege",
+              "--tier-socket", helper, "--tier-key", key, (char *)NULL);
         _exit(127);
     }
     struct warm_options options = {.socket = shared->socket};
@@ -267,6 +267,7 @@ static int siege(double seconds, char *nvrtc)
         for (unsigned phase = 0; phase < 2; phase++) {
             unsigned n;
             double share = (phase ? 2 : 1) * seconds / (3 * TURNS);
+            shared->squats = turn % 2;
             uint64_t most = run_phase(phase, daemon, share, &n);
             memory[phase] = most > memory[phase] ? most : memory[phase];
             died[phase] += n;
@@ -294,6 +295,9 @@ static int siege(double seconds, char *nvrtc)
     snprintf(text, sizeof text, "a helper that was taken over lied to %llu requests",
              (unsigned long long)shared->n_lies);
     good &= check(shared->n_lies, text);
+    snprintf(text, sizeof text, "%llu compiles ended while all leases of the tier were taken",
+             (unsigned long long)shared->n_squatted);
+    good &= check(shared->n_squatted, text);
     unsigned other = compile_again();
     snprintf(text, sizeof text, "of %u sources compiled once more, %u have other bytes",
              shared->n_compiled < AGAIN ? shared->n_compiled : AGAIN, other);

@@ -38,6 +38,8 @@ struct shared {
     struct key compiled[COMPILED_MAX];
     _Atomic uint64_t n_attacks[64]; /* by each hostile program */
     _Atomic uint64_t n_lies;        /* requests that the hostile helper took */
+    _Atomic bool squats;            /* all leases of the tier are taken */
+    _Atomic uint64_t n_squatted;    /* the user's compiles that ended then */
 };
 extern struct shared *shared;
 

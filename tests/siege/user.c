@@ -197,11 +197,13 @@ void user_compiles(void)
             shared->n_compiled = n + 1;
         }
         phase()->n_compiles++;
+        shared->n_squatted += !code && shared->phase && shared->squats;
         source_popular(popular);
         code = compile(w, "popular.cu", popular, 0, &digest);
         if (code)
             note(&phase()->n_failed, "compile with a header", code, warm_message(w));
         phase()->n_compiles++;
+        shared->n_squatted += !code && shared->phase && shared->squats;
         code = compile(w, "big.cu", source_big, 0, &digest);
         if (code)
             note(&phase()->n_failed, "hit of a large result", code, warm_message(w));
