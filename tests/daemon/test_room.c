@@ -30,7 +30,7 @@ static struct warmd small_up(char *const *options)
 {
     struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
-    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m") != 0) {
+    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=700") != 0) {
         warmd_free(&k);
         cr_skip_test("needs the right to mount a tmpfs");
     }
