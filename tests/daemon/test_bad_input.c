@@ -115,7 +115,8 @@ Test(bad_input, a_full_disk_is_served_from_and_compiled_on_and_told)
     char *lib = toolchain_lib("13.5.37");
     struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
-    if (!lib || mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=24m,mode=700") != 0) {
+    if (!lib ||
+        mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=24m,mode=700") != 0) {
         warmd_free(&k);
         cr_skip_test("needs a CUDA toolchain and the right to mount a tmpfs");
     }
