@@ -140,7 +140,9 @@ _PURE = frozenset(
     "builtins math cmath functools operator itertools typing enum dataclasses collections copy numbers string struct "
     "fractions decimal abc types contextlib".split()
 )  # modules of Python whose functions depend on their arguments alone
-_IMPURE = frozenset("open __import__ eval exec compile globals locals vars input breakpoint id hash dir memoryview".split())
+_IMPURE = frozenset(
+    "open __import__ eval exec compile globals locals vars input breakpoint id hash dir memoryview".split()
+)
 _SKIPPED = frozenset(("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__"))
 _ROOTS = {"triton": "triton", "tl": "triton.language", "language": "triton.language"}  # as programs name them
 

@@ -35,10 +35,13 @@ from warm.jax._keys import Unknown
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 # The modules that trace, differentiate and lower. Others only call these.
-_MODULES = ("jax._src.interpreters.", "jax._src.lax.", "jax._src.state.", "jax._src.random", "jax._src.numpy.", "jax._src.core",
-            "jax._src.ad_", "jax._src.custom_", "jax._src.pjit", "jax._src.shard_map", "jax._src.callback", "jax._src.ffi",
-            "jax._src.dtypes", "jax._src.literals", "jax._src.dispatch", "jax._src.image.", "jax._src.nn.", "jax._src.scipy.",
-            "jax._src.hijax", "jax._src.api", "jax._src.linear_util", "jax._src.util")  # fmt: skip
+_MODULES = tuple(
+    f"jax._src.{name}"
+    for name in (
+        "interpreters. lax. state. numpy. image. nn. scipy. random core ad_ custom_ pjit shard_map callback ffi dtypes "
+        "literals dispatch hijax api linear_util util"
+    ).split()
+)
 _OWN = frozenset(("jax", "jaxlib", "numpy", "ml_dtypes", "nanobind", "warm")) | frozenset(
     getattr(sys, "stdlib_module_names", ("builtins", "functools", "operator", "types", "typing", "enum"))
 )  # packages whose types and compiled functions may be in JAX's rules
@@ -174,7 +177,8 @@ def _is_programs(key: Any) -> bool:
 
 def _lines(tables: List[Tuple[str, Dict[Any, Any]]]) -> List[str]:
     lines = set()
-    rules = [(table, key, value) for table, entries in tables for key, value in list(entries.items()) if _is_rule(key, value)]
+    every = [(table, key, value) for table, entries in tables for key, value in list(entries.items())]
+    rules = [rule for rule in every if _is_rule(*rule[1:])]
     primitives = {key for _, key, _ in rules if isinstance(key, _primitive_class())}
     rules += [(name, p, vars(p)[name]) for p in primitives for name in _OF_PRIMITIVES if name in vars(p)]
     for table, key, value in rules:
@@ -198,7 +202,7 @@ _lock = threading.Lock()
 
 
 class _Known:
-    """The digest of the rules, with the values that they were. The values stay alive, so that an identity stays theirs."""
+    """The digest of the rules, with the values that they were. The values stay alive, so an identity stays theirs."""
 
     def __init__(self) -> None:
         self.names = [(vars(m), list(vars(m).values())) for m in _modules()]
