@@ -50,6 +50,22 @@ static struct pjrt_error *say(struct pjrt_text_args *a, const char *text)
 }
 static struct pjrt_error *platform_name(struct pjrt_text_args *a) { return say(a, "cpu"); }
 static struct pjrt_error *platform_version(struct pjrt_text_args *a) { return say(a, "fake 1"); }
+static struct pjrt_error *attributes(struct pjrt_attributes_args *a)
+{
+    static const struct pjrt_named_value known[] = {{.head = {sizeof known[0], NULL},
+                                                     .name = "slice_index",
+                                                     .name_len = 11,
+                                                     .type = 1,
+                                                     .len = 1},
+                                                    {.head = {sizeof known[0], NULL},
+                                                     .name = "compute_capability",
+                                                     .name_len = 18,
+                                                     .value.text = "9.0",
+                                                     .len = 3}};
+    a->attributes = known;
+    a->n_attributes = 2;
+    return NULL;
+}
 static struct pjrt_error *device_kind(struct pjrt_text_args *a) { return say(a, "fake device"); }
 
 static struct pjrt_error *process_index(struct pjrt_process_index_args *a)
@@ -165,6 +181,7 @@ __attribute__((visibility("default"))) const struct pjrt_api *GetPjrtApi(void)
     fn[PJRT_CLIENT_DEVICES] = (pjrt_function)client_devices;
     fn[PJRT_CLIENT_ADDRESSABLE_DEVICES] = (pjrt_function)addressable_devices;
     fn[PJRT_CLIENT_COMPILE] = (pjrt_function)compile;
+    fn[PJRT_DEVICE_DESCRIPTION_ATTRIBUTES] = (pjrt_function)attributes;
     fn[PJRT_DEVICE_DESCRIPTION_KIND] = (pjrt_function)device_kind;
     fn[PJRT_DEVICE_GET_DESCRIPTION] = (pjrt_function)description;
     fn[PJRT_EXECUTABLE_DESTROY] = (pjrt_function)executable_destroy;

@@ -136,6 +136,21 @@ Test(preload_pjrt, second_process_loads_what_the_first_compiled)
     rig_down(&r);
 }
 
+Test(preload_pjrt, an_entry_says_its_target_and_its_device)
+{
+    struct rig r;
+    char *out, *warm = bin_path("warm");
+    if (!rig_up(&r))
+        return;
+    run_client(&r, "", "compile a ''", NULL);
+    cr_assert_eq(run_command(&out, "WARM_SOCKET=%s %s ls --arch sm_90 --kind executable --json",
+                             r.kit.socket, warm),
+                 0);
+    cr_expect_not_null(strstr(out, "\"arch\":\"sm_90 fake device\""), "%s", out);
+    free(out), free(warm);
+    rig_down(&r);
+}
+
 /* Each process of several compiles for itself; one key is one program, in one order. */
 Test(preload_pjrt, processes_that_share_devices_hit_by_the_same_key)
 {

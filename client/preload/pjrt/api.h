@@ -63,6 +63,7 @@ struct pjrt_api {
     X(CLIENT_DEVICES, 15, PJRT_Client_Devices)                                                     \
     X(CLIENT_ADDRESSABLE_DEVICES, 16, PJRT_Client_AddressableDevices)                              \
     X(CLIENT_COMPILE, 20, PJRT_Client_Compile)                                                     \
+    X(DEVICE_DESCRIPTION_ATTRIBUTES, 25, PJRT_DeviceDescription_Attributes)                        \
     X(DEVICE_DESCRIPTION_KIND, 26, PJRT_DeviceDescription_Kind)                                    \
     X(DEVICE_GET_DESCRIPTION, 29, PJRT_Device_GetDescription)                                      \
     X(EXECUTABLE_DESTROY, 40, PJRT_Executable_Destroy)                                             \
@@ -91,6 +92,25 @@ struct pjrt_text_args {
     void *object;
     const char *text;
     size_t len;
+};
+/* PJRT_NamedValue; of its kinds of values only a string is read. */
+struct pjrt_named_value {
+    struct pjrt_head head;
+    const char *name;
+    size_t name_len;
+    int type; /* 0: a string */
+    union {
+        const char *text;
+        int64_t number;
+    } value;
+    size_t len;
+};
+/* DeviceDescription_Attributes: borrowed from the description. */
+struct pjrt_attributes_args {
+    struct pjrt_head head;
+    void *description;
+    size_t n_attributes;
+    const struct pjrt_named_value *attributes;
 };
 struct pjrt_process_index_args {
     struct pjrt_head head;

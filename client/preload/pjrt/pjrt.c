@@ -86,10 +86,25 @@ static void to_line(struct view text, char *out, size_t cap)
             *c = ' ';
 }
 
+/* Writes the target and the device's name, "sm_90 NVIDIA H100": filters find the target in front. */
+static void write_hardware(const struct pjrt_platform *platform, char *out, size_t cap)
+{
+    char target[16] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < platform->capability.len && at + 1 < sizeof target - 4; i++) {
+        char c = ((const char *)platform->capability.data)[i];
+        if (c >= '0' && c <= '9')
+            target[at++] = c;
+    }
+    target[at] = '\0';
+    size_t len = *target ? (size_t)snprintf(out, cap, "sm_%s ", target) : 0;
+    to_line(platform->device_kind, out + len, cap - len);
+}
+
 static void job_put(struct pjrt_job *j, const void *data, size_t len, uint32_t cost_ms)
 {
-    char hardware[64], compiler[64];
-    to_line(j->key.platform.device_kind, hardware, sizeof hardware);
+    char hardware[80], compiler[64];
+    write_hardware(&j->key.platform, hardware, sizeof hardware);
     to_line(j->key.platform.version, compiler, sizeof compiler);
     leased_entry_put(
         &j->entry, data, len,

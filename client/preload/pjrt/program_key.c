@@ -63,6 +63,28 @@ static bool ask_device_kind(const struct pjrt_api *api, struct pjrt_device *devi
            ask_text(api, PJRT_DEVICE_DESCRIPTION_KIND, args.description, out);
 }
 
+/* Finds the compute capability of a CUDA device, "9.0"; empty for other devices. It is for people alone. */
+static struct view ask_capability(const struct pjrt_api *api, struct pjrt_device *device)
+{
+    static const char wanted[] = "compute_capability";
+    struct pjrt_description_args of = {{sizeof of, NULL}, device, NULL};
+    struct pjrt_attributes_args args = {.head = {sizeof args, NULL}};
+    if (!pjrt_ask(api, PJRT_DEVICE_GET_DESCRIPTION, &of))
+        return (struct view){"", 0};
+    args.description = of.description;
+    if (!pjrt_ask(api, PJRT_DEVICE_DESCRIPTION_ATTRIBUTES, &args))
+        return (struct view){"", 0};
+    const struct pjrt_named_value *at = args.attributes;
+    for (size_t i = 0; i < args.n_attributes && at->head.struct_size >= sizeof *at; i++) {
+        if (at->type == 0 && at->name_len == strlen(wanted) &&
+            memcmp(at->name, wanted, at->name_len) == 0)
+            return (struct view){at->value.text, at->len};
+        at = (const struct pjrt_named_value *)(const void *)((const char *)at +
+                                                             at->head.struct_size);
+    }
+    return (struct view){"", 0};
+}
+
 static void add_view(struct key_builder *b, uint32_t tag, struct view v)
 {
     key_add(b, tag, v.data, v.len);
@@ -100,8 +122,10 @@ static bool add_devices(const struct pjrt_api *api, struct pjrt_client *client,
         if (!ask_device_kind(api, devices.devices[i], &kind))
             return false;
         add_view(b, TAG_DEVICE, kind);
-        if (i == 0)
+        if (i == 0) {
             out->device_kind = kind;
+            out->capability = ask_capability(api, devices.devices[i]);
+        }
     }
     return true;
 }

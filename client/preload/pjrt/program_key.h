@@ -56,7 +56,8 @@ bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client);
 
 /* The client's description of itself; borrows from it. */
 struct pjrt_platform {
-    struct view name, version, device_kind; /* of the first device */
+    struct view name, version, device_kind; /* of the first device, */
+    struct view capability;                 /* as "9.0"; empty if it is no CUDA device */
     bool shared;                            /* other processes own some of its devices */
 };
 
