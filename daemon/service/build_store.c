@@ -128,14 +128,25 @@ struct manifest *build_manifest(const struct build *b, const struct pool_result 
     return m;
 }
 
-/* Finds the manifest that was last written under a key (given); NULL if there is none. */
+/* True if it came from the tier: what another node signed must not go on under our own signature, which would
+ * outlive a revocation of that node's key. */
+static bool is_of_the_tier(const struct find *f)
+{
+    return f->pending ? f->pending->from_tier : f->value && f->value->row.tier & STORE_TIER_CAME;
+}
+
+/* Finds the manifest that was last written here under a key (given); NULL if there is none. */
 static struct manifest *known_manifest(struct service *s, const struct store_row *row)
 {
     struct find f;
     enum found found = find_made(s, &row->id, &row->proof, NULL, NULL, &f);
     if (found == FOUND_ALIAS)
         bases_unref(f.alias.bases);
-    return found == FOUND_MANIFEST ? f.manifest : NULL;
+    if (found == FOUND_MANIFEST && !is_of_the_tier(&f))
+        return f.manifest;
+    if (found == FOUND_MANIFEST)
+        manifest_unref(f.manifest);
+    return NULL;
 }
 
 /* Queues the bytes of a manifest or an alias. */
