@@ -10,7 +10,7 @@ framework first compiles.
     torch._inductor.codecache       shows each graph to warm.torch before torch asks for it, tells `warm why`
                                     which graphs torch does not cache, and remembers torch_key()
     torch._functorch.….autograd_cache  the same for graphs of AOTAutograd
-    torch.library, torch._ops       notes the kernels that a program gives torch's operators: warm._additions
+    torch.library                   notes the kernels that a program gives torch's operators: warm._dispatcher
     torch._inductor.cpu_vec_isa     remembers its probe: warm._probe
     torch._dynamo.config            switches its graph deduplication on, for `warm run --regional`
     triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
@@ -66,15 +66,9 @@ def _patch_autograd(module: ModuleType) -> None:
 
 
 def _patch_library(module: ModuleType) -> None:
-    from warm._additions import watch_kernels
+    from warm._dispatcher import watch
 
-    watch_kernels(module)
-
-
-def _patch_ops(module: ModuleType) -> None:
-    from warm._additions import watch_py_kernels
-
-    watch_py_kernels(module)
+    watch(module)
 
 
 def _patch_probe(module: ModuleType) -> None:
@@ -140,7 +134,6 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.codecache": _patch_codecache,
     "torch._inductor.cpu_vec_isa": _patch_probe,
     "torch._dynamo.config": _patch_dynamo,
-    "torch._ops": _patch_ops,
     "torch.library": _patch_library,
     "triton.runtime.cache": _patch_triton,
     "triton.compiler.compiler": _patch_sources,
@@ -198,7 +191,7 @@ def torch() -> None:
     """Patches torch's modules, and Triton's. This is our entry point of the group "torch.backends"."""
     if _torch_is_ours():
         _patch("torch._inductor.remote_cache", "torch._inductor.codecache", "torch._inductor.cpu_vec_isa", _AUTOGRAD)
-        _patch("torch.library", "torch._ops")
+        _patch("torch.library")
         if os.environ.get("WARM_REGIONAL", "") not in ("", "0"):
             _patch("torch._dynamo.config")
     triton()  # not every version of Triton calls its entry points

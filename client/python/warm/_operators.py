@@ -4,6 +4,9 @@
     traced     AOTAutograd goes through a composite operator, through the derivative and the fake kernel of any
                operator, and through __torch_dispatch__ of subclasses of Tensor. So it keeps no graph with operators
                or subclasses of others.
+    opaque     A graph calls functions as they are, too: those of allow_in_graph, of fx.wrap, in modules. torch looks at
+               these in the outermost graph alone. Here each graph inside of it counts: the bodies of checkpoint, cond,
+               scan, autograd.Function, flex attention.
     described  Inductor calls an operator as it is. What it knows of it is its schema, its tags, and what its
                fake kernel returned. These become a part of the key.
     lowered    Inductor inlines the program's own lowering of an operator. Such a graph is not kept.
@@ -13,7 +16,10 @@ Any thread; no state.
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+import types
 from typing import Any, Iterator
 
 _TORCH = frozenset(
@@ -45,6 +51,35 @@ def _is_foreign(target: Any) -> bool:
     return str(target).partition(".")[0] not in _TORCH
 
 
+_CODE = (types.FunctionType, functools.partial, types.MethodType)
+_LIBRARIES = ("torch", "functools", "_operator", "operator", "math", "builtins", "contextlib", "numpy", "einops")
+
+
+def _is_found(value: Any) -> bool:
+    """Returns True if a function or a class is what its name finds in its module."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    for name in str(getattr(value, "__qualname__", "?")).split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def is_of_torch(function: Any) -> bool:
+    """Returns True if a function is torch's, with each that it wraps or encloses: if their code is in its files."""
+    if isinstance(function, functools.partial):
+        return is_of_torch(function.func) and all(map(is_of_torch, filter(callable, function.args)))
+    if isinstance(function, types.MethodType):
+        return is_of_torch(function.__func__) and is_of_torch(type(function.__self__))
+    if isinstance(function, types.FunctionType):
+        root = os.path.dirname(sys.modules["torch"].__file__ or "")
+        if not function.__code__.co_filename.startswith(os.path.join(root, "")):
+            return function.__module__.partition(".")[0] in _LIBRARIES[1:] and _is_found(function)
+        cells = [c.cell_contents for c in function.__closure__ or () if c != types.CellType()]
+        return all(is_of_torch(c) for c in cells if isinstance(c, _CODE))
+    if isinstance(function, type):
+        return str(function.__module__).partition(".")[0] in _LIBRARIES and _is_found(function)
+    return str(getattr(function, "__module__", None) or "torch").partition(".")[0] in _LIBRARIES
+
+
 def _is_of_torch(function: Any) -> bool:
     name = getattr(function, "__module__", None) or "torch"
     return name == "torch" or name.startswith(("torch.", "functools", "_operator"))
@@ -62,8 +97,28 @@ def _foreign_class(gm: Any) -> str:
     return ""
 
 
+def _opaque(gm: Any) -> str:
+    """Returns the name of a function or module of the program that a graph, or one inside of it, calls; or ""."""
+    for owner in gm.modules():
+        graph = getattr(owner, "graph", None)
+        for node in graph.nodes if graph is not None else ():
+            promised = owner is gm and node.meta.get("is_wrapped") and node.meta.get("user_cache_hash")
+            called = [v for v in (*node.args, *node.kwargs.values()) if isinstance(v, _CODE)]
+            if node.op == "call_function" and not promised:
+                called.append(node.target)
+            if node.op == "call_module":
+                called.append(type(owner.get_submodule(node.target)))
+            for one in called:
+                if not is_of_torch(one):
+                    return str(getattr(one, "__qualname__", one))
+    return ""
+
+
 def why_not_traced(gm: Any) -> str:
     """Returns why AOTAutograd must not keep a graph, or ""."""
+    name = _opaque(gm)
+    if name:
+        return f"the graph calls {name}, which is not torch's: no key has its code"
     name = _foreign_class(gm)
     if name:
         return f"the class {name} is not torch's: it is traced, and no key has its code"
@@ -105,3 +160,33 @@ def described(gm: Any) -> str:
             raise Unknown(f"the operator {target}")
         lines.append(f"{target._schema} {sorted(map(str, target.tags))} {_value(node.meta['val'])}")
     return "\n".join(lines)
+
+
+# ---- what the arguments are to each other ----
+
+
+def _tensors(values: Any) -> Iterator[tuple[str, Any]]:
+    """Returns the tensors among the arguments, and those in subclasses, with their places."""
+    for i, value in enumerate(values):
+        if hasattr(value, "__tensor_flatten__"):
+            names, _ = value.__tensor_flatten__()
+            yield from ((f"{i}.{place}", v) for place, v in _tensors([getattr(value, n) for n in names]))
+        elif hasattr(value, "untyped_storage"):
+            yield str(i), value
+
+
+def relations(values: Any) -> str:
+    """Returns which arguments share memory, and how; and those that do not begin where their memory begins. torch's
+    keys have neither. "" for arguments apart from each other."""
+    storages: dict[int, list[str]] = {}
+    for place, tensor in _tensors(values):
+        try:
+            offset = tensor.storage_offset()
+            at = tensor.untyped_storage()._cdata
+        except Exception:  # a layout without a storage
+            continue
+        text = f"{place} at {offset} of {tuple(tensor.shape)} {tensor.stride()} {tensor.dtype}"
+        storages.setdefault(at, []).append(text if str(offset) != "0" else f"{place} at 0: {text}")
+    return "; ".join(
+        " with ".join(group) for group in storages.values() if len(group) > 1 or " at 0: " not in group[0]
+    )

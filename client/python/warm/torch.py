@@ -33,7 +33,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from warm import _additions, _client, _dumps, _forms, _hardware, _identity, _operators
+from warm import _catalogue, _client, _dumps, _forms, _hardware, _identity, _operators, _settings
 
 _KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
 # The digest names the choices for one kernel; its value is the best choice.
@@ -125,13 +125,14 @@ def _why_not_of_kernels(gm: Any) -> str:
     return _triton_reads.why_not_in_graph(gm)
 
 
-def _with_operators(codecache: ModuleType, gm: Any, found: Any) -> Any:
-    """Returns what prepare_key found for a graph, with the graph's foreign operators in the key."""
+def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> Any:
+    """Returns what prepare_key found for a graph, with its foreign operators, settings and inputs in the key."""
     if found[0] is None:
         return found
     try:
-        why = _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _additions.why_not_kept()
-        text = _operators.described(gm)
+        why, text = _settings.settings(traces=False)
+        why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
+        text = "\n".join(filter(None, (_operators.described(gm), text, _operators.relations(inputs))))
     except Exception as e:
         why, text = str(e) or repr(e), ""
     if why:
@@ -155,7 +156,8 @@ def watch(codecache: ModuleType) -> None:
             _graph.is_silent = not has_collectives(arguments[0])
         except Exception:
             _graph.is_silent = False
-        found = _with_operators(codecache, arguments[0], prepare_key(*arguments, **options))
+        inputs = arguments[1] if len(arguments) > 1 else options.get("example_inputs", ())
+        found = _with_operators(codecache, arguments[0], inputs, prepare_key(*arguments, **options))
         try:
             key, details = found[0]
             made_of = weakref.ref(arguments[0])
@@ -206,7 +208,7 @@ def _sources(root: str) -> list[str]:
     return found
 
 
-def _key_name(codecache: ModuleType) -> str | None:
+def key_name(codecache: ModuleType) -> str | None:
     """Returns the name under which torch_key() of these sources is stored; None if only torch knows it."""
     root, inductor = codecache._TORCH_PATH, os.path.dirname(codecache.__file__ or "")
     if codecache.config.is_fbcode() or not isinstance(pkgutil.get_importer(root), importlib.machinery.FileFinder):
@@ -230,13 +232,13 @@ def remember_key(codecache: ModuleType) -> None:
         if not asked:
             asked.append(True)
             try:
-                name = _key_name(codecache)
+                name = key_name(codecache)
                 known = _client.client().get(name) if name else None
                 if known is not None and len(known) == 32:
                     set_value(known)
                 elif name:
                     key = real()
-                    if _key_name(codecache) == name:
+                    if key_name(codecache) == name:
                         _client.client().put(name, key, kind="other", label="torch_key")
             except Exception:  # it is set already, or a file is gone: torch computes it
                 pass
@@ -286,7 +288,7 @@ def check_operators(module: ModuleType) -> None:
     def check_cacheable(gm: Any) -> None:
         real(gm)
         try:
-            why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _additions.why_not_kept()
+            why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
         except Exception as e:
             why = repr(e)
         if why:
@@ -296,20 +298,24 @@ def check_operators(module: ModuleType) -> None:
 
 
 def check_config(module: ModuleType) -> None:
-    """Hooks the parts of AOTAutograd's key: it keeps no graph with compilers of others, and settings count."""
+    """Hooks the parts of AOTAutograd's key: it keeps no graph with compilers of others; settings count, and what the
+    inputs are to each other."""
     details = module.AOTAutogradCacheDetails
     init = details.__init__
 
     def __init__(self: Any, gm: Any, inputs: Any, config: Any, *arguments: Any, **options: Any) -> None:
         init(self, gm, inputs, config, *arguments, **options)
         try:
-            why, settings = _additions.why_not_of_config(config), _additions.settings()
+            why, settings = _settings.settings(traces=True)
+            why, relations = why or _settings.why_not_of_config(config), _operators.relations(inputs)
         except Exception as e:
-            why, settings = repr(e), ""
+            why, settings, relations = repr(e), "", ""
         if why:
             raise module.BypassAOTAutogradCache(why)
         if settings:
             self.warm_settings = settings
+        if relations:
+            self.warm_relations = relations
 
     details.__init__ = __init__
 
@@ -420,6 +426,9 @@ class Backend:
         if _is_dumping():
             return None
         try:
+            if key.startswith(_GRAPHS) and not _catalogue.load():
+                self._keep_form(key)
+                return None
             waits = key.startswith(_LEASED) and _may_wait()
             lease = self._client.lease(key) if waits else self._client.find(key)
         except Exception:
@@ -443,11 +452,17 @@ class Backend:
         try:
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)
-            lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch",
-                      hardware=_hardware.of_torch())  # fmt: skip
-            form = self._forms.pop(key, None)
-            if form:
-                _forms.keep(key, "", cost_ms, lambda: form)
+            form, hardware = self._forms.pop(key, None), _hardware.of_torch()
+
+            def store() -> None:
+                lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch", hardware=hardware)
+                if form:
+                    _forms.keep(key, "", cost_ms, lambda: form)
+
+            if key.startswith(_GRAPHS):
+                _catalogue.when_there(store)
+            else:
+                store()
         except Exception:
             pass
 

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch's dispatcher was told after torch's own import.
+
+    from Python    every kernel passes a method of torch._C._DispatchModule. The hooks below note each kernel for an
+                   operator of torch, and each fallback, in _sources.kernels, until its library ends.
+    from C++       a library that registers has the constructor of torch::Library or of c10::RegisterOperators among
+                   its symbols. If such a library is loaded, beside torch's own, the dumps of torch's operators count.
+
+Any thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from types import ModuleType
+from typing import Any
+
+from warm import _sources
+from warm._operators import _TORCH
+
+_SIGNS = (b"5torch7Library", b"17RegisterOperators", b"10Dispatcher")  # in mangled names
+_FROM_PYTHON = re.compile(r"\.py:\d+ ::")
+_SAMPLES = ("aten::sin", "aten::add.Tensor", "aten::_to_copy")  # the tables of these have all fallbacks
+
+_spaces: dict[int, str] = {}  # namespaces of libraries, by id
+_noted: dict[int, list[tuple[str, Any]]] = {}  # what each library registered, by id
+
+
+# ---- from Python ----
+
+
+def _note(library: Any, name: Any, key: Any, function: Any) -> None:
+    space, _, rest = str(name).rpartition("::")
+    space = space or _spaces.get(id(library), "")
+    if space and space != "_" and space not in _TORCH:
+        return
+    one = f"{space}::{rest}/{key}"
+    _sources.kernels.setdefault(one, []).append(function)
+    _noted.setdefault(id(library), []).append((one, function))
+
+
+def _forget(library: Any) -> None:
+    for one, function in _noted.pop(id(library), ()):
+        there = _sources.kernels.get(one, [])
+        there[:] = [f for f in there if f is not function]
+        if not there:
+            _sources.kernels.pop(one, None)
+
+
+def watch(module: ModuleType) -> None:
+    """Hooks the dispatcher's modules. `module` is torch.library."""
+    core: Any = module.torch._C
+    make, kind = core._dispatch_library, core._DispatchModule
+
+    def _dispatch_library(what: Any, space: Any, *arguments: Any) -> Any:
+        library = make(what, space, *arguments)
+        _spaces[id(library)] = str(space)
+        return library
+
+    def hooked(real: Any, note: Any) -> Any:
+        def method(self: Any, *arguments: Any, **options: Any) -> Any:
+            found = real(self, *arguments, **options)
+            try:
+                note(self, arguments)
+            except Exception:
+                _sources.kernels["?"] = [object()]  # nothing that a catalogue has
+            return found
+
+        return method
+
+    kind.impl = hooked(kind.impl, lambda m, a: _note(m, a[0], a[1], a[2]))
+    kind.fallback = hooked(kind.fallback, lambda m, a: _note(m, "_::", a[0], a[1]))
+    for name in ("impl_t_t", "impl_with_aoti_compile", "fallback_fallthrough", "register_ad_inplace_or_view_fallback"):
+        if hasattr(kind, name):
+            setattr(kind, name, hooked(getattr(kind, name), lambda m, a, n=name: _note(m, a[0] if a else "", n, n)))
+    kind.reset = hooked(kind.reset, lambda m, a: _forget(m))
+    core._dispatch_library = _dispatch_library
+
+
+# ---- from C++ ----
+
+
+class _Header(ctypes.Structure):  # Elf64_Phdr
+    _fields_ = [("type", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("offset", ctypes.c_uint64),
+                ("address", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 4)]  # fmt: skip
+
+
+class _Info(ctypes.Structure):  # dl_iterate_phdr(3)
+    _fields_ = [("base", ctypes.c_uint64), ("name", ctypes.c_char_p), ("headers", ctypes.POINTER(_Header)),
+                ("n_headers", ctypes.c_uint16), ("adds", ctypes.c_ulonglong)]  # fmt: skip
+
+
+_Each = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
+_PT_DYNAMIC, _DT_STRTAB, _DT_STRSZ = 2, 5, 10
+_seen: dict[tuple[str, int], bool] = {}  # libraries, by path and address: True if it registers
+
+
+def _iterate(each: Any) -> None:
+    ctypes.CDLL(None).dl_iterate_phdr(_Each(each), None)
+
+
+def additions() -> int:
+    """Returns how many libraries this process has loaded so far."""
+    found: list[int] = []
+
+    def first(info: Any, size: int, _: Any) -> int:
+        found.append(info.contents.adds)
+        return 1
+
+    _iterate(first)
+    return found[0]
+
+
+def _names(info: _Info) -> bytes:
+    """Returns the table of names of the symbols that a loaded library has or needs."""
+    for i in range(info.n_headers):
+        if info.headers[i].type != _PT_DYNAMIC:
+            continue
+        entry = ctypes.cast(info.base + info.headers[i].address, ctypes.POINTER(ctypes.c_uint64))
+        found, n = {}, 0
+        while entry[n]:
+            found[entry[n]] = entry[n + 1]
+            n += 2
+        table = found.get(_DT_STRTAB, 0)
+        table += info.base if table < info.base else 0  # glibc has relocated it
+        return ctypes.string_at(table, found.get(_DT_STRSZ, 0))
+    return b""
+
+
+def has_registering_library(torch_root: str) -> bool:
+    """Returns True if a library that is not torch's registers operators or kernels."""
+    own = os.path.join(torch_root, "torch", "")
+
+    def each(pointer: Any, size: int, _: Any) -> int:
+        info = pointer.contents
+        path = os.fsdecode(info.name or b"")
+        if (path, info.base) not in _seen and path.startswith("/"):
+            names = b"" if path.startswith(own) else _names(info)
+            _seen[path, info.base] = any(sign in names for sign in _SIGNS)
+        return 0
+
+    _iterate(each)
+    return any(_seen.values())
+
+
+def dumps(torch_root: str) -> dict[str, str]:
+    """Returns what C++ registered for torch's operators, as text by operator."""
+    core: Any = __import__("torch")._C
+    found = {}
+    for name in core._dispatch_get_all_op_names():
+        if name.partition("::")[0] in _TORCH:
+            found[name] = _plain(core._dispatch_dump(name))
+    for name in _SAMPLES:
+        found[f"{name} table"] = _plain(core._dispatch_dump_table(name))
+    return found
+
+
+def _plain(dump: str) -> str:
+    """Returns the lines of C++ of a dump. A kernel in Python makes one in C++ inactive, which its hook has seen."""
+    lines = [line.replace(" (inactive)", "") for line in dump.splitlines() if not _FROM_PYTHON.search(line)]
+    return "\n".join(sorted(lines))

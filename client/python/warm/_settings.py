@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that a compile reads and torch's keys do not have (the table is in _sources.py), and the functions that a
+backend gives compile_fx.
+
+A setting that is not as torch sets it becomes a part of the key. A setting that is a function of the program keeps
+the graph out, unless it has uuid(): that is the program's promise for it, and torch's keys have it. Any thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, Iterator
+
+from warm import _sources
+from warm._operators import is_of_torch
+
+# Fields that torch's own keys have (save_config_portable, save_config): all of these modules but the ignored ones.
+_KEYED = ("torch._inductor.config", "torch._inductor.config_comms", "torch._functorch.config")
+# Fields that change neither code nor graph, with the reason.
+_HARMLESS: dict[str, tuple[str, ...]] = {
+    "torch._inductor.config": (
+        "compile_threads", "worker_start_method",  # how many processes compile
+        "fx_graph_cache", "fx_graph_remote_cache", "autotune_local_cache", "autotune_remote_cache",  # which caches ask
+        "force_disable_cudagraph_TESTING_ONLY", "cudagraph_policy",  # read after a graph was taken from the cache
+        "pre_grad_pass_timing",  # "early" changes the graph before the key is made; "late" passes have uuid()
+        "trace.provenance_tracking_level", "trace.log_autotuning_results", "trace.debug_dir",  # read by logs alone
+    ),
+    "torch._dynamo.config": ("use_graph_deduplication", "verbose", "suppress_errors", "log_file_name"),
+    "torch.compiler.config": ("job_id", "force_disable_caches"),  # the key of profiles; no cache is asked
+}  # fmt: skip
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_UUID = "uuid"
+
+
+class _Foreign(Exception):
+    """Raised for a setting that is a function or an object of the program."""
+
+
+# ---- config modules ----
+
+
+def _changed(module: Any) -> Iterator[tuple[str, Any]]:
+    """Returns the fields of a config module that are not as torch sets them."""
+    for name, entry in list(module._config.items()):
+        value = entry.user_override.get()
+        if type(value).__name__ != "object" and type(value) in _PLAIN and value == entry.default:
+            continue
+        forced = entry.env_value_force
+        if type(forced) is not object:
+            value = forced
+        elif type(value) is object:
+            value = entry.env_value_default
+        if type(value) is not object and not (value is entry.default or _same(value, entry.default)):
+            yield name, value
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return type(value) is type(default) and bool(value == default)
+    except Exception:
+        return False
+
+
+def _text(value: Any) -> str:
+    """Returns the text of a setting. Raises _Foreign."""
+    if type(value) in _PLAIN:
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, (set, frozenset)) or type(value).__name__ == "OrderedSet":
+        return f"{{{', '.join(sorted(map(_text, value)))}}}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(k)}: {_text(v)}' for k, v in value.items())}}}"
+    if str(type(value).__module__) == "torch" and type(value).__name__ in ("dtype", "device", "layout"):
+        return repr(value)
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and is_of_torch(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if hasattr(value, _UUID) and not isinstance(value, type):
+        return f"uuid {value.uuid()!r}"
+    if isinstance(value, type) and hasattr(value, _UUID):  # a factory of such objects
+        return f"uuid {value().uuid()!r}"
+    raise _Foreign(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def _config_lines() -> Iterator[str]:
+    for path in _sources.CONFIGS:
+        module = sys.modules.get(path)
+        if module is None:
+            continue
+        ignored = (*getattr(module, "_save_config_ignore", ()), *getattr(module, "_cache_config_ignore_prefix", ()))
+        for name, value in _changed(module):
+            if name in _HARMLESS.get(path, ()):
+                continue
+            try:
+                text = _text(value)
+            except _Foreign as e:
+                raise _Foreign(f"the setting {path}.{name} is {e}") from e
+            if path not in _KEYED or name.startswith(tuple(ignored)):
+                yield f"{path}.{name}={text}"
+
+
+# ---- switches ----
+
+
+def _switch_lines(traces: bool) -> Iterator[str]:
+    torch = sys.modules["torch"]
+    for name, usual in _sources.SWITCHES.items():
+        get = getattr(torch._C, name, None)
+        value = get() if get is not None else usual
+        if value != usual and value is not None:  # None: this build has no such switch
+            yield f"{name.lstrip('_')}={value}"
+    if not traces:
+        return
+    order = list(getattr(torch._C, "_get_sdp_priority_order", list)())
+    if order != _sources.SDP_ORDER[: len(order)]:
+        yield f"sdp order={order}"
+    einsum = torch.backends.opt_einsum
+    if einsum.is_available() and einsum.enabled:  # it chooses the order of products
+        yield f"opt_einsum={einsum.strategy}"
+
+
+def settings(traces: bool) -> tuple[str, str]:
+    """Returns why no graph must be kept with these settings, or "", and the text that the key must have. `traces`:
+    the graph is one that AOTAutograd traces."""
+    try:
+        return "", ", ".join((*_config_lines(), *_switch_lines(traces)))
+    except _Foreign as e:
+        return f"{e}, which is the program's: no key has its code", ""
+
+
+# ---- what a backend gives compile_fx ----
+
+
+def _inner() -> Any:
+    """Returns the inner_compile of the compile_fx that this thread is in, or None. AOTConfig has it only later."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch._inductor.compile_fx" and "inner_compile" in frame.f_locals:
+            return frame.f_locals["inner_compile"]
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def why_not_of_config(config: Any) -> str:
+    """Returns why AOTAutograd must not keep a graph with this AOTConfig, or ""."""
+    inner = _inner()
+    if inner is not None and not is_of_torch(inner):
+        return "the program gave compile_fx its own inner_compile: no key has its code"
+    table = getattr(config, "decompositions", None) or {}
+    module = sys.modules.get("torch._inductor.decomposition")
+    usual = module.select_decomp_table() if module else {}
+    for target in {*table, *usual}:
+        if table.get(target) is not usual.get(target):
+            return f"the program gave compile_fx its own decomposition of {target}: no key has its code"
+    return ""

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compile of torch reads, beside the graph and torch's own files. This is the whole list.
+
+    source                          kept by torch in            a change is seen by     what follows
+    ------------------------------  --------------------------  ----------------------  ----------------------------
+    decompositions, lowerings,      containers of the modules   identity of all values  not kept, unless the catalogue
+    fallbacks, patterns, passes,    in _PACKAGES, and of their  (_watch.py), then       of this build has each entry
+    meta and fake kernels, kernels  classes and objects         their texts             (_catalogue.py)
+    of higher-order operators,
+    devices' code generators
+    kernels in Python for torch's   OpOverload.py_kernels; the  the same; hooks of the  the same
+    operators                       dispatcher                  dispatcher's modules
+    kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
+                                                                loaded and register     torch has another dump
+    functions of torch's modules    the modules, their classes  their code's file       not kept
+    config modules                  CONFIGS                     their values            in the key; a function of the
+                                                                                        program: not kept
+    switches of torch.backends      torch._C                    SWITCHES                in the key
+    hooks of saved tensors, modes   the thread                  torch's own key and     –
+                                                                Dynamo's graph
+    compilers, decompositions that  AOTConfig, compile_fx's     identity                not kept
+    a backend gives compile_fx      frame
+    functions in a graph            its nodes, and those of     _operators.py           not kept
+                                    each graph inside of it
+    how arguments share memory      storages, offsets           _operators.py           in the key
+
+What Dynamo reads (its tables, trace rules, frames) counts by the graph that it makes of it, and torch's keys have
+this graph. Tables of caches, statistics and names of types are in _CACHES: nothing that they hold reaches a graph.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import sys
+import types
+from typing import Any, Iterator
+
+from warm._operators import _TORCH
+
+_PACKAGES = tuple(
+    f"torch.{name}."
+    for name in (
+        "_inductor _functorch _decomp _refs _prims _prims_common _higher_order_ops _subclasses _library "
+        "_meta_registrations _ops library fx.node fx.passes fx.experimental.proxy_tensor fx.experimental.sym_node "
+        "fx.experimental.symbolic_shapes utils.flop_counter utils._python_dispatch _dynamo.device_interface "
+        "_export.wrappers distributed.tensor distributed._functional_collectives"
+    ).split()
+)
+_CACHES = frozenset(
+    "cached_ops cache_stats._stats FxGraphCachePickler._pickleable_type_cache supported_vec_isa_list _registered_caches "
+    "SUPPORTED_PARAM_TYPES SUPPORTED_RETURN_TYPES OPDEFS OPDEF_TO_LIB _OPAQUE_TYPES _OPAQUE_TYPES_BY_NAME "
+    "FxCompile._compile_stats _HEURISTIC_CACHE".split()
+)
+_CACHE_NAMES = ("cache", "_member_map_", "_value2member_map_", "_member_names_")  # the last part of a cache's name
+
+_OWNERS = ("torch._inductor.lowering", "torch._inductor.decomposition")  # `warm why` names tables by these
+
+CONFIGS = ("torch._inductor.config", "torch._inductor.config_comms", "torch._functorch.config", "torch._dynamo.config",
+           "torch.fx.experimental._config", "torch.compiler.config", "torch.distributed.config",
+           "torch._export.config")  # fmt: skip
+
+# Switches that choose operators or code while torch compiles: the getter in torch._C, and its value as torch sets it.
+# What FxGraphHashDetails has (deterministic modes, precision of matmul, the default dtype) is not here.
+SWITCHES: dict[str, Any] = {
+    "_get_cudnn_enabled": True,
+    "_get_cudnn_benchmark": False,
+    "_get_cudnn_deterministic": False,
+    "_get_cudnn_allow_tf32": True,
+    "_get_mkldnn_enabled": True,
+    "_get_mkldnn_deterministic": False,
+    "_get_onednn_allow_tf32": False,
+    "_get_nnpack_enabled": True,
+    "_get_flash_sdp_enabled": True,
+    "_get_mem_efficient_sdp_enabled": True,
+    "_get_math_sdp_enabled": True,
+    "_get_cudnn_sdp_enabled": True,
+    "_get_overrideable_sdp_enabled": True,
+    "_get_fa3_sdp_enabled": False,
+    "_get_math_sdp_allow_fp16_bf16_reduction": False,
+    "_get_float32_matmul_precision": "highest",
+    "_get_cublas_allow_fp16_accumulation": False,
+    "_get_cpu_allow_fp16_reduced_precision_reduction": False,
+    "_get_miopen_immediate": False,
+    "_is_view_replay_enabled": False,
+    "_get_backcompat_broadcast_warn": False,
+    "_is_grad_layout_enforcement_enabled": True,
+}
+
+SDP_ORDER = [1, 2, 0, 3, 4]  # of the kernels of scaled_dot_product_attention
+
+kernels: dict[str, Any] = {}  # what Python gave the dispatcher: functions by "namespace::name/key"
+
+
+def inside(value: Any) -> Any:
+    return value.patterns if type(value).__name__ == "PatternMatcherPass" else value
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (dict, list, set, collections.deque)) or type(value).__name__ == "OrderedSet"
+
+
+def _holds(name: str, variable: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Returns what a variable of a module holds: itself, or the attributes of its class or object."""
+    if _is_container(inside(value)):
+        yield variable, value
+    elif isinstance(value, type):
+        if value.__module__ == name:
+            yield from ((f"{variable}.{k}", v) for k, v in list(vars(value).items()) if not k.startswith("__"))
+    elif hasattr(type(value), "pattern_eq"):  # a part of a pattern: it counts in the passes that have it
+        return
+    elif str(type(value).__module__).startswith("torch.") and not isinstance(value, types.ModuleType):
+        yield from ((f"{variable}.{k}", v) for k, v in list(getattr(value, "__dict__", {}).items()))
+
+
+def nested(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Returns a container, and those in it."""
+    yield value
+    for one in list(value.values()) if isinstance(value, dict) else list(value):
+        one = inside(one)
+        if depth < 4 and isinstance(one, (dict, list)):
+            yield from nested(one, depth + 1)
+
+
+def containers() -> dict[str, Any]:
+    """Returns all containers of torch's modules that a compile may read, by the path that `at` takes."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for name, module in sorted(list(sys.modules.items()), key=lambda item: item[0] not in _OWNERS):
+        if not (name + ".").startswith(_PACKAGES) or name in CONFIGS:
+            continue
+        for variable, value in list(vars(module).items()):
+            for rest, one in _holds(name, variable, value) if not variable.startswith("__") else ():
+                path, one = f"{name}:{rest}", inside(one)
+                is_cache = rest in _CACHES or rest.rpartition(".")[2].endswith(_CACHE_NAMES)
+                if _is_container(one) and id(one) not in seen and not is_cache:
+                    seen.update(map(id, nested(one)))
+                    found[path] = one
+    return found
+
+
+def at(path: str) -> Any:
+    """Returns the container of a path, or None."""
+    module, _, names = path.partition(":")
+    value: Any = sys.modules.get(module)
+    for name in names.split("."):
+        value = vars(value).get(name) if hasattr(value, "__dict__") else None
+    return inside(value)
+
+
+def py_kernels() -> dict[Any, Any]:
+    """Returns the kernels in Python of torch's operators: tables by operator."""
+    import torch
+
+    found = {}
+    for name, space in list(vars(torch.ops).items()):
+        if name not in _TORCH or name == "higher_order":  # the latter are objects of modules
+            continue
+        for packet in list(getattr(space, "__dict__", {}).values()):
+            for overload in list(getattr(packet, "__dict__", {}).values()):
+                table = getattr(overload, "__dict__", {}).get("py_kernels")
+                if table:
+                    found[overload] = table
+    return found
+
+
+def leaves(value: Any, key: tuple[Any, ...] = (), depth: int = 0) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Returns the values of a container, and of those in it, with their keys. Order does not show."""
+    if isinstance(value, dict):
+        pairs: Any = [(key + (k,), v) for k, v in list(value.items())]
+    else:
+        pairs = [(key, v) for v in list(value)]
+    for k, v in pairs:
+        if k and k[-1] == "__builtins__":  # eval() puts it into its globals
+            continue
+        v = inside(v)
+        if depth < 4 and isinstance(v, (dict, list)):
+            yield from leaves(v, k, depth + 1)
+        else:
+            yield k, v
+
+
+def is_of_others(key: Any) -> bool:
+    """Returns True for an operator of another namespace: graphs that call it are looked at (_operators.py)."""
+    if type(key).__name__ in ("OpOverload", "OpOverloadPacket"):
+        return str(key).partition(".")[0] not in _TORCH
+    if isinstance(key, str) and "::" in key:
+        return key.partition("::")[0] not in _TORCH
+    return False
+
+
+def is_empty(value: Any) -> bool:
+    """Returns True for an entry that torch makes when it looks an operator up."""
+    if type(value).__name__ != "SimpleOperatorEntry":
+        return False
+    held = (value.fake_impl.kernels, value.torch_dispatch_rules._data, getattr(value, "effect", None),
+            getattr(value, "symm_mem_args", None))  # fmt: skip
+    return not (held[0] or held[1] or getattr(held[2], "_effect", None) or getattr(held[3], "_symm_mem_args", None))
+
+
+_CODE = (types.FunctionType, types.MethodType, functools.partial, type)
+
+
+def is_read(value: Any) -> bool:
+    """Returns True for a container with functions, operators, classes or objects of torch."""
+    for key, one in leaves(value):
+        for part in (*key, one):
+            kind = type(part)
+            if isinstance(part, _CODE) or str(kind.__module__).startswith("torch."):
+                return True
+    return False
