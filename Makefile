@@ -329,6 +329,11 @@ proof: setup-clients proof-compiler
 	    $$venv/bin/python tests/proof/xla/pairs.py --cases $(PROOF_PAIRS) --library $(B)/lib/libwarm.so
 	$(B)/proof/graphs --cases $(PROOF_CASES) $(PROVEN_GRAPHS)
 	$(MAKE) B=$(B) $(B)/tests/test_own_order && WARM_CASES=$(PROOF_CASES) $(B)/tests/test_own_order
+.PHONY: proof-torch
+PROOF_TORCH = 20
+proof-torch: setup-clients
+	venv=$$(tests/clients/venv.sh tests/clients/torch.txt) && \
+	    $$venv/bin/python tests/proof/torch/mutations.py --cases $(PROOF_TORCH) --python client/python
 proof-compiler: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler
 	venv=$$(tests/clients/venv.sh tests/proof/ptxas.txt) && \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the catalogue of a build of torch, in a process of its own: torch alone, without plugins, sitecustomize and
 the program's folders and variables. It registers all that torch registers late: it imports the modules that a
-compile may import, compiles a small model up to code generation, and calls what the passes call once.
+compile may import, compiles a small model without the compiler, and calls what the passes call once.
 
     start(name)    in the program: starts the process, and returns at once
     main()         in the process: takes the lease of the name; makes the value and puts it
@@ -51,7 +51,7 @@ def start(name: str) -> None:
         return
     environment = {k: v for k, v in os.environ.items() if k.startswith(_KEPT)}
     environment.update(TORCH_DEVICE_BACKEND_AUTOLOAD="0", OMP_NUM_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1",
-                       TORCHINDUCTOR_COMPILE_THREADS="1")  # fmt: skip
+                       TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")  # fmt: skip
     code = f"import sys; sys.path += {_folders()!r}; from warm import _catalogue_maker as m; m.main({name!r})"
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", code],
@@ -118,7 +118,7 @@ class _Watcher:
 
 
 class _Enough(Exception):
-    """Ends a compile before it generates code."""
+    """Ends a compile when the code is generated, before a compiler runs."""
 
 
 def _first_graph(torch: Any, catalogue: Any) -> Any:
@@ -134,7 +134,10 @@ def _first_graph(torch: Any, catalogue: Any) -> Any:
             found.append(catalogue.read(catalogue.paths()))
         real(gm)
 
+    generate = graph.GraphLowering.codegen
+
     def codegen(self: Any, *arguments: Any, **options: Any) -> Any:
+        generate(self, *arguments, **options)
         raise _Enough
 
     autograd_cache.check_cacheable = check_cacheable

@@ -36,7 +36,8 @@ _OPERATORS = ("OpOverload", "OpOverloadPacket", "HigherOrderOperator")  # their 
 _IGNORED = ("_DispatchModule", "_SafeKernelFunction", "Graph", "Logger", "lock", "RLock", "_local", "_abc_data")  # no compile reads them
 
 
-_STATES = ("checked",)  # variables that functions of torch set when they are first called
+# Variables and attributes that torch itself sets when it first uses a function or an object.
+_STATES = ("checked", "ordered_kwargs_for_cpp_kernel")
 
 
 class Unknown(Exception):
@@ -209,6 +210,6 @@ class Reader:
         if held is None and not slots:
             raise Unknown(f"an object of the class {type(value).__qualname__}")
         self._class(type(value))
-        parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items())]
+        parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items()) if k not in _STATES]
         parts += [f"{s}={self.text(getattr(value, s))}" for s in slots if hasattr(value, s)]
         return f"({', '.join(parts)})"
