@@ -227,7 +227,7 @@ bool mlir_op_constant(struct mlir *m, const struct opinfo *info, uint32_t lhs)
     slice_skip(&m->s);
     value.at = m->s.at;
     m->s.at = slice_find(m->s, ':');
-    if (!mlir_expect(m, ':', "expected ':' and a type") || !mlir_type_read(m))
+    if (!mlir_expect(m, ':', "expected ':' and a type") || !mlir_type_read(m) || m->failed)
         return false;
     value.end = m->s.at;
     uint32_t hash;

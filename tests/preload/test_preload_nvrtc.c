@@ -384,7 +384,7 @@ Test(preload_nvrtc, a_store_without_space_serves_what_it_compiles)
     nvrtc_rig_up(NVRTC_13);
     struct warmd k = warmd_new();
     cr_assert_eq(mkdir(k.store, 0700), 0);
-    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k") != 0) {
+    if (mount("warm-test", k.store, "tmpfs", MS_NOSUID | MS_NODEV, "size=160k,mode=700") != 0) {
         warmd_free(&k);
         cr_skip_test("needs the right to mount a tmpfs");
     }
