@@ -152,15 +152,16 @@ def watch(codecache: ModuleType) -> None:
     prepare_key = cache.prepare_key
 
     def prepare(*arguments: Any, **options: Any) -> Any:
+        gm = arguments[0] if arguments else options.get("gm")
         try:
-            _graph.is_silent = not has_collectives(arguments[0])
+            _graph.is_silent = not has_collectives(gm)
         except Exception:
             _graph.is_silent = False
         inputs = arguments[1] if len(arguments) > 1 else options.get("example_inputs", ())
-        found = _with_operators(codecache, arguments[0], inputs, prepare_key(*arguments, **options))
+        found = _with_operators(codecache, gm, inputs, prepare_key(*arguments, **options))
         try:
             key, details = found[0]
-            made_of = weakref.ref(arguments[0])
+            made_of = weakref.ref(gm)
             passed = arguments[2] if len(arguments) > 2 else {}
             _graph.asked = key, lambda: _form(made_of(), passed, details)
         except Exception:  # found[0] is None: torch does not ask
