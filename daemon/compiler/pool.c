@@ -205,6 +205,7 @@ static void worker_free(struct worker *w)
     w->server->n_workers--;
     if (!w->server->n_workers && w->server->state == BUSY)
         loop_timer_start(w->server->timer, p->config.limits.idle_ms, 0);
+    uv_poll_stop(&w->poll);
     close(w->fd);
     if (w->answer_fd >= 0)
         close(w->answer_fd);
@@ -322,6 +323,8 @@ static void server_exited(struct server *s, int status)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
+    uv_poll_stop(&s->poll); /* before close(): a spawner forked just now may still hold the socket,
+                             * and its events would go to the next one of this number */
     close(s->fd);
     loop_timer_free(s->timer);
     uv_close((uv_handle_t *)&s->poll, on_server_handle_closed);

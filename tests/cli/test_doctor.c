@@ -153,13 +153,15 @@ Test(doctor, says_which_parts_of_the_drivers_shim_are_on)
 static int new_user(char **out, const char *settings)
 {
     char *dir = temp_dir_new(), *program = bin_path("warm");
+    const char *as = geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups";
     int status = run_command(
         out,
         "exec 2>&1; cd %s && mkdir -p conf/warm run && printf '%%s' '%s' >conf/warm/warmd.conf && "
         "chmod 755 . conf conf/warm && chmod 700 run && %s unset WARM_SOCKET && "
+        "{ %s test -x %s || exit 126; } && "
         "XDG_CONFIG_HOME=$PWD/conf XDG_RUNTIME_DIR=$PWD/run HOME=$PWD %s %s doctor",
-        dir, settings, geteuid() ? "" : "chown 4242 run conf conf/warm conf/warm/warmd.conf &&",
-        geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups", program);
+        dir, settings, geteuid() ? "" : "chown 4242 run conf conf/warm conf/warm/warmd.conf &&", as,
+        program, as, program);
     free(program);
     temp_dir_free(dir);
     return status;

@@ -113,8 +113,11 @@ static int some_descriptor(uint8_t kind)
 /* Answers one of the requests that wait: any outcome, length and object. */
 static void lie(void)
 {
-    static const uint64_t numbers[] = {0, 1, 10, 69632, 70000, 1ull << 31, 1ull << 63, UINT64_MAX};
-    static uint8_t packet[sizeof(struct tier_answer) + TIER_BYTES_MAX + 100];
+    enum { TOO_MANY = 70000 }; /* more bytes than an answer may carry */
+    static_assert(TOO_MANY > TIER_BYTES_MAX, "the longest answer is refused");
+    static const uint64_t numbers[] = {0,        1,          10,         69632,
+                                       TOO_MANY, 1ull << 31, 1ull << 63, UINT64_MAX};
+    static uint8_t packet[sizeof(struct tier_answer) + TOO_MANY];
     size_t which = n_asks ? next() % n_asks : 0, n_bytes = 0;
     uint8_t how = next();
     struct tier_answer a = {.id = n_asks ? asks[which].id : 0,
