@@ -12,7 +12,8 @@
     operators                       dispatcher                  dispatcher's modules
     kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
                                                                 loaded and register     torch has another dump
-    functions of torch's modules    the modules, their classes  their code's file       not kept
+    functions of torch's modules    the modules, their classes  not seen, if a program  kept, without the
+                                                                replaces one            program's code
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
     switches of torch.backends      torch._C                    SWITCHES                in the key
