@@ -234,7 +234,7 @@ nightly:
 	$(MAKE) tsan
 	$(MAKE) test-clients
 	$(MAKE) siege SIEGE_SECONDS=600
-	$(MAKE) proof power-loss test-codegen
+	$(MAKE) proof power-loss test-codegen proof-torch PROOF_TORCH=500
 	$(MAKE) check-glibc wheel deb rpm
 	$(MAKE) bench BENCH_ROUNDS=1
 
