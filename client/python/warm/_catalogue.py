@@ -153,6 +153,7 @@ class _State:
         self.why = ""
         self.unproven: list[Any] = []  # readings that wait for the catalogue
         self.is_foreign = False
+        self.is_given_up = False  # the maker ended without a catalogue
 
     def changed(self) -> bool:
         """Returns True if a table or the loaded libraries are not those of the last reading."""
@@ -211,6 +212,11 @@ def why_not_kept() -> str:
         return _state.why
 
 
+def why_not_taken() -> str:
+    """Returns why no graph must be taken from the cache now, or ""."""
+    return why_not_kept() or ("" if load() else "there is no catalogue of this build of torch yet")
+
+
 def load() -> bool:
     """Returns True if the catalogue is there. Starts its maker if it is not."""
     with _state.lock:
@@ -249,8 +255,9 @@ def when_there(put: Callable[[], None]) -> None:
     """Calls put() now, or when the catalogue is there; never, if something was not torch's before."""
     with _state.lock:
         if not load():
-            if len(_held_back) < _HELD_MAX:
-                _held_back.append(put)
+            if _state.is_given_up or len(_held_back) == _HELD_MAX:
+                return
+            _held_back.append(put)
             if not _waiting:
                 _waiting.append(threading.Thread(target=_wait, name="warm-catalogue", daemon=True))
                 _waiting[0].start()
@@ -276,6 +283,10 @@ def _wait() -> None:
         time.sleep(_POLL_S)
     if load():
         _release()
+        return
+    with _state.lock:
+        _state.is_given_up = True
+        _held_back.clear()  # which ends their leases: others wait for them
 
 
 def _end() -> None:

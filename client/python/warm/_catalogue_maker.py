@@ -17,8 +17,8 @@ import sys
 from typing import Any
 
 _SECONDS = 300
-_KEPT = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "XDG_", "WARM_SOCKET", "WARM_TIMEOUT", "WARM_EXE",
-         "WARM_LIBRARY", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT")  # fmt: skip
+_KEPT = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "XDG_", "WARM_SOCKET", "WARM_SESSION", "WARM_TIMEOUT",
+         "WARM_EXE", "WARM_LIBRARY", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT")  # fmt: skip
 _NEEDED = ("torch", "sympy", "mpmath", "numpy", "typing_extensions", "filelock", "networkx", "jinja2", "fsspec",
            "triton", "setuptools", "warm")  # fmt: skip
 _IMPORTED = ("torch._inductor", "torch._functorch", "torch._higher_order_ops", "torch._subclasses", "torch._library",

@@ -427,17 +427,19 @@ class Backend:
         if _is_dumping():
             return None
         try:
-            if key.startswith(_GRAPHS) and not _catalogue.load():
+            waits = key.startswith(_LEASED) and _may_wait()
+            if key.startswith(_GRAPHS) and not waits and not _catalogue.load():
                 self._keep_form(key)
                 return None
-            waits = key.startswith(_LEASED) and _may_wait()
             lease = self._client.lease(key) if waits else self._client.find(key)
+            if key.startswith(_GRAPHS) and (lease.value is None or _catalogue.why_not_taken()):
+                self._keep_form(key)
+                if lease.value is not None:
+                    return None
         except Exception:
             return None
         if lease.held:
             self._leases[key] = lease
-        if lease.value is None and key.startswith(_GRAPHS):
-            self._keep_form(key)
         if lease.value is None or not _is_graph(key, lease.value):
             return None
         return wrap(lease.value, lease.cost_ms)
