@@ -228,7 +228,7 @@ tsan: tsan-store
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_trips
 
-# What .ci/run leaves out, in the order of what it finds most often.
+# The checks that .ci/run leaves out. Those that find most faults come first.
 #: make nightly       everything else: all suites under sanitizers, proofs, packages, all clients, benchmarks
 .PHONY: nightly
 nightly:

@@ -286,7 +286,7 @@ int archive_open(struct archive_reader *r, struct err *e)
     return code;
 }
 
-/* Reads what stands behind the last entry. */
+/* Reads the bytes after the last entry. */
 static int read_end(struct archive_reader *r, uint64_t size, uint64_t n_before, struct err *e)
 {
     uint8_t zeros[2 * BLOCK], more;
