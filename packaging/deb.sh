@@ -15,6 +15,8 @@ sources=$build/warm-$version
 rm -rf "$sources" "$build"/*.deb
 mkdir "$sources"
 cp -r Makefile CHANGELOG.md keygen kernels store client tier daemon systemd "$sources/"
+mkdir "$sources/packaging"
+cp packaging/packaging.mk "$sources/packaging/"
 cp -r packaging/debian "$sources/debian"
 date=$(git log -1 --format=%cD 2>/dev/null || date -R)
 cat >"$sources/debian/changelog" <<END

@@ -48,8 +48,8 @@ mkdir -p "$build/obj"
 
 # -Wno-…: warnings of clang that the sources do cause
 make -j"$(nproc)" B="$build/obj" CC="$build/cc" WERROR= STATIC= PREFIX="$prefix" DESTDIR="$root" \
-    OPT="-O2 -isystem $include -include packaging/libc_gaps.h -Wno-cast-qual -Wno-unused-command-line-argument" \
-    LDFLAGS="-pthread -s -Wl,--build-id=sha1 $build/obj/libc_gaps.o -L$libraries" LOADED= install >"$build/make.log" 2>&1 || {
+    CFLAGS="-O2 -isystem $include -include packaging/libc_gaps.h -Wno-cast-qual -Wno-unused-command-line-argument" \
+    LDFLAGS="-s $build/obj/libc_gaps.o -L$libraries" LOADED= install >"$build/make.log" 2>&1 || {
     tail -n 20 "$build/make.log" >&2
     echo "portable: the build failed: $build/make.log" >&2
     exit 1
