@@ -52,7 +52,7 @@ PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink nvvm d
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier service net native redis http)
-KERNEL_DIRS  = kernels/eval kernels
+KERNEL_DIRS  = kernels/eval
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
     $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS) kernels/examples
@@ -107,7 +107,7 @@ $(B)/libraries:
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
-$(KERNELS): $(filter-out $(B)/obj/kernels/main.o,$(call obj,$(KERNEL_DIRS)))
+$(KERNELS): $(call obj,$(KERNEL_DIRS))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
@@ -167,7 +167,7 @@ $(B)/tests/all: $(call obj,$(TEST_DIRS)) $(TEST_LIBS)
 	$(Q) $(LINK) -o $@ $^ -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 .SECONDEXPANSION:
 $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(FINI) $(TEST_SUPPORT) $(TEST_LIBS)
-	$(Q) $(LINK) -o $@ $(filter %.o,$^) $(filter-out %.o,$^) -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
+	$(Q) $(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcriterion -luv -llmdb -ldl -lm $(NETWORK) $(SIGNING) $(PACKED)
 
 #: make test          install missing packages and run all tests
 #: make list-tests    their names, SUITE/TEST; `make test TESTS='redis/*'` runs some
@@ -180,14 +180,12 @@ list-tests: $(B)/tests/all
 	@$(B)/tests/all --list | awk '/^[^ ]/ { suite = $$1; sub(":$$", "", suite) } /── / { print suite "/" $$2 }'
 
 # The CUDA toolchain, fetched once, and only for the demo and the tests. If it is complete, the script
-# takes some milliseconds. Only kernels/ sees cuda.h.
+# takes some milliseconds.
 TOOLCHAIN = $(B)/toolchain
 .PHONY: toolchain
 toolchain:
 	@kernels/toolchain.sh $(TOOLCHAIN)
-$(call obj,$(KERNEL_DIRS)): | toolchain
-$(call obj,$(KERNEL_DIRS)): OUR_CPP += -isystem $(TOOLCHAIN)/13.5.37/include
-$(B)/bin/warm-kernels: $(B)/obj/kernels/main.o $(KERNELS) $(EXEC) $(KEYGEN)
+$(B)/bin/warm-kernels: $(call obj,tests/demo) $(EXEC) $(KEYGEN)
 	$(Q) $(LINK) -o $@ $^ -ldl -lm
 
 # Set-up: installs the Debian packages that are missing. make itself is there already.

@@ -2,7 +2,7 @@
 /*
  * program.h - a StableHLO graph with types: what the graph compiler reads, differentiates and compiles.
  *
- *     StableHLO text or bytecode ──keygen──▶ canonical text ──read.c──▶ program ──print.c──▶ StableHLO text
+ *     StableHLO text or bytecode ──keygen──▶ canonical text ──read.c──▶ program
  *                                                     builder calls ──────▲
  *
  * The compiler's input is the canonical text that keygen hashes (`warm hash --explain` prints it). So
@@ -22,7 +22,7 @@
  *
  * Thread: one at a time for a program; no other state.
  * Memory: a program owns its arrays. A reader may look at them directly; only the functions here change
- * them. Only program_flatten and program_write recurse, into loops and calls.
+ * them. Only program_flatten recurses, into loops and calls.
  */
 #ifndef WARM_KERNELS_PROGRAM_PROGRAM_H
 #define WARM_KERNELS_PROGRAM_PROGRAM_H
@@ -253,8 +253,5 @@ bool program_counted(const struct program *p, const uint32_t *origins, const str
  * Errors: TOO_BIG; NOMEM. */
 int program_flatten(const struct program *p, uint32_t function, struct program **out,
                     struct err *e);
-
-/* Appends the program as StableHLO in MLIR's generic text form, which keygen and StableHLO's tools read. */
-void program_write(const struct program *p, struct writer *out);
 
 #endif

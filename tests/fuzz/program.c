@@ -8,6 +8,7 @@
 
 #include "kernels/bundle/graph_bundle.h"
 #include "kernels/vjp/vjp.h"
+#include "tests/kernels/print_program.h"
 
 #define OPS_MAX 5000u /* larger graphs take longer, and show nothing else */
 

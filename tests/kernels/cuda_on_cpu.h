@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#include "kernels/device.h"
+#include "tests/demo/device.h"
 
 /* A device whose modules are always loaded. Lives for ever. */
 struct device *cuda_on_cpu(void);

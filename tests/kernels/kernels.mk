@@ -8,10 +8,11 @@ $(B)/obj/tests/kernels/cuda_on_cpu.o: tests/kernels/cuda_on_cpu.cpp
 	    -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
 
 # What the suites share, and the compiler that they try.
-KERNEL_SUITES = $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c))
-$(B)/obj/tests/kernels.a: $(filter-out $(B)/obj/tests/kernels/test_%,$(call obj,tests/kernels)) $(B)/obj/tests/kernels/cuda_on_cpu.o
+KERNEL_SUITES  = $(patsubst tests/kernels/%.c,$(B)/tests/%,$(wildcard tests/kernels/test_*.c))
+KERNELS_ON_CPU = $(B)/obj/tests/kernels/cuda_on_cpu.o $(filter-out %/main.o,$(call obj,tests/demo))
+$(B)/obj/tests/kernels.a: $(filter-out $(B)/obj/tests/kernels/test_%,$(call obj,tests/kernels)) $(KERNELS_ON_CPU)
 	$(Q) rm -f $@; $(AR) rcs $@ $^
-$(B)/tests/all: $(B)/obj/tests/kernels/cuda_on_cpu.o
+$(B)/tests/all: $(KERNELS_ON_CPU)
 $(KERNEL_SUITES): $(B)/obj/tests/kernels.a
 $(B)/tests/all $(KERNEL_SUITES): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp

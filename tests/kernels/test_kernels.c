@@ -3,9 +3,9 @@
  * test_kernels.c - the demo's kernels. The CPU reference is checked against mathematics, the kernels against
  * the reference: on threads of the CPU everywhere, on the GPU where there is one. Wrong kernels must fail.
  */
-#include "kernels/gpu.h"
-#include "kernels/reference.h"
-#include "kernels/runner.h"
+#include "tests/demo/gpu.h"
+#include "tests/demo/reference.h"
+#include "tests/demo/runner.h"
 #include "tests/kernels/cuda_on_cpu.h"
 
 #include <criterion/criterion.h>

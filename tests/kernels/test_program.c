@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "keygen/canon/canon.h"
+#include "tests/kernels/print_program.h"
 
 #define MAIN(args, results, body) "func.func public @main(" args ") -> (" results ") {\n" body "}\n"
 

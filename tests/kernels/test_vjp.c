@@ -13,6 +13,7 @@
 
 #include "kernels/eval/eval.h"
 #include "tests/kernels/jax_graphs.h"
+#include "tests/kernels/print_program.h"
 
 #define TOLERANCE 1e-9     /* of doubles against doubles; sums differ in order */
 #define DIFFERENCE 1e-6    /* the step of finite differences */

@@ -15,6 +15,7 @@
 #include "kernels/eval/eval.h"
 #include "kernels/vjp/vjp.h"
 #include "tests/kernels/for_cpu.h"
+#include "tests/kernels/print_program.h"
 
 #define L4 "tensor<4xi64>"
 #define L "tensor<i64>"

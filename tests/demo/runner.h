@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runner.h - does a compiled kernel compute what it should? Runs one of this folder's .cu files on
+ * runner.h - does a compiled kernel compute what it should? Runs one of the .cu files of kernels/ on
  * inputs made here and compares every output with the CPU reference.
  *
  * Thread: uses the device on the calling thread. Memory: keeps nothing.
  */
-#ifndef WARM_KERNELS_RUNNER_H
-#define WARM_KERNELS_RUNNER_H
+#ifndef WARM_TESTS_DEMO_RUNNER_H
+#define WARM_TESTS_DEMO_RUNNER_H
 
-#include "kernels/device.h"
+#include "tests/demo/device.h"
 
 struct runner_result {
     double worst;   /* the largest |got - expected| / (1 + |expected|) of all outputs */

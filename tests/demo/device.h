@@ -7,8 +7,8 @@
  *
  * Thread: one thread uses a device at a time. Memory: a device is embedded in what implements it.
  */
-#ifndef WARM_KERNELS_DEVICE_H
-#define WARM_KERNELS_DEVICE_H
+#ifndef WARM_TESTS_DEMO_DEVICE_H
+#define WARM_TESTS_DEMO_DEVICE_H
 
 #include "keygen/err.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * print.c - writes a program as StableHLO, in MLIR's generic text form. Compilers of StableHLO read it,
+ * print_program.c - writes a program as StableHLO, in MLIR's generic text form. Compilers of StableHLO read it,
  * and so does program_read: the derivative of a graph can be printed, hashed and checked by others.
  *
  * Thread: any; no state. Memory: the caller's writer. Recursion: loops, at most PROGRAM_DEPTH_MAX deep.
  */
-#include "kernels/program/program.h"
+#include "tests/kernels/print_program.h"
 
 #include <inttypes.h>
 

@@ -6,11 +6,11 @@
  * Thread: a GPU is used by the thread that opened it. Memory: a GPU owns its driver and its module; what was
  * allocated on the device goes with them.
  */
-#ifndef WARM_KERNELS_GPU_H
-#define WARM_KERNELS_GPU_H
+#ifndef WARM_TESTS_DEMO_GPU_H
+#define WARM_TESTS_DEMO_GPU_H
 
-#include "kernels/device.h"
 #include "kernels/exec/driver.h"
+#include "tests/demo/device.h"
 
 struct gpu;
 

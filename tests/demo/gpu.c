@@ -5,7 +5,7 @@
  *
  * Thread: the thread that opened the GPU.
  */
-#include "kernels/gpu.h"
+#include "tests/demo/gpu.h"
 
 #include <stdlib.h>
 

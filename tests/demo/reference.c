@@ -5,7 +5,7 @@
  *
  * Thread: any; no state.
  */
-#include "kernels/reference.h"
+#include "tests/demo/reference.h"
 
 #include <assert.h>
 #include <math.h>

@@ -9,8 +9,8 @@
  *   2. launches, with the grids that the .cu file documents
  *   3. outputs copied back and compared with the reference's, element by element
  */
-#include "kernels/runner.h"
-#include "kernels/reference.h"
+#include "tests/demo/runner.h"
+#include "tests/demo/reference.h"
 
 #include <assert.h>
 #include <math.h>

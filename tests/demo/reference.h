@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reference.h - what the kernels of this folder compute, on the CPU and by the formula.
+ * reference.h - what the kernels of kernels/ compute, on the CPU and by the formula.
  *
  * Written to be checked by eye and by tests: plain loops, sums in double, no tiles. Shapes and
  * layouts are those of the .cu files: float32, row-major.
  *
  * Thread: pure functions. Memory: all arrays are the caller's; outputs do not overlap inputs.
  */
-#ifndef WARM_KERNELS_REFERENCE_H
-#define WARM_KERNELS_REFERENCE_H
+#ifndef WARM_TESTS_DEMO_REFERENCE_H
+#define WARM_TESTS_DEMO_REFERENCE_H
 
 /* Computes y = x w^T + b, and max(0, y) if `relu`.
  * x: [batch][n_in], w: [n_out][n_in], b: [n_out], y: [batch][n_out] */

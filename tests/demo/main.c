@@ -9,8 +9,8 @@
  * Exit status: 0 right, or nothing that this machine could run; 1 wrong, or no target to print;
  * 2 usage.
  */
-#include "kernels/gpu.h"
-#include "kernels/runner.h"
+#include "tests/demo/gpu.h"
+#include "tests/demo/runner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
