@@ -1,7 +1,7 @@
 /*
  * backend.h - what warm-tier asks of a store beyond the machine.
  *
- *   warmd ──SEQPACKET, descriptors──▶ warm-tier ──▶ backend ──▶ redis:// s3:// file:// redis-cluster:// http://
+ *   warmd ──SEQPACKET, descriptors──▶ warm-tier ──▶ backend ──▶ redis:// s3:// file:// http://
  *
  * A backend keeps objects under names, and perhaps leases. It knows nothing of keys, proofs or signatures: warmd makes
  * the bytes of an object and checks those that come back. A backend is one struct of functions; backends.c chooses it

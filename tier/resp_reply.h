@@ -4,8 +4,7 @@
  *
  *     +text  -ERROR text  :17  $5 bytes  $-1 (nil)  *2 and so many of these
  *
- * resp_reply_parse knows one level of arrays, as replies to our commands have. CLUSTER SLOTS has three: resp_whole finds
- * its end, and resp_item_parse steps through it.
+ * It knows one level of arrays, as replies to our commands have.
  *
  * daemon/net/resp.h reads what a client sends: commands, whose elements are all bulks. A server's replies have other
  * types, so the two share nothing but the line's end.
@@ -42,9 +41,5 @@ long resp_reply_parse(const char *data, size_t len, size_t bulk_max, struct resp
 /* Parses one item; of an array, its line alone, with the number of its items in `number`. Returns as
  * resp_reply_parse does. */
 long resp_item_parse(const char *data, size_t len, size_t bulk_max, struct resp_item *out);
-
-/* Measures the reply that `data` begins with, with all levels. Returns its bytes, 0 if some are not there yet, or -1 for
- * rubbish and for more than `items_max` items. */
-long resp_whole(const char *data, size_t len, size_t bulk_max, size_t items_max);
 
 #endif

@@ -58,7 +58,7 @@ static bool parse_port(struct part p, uint16_t *out)
 }
 
 /* Parses HOST[:PORT]; HOST may be an IPv6 address in brackets. */
-static bool parse_host(struct part p, struct tier_host *out)
+static bool parse_host(struct part p, struct tier_url *out)
 {
     bool ipv6 = p.len && *p.at == '[';
     const char *bracket = ipv6 ? memchr(p.at, ']', p.len) : NULL;
@@ -75,20 +75,7 @@ static bool parse_host(struct part p, struct tier_host *out)
     struct part name = {p.at, (size_t)(end - p.at)};
     if (ipv6)
         name = (struct part){p.at + 1, (size_t)(bracket - p.at) - 1};
-    return copy_part(name, ipv6 ? DIGITS "abcdefABCDEF:." : PLAIN, out->name, sizeof out->name);
-}
-
-static bool parse_hosts(struct part all, struct tier_url *out)
-{
-    for (const char *at = all.at, *end = all.at + all.len; at <= end; out->n_hosts++) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        size_t len = (size_t)((comma ? comma : end) - at);
-        if (out->n_hosts == TIER_URL_HOSTS_MAX ||
-            !parse_host((struct part){at, len}, &out->hosts[out->n_hosts]))
-            return false;
-        at += len + 1;
-    }
-    return true;
+    return copy_part(name, ipv6 ? DIGITS "abcdefABCDEF:." : PLAIN, out->host, sizeof out->host);
 }
 
 /* Copies the path without slashes at its ends. Refuses empty, "." and ".." folders. */
@@ -160,25 +147,25 @@ bool tier_url_parse(const char *text, struct tier_url *out, char *why, size_t wh
         *c = (char)tolower((unsigned char)*c);
     at += 3;
 
-    struct part hosts = take_until(&at, "/?#");
-    const char *user_end = memrchr(hosts.at, '@', hosts.len);
+    struct part host = take_until(&at, "/?#");
+    const char *user_end = memrchr(host.at, '@', host.len);
     if (user_end) {
-        struct part user = {hosts.at, (size_t)(user_end - hosts.at)};
+        struct part user = {host.at, (size_t)(user_end - host.at)};
         if (memchr(user.at, ':', user.len))
             return say(why, why_size,
                        "the URL has a password: write it into the file of tier_credentials, as "
                        "password = ...");
         if (!copy_part(user, PLAIN, out->user, sizeof out->user))
             return say(why, why_size, "the user's name in the URL is malformed");
-        hosts.len -= user.len + 1;
-        hosts.at = user_end + 1;
+        host.len -= user.len + 1;
+        host.at = user_end + 1;
     }
     /* A password with a slash ends the host's part early; its @ is then in the path or the options. */
     if (strchr(at, '@'))
         return say(why, why_size,
                    "the URL has an @ after its host: a password belongs into the file of "
                    "tier_credentials");
-    if (!parse_hosts(hosts, out))
+    if (!parse_host(host, out))
         return say(why, why_size, "the URL's host or port is malformed: write HOST or HOST:PORT");
     if (!parse_path(take_until(&at, "?#"), out))
         return say(why, why_size, "the URL's path has another byte than letters, digits, and -._/");

@@ -2,7 +2,7 @@
 /*
  * url.h - the URL of a tier, in parts.
  *
- *     SCHEME://[USER@]HOST[:PORT][,HOST[:PORT]...][/PATH][?name=value&...]
+ *     SCHEME://[USER@]HOST[:PORT][/PATH][?name=value&...]
  *
  * Nothing is escaped in it: each part has an alphabet of its own, and another byte is an error. A URL stands in
  * configurations and logs, so a secret in it is refused; the line that says so does not repeat it.
@@ -16,22 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    TIER_URL_HOSTS_MAX = 8,
-    TIER_URL_OPTIONS_MAX = 8,
-};
-
-struct tier_host {
-    char name[256]; /* without the brackets of an IPv6 address */
-    uint16_t port;  /* 0: not given */
-};
+enum { TIER_URL_OPTIONS_MAX = 8 };
 
 struct tier_url {
     char scheme[16]; /* lower case */
     char user[64];   /* or "" */
-    struct tier_host hosts[TIER_URL_HOSTS_MAX];
-    unsigned n_hosts;
-    char path[512]; /* without slashes at its ends; "": none */
+    char host[256];  /* without the brackets of an IPv6 address */
+    uint16_t port;   /* 0: not given */
+    char path[512];  /* without slashes at its ends; "": none */
     struct {
         char name[32], value[256];
     } options[TIER_URL_OPTIONS_MAX];

@@ -64,6 +64,25 @@ void redis_pair_words(struct redis_pair *p, size_t n, const struct view *words)
     writer_close(&w);
 }
 
+/* Measures a reply with all levels of its arrays. Returns its bytes, 0 if some are not there yet, or -1. */
+static long resp_whole(const char *data, size_t len, size_t bulk_max, size_t items_max)
+{
+    size_t at = 0;
+    for (uint64_t left = 1, seen = 0; left; left--) {
+        struct resp_item item;
+        if (++seen > items_max)
+            return -1;
+        long n = resp_item_parse(data + at, len - at, bulk_max, &item);
+        if (n <= 0)
+            return n;
+        at += (size_t)n;
+        if (item.type == RESP_ARRAY && (uint64_t)item.number > items_max)
+            return -1;
+        left += item.type == RESP_ARRAY ? (uint64_t)item.number : 0;
+    }
+    return (long)at;
+}
+
 struct view redis_pair_answer(struct redis_pair *p, int which)
 {
     static char piece[256u << 10];

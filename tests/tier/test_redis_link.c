@@ -72,13 +72,6 @@ static void on_reply(struct redis_command *command, const struct resp_reply *rep
         snprintf(t->last, sizeof t->last, "%.*s", (int)reply->item.len, reply->item.data);
 }
 
-static void on_nested(struct redis_command *command, const char *data, size_t len)
-{
-    struct told *t = (struct told *)command;
-    t->n_replies++;
-    snprintf(t->last, sizeof t->last, "%.*s", (int)len, data);
-}
-
 static void on_end(struct redis_command *command, enum tier_outcome outcome, const char *why)
 {
     struct told *t = (struct told *)command;
@@ -112,7 +105,6 @@ static void add(struct told *t, const char *a, const char *b, const char *c)
         args[n++] = redis_text(c);
     redis_command_add(&t->command, args, n);
     t->command.on_reply = on_reply;
-    t->command.on_nested = on_nested;
     t->command.on_end = on_end;
 }
 
@@ -343,29 +335,6 @@ Test(redis_link, a_silent_server_is_left_after_its_time)
     cr_assert(ms >= 4900 && ms < 20000, "%d ms", (int)ms);
 }
 
-Test(redis_link, a_nested_reply_comes_whole_and_within_its_limits)
-{
-    static const char nested[] = "*2\r\n*2\r\n:1\r\n$1\r\na\r\n*1\r\n*0\r\n";
-    static const struct scripted_answer answers[] = {
-        {.await = "SLOTS", .bytes = nested, .in_pieces = true},
-        {.await = "SLOTS", .bytes = "*99999\r\n*0\r\n"}};
-    struct told t = {0};
-    start_script(answers, 2);
-    add(&t, "SLOTS", NULL, NULL);
-    t.command.is_nested = true;
-    redis_link_send(link_, &t.command);
-    until_ended(1);
-    cr_assert_eq(t.outcome, TIER_OK, "%s", t.why);
-    cr_assert_str_eq(t.last, nested);
-    t = (struct told){0};
-    add(&t, "SLOTS", NULL, NULL);
-    t.command.is_nested = true;
-    redis_link_send(link_, &t.command);
-    until_ended(1);
-    cr_assert_eq(t.outcome, TIER_FAILED);
-    cr_assert_str_eq(t.why, "the server sent rubbish");
-}
-
 Test(redis_link, a_command_that_nobody_waits_for_is_not_sent)
 {
     static const struct scripted_answer answers[] = {{.await = "LAST", .bytes = "+last\r\n"}};
@@ -409,10 +378,10 @@ Test(redis_link, an_error_is_classified_by_its_first_word_alone)
                 {"NOPERM this user", TIER_DENIED, "the server says NOPERM"},
                 {"OOM command not allowed", TIER_LATER, "the server says OOM"},
                 {"LOADING", TIER_LATER, "the server says LOADING"},
-                {"CLUSTERDOWN Hash slot", TIER_LATER, "the server says CLUSTERDOWN"},
+                {"CLUSTERDOWN Hash slot", TIER_MISSET, "part of a cluster"},
                 {"READONLY You can't", TIER_MISSET, "the server says READONLY"},
-                {"MOVED 5 h:1", TIER_MISSET, "write redis-cluster://"},
-                {"ASK 5 h:1", TIER_MISSET, "write redis-cluster://"},
+                {"MOVED 5 h:1", TIER_MISSET, "part of a cluster"},
+                {"ASK 5 h:1", TIER_MISSET, "part of a cluster"},
                 {"OOMX", TIER_FAILED, "the server says OOMX"},
                 {"ERR unknown command 's3cret'", TIER_FAILED, "the server says ERR"},
                 {"", TIER_FAILED, "the server says "}};

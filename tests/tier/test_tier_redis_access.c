@@ -137,9 +137,9 @@ Test(tier_redis_access, urls)
 {
     static const struct {
         const char *url, *why;
-    } bad[] = {{"redis://a,b", "redis://[USER@]HOST"},
+    } bad[] = {{"redis://a,b", "HOST:PORT"},
                {"redis://h/x", "redis://[USER@]HOST"},
-               {"redis-cluster://a,b/1", "no databases"},
+               {"redis-cluster://a", "no backend serves redis-cluster://"},
                {"rediss://h?ca=x", "no option ca"}};
     uv_loop_t loop;
     cr_assert_eq(uv_loop_init(&loop), 0);

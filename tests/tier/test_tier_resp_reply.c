@@ -85,17 +85,3 @@ Test(tier_resp_reply, a_bulk_is_as_long_as_it_may_be)
     cr_expect_eq(resp_reply_parse("$0\r\n\r\n", 6, 0, &r), 6);
     cr_expect_eq(resp_reply_parse("$1\r\na\r\n", 7, 0, &r), -1);
 }
-
-Test(tier_resp_reply, all_levels_of_arrays_are_measured)
-{
-    static const char nested[] = "*2\r\n*2\r\n:1\r\n*1\r\n$1\r\na\r\n+x\r\n";
-    const size_t whole = sizeof nested - 1;
-    for (size_t len = 0; len < whole; len++)
-        cr_assert_eq(resp_whole(nested, len, BULK_MAX, 100), 0, "%zu", len);
-    cr_expect_eq(resp_whole(nested, whole, BULK_MAX, 100), (long)whole);
-    cr_expect_eq(resp_whole(nested, whole, BULK_MAX, 6), (long)whole, "six items");
-    cr_expect_eq(resp_whole(nested, whole, BULK_MAX, 5), -1, "too many");
-    cr_expect_eq(resp_whole("*999999999\r\n", 12, BULK_MAX, 100), -1);
-    cr_expect_eq(resp_whole("*1\r\n$9\r\n", 8, BULK_MAX, 100), -1, "too long a bulk");
-    cr_expect_eq(resp_whole("*-1\r\n", 5, BULK_MAX, 100), 5);
-}

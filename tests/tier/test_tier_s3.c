@@ -507,7 +507,7 @@ Test(tier_s3_url, malformed_ones_are_refused)
     static const struct {
         const char *url, *why;
     } bad[] = {{"s3://b:80/p", "s3://BUCKET"},
-               {"s3://a,b", "s3://BUCKET"},
+               {"s3://a,b", "HOST or HOST:PORT"},
                {"s3://user@b", "s3://BUCKET"},
                {"s3://b?style=other", "neither path nor virtual"},
                {"s3://b?endpoint=https://", "endpoint="},

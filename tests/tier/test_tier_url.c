@@ -17,20 +17,17 @@ Test(tier_url, its_parts)
     cr_assert(parse(
         "S3://ml-cache/warm/x/?region=eu-central-1&endpoint=https://s3.example.com:9000", &u));
     cr_assert_str_eq(u.scheme, "s3");
-    cr_assert_str_eq(u.hosts[0].name, "ml-cache");
-    cr_assert_eq(u.hosts[0].port, 0);
+    cr_assert_str_eq(u.host, "ml-cache");
+    cr_assert_eq(u.port, 0);
     cr_assert_str_eq(u.path, "warm/x");
     cr_assert_str_eq(tier_url_option(&u, "region"), "eu-central-1");
     cr_assert_str_eq(tier_url_option(&u, "endpoint"), "https://s3.example.com:9000");
     cr_assert_null(tier_url_option(&u, "style"));
 
-    cr_assert(parse("redis-cluster://warm@r1:6379,[::1]:7000,r3", &u));
+    cr_assert(parse("redis://warm@[::1]:7000", &u));
     cr_assert_str_eq(u.user, "warm");
-    cr_assert_eq(u.n_hosts, 3);
-    cr_assert_eq(u.hosts[0].port, 6379);
-    cr_assert_str_eq(u.hosts[1].name, "::1");
-    cr_assert_eq(u.hosts[1].port, 7000);
-    cr_assert_str_eq(u.hosts[2].name, "r3");
+    cr_assert_str_eq(u.host, "::1");
+    cr_assert_eq(u.port, 7000);
     cr_assert_str_eq(u.path, "");
 }
 
@@ -82,7 +79,7 @@ Test(tier_url, malformed_ones_are_refused)
         "s3://b?=x",
         "s3://b?region=",
         "s3://b?a=1&a=2",
-        "redis://a,b,c,d,e,f,g,h,i",
+        "redis://a,b",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tier_url u;

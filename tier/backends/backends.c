@@ -14,14 +14,8 @@ static const struct {
     const char *scheme;
     tier_backend_make *make;
 } backends[] = {
-    {"file", tier_file_new},
-    {"redis", tier_redis_new},
-    {"rediss", tier_redis_new},
-    {"redis-cluster", tier_redis_new},
-    {"rediss-cluster", tier_redis_new},
-    {"s3", tier_s3_new},
-    {"https", tier_web_new},
-    {"http", tier_web_new},
+    {"file", tier_file_new}, {"redis", tier_redis_new}, {"rediss", tier_redis_new},
+    {"s3", tier_s3_new},     {"https", tier_web_new},   {"http", tier_web_new},
 };
 
 /* Writes the schemes that are known, for a person. */

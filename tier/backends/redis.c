@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * redis.c - redis://[USER@]HOST[:PORT][/DB] and redis-cluster://[USER@]HOST[:PORT],…, with TLS as rediss://… and
- * rediss-cluster://…: objects as strings, leases as strings with a time to live. backends.c chooses it.
+ * redis.c - redis://[USER@]HOST[:PORT][/DB], with TLS as rediss://…: objects as strings, leases as strings with a
+ * time to live. backends.c chooses it.
  *
- *     {v1:ID}:e       an object; its kind comes last, so that all keys of an ID are in one slot of a cluster
+ *     {v1:ID}:e       an object; its kind comes last
  *     {v1:ID}:l       the lease: the maker's token; l1, l2, … are the slots beside it. One without expiry is none
  *     {v1:ID}:j:JOB   "h" or "m": what the first rank of a job was told, for 10 minutes
  *
- * A request is an op: one round trip. redis_link.c has the connections, redis_nodes.c says which server has a key.
+ * A request is an op: one round trip. redis_link.c has the two connections: a large value does not hold up the leases.
  * What may go wrong beyond what stands there:
- * 1. The server says MOVED, ASK or TRYAGAIN: the command goes to the server that it names, up to REDIRECTS_MAX times.
- * 2. The user may not EVAL (NOPERM): leases are SET NX, GET and DEL instead. Between GET and DEL a lease may change
+ * 1. The user may not EVAL (NOPERM): leases are SET NX, GET and DEL instead. Between GET and DEL a lease may change
  *    hands; then two compile, and nothing is wrong.
- * 3. A reply is late: the request ends by its timer; the reply is dropped when it comes.
+ * 2. A reply is late: the request ends by its timer; the reply is dropped when it comes.
  *
  * Not hiredis: version 0.14 of Debian 12 has no TLS, and over its libuv adapter a refused connection calls nothing.
  *
@@ -27,13 +26,13 @@
 
 #include "tier/backends/backends.h"
 #include "tier/backends/credentials.h"
-#include "tier/backends/redis_nodes.h"
+#include "tier/backends/redis_link.h"
+#include "tier/url.h"
 
 #define PENDING_MAX                                                                                \
     (64u << 20) /* bytes of commands that wait for their replies on one connection */
 #define LARGE_BYTES (64u << 10)
-#define REDIRECTS_MAX 16u
-#define TRYAGAIN_MS 50u
+#define PORT 6379u
 #define TICK_MS 10u
 #define JOB_MS "600000"
 #define ARGS_MAX 12
@@ -62,14 +61,15 @@ enum stage { BY_EVAL, PLAIN_LOOK, PLAIN_ACT, PLAIN_TAKE_OVER };
 struct redis_backend {
     struct tier_backend base;
     uv_loop_t *loop;
-    struct redis_nodes *nodes;
+    struct redis_link *link, *large; /* for leases and small values; for large ones */
     struct tls_settings *tls;
     struct tier_url url;
     char credentials[PATH_MAX];
     struct op *ops;
     unsigned n_ops;  /* that are not freed */
     uv_timer_t tick; /* one for all: a timer for each op would cost a turn of the loop to close */
-    bool may_not_eval, closing, nodes_closed, tick_closed;
+    unsigned n_open; /* links, and the timer */
+    bool may_not_eval, closing;
     void (*closed)(void *user);
     void *closed_user;
 };
@@ -82,10 +82,8 @@ struct op {
     enum tier_outcome given_up;
     char why[TIER_SAID_MAX];
     struct redis_command command;
-    bool is_sent;             /* the link has the command, which holds the op's memory */
-    bool asking;              /* ASKING goes before each command */
-    struct redis_link *again; /* at the command's end, the request is sent here */
-    unsigned n_redirects;
+    bool is_sent; /* the link has the command, which holds the op's memory */
+    bool again;   /* at the command's end, the request is sent once more */
     enum stage stage;
     bool may_eval; /* PROBE */
     enum tier_outcome trouble_outcome;
@@ -96,7 +94,7 @@ struct op {
 
 static void backend_settle(struct redis_backend *b)
 {
-    if (!b->closing || b->n_ops || !b->nodes_closed || !b->tick_closed)
+    if (b->n_ops || b->n_open)
         return;
     void (*closed)(void *user) = b->closed;
     void *user = b->closed_user;
@@ -183,9 +181,6 @@ static struct redis_arg number(uint64_t n, char text[24])
 
 static void add(struct op *o, const struct redis_arg *args, size_t n)
 {
-    static const struct redis_arg asking[] = {{"ASKING", 6}};
-    if (o->asking)
-        redis_command_add(&o->command, asking, 1);
     redis_command_add(&o->command, args, n);
 }
 
@@ -292,7 +287,7 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
                            const char *why);
 
 /* Sends the request, or sends it again. */
-static void op_send(struct op *o, struct redis_link *link)
+static void op_send(struct op *o)
 {
     struct tier_request *r = o->request;
     struct redis_backend *b = o->backend;
@@ -326,11 +321,9 @@ static void op_send(struct op *o, struct redis_link *link)
             add_plain(o, &w);
     }
     free(value);
-    if (!link) {
-        const char *slash = strchr(r->name, '/');
-        bool is_large = (slash && slash[1] == 'b') || (puts && r->length > LARGE_BYTES);
-        link = redis_nodes_find(b->nodes, redis_nodes_slot(w.e), is_large);
-    }
+    const char *slash = strchr(r->name, '/');
+    bool is_large = (slash && slash[1] == 'b') || (puts && r->length > LARGE_BYTES);
+    struct redis_link *link = is_large ? b->large : b->link;
     if (puts && redis_link_pending(link) + r->length > PENDING_MAX) {
         free(o->command.bytes);
         o->command.bytes = NULL;
@@ -433,13 +426,13 @@ static void take_plain(struct op *o, unsigned i, unsigned n, const struct resp_i
         end_with_bytes(o, item);
     } else if (asks && looks) {
         o->stage = PLAIN_ACT;
-        o->again = redis_nodes_find(o->backend->nodes, 0, false); /* op_send finds its own */
+        o->again = true;
     } else if (asks && i == 1) {
         if (item->type == RESP_TEXT)
             op_end(o, TIER_LEASE, "the lease is ours");
     } else if (asks && item->number == -1) { /* it has no expiry */
         o->stage = PLAIN_TAKE_OVER;
-        o->again = redis_nodes_find(o->backend->nodes, 0, false);
+        o->again = true;
     } else if (asks) {
         end_waiting(o, item);
     } else if (looks && i == n) {
@@ -447,7 +440,7 @@ static void take_plain(struct op *o, unsigned i, unsigned n, const struct resp_i
                        memcmp(item->data, r->token, TIER_TOKEN_SIZE) == 0;
         o->stage = PLAIN_ACT;
         if (is_ours)
-            o->again = redis_nodes_find(o->backend->nodes, 0, false);
+            o->again = true;
         else
             op_end(o, r->operation == TIER_FINISH ? TIER_OK : TIER_ABSENT, "the lease is lost");
     } else if (!looks) {
@@ -476,32 +469,19 @@ static void take_reply(struct op *o, const struct resp_reply *reply)
         op_end(o, TIER_FAILED, "the reply is rubbish");
 }
 
-/* Follows an error that says where to go, or goes without EVAL. True if the request will be sent again. */
-static bool follows(struct op *o, const struct resp_item *e)
+/* Goes without EVAL, if that is what the error is about. True if the request will be sent again. */
+static bool goes_without_eval(struct op *o, const struct resp_item *e)
 {
-    struct redis_backend *b = o->backend;
     const struct tier_request *r = o->request;
-    bool is_ask = redis_error_is(e, "ASK");
     bool no_eval = redis_error_is(e, "NOPERM") ||
                    (redis_error_is(e, "ERR") && memmem(e->data, e->len, "unknown command", 15));
-    if (r->operation >= TIER_ASK && r->operation != TIER_PROBE && o->stage == BY_EVAL && no_eval) {
-        b->may_not_eval = true;
-        if (*r->job)
-            return false;
-        o->stage = PLAIN_LOOK;
-        o->again = redis_nodes_find(b->nodes, 0, false);
-        return true;
-    }
-    if (redis_error_is(e, "READONLY"))
-        redis_nodes_doubt(b->nodes);
-    if (o->n_redirects++ >= REDIRECTS_MAX)
+    if (r->operation < TIER_ASK || r->operation == TIER_PROBE || o->stage != BY_EVAL || !no_eval)
         return false;
-    if (is_ask || redis_error_is(e, "MOVED")) {
-        o->asking = is_ask;
-        o->again = redis_nodes_follow(b->nodes, e, r->length > LARGE_BYTES);
-        return o->again != NULL;
-    }
-    return false;
+    o->backend->may_not_eval = true;
+    if (*r->job)
+        return false;
+    o->stage = PLAIN_LOOK;
+    return o->again = true;
 }
 
 static struct op *op_of(struct redis_command *command)
@@ -513,20 +493,17 @@ static void on_reply(struct redis_command *command, const struct resp_reply *rep
 {
     struct op *o = op_of(command);
     const struct resp_item *item = &reply->item;
-    unsigned each = o->asking ? 2 : 1, i = command->n_seen / each;
     char said[TIER_SAID_MAX];
-    if (!o->request || o->again || command->n_seen % each)
-        return;
-    if (item->type == RESP_ERROR && follows(o, item))
+    if (!o->request || o->again || (item->type == RESP_ERROR && goes_without_eval(o, item)))
         return;
     if (o->request->operation == TIER_PROBE) {
-        take_probe(o, i, command->n_replies / each, item);
+        take_probe(o, command->n_seen, command->n_replies, item);
     } else if (item->type == RESP_ERROR) {
         enum tier_outcome outcome = redis_error(item, said);
-        o->request->wait_ms = redis_error_is(item, "TRYAGAIN") ? TRYAGAIN_MS : 0;
+        o->request->wait_ms = 0;
         op_end(o, redis_error_is(item, "READONLY") ? TIER_LATER : outcome, said);
     } else if (o->stage != BY_EVAL) {
-        take_plain(o, i, command->n_replies / each, item);
+        take_plain(o, command->n_seen, command->n_replies, item);
     } else {
         take_reply(o, reply);
     }
@@ -536,12 +513,9 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
                            const char *why)
 {
     struct op *o = op_of(command);
-    struct redis_link *again = o->again;
+    bool again = o->again;
     assert(o->is_sent);
-    o->is_sent = false;
-    o->again = NULL;
-    if (outcome != TIER_OK)
-        redis_nodes_doubt(o->backend->nodes);
+    o->is_sent = o->again = false;
     if (!o->request) {
         op_settle(o);
         return;
@@ -549,7 +523,7 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
     if (outcome != TIER_OK)
         op_end(o, outcome, why);
     else if (again && !o->backend->closing)
-        op_send(o, o->stage == BY_EVAL ? again : NULL);
+        op_send(o);
     else
         op_end(o, TIER_FAILED, "the reply is rubbish");
 }
@@ -586,7 +560,7 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
     else if (o->stage == PLAIN_LOOK && *r->job)
         op_give_up(o, TIER_CANNOT, "the user may not EVAL, so jobs have no common answer");
     else
-        op_send(o, NULL);
+        op_send(o);
 }
 
 static void redis_cancel(struct tier_backend *backend, struct tier_request *r)
@@ -596,19 +570,15 @@ static void redis_cancel(struct tier_backend *backend, struct tier_request *r)
         op_give_up(r->backend_data, TIER_FAILED, "cancelled");
 }
 
-static void on_nodes_closed(void *user)
+static void on_closed(void *user)
 {
     struct redis_backend *b = user;
-    b->nodes_closed = true;
+    assert(b->closing && b->n_open);
+    b->n_open--;
     backend_settle(b);
 }
 
-static void on_tick_closed(uv_handle_t *tick)
-{
-    struct redis_backend *b = tick->data;
-    b->tick_closed = true;
-    backend_settle(b);
-}
+static void on_tick_closed(uv_handle_t *tick) { on_closed(tick->data); }
 
 static void redis_close(struct tier_backend *backend, void (*closed)(void *user), void *user)
 {
@@ -619,7 +589,8 @@ static void redis_close(struct tier_backend *backend, void (*closed)(void *user)
     while (b->ops)
         op_end(b->ops, TIER_FAILED, "closed");
     uv_close((uv_handle_t *)&b->tick, on_tick_closed);
-    redis_nodes_close(b->nodes, on_nodes_closed, b);
+    redis_link_close(b->link, on_closed, b);
+    redis_link_close(b->large, on_closed, b);
 }
 
 static const struct tier_backend_functions redis_functions = {"redis", redis_start, redis_cancel,
@@ -628,17 +599,12 @@ static const struct tier_backend_functions redis_functions = {"redis", redis_sta
 /* ---- its URL ---- */
 
 /* Checks the URL's parts. */
-static bool check_url(const struct tier_url *u, bool is_cluster, char *why, size_t why_size)
+static bool check_url(const struct tier_url *u, char *why, size_t why_size)
 {
     static const char *const known[] = {NULL};
     if (!tier_url_check_options(u, known, why, why_size))
         return false;
-    if (is_cluster && *u->path) {
-        snprintf(why, why_size, "a cluster has no databases: %s://HOST[:PORT],HOST[:PORT]",
-                 u->scheme);
-        return false;
-    }
-    if (!is_cluster && (u->n_hosts != 1 || strspn(u->path, "0123456789") != strlen(u->path))) {
+    if (strspn(u->path, "0123456789") != strlen(u->path)) {
         snprintf(why, why_size, "the URL of a Redis server is %s://[USER@]HOST[:PORT][/DB]",
                  u->scheme);
         return false;
@@ -654,10 +620,8 @@ struct tier_backend *tier_redis_new(uv_loop_t *loop, const struct tier_settings 
     if (!b)
         abort(); /* warmd starts the helper again */
     struct tier_url *u = &b->url;
-    bool good = tier_url_parse(settings->url, u, why, why_size);
-    bool is_cluster = good && strstr(u->scheme, "cluster");
-    good = good && check_url(u, is_cluster, why, why_size) &&
-           credentials_read_file(settings->credentials, &c, why, why_size);
+    bool good = tier_url_parse(settings->url, u, why, why_size) && check_url(u, why, why_size) &&
+                credentials_read_file(settings->credentials, &c, why, why_size);
     if (good && strncmp(u->scheme, "rediss", 6) == 0) {
         b->tls = tls_settings_new(settings->ca, c.certificate, c.key, why, why_size);
         good = b->tls != NULL;
@@ -679,6 +643,9 @@ struct tier_backend *tier_redis_new(uv_loop_t *loop, const struct tier_settings 
     b->loop = loop;
     uv_timer_init(loop, &b->tick);
     b->tick.data = b;
-    b->nodes = redis_nodes_new(&links, u, is_cluster);
+    uint16_t port = u->port ? u->port : PORT;
+    b->link = redis_link_new(&links, u->host, port);
+    b->large = redis_link_new(&links, u->host, port);
+    b->n_open = 3;
     return &b->base;
 }

@@ -29,7 +29,6 @@
 #define BACKOFF_MIN_MS 100u
 #define BACKOFF_MAX_MS 5000u
 #define READ_BYTES (64u << 10)
-#define NESTED_ITEMS_MAX 65536u
 
 /* A connection. It outlives its place in the link until libuv lets go of it. */
 struct connection {
@@ -81,10 +80,10 @@ enum tier_outcome redis_error(const struct resp_item *e, char said[TIER_SAID_MAX
         const char *word;
         enum tier_outcome outcome;
     } known[] = {
-        {"NOAUTH", TIER_DENIED},   {"WRONGPASS", TIER_DENIED},  {"NOPERM", TIER_DENIED},
-        {"OOM", TIER_LATER},       {"LOADING", TIER_LATER},     {"BUSY", TIER_LATER},
-        {"TRYAGAIN", TIER_LATER},  {"CLUSTERDOWN", TIER_LATER}, {"MASTERDOWN", TIER_LATER},
-        {"READONLY", TIER_MISSET}, {"MOVED", TIER_MISSET},      {"ASK", TIER_MISSET},
+        {"NOAUTH", TIER_DENIED},    {"WRONGPASS", TIER_DENIED}, {"NOPERM", TIER_DENIED},
+        {"OOM", TIER_LATER},        {"LOADING", TIER_LATER},    {"BUSY", TIER_LATER},
+        {"MASTERDOWN", TIER_LATER}, {"READONLY", TIER_MISSET},  {"CLUSTERDOWN", TIER_MISSET},
+        {"MOVED", TIER_MISSET},     {"ASK", TIER_MISSET},
     };
     size_t len = 0;
     while (len < e->len && len < 32 && e->data[len] > ' ' && e->data[len] < 127)
@@ -92,10 +91,8 @@ enum tier_outcome redis_error(const struct resp_item *e, char said[TIER_SAID_MAX
     snprintf(said, TIER_SAID_MAX, "the server says %.*s", (int)len, e->data);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (redis_error_is(e, known[i].word)) {
-            if (known[i].outcome == TIER_MISSET && i + 2 >= sizeof known / sizeof *known)
-                snprintf(said, TIER_SAID_MAX,
-                         "the server is part of a cluster: write "
-                         "redis-cluster:// in place of redis://");
+            if (known[i].outcome == TIER_MISSET && i + 3 >= sizeof known / sizeof *known)
+                snprintf(said, TIER_SAID_MAX, "the server is part of a cluster: use a single one");
             return known[i].outcome;
         }
     return TIER_FAILED;
@@ -290,9 +287,7 @@ static long take_reply(struct redis_link *l, const char *data, size_t len)
     struct redis_command *c = l->first;
     struct connection *connection = l->connection;
     struct resp_reply reply;
-    bool is_nested = !l->own_waits && c && c->is_nested;
-    long took = is_nested ? resp_whole(data, len, REDIS_VALUE_MAX, NESTED_ITEMS_MAX)
-                          : resp_reply_parse(data, len, REDIS_VALUE_MAX + 1, &reply);
+    long took = resp_reply_parse(data, len, REDIS_VALUE_MAX + 1, &reply);
     if (took < 0 || (took > 0 && !c && !l->own_waits)) {
         link_drop(l, TIER_FAILED,
                   took < 0 ? "the server sent rubbish" : "the server sent a reply to no command");
@@ -307,10 +302,7 @@ static long take_reply(struct redis_link *l, const char *data, size_t len)
     bool is_last = c->n_seen == c->n_replies;
     if (is_last)
         link_pop(l);
-    if (is_nested)
-        c->on_nested(c, data, (size_t)took);
-    else
-        c->on_reply(c, &reply);
+    c->on_reply(c, &reply);
     if (is_last)
         command_end(c, TIER_OK, "");
     return l->connection == connection ? took : -1;
@@ -601,14 +593,18 @@ static void on_tick(uv_timer_t *tick)
         uv_timer_stop(&l->tick);
 }
 
+bool redis_link_is_off(const struct redis_link *l)
+{
+    return !l->connection && !l->resolving && uv_now(l->settings.loop) < l->retry_at_ms;
+}
+
 void redis_link_send(struct redis_link *l, struct redis_command *c)
 {
-    assert(c->bytes && c->len && c->n_replies && c->on_end && !l->closing);
-    assert(c->is_nested ? c->n_replies == 1 && c->on_nested : c->on_reply != NULL);
+    assert(c->bytes && c->len && c->n_replies && c->on_reply && c->on_end && !l->closing);
     uint64_t now = uv_now(l->settings.loop);
     c->next = NULL;
     c->n_seen = 0;
-    if (!l->connection && !l->resolving && now < l->retry_at_ms) {
+    if (redis_link_is_off(l)) {
         c->next = l->doomed;
         l->doomed = c;
         uv_timer_start(&l->tick, on_tick, 0, TICK_MS);
@@ -630,16 +626,6 @@ void redis_link_send(struct redis_link *l, struct redis_command *c)
 }
 
 size_t redis_link_pending(const struct redis_link *l) { return l->pending_bytes; }
-
-bool redis_link_is_to(const struct redis_link *l, const char *host, uint16_t port)
-{
-    return l->port == port && strcmp(l->host, host) == 0;
-}
-
-bool redis_link_is_off(const struct redis_link *l)
-{
-    return !l->connection && !l->resolving && uv_now(l->settings.loop) < l->retry_at_ms;
-}
 
 struct redis_link *redis_link_new(const struct redis_link_settings *settings, const char *host,
                                   uint16_t port)

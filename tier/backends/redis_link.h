@@ -28,10 +28,8 @@ struct redis_command {
     char *bytes;                /* from malloc; the link frees them */
     size_t len;
     unsigned n_replies, n_seen;
-    bool is_nested; /* its one reply may have arrays in arrays: on_nested has it */
-    bool unwanted;  /* nobody waits any more: it is not sent if it has not been */
+    bool unwanted; /* nobody waits any more: it is not sent if it has not been */
     void (*on_reply)(struct redis_command *command, const struct resp_reply *reply);
-    void (*on_nested)(struct redis_command *command, const char *data, size_t len);
     /* The last call: TIER_OK after all replies, or why not. */
     void (*on_end)(struct redis_command *command, enum tier_outcome outcome, const char *why);
 };
@@ -55,8 +53,6 @@ void redis_link_send(struct redis_link *link, struct redis_command *command);
 
 /* Returns the bytes of all commands that wait for replies. */
 size_t redis_link_pending(const struct redis_link *link);
-/* True if it is for this address. */
-bool redis_link_is_to(const struct redis_link *link, const char *host, uint16_t port);
 /* True if it failed, and its next try is not due. */
 bool redis_link_is_off(const struct redis_link *link);
 

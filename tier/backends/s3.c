@@ -158,7 +158,7 @@ static bool set_url(struct s3_backend *b, const struct tier_url *u, char *why, s
     const char *region = tier_url_option(u, "region"), *profile = tier_url_option(u, "profile");
     if (!tier_url_check_options(u, known, why, why_size))
         return false;
-    if (u->n_hosts != 1 || u->hosts[0].port || *u->user || strlen(u->hosts[0].name) > 63) {
+    if (u->port || *u->user || strlen(u->host) > 63) {
         snprintf(why, why_size,
                  "the URL of a bucket is s3://BUCKET[/PREFIX]; a server of your own is "
                  "?endpoint=https://HOST[:PORT]");
@@ -170,8 +170,8 @@ static bool set_url(struct s3_backend *b, const struct tier_url *u, char *why, s
         snprintf(b->region, sizeof b->region, "%.63s", region);
     else if (!credentials_read_region(profile, b->region, sizeof b->region))
         snprintf(b->region, sizeof b->region, "us-east-1");
-    return set_endpoint(b, u->hosts[0].name, tier_url_option(u, "endpoint"),
-                        tier_url_option(u, "style"), why, why_size);
+    return set_endpoint(b, u->host, tier_url_option(u, "endpoint"), tier_url_option(u, "style"),
+                        why, why_size);
 }
 
 struct tier_backend *tier_s3_new(uv_loop_t *loop, const struct tier_settings *settings, char *why,

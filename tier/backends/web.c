@@ -435,7 +435,7 @@ static const struct tier_backend_functions web_functions = {"https", web_start, 
 /* Warns of credentials that travel readable. */
 static void warn_of_plain(const struct web_backend *b, const struct tier_url *u)
 {
-    const char *host = u->hosts[0].name;
+    const char *host = u->host;
     bool near =
         strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
     if (strcmp(u->scheme, "http") == 0 && *b->authorization && !near)
@@ -457,10 +457,6 @@ struct tier_backend *tier_web_new(uv_loop_t *loop, const struct tier_settings *s
              settings->credentials ? settings->credentials : "");
     bool good = tier_url_parse(settings->url, &u, why, why_size) &&
                 tier_url_check_options(&u, known, why, why_size);
-    if (good && u.n_hosts != 1) {
-        snprintf(why, why_size, "the URL of a server is https://[USER@]HOST[:PORT][/PATH]");
-        good = false;
-    }
     if (good)
         snprintf(b->user, sizeof b->user, "%s", u.user);
     if (!good || !read_credentials(b, why, why_size) ||
@@ -468,11 +464,11 @@ struct tier_backend *tier_web_new(uv_loop_t *loop, const struct tier_settings *s
         free(b);
         return NULL;
     }
-    const char *open = strchr(u.hosts[0].name, ':') ? "[" : "", *close_it = *open ? "]" : "";
-    size_t n = (size_t)snprintf(b->origin, sizeof b->origin, "%s://%s%s%s", u.scheme, open,
-                                u.hosts[0].name, close_it);
-    if (u.hosts[0].port)
-        snprintf(b->origin + n, sizeof b->origin - n, ":%u", u.hosts[0].port);
+    const char *open = strchr(u.host, ':') ? "[" : "", *close_it = *open ? "]" : "";
+    size_t n = (size_t)snprintf(b->origin, sizeof b->origin, "%s://%s%s%s", u.scheme, open, u.host,
+                                close_it);
+    if (u.port)
+        snprintf(b->origin + n, sizeof b->origin - n, ":%u", u.port);
     snprintf(b->path, sizeof b->path, "%s%s", *u.path ? "/" : "", u.path);
     warn_of_plain(b, &u);
     struct transfer_settings t = {.ca = settings->ca,
