@@ -6,6 +6,7 @@
  */
 #include "tier/url.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static bool parse_options(const char *at, struct tier_url *out, char *why, size_
 
 bool tier_url_parse(const char *text, struct tier_url *out, char *why, size_t why_size)
 {
+    assert(why_size);
     *out = (struct tier_url){0};
     const char *at = text;
     struct part scheme = take_until(&at, ":/?@");

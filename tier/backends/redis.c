@@ -514,7 +514,7 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
 {
     struct op *o = op_of(command);
     bool again = o->again;
-    assert(o->is_sent);
+    assert(o->is_sent && (!again || o->stage != BY_EVAL));
     o->is_sent = o->again = false;
     if (!o->request) {
         op_settle(o);

@@ -630,6 +630,7 @@ size_t redis_link_pending(const struct redis_link *l) { return l->pending_bytes;
 struct redis_link *redis_link_new(const struct redis_link_settings *settings, const char *host,
                                   uint16_t port)
 {
+    assert(*host && port);
     struct redis_link *l = calloc(1, sizeof *l);
     if (!l)
         abort(); /* warmd starts the helper again */
