@@ -175,6 +175,20 @@ class Api(Case):
         self.assertTrue(lease.held)
         self.assertTrue(lease.put(b"the parent's"))
 
+    def test_a_client_of_no_job_is_not_told_what_the_jobs_other_ranks_were(self):
+        rank = """if True:
+            import time, warm
+            print([warm.get("polled") for _ in range(3)], flush=True)
+            time.sleep(60)  # the job lives on
+        """
+        with unittest.mock.patch.dict(os.environ, TORCHELASTIC_RUN_ID="polls"):
+            with self.daemon.spawn(rank, PYTHONPATH=PACKAGE) as other:
+                self.assertEqual(other.stdout.readline(), "[None, None, None]\n")
+                self.assertTrue(self.client(self.daemon).put("polled", b"there"))
+                self.assertIsNone(self.client(self.daemon).get("polled"), "a job's ranks get one answer")
+                self.assertEqual(self.client(self.daemon, is_of_job=False).get("polled"), b"there")
+                other.kill()
+
     def test_stats_are_those_of_the_daemon(self):
         self.assertIn("hits", self.client(self.daemon).stats())
 

@@ -154,6 +154,7 @@ class _State:
         self.unproven: list[Any] = []  # readings that wait for the catalogue
         self.is_foreign = False
         self.is_given_up = False  # the maker ended without a catalogue
+        self.is_there_for_all = False  # all ranks of the job know that it is there
 
     def changed(self) -> bool:
         """Returns True if a table or the loaded libraries are not those of the last reading."""
@@ -217,6 +218,15 @@ def why_not_taken() -> str:
     return why_not_kept() or ("" if load() else "there is no catalogue of this build of torch yet")
 
 
+@functools.cache
+def _asker() -> _client.Client:
+    """Returns a client of no job: the ranks of a job poll for the catalogue, each at its own pace, and the daemon would
+    give the n-th question of each the same answer."""
+    asker = _client.Client(is_of_job=False)
+    asker.may_hit = asker.may_ask  # a catalogue is no result: $WARM_RECACHE makes none again
+    return asker
+
+
 def load() -> bool:
     """Returns True if the catalogue is there. Starts its maker if it is not."""
     with _state.lock:
@@ -224,14 +234,12 @@ def load() -> bool:
             return True
         from warm import _catalogue_maker
 
-        if _state.name is None:
-            _state.name = name()
-            found = _client.client().get(_state.name) if _state.name else None
-            if found is None and _state.name:
-                _catalogue_maker.start(_state.name)
-        else:
-            found = _client.client().get(_state.name) if _state.name else None
+        is_first = _state.name is None
+        _state.name = name() if is_first else _state.name
+        found = _asker().get(_state.name) if _state.name else None
         if found is None:
+            if is_first and _state.name:
+                _catalogue_maker.start(_state.name)
             return False
         _state.catalogue = Catalogue(found)
         foreign = [why for reading in _state.unproven if (why := _state.verdict(*reading))]
@@ -239,6 +247,18 @@ def load() -> bool:
         _state.unproven.clear()
         _state.watch = None  # the catalogue may have tables that were not looked at
         return True
+
+
+def is_there_for_all() -> bool:
+    """Returns True if the catalogue is there for all ranks of this job: each asks once for each graph of which all must
+    get the same answer, until the daemon has told them all that it is there."""
+    with _state.lock:
+        if not _state.is_there_for_all:
+            is_there = load()
+            if _client.job_id():
+                is_there = bool(_state.name) and _client.get(_state.name) is not None and load()
+            _state.is_there_for_all = is_there
+        return _state.is_there_for_all
 
 
 # ---- what is put before the catalogue is there ----

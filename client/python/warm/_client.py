@@ -119,15 +119,15 @@ def job_nodes() -> int:
         return 1
 
 
-def _introduction() -> str:
-    """Returns the client text of HELLO: the program, then words for the daemon's counters."""
+def _introduction(is_of_job: bool) -> str:
+    """Returns the client text of HELLO: the program, then words for the daemon's counters and ranks."""
     program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     words = [f"python-warm {VERSION}", program[:64]]
     for word, value in (
         ("session", os.environ.get("WARM_SESSION", "")),
         ("project", os.environ.get("WARM_PROJECT", "")),
-        ("job", job_id()),
-        ("nodes", str(job_nodes()) if job_id() and job_nodes() > 1 else ""),
+        ("job", job_id() if is_of_job else ""),
+        ("nodes", str(job_nodes()) if is_of_job and job_id() and job_nodes() > 1 else ""),
     ):
         if value:
             words.append(f"{word}={value[:128].replace(' ', '_')}")
@@ -150,7 +150,7 @@ class _Connection:
     Programs may close all descriptors, as daemons do, and use the numbers again. So the descriptor is
     compared with what it was before it is used and before it is closed. client/lib/conn.h names the race."""
 
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: str, timeout: float, is_of_job: bool = True) -> None:
         self.silence = timeout
         self.heard = time.monotonic()  # the last sign of life, or the last request
         self.life_tag = 0  # of the request for a sign of life; 0: none is out
@@ -162,7 +162,7 @@ class _Connection:
             self.sock.connect(path)
             check_peer(self.sock, path)
             self.file = self._look()
-            self.sock.sendall(_wire.hello(_introduction()))
+            self.sock.sendall(_wire.hello(_introduction(is_of_job)))
         except socket.timeout as e:
             self.sock.close()
             raise _Hangs from e
@@ -355,7 +355,9 @@ class Client:
         *,
         connect_timeout: float | None = None,
         request_timeout: float = REQUEST_TIMEOUT,
+        is_of_job: bool = True,
     ) -> None:
+        self.is_of_job = is_of_job  # False: the daemon's answers are not those of the job's other ranks
         self.path = socket_path or default_socket()
         self.connect_timeout = connect_timeout or _env_seconds("WARM_TIMEOUT_MS", CONNECT_TIMEOUT)
         self.request_timeout = request_timeout
@@ -570,7 +572,7 @@ class Client:
     def _connect(self) -> _Connection:
         if time.monotonic() < self._retry_at:
             raise ConnectionRefusedError("no daemon a moment ago")
-        return _Connection(self.path, self.connect_timeout)
+        return _Connection(self.path, self.connect_timeout, self.is_of_job)
 
     def _failed(self, error: Exception) -> _Unavailable:
         """Begins a pause after a failure, and returns the exception for the caller. A daemon that is gone

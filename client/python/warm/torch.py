@@ -428,7 +428,7 @@ class Backend:
             return None
         try:
             waits = key.startswith(_LEASED) and _may_wait()
-            if key.startswith(_GRAPHS) and not waits and not _catalogue.load():
+            if key.startswith(_GRAPHS) and not waits and not _catalogue.is_there_for_all():
                 self._keep_form(key)
                 return None
             lease = self._client.lease(key) if waits else self._client.find(key)
