@@ -35,6 +35,8 @@ static bool is_zero(const uint8_t *bytes, size_t len)
 
 /* ---- JSON ---- */
 
+static const char *const tier_words[] = {"", "waits", "came", "stays"};
+
 static void json_digest(struct json *j, const char *name, const uint8_t *bytes, size_t len)
 {
     char text[HEX_MAX];
@@ -68,7 +70,7 @@ void row_json(struct json *j, const struct wire_row *row)
     json_key(j, "owner"), json_u64(j, row->owner);
     json_key(j, "maker"), json_u64(j, row->maker);
     json_key(j, "pinned"), json_bool(j, row->pinned);
-    json_key(j, "tier"), json_text(j, row->tier == 2 ? "came" : row->tier ? "waits" : "");
+    json_key(j, "tier"), json_text(j, tier_words[row->tier]);
     json_view(j, "signer", row->signer);
     json_key(j, "file"), json_bool(j, row->is_blob);
     json_key(j, "created_ms"), json_u64(j, row->created_ms);
@@ -209,6 +211,8 @@ void row_fields(const struct wire_row *row, uint64_t now_ms)
     printf("%-12s %s\n", "pinned", row->pinned ? "yes" : "no");
     if (row->tier == 1)
         printf("%-12s waits to be sent there\n", "tier");
+    if (row->tier == 3)
+        printf("%-12s stays on this machine\n", "tier");
     if (row->tier == 2) {
         printf("%-12s came from there, signed by ", "tier");
         cli_print(row->signer);

@@ -397,7 +397,9 @@ static int send_put(struct warm *w, const struct wire_put *put, const void *data
     int code = request_ask(w, tag, &fd, fd >= 0, conn_now_ms() + w->request_timeout_ms, &answer);
     if (fd >= 0)
         close(fd);
-    return code ? code : take_ok(w, &answer, &ok);
+    code = code ? code : take_ok(w, &answer, &ok);
+    w->existed = !code && ok.existed;
+    return code;
 }
 
 int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, size_t len,

@@ -52,6 +52,7 @@ struct warm {
     unsigned pause_ms;
     struct digests *digests; /* of headers; NULL until a compile asks for them */
     struct own_nvrtc nvrtc;
+    bool existed;   /* the last put found an entry, which it was to keep */
     struct err err; /* of the last failure */
 };
 

@@ -395,7 +395,7 @@ static int fields_end(struct fields *in, struct err *e)
     X(view, compiler_text, WIRE_NAME_MAX)                                                          \
     X(view, name, WIRE_NAME_MAX)                                                                   \
     X(view, label, WIRE_NAME_MAX)                                                                  \
-    X(u8, tier, 2)                                                                                 \
+    X(u8, tier, 3)                                                                                 \
     X(view, signer, WIRE_NAME_MAX)
 
 #define END_FIELDS(X) X(u8, more, 1) X(digest, cursor, 0)

@@ -279,7 +279,7 @@ struct wire_row {
     struct key check, compiler, graph, group;
     struct proof proof, content;
     struct view hardware, compiler_text, name, label;
-    uint8_t tier;       /* 0 none, 1 it waits to be sent there, 2 it came from there */
+    uint8_t tier; /* 0 none, 1 it waits to be sent there, 2 it came from there, 3 it stays here */
     struct view signer; /* with 2: by whom it is signed */
 };
 struct wire_evict {

@@ -62,9 +62,10 @@ static void send_row(struct native *n, uint64_t tag, const struct store_row *row
         .compiler_text = row->compiler_text,
         .name = row->name,
         .label = row->label,
-        .tier = row->tier & STORE_TIER_CAME    ? 2
-                : row->tier & STORE_TIER_WAITS ? 1
-                                               : 0,
+        .tier = row->tier & STORE_TIER_CAME      ? 2
+                : row->tier & STORE_TIER_WAITS   ? 1
+                : service_keeps(n->service, row) ? 3
+                                                 : 0,
         .signer = view_of_text(signer),
     };
     wire_put_row(connection_begin(n->connection), tag, &m);

@@ -123,6 +123,11 @@ int service_push(struct service *s, const struct store_id *ids, size_t n, store_
     return tier_push(s->tier, ids, n, cb, arg, e);
 }
 
+bool service_keeps(struct service *s, const struct store_row *row)
+{
+    return s->tier && tier_keeps(s->tier, row, row->len, row->cost_ms);
+}
+
 void service_signer_name(struct service *s, uint32_t signer, char out[64])
 {
     signers_name(s->signers, signer, out);

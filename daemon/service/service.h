@@ -237,6 +237,8 @@ bool service_filter(const struct peer *peer, const struct wire_filter *in,
 /* Marks entries that are to be sent to the tier. UNSUPPORTED: there is none, or no key to sign with; NOMEM. */
 int service_push(struct service *s, const struct store_id *ids, size_t n, store_report_cb cb,
                  void *arg, struct err *e);
+/* True if the daemon has a tier, and an entry is not sent there. */
+bool service_keeps(struct service *s, const struct store_row *row);
 /* Finds the name of the key that signed an entry of the tier: see signers_name. */
 void service_signer_name(struct service *s, uint32_t signer, char out[64]);
 /* Writes the JSON of STATS: with the holdings of all users for an administrator, else of the peer. */

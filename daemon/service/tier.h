@@ -44,6 +44,9 @@ struct tier_question {
  * or NULL, and call->tier_said says why. A call asks once for an id. */
 bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call));
 
+/* True if an entry with a value of `len` bytes that took `cost_ms` is not sent: the tier's settings say so, or it is
+ * of no use elsewhere. Only `warm tier push` sends it. */
+bool tier_keeps(const struct tier *t, const struct store_row *row, uint64_t len, uint32_t cost_ms);
 /* Returns the marks of an entry that is about to be put, and notes what making it took. */
 uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a);
 /* Queues an entry that is on disk now and has STORE_TIER_WAITS. */

@@ -182,19 +182,24 @@ void tier_queue_done(struct tier *t, const struct store_id *id)
         loop_timer_start(t->unmark_timer, UNMARK_MS, 0);
 }
 
+bool tier_keeps(const struct tier *t, const struct store_row *row, uint64_t len, uint32_t cost_ms)
+{
+    const struct config *c = t->service->config.config;
+    struct view space;
+    return !t->has_key || len > c->tier_max_value || len == 0 ||
+           (cost_ms && cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space);
+}
+
 uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a)
 {
-    const struct config *c = t ? t->service->config.config : NULL;
-    struct view space;
     if (a->from_tier)
         return STORE_TIER_CAME;
     if (!t)
         return 0;
     tier_cost_note(t, row, a);
-    if (!t->has_key || t->closing || a->len > c->tier_max_value || a->len == 0 ||
-        (a->cost_ms && a->cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space))
+    if (t->closing || tier_keeps(t, row, a->len, a->cost_ms))
         return 0;
-    if (tier_queue_length(t) >= c->tier_queue) {
+    if (tier_queue_length(t) >= t->service->config.config->tier_queue) {
         stats_add(&t->service->stats, STATS_tier_dropped, a->kind, 1);
         return 0;
     }

@@ -222,8 +222,8 @@ Test(export, entries_that_belong_together_are_pinned_and_go_together)
 Test(export, what_belongs_to_an_entry_is_pushed_to_the_tier_with_it)
 {
     needs_trace();
-    struct warmd first = warmd_new(), second = warmd_new();
-    char *tier, *key = path_join(first.dir, "tier.key"), *line;
+    struct warmd first = warmd_new(), second = warmd_new(), third = warmd_new();
+    char *tier, *key = path_join(first.dir, "tier.key"), *line, *pull;
     cr_assert_gt(asprintf(&tier, "file://%s/tier", first.dir), 0);
     expect(&first, 0, "$W tier keygen test tier.key && mkdir tier && echo 'int a;' >a.cc",
            "tier_key");
@@ -238,7 +238,12 @@ Test(export, what_belongs_to_an_entry_is_pushed_to_the_tier_with_it)
     warmd_start(&second, options);
     cr_assert_gt(asprintf(&line, "cd %s && $W run --report g++ -c a.cc", first.dir), 0);
     expect(&second, 0, line, " 0 misses");
-    free(line), free(tier), free(key);
+    expect(&first, 0, "$W ls --json --kind object --closure >list", "");
+    warmd_start(&third, options);
+    cr_assert_gt(asprintf(&pull, "$W tier pull %s/list", first.dir), 0);
+    expect(&third, 0, pull, "0 were here, 2 came from the tier");
+    free(pull), free(line), free(tier), free(key);
+    warmd_down(&third);
     warmd_down(&second);
     warmd_down(&first);
 }

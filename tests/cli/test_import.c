@@ -52,6 +52,11 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     expect(warm(&other, &out, "import --json %s/again", k.dir), 0, out, "\"entries\":");
     expect(warm(&other, &out, "ls --kind executable --text one"), 0, out, "executable");
     expect(warm(&other, &out, "export - --text two | wc -c"), 0, out, "");
+    expect(warm(&k, &out, "rm two"), 0, out, "");
+    expect(warm(&k, &out, "import --keep-existing %s", file), 0, out,
+           "imported 1 entry, 3 B; kept 1 that was here\n");
+    expect(warm(&k, &out, "import --keep-existing --json %s", file), 0, out,
+           "\"entries\":0,\"kept\":2,\"expired\":0,");
     w.data[9 * 512] ^= 1; /* of the second value */
     archive_write(cut, w.data, w.len);
     expect(warm(&k, &out, "import %s", cut), 1, out, "two: damaged");

@@ -191,17 +191,43 @@ Test(tier_moves, a_list_tells_what_is_here_what_came_and_what_is_missing)
         " {\"name\": \"two\", \"bytes\": 2}, {\"name\": \"none\"}]";
     struct tier_moves m = all();
     m.dry_run = true;
-    pull(&second, m, list, CLI_OK, "\"here\":1,\"brought\":3,\"bytes\":3,\"missing\":0}");
+    pull(&second, m, list, CLI_OK,
+         "\"here\":1,\"brought\":3,\"bytes\":3,\"stay\":0,\"missing\":0}");
     m.max_bytes = 1;
-    pull(&second, m, list, CLI_OK, "\"here\":1,\"brought\":2,\"bytes\":1,\"missing\":0}");
+    pull(&second, m, list, CLI_OK,
+         "\"here\":1,\"brought\":2,\"bytes\":1,\"stay\":0,\"missing\":0}");
     m.max_entries = 1;
-    pull(&second, m, list, CLI_OK, "\"here\":1,\"brought\":1,\"bytes\":1,\"missing\":0}");
+    pull(&second, m, list, CLI_OK,
+         "\"here\":1,\"brought\":1,\"bytes\":1,\"stay\":0,\"missing\":0}");
     m = all();
     m.max_entries = 0;
-    pull(&second, m, list, CLI_OK, "\"here\":1,\"brought\":0,\"bytes\":0,\"missing\":0}");
+    pull(&second, m, list, CLI_OK,
+         "\"here\":1,\"brought\":0,\"bytes\":0,\"stay\":0,\"missing\":0}");
     cr_expect_geq(pull_all(&second, list, 3), 2, "two of them came");
-    pull(&second, all(), list, CLI_FINDING, "\"here\":3,\"brought\":0,\"bytes\":0,\"missing\":1}");
+    pull(&second, all(), list, CLI_FINDING,
+         "\"here\":3,\"brought\":0,\"bytes\":0,\"stay\":0,\"missing\":1}");
     expect_value(&second, "two", "22");
+    warmd_down(&second);
+}
+
+/* A list has what stays on the other machine, too: notes of programs, and what is cheap to make. */
+Test(tier_moves, a_list_came_whole_if_all_that_travels_came)
+{
+    char *out, *warm = bin_path("warm"), *usual[] = {"--tier-min-cost", "20ms", NULL};
+    struct warmd first = tier_up(NULL, tier_key_file, usual), second;
+    put_costly(&first, "dear", 4, 500);
+    put_costly(&first, "cheap", 5, 1);
+    put_one(&first, "file:1:2:3:4:5", "note");
+    await_stats(&first, "\"tier_sent\": 1");
+    cr_assert_eq(run_command(&out, "WARM_SOCKET=%s %s ls --all --json", first.socket, warm), 0);
+    second = tier_up(NULL, tier_key_file, NULL);
+    await_stats(&second, "\"ready\": true");
+    struct tier_moves m = all();
+    m.dry_run = true;
+    pull(&second, m, out, CLI_OK, "\"brought\":1,\"bytes\":4,\"stay\":2,\"missing\":0}");
+    pull(&second, all(), out, CLI_OK, "\"brought\":1,\"bytes\":4,\"stay\":2,\"missing\":0}");
+    free(out), free(warm);
+    warmd_down(&first);
     warmd_down(&second);
 }
 
@@ -242,7 +268,7 @@ Test(tier_moves, objects_that_name_no_entry_are_passed_over)
         }
         writer_format(&w, "]%c", 0);
         pull(&k, all(), (char *)w.data, CLI_OK,
-             "\"here\":0,\"brought\":0,\"bytes\":0,\"missing\":0}");
+             "\"here\":0,\"brought\":0,\"bytes\":0,\"stay\":0,\"missing\":0}");
         writer_close(&w);
     }
     char whole[300];

@@ -23,7 +23,7 @@ struct import_run {
     struct remote remote;
     const char *format; /* --from; NULL: archives */
     bool keep;          /* --keep-existing */
-    uint64_t n_entries, n_bytes, n_bad;
+    uint64_t n_done[STORE_ENTRY_DONES], n_bytes, n_bad;
     bool unusable; /* a file cannot be read, or is no archive */
     struct json json;
     struct err err;
@@ -57,16 +57,16 @@ static int on_entry(void *arg, const struct archive_entry *entry)
     struct import_run *run = arg;
     char name[ARCHIVE_TEXT_MAX + 1];
     int code = store_entry(run->remote.w, entry, run->keep ? WARM_KEEP_EXISTING : 0);
-    if (code && store_entry_failed_alone(code)) {
+    if (code < 0 && store_entry_failed_alone(code)) {
         on_bad(run, text_of(entry->is_made ? entry->label : entry->name, name),
                warm_message(run->remote.w));
         return 0;
     }
-    if (!code) {
-        run->n_entries++;
-        run->n_bytes += entry->value.len;
-    }
-    return code;
+    if (code < 0)
+        return code;
+    run->n_done[code]++;
+    run->n_bytes += code == STORE_ENTRY_STORED ? entry->value.len : 0;
+    return 0;
 }
 
 /* Stores the entries of an archive. 0, or the daemon's error. */
@@ -116,6 +116,30 @@ static int read_archive(struct import_run *run, const char *path)
     return code;
 }
 
+/* Says what was stored, and what was not. */
+static void print_result(struct import_run *run)
+{
+    unsigned long long n = run->n_done[STORE_ENTRY_STORED], kept = run->n_done[STORE_ENTRY_KEPT],
+                       expired = run->n_done[STORE_ENTRY_EXPIRED];
+    char size[UNITS_TEXT];
+    if (run->remote.as_json) {
+        json_close(&run->json, ']');
+        json_key(&run->json, "entries"), json_u64(&run->json, n);
+        json_key(&run->json, "kept"), json_u64(&run->json, kept);
+        json_key(&run->json, "expired"), json_u64(&run->json, expired);
+        json_key(&run->json, "bytes"), json_u64(&run->json, run->n_bytes);
+        json_close(&run->json, '}');
+        return;
+    }
+    units_size_text(run->n_bytes, size);
+    printf("imported %llu %s, %s", n, n == 1 ? "entry" : "entries", size);
+    if (kept)
+        printf("; kept %llu that %s here", kept, kept == 1 ? "was" : "were");
+    if (expired)
+        printf("; %llu had expired", expired);
+    putchar('\n');
+}
+
 static int import_all(struct import_run *run, int n, char **paths)
 {
     const struct foreign_sink sink = {on_entry, on_bad, run};
@@ -139,20 +163,11 @@ static int import_all(struct import_run *run, int n, char **paths)
             run->err.code = code = 0;
         }
     }
-    if (run->remote.as_json) {
-        json_close(&run->json, ']');
-        json_key(&run->json, "entries"), json_u64(&run->json, run->n_entries);
-        json_key(&run->json, "bytes"), json_u64(&run->json, run->n_bytes);
-        json_close(&run->json, '}');
-    } else if (!code) {
-        char size[UNITS_TEXT];
-        units_size_text(run->n_bytes, size);
-        printf("imported %llu %s, %s\n", (unsigned long long)run->n_entries,
-               run->n_entries == 1 ? "entry" : "entries", size);
-    }
+    if (run->remote.as_json || !code)
+        print_result(run);
     if (code)
         status = remote_fail(&run->remote, code);
-    else if (run->unusable && run->n_entries == 0)
+    else if (run->unusable && run->n_done[STORE_ENTRY_STORED] == 0)
         status = CLI_USAGE;
     else
         status = run->n_bad ? CLI_FINDING : CLI_OK;
@@ -199,7 +214,8 @@ const struct command cmd_import = {
         "inductor\n"
         "                        (TORCHINDUCTOR_CACHE_DIR), cupy (~/.cupy/kernel_cache) or nv\n"
         "                        (~/.nv/ComputeCache); the last two are kept for `warm export`\n"
-        "      --keep-existing   leave existing entries as they are\n" REMOTE_HELP "\nExample:\n"
+        "      --keep-existing   leave existing entries as they are, and say how many\n" REMOTE_HELP
+        "\nExample:\n"
         "  $ warm import --from triton ~/.triton/cache\n"
         "  imported 41 entries, 12 MiB\n",
 };

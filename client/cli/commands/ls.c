@@ -38,6 +38,7 @@ struct ls_run {
     const char *sort; /* NULL: as they come */
     bool all;         /* --all: a line for each entry, as in a pipe */
     bool brief;       /* for people */
+    bool closure;     /* --closure */
     uint64_t limit, n_printed, now_ms;
     struct json json;
     struct listing kept;
@@ -182,10 +183,11 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
     struct ls_run *run = arg;
     if (!run->all && is_note(row->name))
         return 0;
-    uint64_t value;
+    uint64_t value = 0;
     if (run->brief && row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)
         return 0; /* a part of another entry */
-    if (run->sort && sort_value(run->sort, row, &value))
+    bool sorts = run->sort && sort_value(run->sort, row, &value);
+    if (sorts || run->closure)
         return listing_keep(&run->kept, frame, value);
     print_row(run, row);
     return 0;
@@ -203,7 +205,11 @@ static int list_all(struct ls_run *run)
     int code;
     do
         code = listing_ask(&run->remote, &run->message, on_row, run);
-    while (code == 1 && (run->sort || run->n_printed < run->limit));
+    while (code == 1 && (run->sort || run->closure || run->n_printed < run->limit));
+    if (!code && run->closure)
+        code = listing_add_closure(&run->remote, &run->kept, on_row, run);
+    if (!code && run->closure)
+        code = listing_unique(&run->kept);
     if (!code && run->brief)
         code = print_brief(run);
     else if (!run->brief)
@@ -222,6 +228,7 @@ static int ls_run(const struct command *self, int argc, char **argv)
     static const struct option longs[] = {{"sort", required_argument, NULL, 's'},
                                           {"limit", required_argument, NULL, 'n'},
                                           {"all", no_argument, NULL, 'a'},
+                                          {"closure", no_argument, NULL, 'c'},
                                           FILTER_OPTIONS,
                                           REMOTE_OPTIONS,
                                           {0}};
@@ -236,6 +243,7 @@ static int ls_run(const struct command *self, int argc, char **argv)
         if (taken < 0)
             return CLI_USAGE;
         run.all |= c == 'a';
+        run.closure |= c == 'c';
         if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
             return cli_usage(self, "--sort %s: it is one of size, used, created, hits and cost",
                              optarg);
@@ -256,7 +264,7 @@ const struct command cmd_ls = {
     .name = "ls",
     .run = ls_run,
     .summary = "List the entries of the cache",
-    .synopsis = "[filters] [--sort FIELD] [--limit N] [--all] [--json]",
+    .synopsis = "[filters] [--sort FIELD] [--limit N] [--all] [--closure] [--json]",
     .help =
         "Lists your entries that match all filters; the administrator lists those of all users.\n"
         "An empty list is no failure. On a terminal, lists the newest first, with a total and\n"
@@ -266,10 +274,12 @@ const struct command cmd_ls = {
         "  -n, --limit N         at most N entries\n"
         "  -a, --all             on a terminal, too, a line with the whole key for each "
         "entry;\n"
-        "                        also the notes that programs keep for themselves\n" FILTER_HELP
-            REMOTE_HELP
+        "                        also the notes that programs keep for themselves\n"
+        "      --closure         also what the entries need, as `warm export` takes "
+        "it\n" FILTER_HELP REMOTE_HELP
         "\n--json is an array of objects: key, kind, bytes, hits, cost_ms, arch, compiler, name,\n"
-        "label, made_here, owner, maker, pinned, tier, signer, file, created_ms, accessed_ms,\n"
+        "label, made_here, owner, maker, pinned, tier (waits, came, stays), signer, file, "
+        "created_ms, accessed_ms,\n"
         "expires_ms, xxh3, sha256, compiler_key, graph_key, proof, group.\n\n"
         "Example:\n"
         "  $ warm ls --arch sm_90 --older-than 7d --sort size --limit 10\n",
@@ -312,7 +322,8 @@ const struct command cmd_show = {
     .summary = "Show all fields of one entry, or a compiled graph",
     .synopsis = "KEY|FILE.bundle [--json]",
     .help =
-        "KEY is 32 hex digits, as `warm ls` prints them, or a name; or a label, or the first four\n"
+        "KEY is 32 hex digits, as `warm ls` prints them, or a name; or a label, or the first "
+        "eight\n"
         "digits or more of a key, if one entry alone has them. Showing an entry does not count as\n"
         "a hit. Exit status 1 if there is no such entry. Of a bundle that `warm compile` made of\n"
         "StableHLO it shows kernels, registers, shared memory and bytes.\n\n" REMOTE_HELP

@@ -103,12 +103,15 @@ struct push {
     struct listing rows;
 };
 
+/* True for an entry that came from the tier, or waits already. */
+static bool is_there(const struct wire_row *row) { return row->tier == 1 || row->tier == 2; }
+
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct push *p = arg;
     uint64_t since = p->moves->since_ms;
-    if (row->tier || (since && row->accessed_ms < since && row->created_ms < since))
-        return 0; /* it came from there, waits already, or is too old */
+    if (is_there(row) || (since && row->accessed_ms < since && row->created_ms < since))
+        return 0;
     return listing_keep(&p->rows, frame, row->cost_ms);
 }
 
@@ -116,7 +119,7 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
 static int on_closure(void *arg, const struct wire_row *row, struct view frame)
 {
     struct push *p = arg;
-    return row->tier ? 0 : listing_keep(&p->rows, frame, row->cost_ms);
+    return is_there(row) ? 0 : listing_keep(&p->rows, frame, row->cost_ms);
 }
 
 /* Lists what is to be pushed. 0, or an error; or an exit status in *out_status. */
@@ -168,7 +171,8 @@ static int push_rows(struct remote *r, struct push *p, struct wire_report *sum)
     int status = CLI_OK;
     writer_init(&keys, 0);
     for (size_t i = 0; !status && i < p->rows.n && entries < p->moves->max_entries; i++) {
-        if (!listing_row(&p->rows, i, &row) || row.tier || bytes + row.len > p->moves->max_bytes)
+        if (!listing_row(&p->rows, i, &row) || is_there(&row) ||
+            bytes + row.len > p->moves->max_bytes)
             continue;
         entries++;
         bytes += row.len;
@@ -216,6 +220,7 @@ struct wanted {
     char name[WIRE_NAME_MAX + 1];
     struct view id; /* name or key */
     uint64_t bytes;
+    bool stays; /* the other machine did not send it */
 };
 
 static bool read_hex(struct view object, const char *member, uint8_t *out, size_t n)
@@ -244,6 +249,7 @@ static bool read_wanted(struct view object, struct wanted *out)
     out->has_proof = read_hex(object, "proof", out->proof.bytes, sizeof out->proof.bytes);
     bool has_key = read_hex(object, "key", out->key.bytes, sizeof out->key.bytes);
     bool is_made = json_reader_find(object, "made_here", &v) && json_reader_is(v, "true");
+    out->stays = json_reader_find(object, "tier", &v) && json_reader_is(v, "\"stays\"");
     out->space = is_made ? WIRE_SPACE_KEY : WIRE_SPACE_NAME;
     out->id =
         is_made ? (struct view){out->key.bytes, sizeof out->key.bytes} : view_of_text(out->name);
@@ -282,24 +288,32 @@ static int bring(struct remote *r, const struct wanted *w, bool *out)
     return CLI_OK;
 }
 
-static void print_pulled(const struct remote *r, uint64_t here, uint64_t brought, uint64_t bytes,
-                         uint64_t missing)
+struct pulled {
+    uint64_t here, brought, bytes, stay, missing;
+};
+
+static void print_pulled(const struct remote *r, const struct pulled *p)
 {
     char size[UNITS_TEXT];
     struct json j;
-    units_size_text(bytes, size);
+    units_size_text(p->bytes, size);
     if (!r->as_json) {
         printf("%" PRIu64 " were here, %" PRIu64 " came from the tier (%s), %" PRIu64
                " are not there\n",
-               here, brought, size, missing);
+               p->here, p->brought, size, p->missing);
+        if (p->stay)
+            printf("%" PRIu64 " stay on the machine of the list: notes, other users' entries, and "
+                   "what its settings keep\n",
+                   p->stay);
         return;
     }
     json_init(&j, stdout);
     json_open(&j, '{');
-    json_key(&j, "here"), json_u64(&j, here);
-    json_key(&j, "brought"), json_u64(&j, brought);
-    json_key(&j, "bytes"), json_u64(&j, bytes);
-    json_key(&j, "missing"), json_u64(&j, missing);
+    json_key(&j, "here"), json_u64(&j, p->here);
+    json_key(&j, "brought"), json_u64(&j, p->brought);
+    json_key(&j, "bytes"), json_u64(&j, p->bytes);
+    json_key(&j, "stay"), json_u64(&j, p->stay);
+    json_key(&j, "missing"), json_u64(&j, p->missing);
     json_close(&j, '}');
 }
 
@@ -308,7 +322,7 @@ int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *li
     struct cli_input in;
     struct wanted w;
     struct view rest, object;
-    uint64_t here = 0, brought = 0, bytes = 0, missing = 0;
+    struct pulled p = {0};
     int error = cli_input_open(&in, list), status = error ? CLI_USAGE : remote_open(r);
     if (error)
         cli_say("%s: %s", list, cli_input_text(error));
@@ -322,21 +336,23 @@ int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *li
         if (!read_wanted(object, &w))
             continue;
         status = is_here(r, &w, &found);
-        here += found;
-        if (status || found || brought == m->max_entries || bytes + w.bytes > m->max_bytes)
+        p.here += found;
+        if (status || found || p.brought == m->max_entries || p.bytes + w.bytes > m->max_bytes)
             continue;
+        found = m->dry_run && !w.stays;
         if (!m->dry_run)
             status = bring(r, &w, &found);
-        brought += found || m->dry_run;
-        bytes += found || m->dry_run ? w.bytes : 0;
-        missing += !found && !m->dry_run;
-        progress_show("entries", here + brought + missing, 0);
+        p.brought += found;
+        p.bytes += found ? w.bytes : 0;
+        p.stay += !found && w.stays;
+        p.missing += !found && !w.stays;
+        progress_show("entries", p.here + p.brought + p.missing, 0);
     }
     progress_end();
     cli_input_close(&in);
     remote_close(r);
     if (status)
         return status;
-    print_pulled(r, here, brought, bytes, missing);
-    return missing ? CLI_FINDING : CLI_OK;
+    print_pulled(r, &p);
+    return p.missing ? CLI_FINDING : CLI_OK;
 }

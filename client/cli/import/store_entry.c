@@ -26,7 +26,7 @@ int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flag
         label[ARCHIVE_TEXT_MAX + 1];
     uint64_t now_ms = (uint64_t)time(NULL) * 1000;
     if (entry->expires_ms && entry->expires_ms <= now_ms)
-        return 0;
+        return STORE_ENTRY_EXPIRED;
     struct warm_put_options options = {
         .flags = flags,
         .kind = wire_kind_name(entry->kind),
@@ -38,12 +38,13 @@ int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flag
     };
     struct view v = entry->value;
     uint8_t place[WIRE_MADE_LEN];
-    if (!entry->is_made)
-        return client_put_named(w, entry->name, &entry->group, v.data, v.len, &options);
     memcpy(place, entry->made.compiler.bytes, 16);
     memcpy(place + 16, entry->made.graph.bytes, 16);
     memcpy(place + 32, entry->made.proof.bytes, 32);
-    return client_put_made(w, place, &entry->group, v.data, v.len, &options);
+    int code = entry->is_made
+                   ? client_put_made(w, place, &entry->group, v.data, v.len, &options)
+                   : client_put_named(w, entry->name, &entry->group, v.data, v.len, &options);
+    return code ? code : w->existed ? STORE_ENTRY_KEPT : STORE_ENTRY_STORED;
 }
 
 bool store_entry_failed_alone(int code)

@@ -10,7 +10,15 @@
 #include "client/cli/import/archive.h"
 #include "client/lib/request.h"
 
-/* Stores an entry. `flags` are those of warm_put. 0, or the error of the put. */
+enum store_entry_done {
+    STORE_ENTRY_STORED,
+    STORE_ENTRY_KEPT,
+    STORE_ENTRY_EXPIRED,
+    STORE_ENTRY_DONES
+};
+
+/* Stores an entry, unless it has expired, or is there and the flags are WARM_KEEP_EXISTING. An enum
+ * store_entry_done, or the error of the put. */
 int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flags);
 /* True for an error of one entry, after which others may still be stored. */
 bool store_entry_failed_alone(int code);
