@@ -18,10 +18,10 @@
 #include "store/fault.h"
 #include "store/table.h"
 
-#define PAGE 4096u
+#define FILE_BLOCK 4096u /* of a file system */
 /* Smaller values lie in leaf pages, which random keys fill to about 0.7; larger ones in pages of
  * their own, with 16 bytes of header. */
-#define LEAF_VALUE_MAX 2000u
+#define LEAF_VALUE_MAX(page) ((page) / 2 - 48)
 #define LEAF_NODE(len) (((len) + INDEX_KEY + 10) * 10 / 7)
 
 int change_begin(struct change *c, struct index *x)
@@ -67,21 +67,21 @@ void change_close(struct change *c)
     c->cap_doomed = 0;
 }
 
-/* Returns the overflow pages of a value. */
-static uint64_t pages_of(uint64_t len) { return (len + 16 + PAGE - 1) / PAGE; }
+static uint64_t round_up(uint64_t len, uint64_t unit) { return (len + unit - 1) / unit * unit; }
 
-uint64_t entry_disk_bytes(const struct store_row *row)
+uint64_t entry_disk_bytes(const struct index *x, const struct store_row *row)
 {
     uint64_t bytes = LEAF_NODE(row_encoded_len(row));
     if (!row->is_blob)
-        bytes += row->len <= LEAF_VALUE_MAX ? LEAF_NODE(row->len)
-                                            : LEAF_NODE(8) + pages_of(row->len) * PAGE;
+        bytes += row->len <= LEAF_VALUE_MAX(x->page_bytes)
+                     ? LEAF_NODE(row->len)
+                     : LEAF_NODE(8) + round_up(row->len + 16, x->page_bytes);
     return bytes;
 }
 
 uint64_t blob_disk_bytes(uint64_t len)
 {
-    return (len + ROW_FIXED + 64 + BLOB_FOOTER + PAGE - 1) / PAGE * PAGE + LEAF_NODE(BLOB_KEY);
+    return round_up(len + ROW_FIXED + 64 + BLOB_FOOTER, FILE_BLOCK) + LEAF_NODE(BLOB_KEY);
 }
 
 /* Adds, but never goes below zero: the row that was counted may be damaged now. */
@@ -95,9 +95,9 @@ uint32_t entry_user(const struct store_row *row)
     return row->id.owner == STORE_MADE_HERE ? row->maker : row->id.owner;
 }
 
-uint64_t entry_pinned_bytes(const struct store_row *row)
+uint64_t entry_pinned_bytes(const struct index *x, const struct store_row *row)
 {
-    return entry_disk_bytes(row) + (row->is_blob ? blob_disk_bytes(row->len) : 0);
+    return entry_disk_bytes(x, row) + (row->is_blob ? blob_disk_bytes(row->len) : 0);
 }
 
 /* The effect of one entry on the accounts. */
@@ -271,8 +271,8 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
 {
     uint8_t key[INDEX_KEY], group[INDEX_GROUP];
     struct delta d = {.entries = 1,
-                      .disk = (int64_t)entry_disk_bytes(row),
-                      .pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0};
+                      .disk = (int64_t)entry_disk_bytes(c->index, row),
+                      .pinned = row->pinned ? (int64_t)entry_pinned_bytes(c->index, row) : 0};
     assert(c->txn && row->is_blob == (row->len > STORE_INLINE_MAX));
     assert(row->is_blob || value || row->len == 0);
     index_key(&row->id, key);
@@ -287,7 +287,7 @@ int change_insert(struct change *c, const struct store_row *row, const void *val
     if (rc == 0 && index_group_key(row, group))
         rc = table_put(c->txn, c->index->group, bytes_val(group, sizeof group),
                        bytes_val(key + 4, 16), 0);
-    c->n_pages += 2 + (row->is_blob ? 0 : (unsigned)pages_of(row->len));
+    c->n_pages += 3 + (row->is_blob ? 0 : (unsigned)(row->len / c->index->page_bytes));
     return rc ? rc : count(c, row, d);
 }
 
@@ -302,8 +302,8 @@ int change_remove(struct change *c, const struct store_row *row)
 {
     uint8_t key[INDEX_KEY], group[INDEX_GROUP];
     struct delta d = {.entries = -1,
-                      .disk = -(int64_t)entry_disk_bytes(row),
-                      .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(row) : 0};
+                      .disk = -(int64_t)entry_disk_bytes(c->index, row),
+                      .pinned = row->pinned ? -(int64_t)entry_pinned_bytes(c->index, row) : 0};
     struct store_row fixed = *row; /* its texts are invalid after the first write */
     assert(c->txn);
     index_key(&fixed.id, key);
@@ -356,7 +356,7 @@ int change_pin(struct change *c, const struct store_row *row, bool pinned)
 {
     struct store_row changed = *row;
     assert(row->pinned != pinned);
-    int64_t bytes = (int64_t)entry_pinned_bytes(row);
+    int64_t bytes = (int64_t)entry_pinned_bytes(c->index, row);
     changed.pinned = pinned;
     int rc = put_row(c, &changed);
     return rc ? rc : change_count_share(c, entry_user(row), 0, 0, pinned ? bytes : -bytes);

@@ -48,9 +48,9 @@ void change_close(struct change *c);
 /* Returns the user whose share holds an entry. */
 uint32_t entry_user(const struct store_row *row);
 /* Returns the bytes on disk that a pin keeps. */
-uint64_t entry_pinned_bytes(const struct store_row *row);
+uint64_t entry_pinned_bytes(const struct index *x, const struct store_row *row);
 /* Returns the bytes on disk of an entry without its blob. */
-uint64_t entry_disk_bytes(const struct store_row *row);
+uint64_t entry_disk_bytes(const struct index *x, const struct store_row *row);
 /* Returns the bytes on disk of a blob. */
 uint64_t blob_disk_bytes(uint64_t len);
 

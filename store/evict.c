@@ -76,7 +76,7 @@ static void worth_add(struct worth *w, const struct store *s, const struct store
 {
     double cost = row->cost_ms ? row->cost_ms : 1;
     w->gain += cost * row_heat(row, now_ms);
-    w->bytes += (double)entry_disk_bytes(row) + (row->is_blob ? (double)row->len : 0);
+    w->bytes += (double)entry_disk_bytes(&s->index, row) + (row->is_blob ? (double)row->len : 0);
     w->pinned |= row->pinned;
     w->young |= row->created_ms > young_since(s, now_ms);
     w->expired |= row_expired(row, now_ms);

@@ -40,7 +40,7 @@
 #include "store/fault.h"
 #include "store/table.h"
 
-#define PAGE 4096u
+#define MAP_STEP 65536u /* the largest page of a kernel that we run on */
 #define INDEX_MODE 0600
 #define PATH_BYTES 4096
 static void on_assert(MDB_env *env, const char *text)
@@ -120,7 +120,7 @@ static size_t index_map_size(const char *path, uint64_t map_bytes)
     snprintf(file, sizeof file, "%s/data.mdb", path);
     if (stat(file, &st) == 0 && (uint64_t)st.st_size + (st.st_size >> 1) > map_bytes)
         map_bytes = (uint64_t)st.st_size * 2;
-    return (size_t)((map_bytes + PAGE - 1) / PAGE * PAGE);
+    return (size_t)((map_bytes + MAP_STEP - 1) / MAP_STEP * MAP_STEP);
 }
 
 static int open_env(struct index *x, const char *path, size_t map_bytes)
@@ -221,8 +221,13 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_a
     x->map_bytes = index_map_size(path, map_bytes);
     int rc = open_env(x, path, (size_t)x->map_bytes);
     MDB_envinfo info;
+    MDB_stat stat;
     if (rc == 0)
         rc = mdb_env_info(x->env, &info);
+    if (rc == 0)
+        rc = mdb_env_stat(x->env, &stat);
+    if (rc == 0)
+        x->page_bytes = stat.ms_psize;
     if (rc == 0)
         index_check_readers(x);
     if (rc == 0)
@@ -290,7 +295,7 @@ uint64_t index_file_bytes(const struct index *x)
 {
     MDB_envinfo info;
     mdb_env_info(x->env, &info);
-    return (uint64_t)(info.me_last_pgno + 1) * PAGE;
+    return (uint64_t)(info.me_last_pgno + 1) * x->page_bytes;
 }
 
 void index_check_readers(struct index *x)

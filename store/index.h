@@ -58,6 +58,7 @@ struct index {
     MDB_dbi row, value, blob, group, usage, share, meta;
     struct totals totals; /* as last committed; the writer's */
     uint64_t map_bytes;
+    unsigned page_bytes; /* of the file: those of the kernel that made it, 32 KiB at most */
     uint64_t format;
     bool taken_over; /* it was of format 1 when it was opened */
     uint64_t n_taken_over;

@@ -34,7 +34,6 @@
 #define FEW_SECONDS 5 /* of CPU time: an endless loop takes it, a slow disk does not */
 #define ALL_SECONDS 300
 #define RANDOM_PROBES 16u
-#define PAGE 4096u
 
 /* The child's exit status is an index into this. */
 enum finding {
@@ -182,6 +181,7 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
 {
     struct probe p = {.thorough = thorough};
     MDB_envinfo info;
+    MDB_stat stat;
     if (thorough && !all_pages_sound(path, size))
         return BAD_PAGE;
     if (mdb_env_create(&p.env) != 0 || mdb_env_set_maxdbs(p.env, 8) != 0)
@@ -190,11 +190,12 @@ static enum finding look(const char *path, uint64_t size, bool thorough)
     mdb_env_set_assert(p.env, on_child_assert);
     if (mdb_env_open(p.env, path, MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD, 0) != 0)
         return NOT_OPENED;
-    if (mdb_env_info(p.env, &info) != 0 || info.me_last_pgno > (uint64_t)1 << 40)
+    if (mdb_env_stat(p.env, &stat) != 0 || mdb_env_info(p.env, &info) != 0 ||
+        info.me_last_pgno > (uint64_t)1 << 40)
         return NOT_OPENED;
     if (info.me_last_txnid == 0)
         return SOUND; /* made, never written */
-    if (!thorough && size / PAGE <= info.me_last_pgno)
+    if (!thorough && size / stat.ms_psize <= info.me_last_pgno)
         return look(path, size, true); /* cut off, or only pages that were never written */
     if (mdb_txn_begin(p.env, NULL, MDB_RDONLY, &p.txn) != 0)
         return NOT_OPENED;

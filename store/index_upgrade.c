@@ -39,8 +39,8 @@ static int take_over_row(struct change *c, const struct store_row *row)
 {
     struct blob_id blob = {row->id.owner, row->content};
     uint32_t user = entry_user(row);
-    int64_t pinned = row->pinned ? (int64_t)entry_pinned_bytes(row) : 0;
-    int rc = change_count_share(c, user, 1, (int64_t)entry_disk_bytes(row), pinned);
+    int64_t pinned = row->pinned ? (int64_t)entry_pinned_bytes(c->index, row) : 0;
+    int rc = change_count_share(c, user, 1, (int64_t)entry_disk_bytes(c->index, row), pinned);
     return rc == 0 && row->is_blob ? take_over_blob(c, &blob, user) : rc;
 }
 

@@ -5,7 +5,7 @@
  *
  * Thread: any; no state.
  *
- * The format, as LMDB 0.9 writes it on 64-bit little-endian machines with 4 KiB pages:
+ * The format, as LMDB 0.9 writes it on 64-bit little-endian machines:
  *
  *     page   offset  size  field              node   offset  size  field
  *            0       8     its number                0       2     size or page number, low
@@ -16,7 +16,7 @@
  *            12      4     overflow: pages
  *            16      -     offsets of nodes
  *
- *     table  0       4     (unused here)      meta   16      4     0xBEEFC0DE
+ *     table  0       4     page size, of the free list      meta   16      4     0xBEEFC0DE
  *     record 4       2     flags                     20      4     1
  *            6       2     depth                     40      48    table record: free list
  *            8       24    branch, leaf,             88      48    table record: main
@@ -30,7 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 4096u
+#define PAGE_MIN 4096u
+#define PAGE_MAX 32768u /* LMDB takes no larger ones, whatever the kernel's are */
 #define PAGE_HEAD 16u
 #define NODE_HEAD 8u
 #define TABLE_SIZE 48u
@@ -56,6 +57,7 @@ struct table {
 
 struct walk {
     const uint8_t *file;
+    uint64_t page;    /* bytes of one */
     uint64_t n_pages; /* as the meta page says */
     uint64_t n_whole; /* whole pages in the file */
     uint8_t *used;    /* a bit for each page */
@@ -112,7 +114,7 @@ static const uint8_t *take_page(struct walk *w, uint64_t page)
         fail(w, "a page lies behind the end of the file");
         return NULL;
     }
-    const uint8_t *p = w->file + page * PAGE;
+    const uint8_t *p = w->file + page * w->page;
     if (number(p, 8) != page) {
         fail(w, "a page has another's number");
         return NULL;
@@ -126,7 +128,7 @@ static const uint8_t *take_overflow(struct walk *w, uint64_t page, uint64_t len,
     const uint8_t *p = take_page(w, page);
     if (!p)
         return NULL;
-    uint64_t n = (PAGE_HEAD + len + PAGE - 1) / PAGE;
+    uint64_t n = (PAGE_HEAD + len + w->page - 1) / w->page;
     if (number(p + 10, 2) != OVERFLOW || number(p + 12, 4) != n || page + n > w->n_whole) {
         fail(w, "a large value's pages are wrong");
         return NULL;
@@ -236,7 +238,8 @@ static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role
     bool leaf = levels == 1;
     if (leaf && flags == (LEAF | LEAF2) && role == DUPLICATE_TREE) {
         uint64_t key = number(p + 8, 2);
-        if (!check_bounds(w, p, PAGE) || key == 0 || key > KEY_MAX || PAGE_HEAD + n * key > PAGE)
+        if (!check_bounds(w, p, w->page) || key == 0 || key > KEY_MAX ||
+            PAGE_HEAD + n * key > w->page)
             return fail(w, "a page of duplicates is wrong");
         seen->leaves++;
         seen->entries += n;
@@ -244,24 +247,24 @@ static bool check_page(struct walk *w, uint64_t page, unsigned levels, enum role
     }
     if (flags != (leaf ? LEAF : BRANCH))
         return fail(w, "a page is of another kind than its place in the tree");
-    if (!check_bounds(w, p, PAGE))
+    if (!check_bounds(w, p, w->page))
         return false;
     if (n < (leaf ? 1u : 2u))
         return fail(w, "a page has too few entries");
     *(leaf ? &seen->leaves : &seen->branches) += 1;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = number(p + PAGE_HEAD + 2 * i, 2);
-        if (at < upper || at % 2 || at + NODE_HEAD > PAGE)
+        if (at < upper || at % 2 || at + NODE_HEAD > w->page)
             return fail(w, "a node lies outside its page");
         const uint8_t *node = p + at;
-        bool sound = leaf ? check_leaf_node(w, node, PAGE - at, role, seen)
-                          : check_branch_node(w, node, PAGE - at, levels, role, seen);
+        bool sound = leaf ? check_leaf_node(w, node, w->page - at, role, seen)
+                          : check_branch_node(w, node, w->page - at, levels, role, seen);
         if (!sound)
             return false;
         uint64_t len = leaf ? (number(node + 4, 2) & BIG ? 8 : number(node, 4)) : 0;
         used += (NODE_HEAD + number(node + 6, 2) + len + 1) & ~(uint64_t)1;
     }
-    return used <= PAGE - upper ? true : fail(w, "nodes of a page overlap");
+    return used <= w->page - upper ? true : fail(w, "nodes of a page overlap");
 }
 
 /* Checks a whole tree against its record. Adds the number of entries to *out_entries, unless NULL. */
@@ -283,12 +286,12 @@ static bool check_tree(struct walk *w, const uint8_t *record, enum role role, ui
 }
 
 /* Returns the newer meta page; NULL if one of the two is damaged. */
-static const uint8_t *newest_meta(const uint8_t *file)
+static const uint8_t *newest_meta(const uint8_t *file, uint64_t page)
 {
     const uint8_t *newest = NULL;
     for (unsigned i = 0; i < 2; i++) {
-        const uint8_t *p = file + i * PAGE;
-        if (number(p + 16, 4) != META_MAGIC || number(p + 20, 4) != 1)
+        const uint8_t *p = file + i * page;
+        if (number(p + 16, 4) != META_MAGIC || number(p + 20, 4) != 1 || number(p + 40, 4) != page)
             return NULL; /* LMDB reads both, so both must be sound */
         if (!newest || number(p + 144, 8) > number(newest + 144, 8))
             newest = p;
@@ -298,8 +301,10 @@ static const uint8_t *newest_meta(const uint8_t *file)
 
 const char *lmdb_check(const uint8_t *file, uint64_t size)
 {
-    struct walk w = {.file = file, .n_whole = size / PAGE};
-    const uint8_t *meta = size >= 2 * PAGE ? newest_meta(file) : NULL;
+    uint64_t page = size < 2 * PAGE_MIN ? 0 : number(file + 40, 4);
+    bool possible = page >= PAGE_MIN && page <= PAGE_MAX && (page & (page - 1)) == 0;
+    struct walk w = {.file = file, .page = page, .n_whole = possible ? size / page : 0};
+    const uint8_t *meta = w.n_whole < 2 ? NULL : newest_meta(file, page);
     if (!meta)
         return "a meta page is damaged";
     w.n_pages = number(meta + 136, 8) + 1;

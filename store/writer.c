@@ -83,8 +83,8 @@ static bool may_pin(struct store *s, struct change *c, const struct store_row *r
     struct share share;
     if (index_share(&s->index, c->txn, entry_user(row), &share) != 0)
         return false;
-    uint64_t freed = old && old->pinned ? entry_pinned_bytes(old) : 0;
-    return share.pinned_bytes + entry_pinned_bytes(row) <= evict_pins_max(s) + freed;
+    uint64_t freed = old && old->pinned ? entry_pinned_bytes(&s->index, old) : 0;
+    return share.pinned_bytes + entry_pinned_bytes(&s->index, row) <= evict_pins_max(s) + freed;
 }
 
 static int apply_put(struct store *s, struct change *c, struct task *t)
@@ -337,10 +337,10 @@ static void finish_batch(struct store *s, struct batch *b)
     }
 }
 
-static unsigned task_pages(const struct task *t)
+static unsigned task_pages(const struct store *s, const struct task *t)
 {
     if (t->type == TASK_PUT)
-        return 8 + (t->row.is_blob ? 0 : (unsigned)(t->row.len / 4096));
+        return 8 + (t->row.is_blob ? 0 : (unsigned)(t->row.len / s->index.page_bytes));
     size_t n = task_end(t) - t->many.next_id;
     return n ? CHANGE_PAGES_MAX / 2 : 4;
 }
@@ -352,7 +352,7 @@ static void take_batch(struct store *s, struct batch *b)
     b->n = 0;
     while (s->queue.first && b->n < BATCH_MAX) {
         struct task *t = s->queue.first;
-        unsigned more = task_pages(t);
+        unsigned more = task_pages(s, t);
         if (b->n && pages + more > CHANGE_PAGES_MAX)
             return;
         task_list_take(&s->queue);
@@ -370,12 +370,12 @@ static void take_batch(struct store *s, struct batch *b)
 }
 
 /* Returns the bytes that the first `n` tasks add to a user's share. */
-static uint64_t bytes_of_user(const struct batch *b, size_t n, uint32_t user)
+static uint64_t bytes_of_user(const struct store *s, const struct batch *b, size_t n, uint32_t user)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         if (b->task[i]->type == TASK_PUT && entry_user(&b->task[i]->row) == user)
-            bytes += entry_pinned_bytes(&b->task[i]->row);
+            bytes += entry_pinned_bytes(&s->index, &b->task[i]->row);
     return bytes;
 }
 
@@ -387,11 +387,11 @@ static void admit_batch(struct store *s, struct batch *b)
     for (size_t i = 0; i < b->n; i++) {
         struct task *t = b->task[i];
         if (t->type == TASK_PUT) {
-            uint64_t entry = entry_disk_bytes(&t->row);
+            uint64_t entry = entry_disk_bytes(&s->index, &t->row);
             uint64_t blob = t->row.is_blob ? blob_disk_bytes(t->row.len) : 0;
             uint32_t user = entry_user(&t->row);
             t->status = evict_make_room(s, user, index_bytes + entry, blob_bytes + blob,
-                                        bytes_of_user(b, n, user) + entry + blob, &t->err);
+                                        bytes_of_user(s, b, n, user) + entry + blob, &t->err);
             if (t->status != 0) {
                 finish_put(s, t);
                 continue;

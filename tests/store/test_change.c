@@ -105,7 +105,8 @@ Test(change, an_entry_that_comes_and_goes_leaves_no_account)
     cr_expect_eq(c.totals.n_entries, 2);
     cr_expect_eq(c.totals.kind_bytes[STORE_CUBIN], 9100);
     cr_expect_eq(usage_of(ADA).n_bytes, 9100);
-    cr_expect_eq(share_of(ADA).disk_bytes, entry_disk_bytes(&small) + entry_disk_bytes(&page));
+    cr_expect_eq(share_of(ADA).disk_bytes,
+                 entry_disk_bytes(c.index, &small) + entry_disk_bytes(c.index, &page));
     cr_expect_eq(change_remove(&c, &small), 0);
     cr_expect_eq(change_remove(&c, &page), 0);
     expect_nothing();
@@ -178,8 +179,8 @@ Test(change, a_blob_counts_once_and_is_doomed_with_its_last_entry)
     uint64_t file = blob_disk_bytes(LARGE);
     cr_expect_eq(c.totals.n_bytes, LARGE, "one file");
     cr_expect_eq(c.totals.blob_disk_bytes, file);
-    cr_expect_eq(share_of(ADA).disk_bytes, entry_disk_bytes(&a) + file);
-    cr_expect_eq(share_of(BOB).disk_bytes, entry_disk_bytes(&b));
+    cr_expect_eq(share_of(ADA).disk_bytes, entry_disk_bytes(c.index, &a) + file);
+    cr_expect_eq(share_of(BOB).disk_bytes, entry_disk_bytes(c.index, &b));
     cr_expect_eq(change_remove(&c, &a), 0);
     cr_expect_eq(c.n_doomed, 0);
     cr_expect_eq(share_of(ADA).disk_bytes, file, "who brought it has it as long as it is there");
@@ -210,7 +211,7 @@ Test(change, a_forgotten_blob_is_not_subtracted_twice)
     cr_expect_eq(change_forget_blob(&c, &blob), 0);
     cr_expect_eq(c.n_doomed, 1);
     cr_expect_eq(c.totals.blob_disk_bytes, 0);
-    cr_expect_eq(share_of(ADA).disk_bytes, entry_disk_bytes(&a));
+    cr_expect_eq(share_of(ADA).disk_bytes, entry_disk_bytes(c.index, &a));
     cr_expect_eq(change_forget_blob(&c, &blob), WARM_ENOT_FOUND);
     cr_expect_eq(change_remove(&c, &a), 0);
     cr_expect_eq(c.n_doomed, 1);
@@ -223,7 +224,8 @@ Test(change, a_pin_counts_with_its_blob_until_the_entry_goes)
     insert(&a);
     insert(&other);
     cr_assert_eq(change_pin(&c, &a, true), 0);
-    cr_expect_eq(share_of(ADA).pinned_bytes, entry_disk_bytes(&a) + blob_disk_bytes(LARGE));
+    cr_expect_eq(share_of(ADA).pinned_bytes,
+                 entry_disk_bytes(c.index, &a) + blob_disk_bytes(LARGE));
     cr_assert_eq(index_row(&x, c.txn, &a.id, &got), 0);
     cr_assert(got.pinned);
     cr_assert_eq(change_pin(&c, &got, false), 0);

@@ -11,10 +11,11 @@
 
 #include "store/lmdb_check.h"
 #include "store/table.h"
+#include "tests/support/page_size.h"
 #include "tests/support/store_kit.h"
 
-#define PAGE 4096u
-#define N_RECORDS 3000u
+#define PAGE page_bytes()
+#define N_RECORDS (3000u * (unsigned)(PAGE / 4096u)) /* many pages, whatever their size */
 
 static char *dir, *path;
 static uint8_t *file;
@@ -35,7 +36,7 @@ static MDB_env *open_env(void)
 /* Writes records of all forms: short and long values, duplicates in a node and in a tree of their own. */
 static void fill(MDB_env *env)
 {
-    static uint8_t value[3 * PAGE];
+    static uint8_t value[3 * PAGE_BYTES_MAX];
     MDB_txn *txn;
     MDB_dbi plain, sorted;
     cr_assert_eq(table_begin(env, 0, &txn), 0);
@@ -45,7 +46,7 @@ static void fill(MDB_env *env)
         uint8_t key[4], member[16] = {0};
         owner_encode(i, key);
         memcpy(member, key, sizeof key);
-        size_t len = i % 100 ? i % 50 : sizeof value - 100 + i % 50;
+        size_t len = i % 100 ? i % 50 : 3 * PAGE - 100 + i % 50;
         cr_assert_eq(table_put(txn, plain, bytes_val(key, 4), bytes_val(value, len), 0), 0);
         MDB_val group = i % 3 ? name_val("large") : bytes_val(key, 3);
         cr_assert_eq(table_put(txn, sorted, group, bytes_val(member, sizeof member), 0), 0);

@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "tests/support/page_size.h"
 #include "tests/support/store_kit.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -38,7 +39,7 @@ Test(power_loss, stands_in_for_calls) { cr_skip_test("the sanitizer has these ca
 #define ENTRIES 48u
 #define OPERATIONS 400u
 #define STATES 240u
-#define PAGE 4096u
+#define PAGE page_bytes()
 #define SECTOR 512u
 #define FILES_MAX 4096u
 #define OPS_MAX 65536u

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "tests/support/page_size.h"
 #include "tests/support/store_kit.h"
 
 #define HERE STORE_MADE_HERE
@@ -457,8 +458,8 @@ Test(store_corruption, each_kind_of_byte_of_an_index_page)
     kit_close(&k);
     size_t len, crashes = 0, n = 0;
     char *path = data_path(), *bytes = file_read(path, &len);
-    for (size_t page = 0; page < len; page += 4096)
-        for (size_t in = 0; in < 4096; in += stride(in < 128 ? 7 : 1021)) {
+    for (size_t page = 0; page < len; page += page_bytes())
+        for (size_t in = 0; in < page_bytes(); in += stride(in < 128 ? 7 : 1021)) {
             char was = bytes[page + in];
             bytes[page + in] ^= (char)(0x11 << in % 4);
             restore(path, bytes, len);

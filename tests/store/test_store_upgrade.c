@@ -10,6 +10,7 @@
 
 #include "store/fault.h"
 #include "store/index.h"
+#include "tests/support/page_size.h"
 #include "tests/support/store_kit.h"
 
 #define HERE STORE_MADE_HERE
@@ -400,17 +401,17 @@ static void write_damaged(const char *data, const uint8_t *sound, size_t size, s
     int fd = open(data, O_WRONLY | O_TRUNC | O_CLOEXEC);
     cr_assert_geq(fd, 0);
     cr_assert_eq(pwrite(fd, sound, size, 0), (ssize_t)size);
-    cr_assert_eq(pwrite(fd, noise, sizeof noise, (off_t)(page * 4096 + 16)), sizeof noise);
+    cr_assert_eq(pwrite(fd, noise, sizeof noise, (off_t)(page * page_bytes() + 16)), sizeof noise);
     close(fd);
 }
 
 /* Each start looks at a few pages, the upgrade reads all: what crashes it must not do so forever. */
 Test(store_upgrade, crash_over_a_damaged_page_is_not_met_again)
 {
-    enum { N = 300 };
+    const uint64_t n_entries = 300 * page_bytes() / 4096;
     unsigned n_crashed = 0;
     struct stat st;
-    for (uint64_t n = 0; n < N; n++)
+    for (uint64_t n = 0; n < n_entries; n++)
         cr_assert_eq(kit_put(&k, HERE, n, 100), 0);
     char *data = path_join(k.dir, "index/data.mdb");
     to_format_1();
@@ -420,7 +421,7 @@ Test(store_upgrade, crash_over_a_damaged_page_is_not_met_again)
     int fd = open(data, O_RDONLY | O_CLOEXEC);
     cr_assert_eq(pread(fd, sound, size, 0), (ssize_t)size);
     close(fd);
-    for (size_t page = 2; page < size / 4096; page++) {
+    for (size_t page = 2; page < size / page_bytes(); page++) {
         write_damaged(data, sound, size, page);
         if (!opens_in_a_child()) {
             n_crashed++;
