@@ -36,7 +36,7 @@
 #define DOMAIN_FOLDER "folder/1"
 #define DOMAIN_LIBRARY "library/1"
 #define DOMAIN_OUTPUTS "outputs/2"
-#define DOMAIN_NVCC "nvcc/6"
+#define DOMAIN_NVCC "nvcc/7"
 #define DOMAIN_NV "nv/3"
 
 /* keys of code that is loaded into programs */

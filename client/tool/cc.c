@@ -731,6 +731,7 @@ static int add_headers(struct command *c, struct err *e)
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->program && job->argc >= 1);
+    tool_expand(job, false);
     struct command c = {.job = job, .args = job->argv};
     (void)w;
     job->family = "cc";

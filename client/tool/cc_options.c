@@ -39,7 +39,7 @@ static const struct cc_option table[] = {
     {"-MP", ALONE, KEEP, NULL},
     {"-MV", ALONE, KEEP, NULL},
     {"-MG", ALONE, REFUSE, "it takes a missing header for one that is made later"},
-    {"@", PREFIX, REFUSE, "it reads options from a file: write them on the command line"},
+    {"@", PREFIX, REFUSE, "warm cannot read this file of options: write them on the command line"},
     {"-", ALONE, REFUSE, "it reads the source from standard input: name a file"},
 
     /* the preprocessor */

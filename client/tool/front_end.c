@@ -8,6 +8,7 @@
  */
 #define XXH_INLINE_ALL
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -73,7 +74,8 @@ void tool_job_close(struct tool_job *job)
         free(job->memory[i]);
     job->n_roots = job->n_memory = 0;
     free(job->given);
-    job->given = NULL;
+    free(job->expanded);
+    job->given = job->expanded = NULL;
 }
 
 /* True if the kernel could end us, or the compiler, for the size of a file that we write beside its own. */
@@ -112,6 +114,97 @@ struct view *tool_arguments(const struct tool_job *job)
         args[i - 1] = (struct view){job->argv[i], strlen(job->argv[i])};
     return args;
 }
+
+/* ---- files of options ---- */
+
+#define EXPANDED_MAX_BYTES (64u << 10)
+#define EXPANDED_MAX 4096
+
+/* Cuts the next word out of a text, in place: at white space, without quotes and backslashes, as GCC and Clang do.
+ * Returns NULL at the end. */
+static char *next_word(char **at)
+{
+    char *from = *at + strspn(*at, " \t\n\r\f\v"), *word = from, *to = from, quote = '\0';
+    if (!*from)
+        return NULL;
+    for (; *from && (quote || !isspace((unsigned char)*from)); from++) {
+        if (*from == '\\' && from[1])
+            *to++ = *++from;
+        else if (quote ? *from == quote : *from == '\'' || *from == '"')
+            quote = quote ? '\0' : *from;
+        else
+            *to++ = *from;
+    }
+    *at = from + (*from != '\0');
+    *to = '\0';
+    return word;
+}
+
+/* Returns the text of a file of options; NULL if there is none, or a compiler may read it in another way. */
+static char *options_of(struct tool_job *job, const char *path, bool is_nvcc)
+{
+    uint8_t *data;
+    size_t len;
+    if (tool_read_file(path, EXPANDED_MAX_BYTES, &data, &len, NULL))
+        return NULL;
+    char *text = tool_job_keep(job, (char *)data);
+    bool plain = text && strlen(text) == len && !strstr(text, "\\\n") &&
+                 !(is_nvcc && strpbrk(text, "'\"\\#"));
+    return plain ? text : NULL;
+}
+
+/* Returns the file that argument `i` names; *out_next if the next argument is its name. */
+static const char *options_file(const struct tool_job *job, int i, bool is_nvcc, bool *out_next)
+{
+    static const char *const names[] = {"--options-file", "-optf"};
+    const char *arg = job->argv[i];
+    *out_next = false;
+    if (!is_nvcc)
+        return arg[0] == '@' ? arg + 1 : NULL;
+    for (size_t k = 0; k < 2; k++) {
+        size_t len = strlen(names[k]);
+        if (strncmp(arg, names[k], len) != 0 || (arg[len] && arg[len] != '='))
+            continue;
+        *out_next = arg[len] == '\0';
+        return *out_next ? job->argv[i + 1] : arg + len + 1;
+    }
+    return NULL;
+}
+
+void tool_expand(struct tool_job *job, bool is_nvcc)
+{
+    assert(job && job->argc >= 1);
+    char **args = NULL, *word;
+    int n = 0;
+    bool next;
+    for (int i = 0; i < job->argc && n < EXPANDED_MAX; i++) {
+        const char *file = i ? options_file(job, i, is_nvcc, &next) : NULL;
+        char *text = file ? options_of(job, file, is_nvcc) : NULL;
+        if (text && !args) {
+            args = calloc(EXPANDED_MAX + 1, sizeof *args);
+            if (!args)
+                return;
+            memcpy(args, job->argv, (size_t)n * sizeof *args);
+        }
+        while (text && n < EXPANDED_MAX && (word = next_word(&text)))
+            args[n++] = word;
+        if (text)
+            i += next;
+        else if (args)
+            args[n++] = job->argv[i];
+        else
+            n++;
+    }
+    if (!args || n == EXPANDED_MAX) {
+        free(args);
+        return;
+    }
+    free(job->expanded);
+    job->argv = job->expanded = args;
+    job->argc = n;
+}
+
+/* ---- */
 
 bool tool_add_root(struct tool_job *job, const char *path, size_t len)
 {

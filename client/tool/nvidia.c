@@ -34,7 +34,7 @@
 
 #define SOURCE_MAX_BYTES (64u << 20)
 
-enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, HOST, OUTPUTS };
+enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, CPU, OUTPUTS };
 
 /* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
  * (cc.c). Others show in the trace. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
@@ -105,16 +105,6 @@ struct words {
     size_t n;
 };
 
-#define EXTRA_MAX 32
-
-/* The options for the host's compiler, and for files of dependencies. */
-struct extra {
-    const char *list[EXTRA_MAX]; /* as it counts */
-    size_t n;
-    const char *compiler, *dependency_file;
-    bool debug, dependencies;
-};
-
 static const char *const nvcc_modes[][2] = {
     {"-cubin", "cubin"},   {"--cubin", "cubin"},   {"-ptx", "ptx"}, {"--ptx", "ptx"},
     {"-fatbin", "fatbin"}, {"--fatbin", "fatbin"}, {"-c", "o"},     {"--compile", "o"},
@@ -131,29 +121,38 @@ static const char *nvcc_ending(const struct words *w)
     return NULL;
 }
 
-static int nvcc_output(struct tool_job *job, const struct options *o, const struct view *args,
-                       const char *ending, struct err *e)
+/* Returns the value of an option, "-o" "X" or "-o=X"; `at` is an index of struct options. */
+static const char *value_at(const struct words *w, int at)
 {
-    char *text = NULL;
-    const char *input = base_of(args[o->input].data), *dot = strrchr(input, '.');
-    if (o->output >= 0) {
-        const char *given = args[o->output].data, *equals = strchr(given, '=');
-        return tool_add_output(job, given[0] == '-' && equals ? equals + 1 : given, e);
-    }
-    int len = (int)(dot ? (size_t)(dot - input) : strlen(input));
-    if (asprintf(&text, "%.*s.%s", len, input, ending) < 0)
-        text = NULL;
-    return tool_add_output(job, tool_job_keep(job, text), e);
+    const char *text = w->list[at].data, *equals = strchr(text, '=');
+    return text[0] == '-' && equals ? equals + 1 : text;
 }
 
-static void add_extra(struct tool_job *job, struct key_builder *key, const struct extra *x)
+/* Returns `path` with another ending, in the working folder if `here`. */
+static char *with_ending(struct tool_job *job, const char *path, bool here, const char *ending)
 {
-    key_add_u64(key, HOST, x->n);
-    for (size_t i = 0; i < x->n; i++)
-        key_add_text(key, HOST, x->list[i]);
-    key_add_text(key, HOST, x->compiler ? x->compiler : "");
-    for (size_t i = 0; x->dependencies && i < job->n_outputs; i++)
-        tool_key_path(job, key, PATHS, job->outputs[i]);
+    char *text = NULL;
+    const char *base = base_of(path), *dot = strrchr(base, '.');
+    const char *from = here ? base : path;
+    int len = (int)(dot ? (size_t)(dot - from) : strlen(from));
+    if (asprintf(&text, "%.*s.%s", len, from, ending) < 0)
+        text = NULL;
+    return tool_job_keep(job, text);
+}
+
+static int nvcc_outputs(struct tool_job *job, const struct options *o, const struct words *w,
+                        const char *ending, struct err *e)
+{
+    const char *input = w->list[o->input].data;
+    const char *output =
+        o->output >= 0 ? value_at(w, o->output) : with_ending(job, input, true, ending);
+    int code = tool_add_output(job, output, e);
+    if (code || !o->dependencies)
+        return code;
+    return tool_add_output(job,
+                           o->dependency_file >= 0 ? value_at(w, o->dependency_file)
+                                                   : with_ending(job, output, false, "d"),
+                           e);
 }
 
 /* True if an argument beside the input and the outputs names a root, or a variable does. */
@@ -170,8 +169,8 @@ static bool spells_root(const struct tool_job *job, const char *input)
     return tool_environment_names_root(job, environment);
 }
 
-static int nvcc_key(struct tool_job *job, const struct options *o, const struct extra *x,
-                    const char *input, struct err *e)
+static int nvcc_key(struct tool_job *job, const struct options *o, const char *input, bool native,
+                    struct err *e)
 {
     struct key_builder key;
     struct cuda_scan scan = {0};
@@ -182,7 +181,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = job->exact || job->in_top || o->shows_cwd || x->debug || x->dependencies ||
+    bool names_show = job->exact || job->in_top || o->shows_cwd || o->dependencies ||
                       o->relocatable || cuda_scan_uses_file(&scan);
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
@@ -196,13 +195,16 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const struct 
     if (!code) {
         key_add_text(&key, HARDWARE, o->hardware);
         options_add(o, &key, OPTION);
-        add_extra(job, &key, x);
+        for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
+            tool_key_path(job, &key, PATHS, job->outputs[i]);
         tool_key_path(job, &key, PATHS, input);
         key_add(&key, SOURCE, source, len);
         if (names_show)
             add_folder(job, &key);
         for (size_t i = 0; names_show && i < job->n_outputs; i++)
             tool_key_path(job, &key, OUTPUTS, job->outputs[i]); /* each run has names of its own */
+        if (native && !cpu_add(&key, CPU))
+            code = refuse(e, "native", "warm cannot identify this kind of processor");
         tool_key_end(job, &key);
         job->sources[job->n_sources++] = input;
         job->expands_macros = true;
@@ -244,129 +246,82 @@ static int add_words(struct tool_job *job, struct words *w, struct err *e)
     return code ? code : add_variable(job, "NVCC_APPEND_FLAGS", w, e);
 }
 
-/* Returns the value of an option in one of two spellings, if word `i` is that option; else NULL.
- * The value stands behind '=' or, if *out_next, in the next word. */
-static const char *value_of(const struct words *w, size_t i, const char *const names[2],
-                            size_t *out_next)
-{
-    const char *word = w->list[i].data;
-    for (size_t k = 0; k < 2; k++) {
-        size_t len = strlen(names[k]);
-        if (strncmp(word, names[k], len) != 0)
-            continue;
-        *out_next = i + (word[len] == '\0');
-        if (word[len] == '=')
-            return word + len + 1;
-        if (word[len] == '\0' && i + 1 < w->n)
-            return w->list[i + 1].data;
-    }
-    return NULL;
-}
-
 #define HOST_OPTION "an option for the host's compiler that warm does not know, or does not keep"
 
-/* Checks options for the host's compiler, joined by commas, which programs quote once more. Each
- * must be in its table (cc_options.h), and change code or messages alone. */
-static int check_host(struct extra *x, const char *value, struct err *e)
+/* True if the option changes code or messages alone. */
+static bool is_for_host(const char *text, bool *debug)
 {
-    char text[256], *rest;
-    size_t len = strlen(value);
-    bool quoted = len > 1 && (value[0] == '\'' || value[0] == '"') && value[len - 1] == value[0];
-    int n = snprintf(text, sizeof text, "%.*s", (int)(quoted ? len - 2 : len), value + quoted);
-    if (n < 0 || (size_t)n >= sizeof text || strstr(text, "native") || strpbrk(text, "'\"\\ "))
-        return refuse(e, value, HOST_OPTION);
-    for (char *o = strtok_r(text, ",", &rest); o; o = strtok_r(NULL, ",", &rest)) {
-        const struct cc_option *option = o[0] == '-' ? cc_option_find(o) : NULL;
-        bool whole = option && (option->form == ALONE || option->form == PREFIX ||
-                                (option->form == EITHER && o[strlen(option->name)]));
-        if (!whole || (option->rule != KEEP && option->rule != SHOWS && option->rule != DEBUG &&
-                       option->rule != NO_DEBUG))
-            return refuse(e, value, HOST_OPTION);
-        x->debug |= option->rule == DEBUG;
-    }
-    return 0;
+    const struct cc_option *o = text[0] == '-' ? cc_option_find(text) : NULL;
+    bool whole = o && (o->form == ALONE || o->form == PREFIX ||
+                       (o->form == EITHER && text[strlen(o->name)]));
+    *debug |= o && o->rule == DEBUG;
+    return whole &&
+           (o->rule == KEEP || o->rule == SHOWS || o->rule == DEBUG || o->rule == NO_DEBUG);
 }
 
-static int take_extra(struct extra *x, const struct words *w, size_t *i, struct err *e)
+static int check_option(const char *tool, const char *option, struct err *e)
 {
-    static const char *const host[2] = {"-Xcompiler", "--compiler-options"};
-    static const char *const compiler[2] = {"-ccbin", "--compiler-bindir"};
-    static const char *const file[2] = {"-MF", "--dependency-output"};
-    static const char *const flags[] = {"-MD", "-MMD", "--generate-dependencies-with-compile",
-                                        "--generate-nonsystem-dependencies-with-compile"};
-    const char *word = w->list[*i].data, *value;
-    if (x->n == EXTRA_MAX)
-        return refuse(e, "nvcc", "more than 32 options for the host's compiler");
-    x->list[x->n] = word;
-    for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
-        if (strcmp(word, flags[k]) == 0) {
-            x->n++;
-            x->dependencies = true;
-            return 1;
-        }
-    if ((value = value_of(w, *i, file, i))) {
-        x->dependency_file = value;
-        return 1;
-    }
-    if ((value = value_of(w, *i, host, i))) {
-        x->list[x->n++] = value;
-        return check_host(x, value, e) ? -1 : 1;
-    }
-    if ((value = value_of(w, *i, compiler, i))) {
-        x->compiler = value;
-        return 1;
-    }
-    return 0;
+    enum nvidia_rule rule = nvidia_option_rule(tool, option);
+    return rule == NVIDIA_KEPT
+               ? 0
+               : refuse(e, option,
+                        rule == NVIDIA_UNKNOWN ? "warm does not know this option"
+                                               : "with it the tool does more than warm can replay");
 }
 
-/* Moves the words for the host's compiler, which options.h does not know, to `x`. */
-static int split_words(struct words *w, struct extra *x, struct err *e)
+/* Checks options for another tool, which programs quote once more. Each must be in that tool's table. */
+static int check_inner(const struct inner_options *inner, bool *debug, bool *native, struct err *e)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < w->n; i++) {
-        size_t at = i;
-        int taken = take_extra(x, w, &i, e);
-        if (taken < 0)
+    char text[4096], *rest, *value = text;
+    int n =
+        snprintf(text, sizeof text, "%.*s", (int)inner->value.len, (const char *)inner->value.data);
+    if (n < 0 || (size_t)n >= sizeof text)
+        return refuse(e, "nvcc", "the options for another tool have more than 4095 bytes");
+    if (n > 1 && (text[0] == '\'' || text[0] == '"') && text[n - 1] == text[0]) {
+        text[n - 1] = '\0';
+        value++;
+    }
+    if (strpbrk(value, "'\"\\ "))
+        return refuse(e, value, "warm does not read quotes and blanks in options for another tool");
+    *native |= inner->tool == INNER_HOST && strstr(value, "native");
+    for (char *o = strtok_r(value, ",", &rest); o; o = strtok_r(NULL, ",", &rest)) {
+        if (inner->tool == INNER_HOST && !is_for_host(o, debug))
+            return refuse(e, o, HOST_OPTION);
+        if (inner->tool != INNER_HOST &&
+            check_option(inner->tool == INNER_FATBINARY ? "fatbinary" : "cicc", o, e))
             return WARM_EREFUSED;
-        if (!taken)
-            w->list[n++] = w->list[at];
     }
-    w->n = n;
     return 0;
 }
 
-static int nvcc_parsed(struct tool_job *job, const struct options *o, const struct words *w,
-                       const struct extra *x, struct err *e)
+static int nvcc_parsed(struct tool_job *job, struct options *o, const struct words *w,
+                       struct err *e)
 {
     const char *ending = nvcc_ending(w);
-    if (strcmp(o->hardware, "native") == 0)
-        return refuse(e, "-arch=native",
-                      "it depends on this machine's GPU: name the architecture, as -arch=sm_90");
+    bool native = false;
+    int code = 0;
+    for (size_t i = 0; !code && i < o->n_inner; i++)
+        code = check_inner(&o->inner[i], &o->shows_cwd, &native, e);
+    if (code)
+        return code;
     if (o->input < 0)
         return refuse(e, "nvcc", "the command names no input file");
     if (!ending)
         return refuse(e, "nvcc",
                       "warm keeps only commands with -cubin, -ptx, -fatbin, -c, -dc or -dw");
-    if (x->dependencies && !x->dependency_file)
-        return refuse(e, "-MD", "nvcc chooses the name of the dependency file: name it with -MF");
-    int code = nvcc_output(job, o, w->list, ending, e);
-    if (!code && x->dependency_file)
-        code = tool_add_output(job, x->dependency_file, e);
-    return code ? code : nvcc_key(job, o, x, w->list[o->input].data, e);
+    code = nvcc_outputs(job, o, w, ending, e);
+    return code ? code : nvcc_key(job, o, w->list[o->input].data, native, e);
 }
 
 static int nvcc_plan(struct tool_job *job, struct err *e)
 {
     struct options o;
-    struct extra x = {0};
     struct words *w = calloc(1, sizeof *w);
     int code = w ? add_words(job, w, e) : err_set(e, WARM_ENOMEM, "no memory");
     if (!code)
-        code = split_words(w, &x, e);
-    if (!code)
         code = options_parse(OPTIONS_NVCC, 0, w->list, w->n, &o, e);
     if (!code) {
-        code = nvcc_parsed(job, &o, w, &x, e);
+        code = nvcc_parsed(job, &o, w, e);
         options_close(&o);
     }
     free(w);
@@ -383,6 +338,7 @@ static const char *const output_options[] = {
     "-create",
     "--embedded-fatbin",
     "-embedded-fatbin",
+    "-fatbin",
     "--gen_c_file_name",
     "--stub_file_name",
     "--gen_device_file_name",
@@ -438,9 +394,8 @@ static int add_files(struct tool_job *job, struct err *e)
         const char *output = output_in(job, i, &next), *file = file_in(job->argv[i]);
         int code = 0;
         bool is_option = job->argv[i][0] == '-' || job->argv[i][0] == '@';
-        if (is_option && !output && !names_module_id(job->argv[i]) &&
-            !nvidia_option_is_known(base_of(job->program), job->argv[i]))
-            return refuse(e, job->argv[i], "warm does not know this option");
+        if (is_option && !output && !names_module_id(job->argv[i]))
+            code = check_option(base_of(job->program), job->argv[i], e);
         if (output)
             code = tool_add_output(job, output, e);
         else if (file && job->n_sources < TOOL_SOURCES_MAX)
@@ -495,6 +450,8 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
     job->family = is_nvcc ? "nvcc" : "nv";
     job->traced = job->keys_path = true;
     job->timed_log = is_nvcc;
+    if (is_nvcc)
+        tool_expand(job, true);
     int code = is_nvcc ? nvcc_plan(job, e) : plain_plan(job, e);
     snprintf(job->label, sizeof job->label, "%s %s", base_of(job->argv[0]),
              job->n_sources ? base_of(job->sources[0]) : "");

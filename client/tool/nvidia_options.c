@@ -1,167 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia_options.c - decides which options of cicc, nvlink and fatbinary a kept run may have: a
- * table for each tool. nvidia.c looks every argument up.
+ * nvidia_options.c - decides which options of cicc, nvlink and fatbinary a kept run may have: two
+ * lists for each tool. nvidia.c looks every argument up.
  *
- * The options of the tables change code alone and count as they are written. The value of one that
- * ends in '=' stands behind it; '*' at the end stands for anything. Options that write other files,
- * print more than warnings, or read options from a file are missing here, and refused.
+ * Kept options change code or messages alone and count as they are written. The value of one that
+ * ends in '=' stands behind it; '*' at the end stands for anything. A row with one dash holds for two.
+ * Refused options write other
+ * files, print more than warnings, or read options from a file.
  *
  * Source: nvcc --dryrun with each of nvcc's own options, of 13.0 and 13.5; `nvlink --help` and
- * `fatbinary --help` of 13.0.
+ * `fatbinary --help` of both.
  *
  * Thread: any; no state.
  */
 #include "client/tool/nvidia_options.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-static const char *const cicc_options[] = {"--c++*",
-                                           "--gnu_version=",
-                                           "--simt-only",
-                                           "--clang_version=",
-                                           "--static-host-stub",
-                                           "--static-host-stub=",
-                                           "--device-hidden-visibility",
-                                           "--display_error_number",
-                                           "--orig_src_file_name",
-                                           "--orig_src_path_name",
-                                           "--allow_managed",
-                                           "--extended-lambda",
-                                           "--relaxed_constexpr",
-                                           "--promote_warnings",
-                                           "--diag_suppress",
-                                           "--diag_error",
-                                           "--diag_warn",
-                                           "--diag_warning",
-                                           "--error_limit",
-                                           "--context_limit=",
-                                           "--pending_instantiations=",
-                                           "--unicode_source_kind=",
-                                           "--frandom-seed",
-                                           "--keep-device-functions",
-                                           "--no_host_device_initializer_list",
-                                           "--no_host_device_move_forward",
-                                           "--debug_mode",
-                                           "--device-c",
-                                           "--partial-link",
-                                           "--gen_div_approx_ftz",
-                                           "--include_file_name",
-                                           "--no-version-ident",
-                                           "--gen_module_id_file",
-                                           "-arch",
-                                           "-m64",
-                                           "-ftz=",
-                                           "-prec_div=",
-                                           "-prec_sqrt=",
-                                           "-fmad=",
-                                           "-fast-math",
-                                           "-tused",
-                                           "-generate-line-info",
-                                           "-show-src",
-                                           "-olto",
-                                           "-gen-opt-lto",
-                                           "-jump-table-density=",
-                                           "-lto",
-                                           "-maxreg",
-                                           "-kernel-params-are-restrict",
-                                           "-split-compile",
-                                           "-extra-device-vectorization",
-                                           "-g",
-                                           "-w",
-                                           "-O*",
-                                           NULL};
-static const char *const nvlink_options[] = {"-m*",
-                                             "--machine=",
-                                             "-l*",
-                                             "-L*",
-                                             "--library",
-                                             "--library-path",
-                                             "-cpu-arch=",
-                                             "--cpu-arch=",
-                                             "--arch=",
-                                             "-arch=",
-                                             "-arch",
-                                             "--arch",
-                                             "--host-ccbin",
-                                             "-nvvmpath=",
-                                             "-dlto",
-                                             "-lto",
-                                             "--shared",
-                                             "-shared",
-                                             "-r",
-                                             "-g",
-                                             "-w",
-                                             "--debug",
-                                             "-maxrregcount=",
-                                             "--preserve-relocs",
-                                             "--use-host-info",
-                                             "--ignore-host-info",
-                                             "-kernels-used",
-                                             "-variables-used",
-                                             "-split-compile=",
-                                             "--suppress-arch-warning",
-                                             "--suppress-debug-info",
-                                             "--suppress-stack-size-warning",
-                                             NULL};
-static const char *const fatbinary_options[] = {"-64",
-                                                "--64",
-                                                "--image2=",
-                                                "--image3=",
-                                                "-image2=",
-                                                "-image3=",
-                                                "--cmdline=",
-                                                "-cmdline=",
-                                                "--cicc-cmdline=",
-                                                "--ident=",
-                                                "-ident=",
-                                                "-link",
-                                                "--link",
-                                                "-c",
-                                                "--device-c",
-                                                "-g",
-                                                "--debug",
-                                                "--generate-line-info",
-                                                "--compress=",
-                                                "-compress=",
-                                                "--compress-all",
-                                                "-compress-all",
-                                                "--compress-mode=",
-                                                "-compress-mode=",
-                                                "-no-asm",
-                                                "-prec_sqrt=",
-                                                "-prec_div=",
-                                                "-fmad=",
-                                                "-ftz=",
-                                                "-fast-math",
-                                                "-maxrregcount=",
-                                                "-split-compile=",
-                                                "--fmad",
-                                                "--return-at-end",
-                                                "--dont-merge-basicblocks",
-                                                NULL};
+static const struct {
+    const char *tool, *kept, *refused;
+} tables[] = {
+    {"cicc",
+     "--c++* --gnu_version= --clang_version= --simt-only --static-host-stub --static-host-stub= "
+     "--host-stub-linkage-explicit --device-hidden-visibility --display_error_number "
+     "--no_display_error_number --brief_diagnostics --orig_src_file_name --orig_src_path_name "
+     "--allow_managed --extended-lambda --relaxed_constexpr --promote_warnings --diag_suppress "
+     "--diag_suppress= --diag_error --diag_error= --diag_warn --diag_warn= --diag_warning "
+     "--diag_warning= --error_limit --context_limit= --pending_instantiations= "
+     "--unicode_source_kind= --frandom-seed --keep-device-functions --lossy_conversion_warning "
+     "--no_host_device_initializer_list --no_host_device_move_forward --debug_mode --device-c "
+     "--device-syntax-only --partial-link --gen_div_approx_ftz --include_file_name "
+     "--no-version-ident --gen_module_id_file --Ofast-compile= -arch -m64 -ftz= -prec_div= "
+     "-prec_sqrt= -fmad= -fast-math -tused -generate-line-info -show-src -olto -gen-opt-lto "
+     "-jump-table-density= -lto -maxreg -kernel-params-are-restrict -split-compile "
+     "-extra-device-vectorization -inline-info -jobserver -g -w -O* ",
+     "-v --verbose -time --time -dryrun --enable-tile "},
+    {"nvlink",
+     "-m* -machine -l* -L* -library -library= -library-path -library-path= -host-ccbin -lto "
+     "-link-time-opt -dlto -shared -r -relocatable-link -g -debug -w -disable-warnings "
+     "-disable-infos -extrawarn -extra-warnings -Werror -warning-as-error -Ofc -Ofast-compile "
+     "-astoolspatch -link-as-tools-patch -maxrregcount -maxrregcount= -arch -arch= -cpu-arch "
+     "-cpu-arch= -nvvmpath -nvvmpath= -nvvm-latest -emit-ptx -device-stack-protector "
+     "-ignore-host-info -use-host-info -keep-system-libraries -kernels-used -kernels-used= "
+     "-variables-used -variables-used= -preserve-relocs -report-arch -split-compile "
+     "-split-compile= -split-compile-extended -suppress-arch-warning -suppress-debug-info "
+     "-suppress-stack-size-warning ",
+     "-v -verbose -v2 -verbose2 -h -help -V -version -optf -options-file -ghls "
+     "-gen-host-linker-script -uidx -uidx-file -time -Xnvvm -Xptxas -dump-callgraph "
+     "-dump-callgraph-no-demangle "},
+    {"fatbinary",
+     "-64 -32 -image2 -image2= -image3 -image3= -cmdline -cmdline= -cicc-cmdline= "
+     "-tileir-cmdline -tileir-cmdline= -c -device-c -g -debug -generate-line-info -compress "
+     "-compress= -compress-all -compress-mode -compress-mode= -concat -no-asm -link -ident "
+     "-ident= -prec_sqrt= -prec_div= -fmad= -ftz= -fast-math -maxrregcount= -split-compile= "
+     "-fmad -return-at-end -dont-merge-basicblocks ",
+     "-h -help -V -version -optf -options-file "},
+};
 
-static bool fits(const char *row, const char *option)
+/* True if the list has the option, or `dashed`, has it with one dash less. */
+static bool has(const char *list, const char *option, bool dashed)
 {
-    size_t len = strlen(row);
-    if (row[len - 1] == '*')
-        return strncmp(option, row, len - 1) == 0;
-    return row[len - 1] == '=' ? strncmp(option, row, len) == 0 : strcmp(option, row) == 0;
+    const char *row = list;
+    for (size_t len; (len = strcspn(row, " ")); row += len + 1) {
+        char last = row[len - 1];
+        size_t n = last == '*' ? len - 1 : len;
+        if (!(dashed && last == '*') && strncmp(option + dashed, row, n) == 0 &&
+            (last == '*' || last == '=' || option[dashed + n] == '\0'))
+            return true;
+    }
+    return !dashed && strncmp(option, "--", 2) == 0 && has(list, option, true);
 }
 
-bool nvidia_option_is_known(const char *tool, const char *option)
+enum nvidia_rule nvidia_option_rule(const char *tool, const char *option)
 {
     assert(tool && option);
-    static const struct {
-        const char *tool;
-        const char *const *rows;
-    } tables[] = {
-        {"cicc", cicc_options}, {"nvlink", nvlink_options}, {"fatbinary", fatbinary_options}};
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
-        for (const char *const *row = tables[t].rows; strstr(tool, tables[t].tool) && *row; row++)
-            if (fits(*row, option))
-                return true;
-    return false;
+        if (strstr(tool, tables[t].tool))
+            return has(tables[t].kept, option, false)      ? NVIDIA_KEPT
+                   : has(tables[t].refused, option, false) ? NVIDIA_REFUSED
+                                                           : NVIDIA_UNKNOWN;
+    return NVIDIA_UNKNOWN;
 }

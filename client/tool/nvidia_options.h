@@ -7,9 +7,13 @@
 #ifndef WARM_TOOL_NVIDIA_OPTIONS_H
 #define WARM_TOOL_NVIDIA_OPTIONS_H
 
-#include <stdbool.h>
+enum nvidia_rule {
+    NVIDIA_UNKNOWN, /* the table of the tool does not have it */
+    NVIDIA_KEPT,
+    NVIDIA_REFUSED, /* with it, the tool writes, prints or reads more than warm follows */
+};
 
-/* True if the table of `tool` ("cicc") has the option. Options that name outputs are not in it. */
-bool nvidia_option_is_known(const char *tool, const char *option);
+/* Returns the rule of an option of `tool` ("cicc"). Options that name outputs are not in the tables. */
+enum nvidia_rule nvidia_option_rule(const char *tool, const char *option);
 
 #endif

@@ -94,6 +94,7 @@ struct tool_job {
     /* The arguments that the compiler gets instead of argv (NULL: argv); owned, but not its strings.
      * The run's output is held back, and if the result cannot stand, argv runs (spelling.c) */
     char **given;
+    char **expanded;                       /* argv, if it had files of options; owned */
     const char *spelled[TOOL_SOURCES_MAX]; /* sources in their one spelling: it must not show */
     size_t n_spelled;
     bool maps_roots; /* the compiler replaces the roots in names of files: they cannot show there */
@@ -113,6 +114,12 @@ char *tool_job_keep(struct tool_job *job, char *text);
 
 /* Returns the argc - 1 arguments from argv[1] on (free()); NULL without memory. */
 struct view *tool_arguments(const struct tool_job *job);
+
+/*
+ * Puts the words of files of options in their places: "@FILE", or for nvcc (`is_nvcc`) the value of --options-file.
+ * The compiler then gets them as arguments, too. A file that warm cannot read alike stays as it is.
+ */
+void tool_expand(struct tool_job *job, bool is_nvcc);
 
 /* Adds a root. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);

@@ -545,6 +545,19 @@ static bool is_made_from_folder(const struct reading *r, const char *path)
            path[len] == '/';
 }
 
+/* True for a look for a precompiled header beside a file that the run made itself: its name is another one in
+ * each run. */
+static bool is_of_temporary(struct reading *r, const struct entry *entry)
+{
+    char path[PATH_MAX];
+    if (!is_header(entry->path) || entry->all & ~(unsigned)SEEN_ABSENT)
+        return false;
+    snprintf(path, sizeof path, "%.*s", (int)(strlen(entry->path) - strlen(PCH_SUFFIX)),
+             entry->path);
+    const struct entry *made = find(r, path);
+    return made->path && made->first == SEEN_WRITE && access(path, F_OK) < 0;
+}
+
 static int add_entry(struct reading *r, struct entry *entry, struct err *e)
 {
     struct stat st;
@@ -553,7 +566,7 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return entry->first == SEEN_READ
                    ? err_set(e, WARM_EREFUSED, "it read %s before it wrote it as its output", path)
                    : 0;
-    if (is_harmless(entry) || entry->all & IS_INPUT)
+    if (is_harmless(entry) || entry->all & IS_INPUT || is_of_temporary(r, entry))
         return 0;
     if (entry->all & SEEN_WRITE)
         return add_made(entry, e);

@@ -34,11 +34,16 @@ struct parse {
     size_t next; /* index of the argument to parse */
     struct options *out;
     struct view *dirs, *pre, *pass;
-    struct view *inner; /* options for ptxas, checked together at the end */
-    size_t n_inner;
+    struct view *for_ptxas; /* its options, checked together at the end */
+    size_t n_for_ptxas;
+    struct inner_options *inner;
+    size_t unknown; /* index of the first option that no row has, for the host's compiler */
     unsigned n_arch;
-    bool of_nvcc;
+    bool of_nvcc, forwards;
 };
+
+/* The row of such an option. nvcc puts it elsewhere than those of -Xcompiler. */
+static const struct spec forwarded = {"a forwarded option", NULL, SEPARATE, TO_HOST, HOST, 0, NULL};
 
 /* --- finding the option --- */
 
@@ -192,9 +197,9 @@ static int take_arch(struct parse *p, const struct spec *spec, struct view value
     if (!p->of_nvcc && !is_target(value))
         return err_set(e, WARM_EREFUSED, "%s: %s names an unknown target", p->table->tool,
                        spec->long_name);
-    if (value.len == 0 || view_is(value, "native") || view_is(value, "all") ||
-        view_is(value, "all-major"))
-        return err_set(e, WARM_EREFUSED, "%s: %s depends on the machine or the release",
+    if (value.len == 0 || view_is(value, "native"))
+        return err_set(e, WARM_EREFUSED,
+                       "%s: %s depends on this machine's GPU: name the architecture, as sm_90",
                        p->table->tool, spec->long_name);
     p->out->lto |= memmem(value.data, value.len, "lto_", 4) != NULL;
     add_target(p, value);
@@ -242,8 +247,9 @@ static int take_define(struct parse *p, const struct spec *spec, struct view val
     return 0;
 }
 
-static void take_effects(struct options *out, const struct spec *spec, struct view value)
+static void take_effects(struct parse *p, const struct spec *spec, struct view value)
 {
+    struct options *out = p->out;
     unsigned effects = spec->effects;
     if ((effects & IF_TRUE) && view_is(value, "false"))
         return;
@@ -254,6 +260,13 @@ static void take_effects(struct options *out, const struct spec *spec, struct vi
     out->lto |= (effects & LTO) != 0;
     out->verbose_log |= (effects & VERBOSE) != 0;
     out->no_source_include |= (effects & NO_SOURCE_INCLUDE) != 0;
+    p->forwards |= (effects & FORWARDS) != 0;
+}
+
+static int take_inner(struct parse *p, enum inner_tool tool, struct view value)
+{
+    p->inner[p->out->n_inner++] = (struct inner_options){tool, value};
+    return 0;
 }
 
 static int take_option(struct parse *p, const struct spec *spec, struct view value, struct err *e)
@@ -265,7 +278,12 @@ static int take_option(struct parse *p, const struct spec *spec, struct view val
     case DEFINE: return take_define(p, spec, value, e);
     case INCLUDE:
     case PREINCLUDE: return take_path(p, spec, value, e);
-    case TO_PTXAS: p->inner[p->n_inner++] = value; return 0;
+    case TO_PTXAS: p->for_ptxas[p->n_for_ptxas++] = value; return 0;
+    case TO_HOST: return take_inner(p, INNER_HOST, value);
+    case TO_FATBINARY: return take_inner(p, INNER_FATBINARY, value);
+    case TO_CUDAFE: return take_inner(p, INNER_CUDAFE, value);
+    case DEPENDENCIES: p->out->dependencies = true; return 0;
+    case DEPENDENCY_FILE:
     case KEEP:
     case DROP:
     case OUTPUT: return 0;
@@ -273,14 +291,26 @@ static int take_option(struct parse *p, const struct spec *spec, struct view val
     return 0;
 }
 
-/* Takes an argument that is no option: the input file. */
-static int take_input(struct parse *p, size_t at, struct err *e)
+static int refuse_unknown(const struct parse *p, size_t at, struct err *e)
 {
     struct view arg = p->args[at];
+    return err_set(e, WARM_EREFUSED, "%s: argument %zu is an unknown option: %.*s", p->table->tool,
+                   at + 1, (int)(arg.len < 60 ? arg.len : 60), (const char *)arg.data);
+}
+
+/* Takes an argument that is in no row: the input file, or an option that may be the host compiler's. */
+static int take_other(struct parse *p, size_t at, struct err *e)
+{
+    struct view arg = p->args[at];
+    bool is_option = arg.len > 1 && *(const char *)arg.data == '-';
+    if (is_option && p->of_nvcc) {
+        p->unknown = p->unknown < at ? p->unknown : at;
+        p->pass[p->out->n_pass++] = arg;
+        p->out->list[p->out->n_list++] = (struct option){&forwarded, arg, arg, false};
+        return take_option(p, &forwarded, arg, e);
+    }
     if (!p->table->takes_input || arg.len == 0 || *(const char *)arg.data == '-')
-        return err_set(e, WARM_EREFUSED, "%s: argument %zu is an unknown option: %.*s",
-                       p->table->tool, at + 1, (int)(arg.len < 60 ? arg.len : 60),
-                       (const char *)arg.data);
+        return refuse_unknown(p, at, e);
     if (p->out->input >= 0)
         return err_set(e, WARM_EREFUSED, "%s: more than one input", p->table->tool);
     p->out->input = (int)at;
@@ -298,16 +328,18 @@ static int take_argument(struct parse *p, struct err *e)
         return err_set(e, WARM_EINVALID, "%s: argument %zu holds a NUL", p->table->tool, at + 1);
     const struct spec *spec = find_spec(p->table, arg, &match, &value);
     if (spec == NULL)
-        return take_input(p, at, e);
+        return take_other(p, at, e);
     int rc = settle_value(p, spec, match, &value, e);
     if (rc == 0)
         rc = take_option(p, spec, value, e);
     if (rc < 0)
         return rc;
-    take_effects(out, spec, value);
+    take_effects(p, spec, value);
     if (spec->rule == OUTPUT)
         out->output = (int)p->next - 1;
-    if (spec->rule == DROP || spec->rule == OUTPUT)
+    if (spec->rule == DEPENDENCY_FILE)
+        out->dependency_file = (int)p->next - 1;
+    if (spec->rule == DROP || spec->rule == OUTPUT || spec->rule == DEPENDENCY_FILE)
         return 0;
     for (size_t i = at; i < p->next; i++)
         p->pass[out->n_pass++] = p->args[i];
@@ -381,14 +413,41 @@ static void drop_single_arch(struct parse *p)
 
 /* --- the options for ptxas --- */
 
-static int check_inner(struct parse *p, struct err *e)
+#define PTXAS_ARGS_MAX 64
+
+/* Splits the values into arguments; of nvcc each may have several, joined by commas. Returns their number; 0 if
+ * they are too many. */
+static size_t split_for_ptxas(const struct parse *p, struct view out[PTXAS_ARGS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_for_ptxas; i++) {
+        struct view left = p->for_ptxas[i];
+        for (bool more = true; more;) {
+            const char *comma = p->of_nvcc && left.len ? memchr(left.data, ',', left.len) : NULL;
+            size_t len = comma ? (size_t)(comma - (const char *)left.data) : left.len;
+            if (n == PTXAS_ARGS_MAX)
+                return 0;
+            out[n++] = (struct view){left.data, len};
+            more = comma != NULL;
+            left = more ? view_from(left, len + 1) : left;
+        }
+    }
+    return n;
+}
+
+static int check_for_ptxas(struct parse *p, struct err *e)
 {
     struct options inner;
     struct err inner_error;
+    struct view args[PTXAS_ARGS_MAX];
 
-    if (p->n_inner == 0)
+    if (p->n_for_ptxas == 0)
         return 0;
-    int rc = options_parse(OPTIONS_PTXAS, 0, p->inner, p->n_inner, &inner, &inner_error);
+    size_t n = split_for_ptxas(p, args);
+    if (n == 0)
+        return err_set(e, WARM_EREFUSED, "%s: --ptxas-options: more than %d", p->table->tool,
+                       PTXAS_ARGS_MAX);
+    int rc = options_parse(OPTIONS_PTXAS, 0, args, n, &inner, &inner_error);
     if (rc < 0)
         return err_set(e, rc, "%s: --ptxas-options: %.200s", p->table->tool, inner_error.text);
     p->out->debug |= inner.debug;
@@ -427,9 +486,11 @@ static int parse_all(struct parse *p, unsigned version, struct option *sorted, s
         if (rc < 0)
             return rc;
     }
-    int rc = check_inner(p, e);
+    int rc = check_for_ptxas(p, e);
     if (rc < 0)
         return rc;
+    if (p->unknown < p->n_args && !p->forwards)
+        return refuse_unknown(p, p->unknown, e);
     sort_list(p, sorted);
     drop_defaults(p, version);
     drop_single_arch(p);
@@ -449,14 +510,16 @@ int options_parse(enum options_tool tool, unsigned version, const struct view *a
     if (rc < 0)
         return rc;
 
-    /* One block: the list, a copy to sort it in, and four arrays of views. */
+    /* One block: the list, a copy to sort it in, four arrays of views, and one of options for other tools. */
     size_t n = n_args + 1;
-    struct option *list = calloc(n, 2 * sizeof *list + 4 * sizeof(struct view));
+    struct option *list =
+        calloc(n, 2 * sizeof *list + 4 * sizeof(struct view) + sizeof(struct inner_options));
     if (list == NULL)
         return err_set(e, WARM_ENOMEM, "%s: no memory for the arguments", table->tool);
     struct view *views = (struct view *)(void *)(list + 2 * n);
 
-    struct options options = {.tool = tool, .input = -1, .output = -1, .allows_canonical = true};
+    struct options options = {
+        .tool = tool, .input = -1, .output = -1, .dependency_file = -1, .allows_canonical = true};
     options.list = list;
     options.memory = list;
     options.include_dirs = views;
@@ -465,12 +528,15 @@ int options_parse(enum options_tool tool, unsigned version, const struct view *a
     struct parse p = {.table = table,
                       .args = args,
                       .n_args = n_args,
+                      .unknown = n_args,
                       .out = &options,
                       .of_nvcc = tool == OPTIONS_NVCC};
     p.dirs = views;
     p.pre = views + n;
     p.pass = views + 2 * n;
-    p.inner = views + 3 * n;
+    p.for_ptxas = views + 3 * n;
+    p.inner = (struct inner_options *)(void *)(views + 4 * n);
+    options.inner = p.inner;
 
     rc = parse_all(&p, version, list + n, e);
     if (rc < 0) {

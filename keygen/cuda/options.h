@@ -44,6 +44,12 @@ enum options_tool {
 
 struct option; /* private: one option as it is hashed */
 
+/* Options of nvcc for another tool, joined by commas. They are hashed; the caller checks them by that tool's table. */
+struct inner_options {
+    enum inner_tool { INNER_HOST, INNER_FATBINARY, INNER_CUDAFE } tool;
+    struct view value;
+};
+
 struct options {
     enum options_tool tool;
 
@@ -76,6 +82,12 @@ struct options {
     /* ptxas and nvcc: indices into the caller's arguments, -1 if there is none. */
     int input;  /* the one input file */
     int output; /* the text that names the output file ("-o X": X; "-o=X": all of it) */
+
+    /* nvcc: */
+    bool dependencies;   /* -MD, -MMD */
+    int dependency_file; /* the text that names it, as for `output` */
+    const struct inner_options *inner;
+    size_t n_inner;
 
     /* The arguments for the compiler: the caller's in their order, without the input and output files
      * of ptxas and nvcc. For NVRTC also without --no-cache and all options of precompiled headers: the

@@ -30,8 +30,13 @@ enum rule {
     DEFINE,  /* "X" means "X=1" */
     INCLUDE, /* a folder to search */
     PREINCLUDE,
-    TO_PTXAS, /* its value is an option of ptxas */
-    OUTPUT,   /* the output file's name: not hashed */
+    TO_PTXAS, /* its value is options of ptxas; the next three: of another tool, for the caller to check */
+    TO_HOST,
+    TO_FATBINARY,
+    TO_CUDAFE,
+    DEPENDENCIES,    /* a file of dependencies is written, too */
+    DEPENDENCY_FILE, /* names it: not hashed */
+    OUTPUT,          /* the output file's name: not hashed */
 };
 
 /* Flags of an option, beside its value. */
@@ -45,6 +50,7 @@ enum effect {
     OVERRIDES = 64, /* in a group with it, explicit defaults of the other options count */
     IF_TRUE = 128,  /* the flags hold unless the value is "false" */
     NO_DEBUG_SECTIONS = 256,
+    FORWARDS = 512, /* unknown options are the host compiler's */
 };
 
 struct spec {
@@ -66,7 +72,8 @@ enum group {
     LINKING,
     DEBUGGING,
     PTXAS_OPTIONS,
-    TARGET
+    TARGET,
+    HOST
 };
 
 struct options_table {

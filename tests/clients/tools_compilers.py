@@ -6,6 +6,7 @@ Each run writes what it did to the file that WARM_TOOL_DEBUG names.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -408,11 +409,68 @@ class Nvcc(kit.TestCase):
 
     def test_options_that_no_table_has_are_run_and_not_kept(self):
         for options in (("-Xcompiler", "-save-temps=obj"), ("-Xcompiler", "-fstack-usage"), ("--keep",),
-                        ("-Xcudafe", "--display_error_number")):
+                        ("-Xcudafe", "--nonesuch")):
             for _ in range(2):
                 self.compile("-c", *options)
                 self.assertEqual(self.told.count("hit: nvcc"), 0, options)
                 self.assertIn("passed on: ", self.told.text(), options)
+
+    def test_options_for_other_tools_and_files_of_options_are_kept(self):
+        self.write("options", "-O3 -DX=1\n-Xfatbin -compress-all\n")
+        for options in (("-Xfatbin=-compress-all", "-static-global-template-stub=false"),
+                        ("-forward-unknown-to-host-compiler", "-fvisibility=hidden"),
+                        ("-Xcudafe", "--diag_suppress=177"), ("-Xptxas", "-v,-warn-lmem-usage"),
+                        ("--options-file", "options"), ("--compress-mode=size", "--jobserver"),
+                        ("-Wno-deprecated-gpu-targets", "-allow-unsupported-compiler"),
+                        ("-Xcompiler=-march=native", "--ftemplate-backtrace-limit=0")):
+            with self.subTest(options):
+                cold = self.compile("-c", *options)
+                self.expect(0, 1)
+                self.assertEqual(self.compile("-c", *options), cold)
+                self.expect(1, 0)
+
+    def test_a_file_of_options_counts_by_its_words(self):
+        self.write("options", "-DX=1")
+        self.compile("-cubin", "--options-file", "options")
+        self.compile("-cubin", "-DX=1")
+        self.expect(1, 0)
+        self.write("k.cu", "__global__ void k(float *p) { p[threadIdx.x] = X; }\n")
+        self.compile("-cubin", "--options-file", "options")
+        self.write("options", "-DX=2")
+        plain = self.compile("-cubin", "-DX=2", warm=False)
+        self.assertEqual(self.compile("-cubin", "--options-file", "options"), plain)
+        self.expect(0, 1)
+
+    def test_nvcc_chooses_the_name_of_the_dependency_file_as_it_does_by_itself(self):
+        for options, name in ((("-MD",), "out.d"), (("-MD", "-MT", "target.o"), "out.d"),
+                              (("-MMD", "-MF", "x.d"), "x.d")):
+            with self.subTest(options):
+                self.compile("-c", *options, warm=False)
+                plain = read_files(self.folder)[name]
+                for hits in (0, 1):
+                    os.unlink(os.path.join(self.folder, name))
+                    self.compile("-c", *options)
+                    self.expect(hits, 1 - hits)
+                    self.assertEqual(read_files(self.folder)[name], plain)
+
+    def test_every_option_of_help_has_a_row(self):
+        folder = os.path.dirname(kit.NVCC)
+        for tool in ("nvcc", "ptxas", "fatbinary", "nvlink"):
+            said = subprocess.run([os.path.join(folder, tool), "--help"], capture_output=True, text=True).stdout
+            names = [name for line in said.splitlines() if line.startswith("-")
+                     for name in re.findall(r"(?:^|\s\(?)(--?[A-Za-z0-9][\w-]*)", line)]
+            self.assertGreater(len(names), 30)
+            # a program of that name that compiles nothing, so that only the plan is seen
+            stand_in = os.path.join(self.daemon.folder, tool)
+            shutil.copy("/bin/true", stand_in)
+            for name in names:
+                with self.subTest(tool, option=name):
+                    self.told.begin()
+                    subprocess.run([kit.program("warm"), "tool", "--", stand_in, name, "-g"],
+                                   timeout=kit.WAIT_S, capture_output=True,
+                                   env=self.daemon.environment(WARM_TOOL_DEBUG=self.told.path))
+                    self.assertRegex(self.told.text(), "passed on: |miss: |hit: ")
+                    self.assertNotRegex(self.told.text(), "unknown option|does not know")
 
     def test_version_and_what_links_pass_through(self):
         plain, ours = self.daemon.run_both([kit.NVCC, "--version"])

@@ -194,6 +194,71 @@ Test(options, nvcc_and_ptxas_that_measure_or_trace_are_refused)
         cr_expect_eq(error_of(OPTIONS_PTXAS, ptxas[i], NULL), WARM_EREFUSED, "%s", ptxas[i]);
 }
 
+static struct options nvcc(const char *line)
+{
+    struct options o;
+    struct err e;
+    cr_assert_eq(parse_as(OPTIONS_NVCC, 0, line, &o, &e), 0, "%s: %s", line, e.text);
+    return o;
+}
+
+Test(options, nvcc_hands_options_of_other_tools_to_the_caller_in_order)
+{
+    struct options o = nvcc("-c k.cu -Xcompiler -fPIC,-O3 -Xfatbin=-compress-all "
+                            "-forward-unknown-to-host-compiler -fvisibility=hidden -Xcudafe --x");
+    static const struct {
+        enum inner_tool tool;
+        const char *value;
+    } expected[] = {{INNER_HOST, "-fPIC,-O3"},
+                    {INNER_FATBINARY, "-compress-all"},
+                    {INNER_HOST, "-fvisibility=hidden"},
+                    {INNER_CUDAFE, "--x"}};
+    cr_assert_eq(o.n_inner, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_expect_eq(o.inner[i].tool, expected[i].tool);
+        cr_expect_eq(strncmp(o.inner[i].value.data, expected[i].value, o.inner[i].value.len), 0);
+    }
+    options_close(&o);
+    differ_for(OPTIONS_NVCC, 0, "-c k.cu -Xcompiler -fPIC", "-c k.cu");
+    differ_for(OPTIONS_NVCC, 0, "-forward-unknown-opts -c k.cu -Xcompiler -fPIC",
+               "-forward-unknown-opts -c k.cu -fPIC");
+    differ_for(OPTIONS_NVCC, 0, "-c k.cu -Xcompiler -O1 -Xcompiler -O2",
+               "-c k.cu -Xcompiler -O2 -Xcompiler -O1");
+}
+
+Test(options, an_option_that_no_row_has_is_the_host_compilers_only_if_nvcc_is_told_so)
+{
+    struct err e;
+    cr_expect_eq(error_of(OPTIONS_NVCC, "-c k.cu -fvisibility=hidden", &e), WARM_EREFUSED);
+    cr_expect_str_eq(e.text, "nvcc: argument 3 is an unknown option: -fvisibility=hidden");
+    cr_expect_eq(error_of(OPTIONS_PTXAS, "-forward-unknown-to-host-compiler k.ptx", &e),
+                 WARM_EREFUSED);
+}
+
+Test(options, nvcc_names_its_file_of_dependencies)
+{
+    struct options o = nvcc("-MD -MF k.d -MT k.o -c k.cu");
+    cr_expect(o.dependencies);
+    cr_expect_eq(o.dependency_file, 2);
+    options_close(&o);
+    o = nvcc("-MMD -c k.cu");
+    cr_expect(o.dependencies);
+    cr_expect_eq(o.dependency_file, -1);
+    options_close(&o);
+    differ_for(OPTIONS_NVCC, 0, "-MD -MT a -c k.cu", "-MD -MT b -c k.cu");
+    differ_for(OPTIONS_NVCC, 0, "-MD -c k.cu", "-MMD -c k.cu");
+}
+
+Test(options, the_options_of_ptxas_are_split_at_commas_for_nvcc_alone)
+{
+    struct err e;
+    struct options o = nvcc("-Xptxas -v,-warn-lmem-usage -c k.cu");
+    cr_expect(o.verbose_log);
+    options_close(&o);
+    cr_expect_eq(error_of(OPTIONS_NVCC, "-Xptxas -O3,--nonesuch k.cu", &e), WARM_EREFUSED);
+    cr_expect_eq(error_of(OPTIONS_NVRTC, "-Xptxas=-v,-warn-lmem-usage", &e), WARM_EREFUSED);
+}
+
 Test(options, missing_and_needless_values_are_invalid)
 {
     struct err e;
@@ -304,7 +369,7 @@ Test(options, nvcc_targets_are_listed)
         "-cubin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90a k.cu");
     struct err e;
     cr_expect_eq(error_of(OPTIONS_NVCC, "-cubin --keep k.cu", &e), WARM_EREFUSED);
-    cr_expect_eq(error_of(OPTIONS_NVCC, "-Xcompiler -O3 k.cu", &e), WARM_EREFUSED);
+    cr_expect_eq(error_of(OPTIONS_NVCC, "-cubin -arch=all-major k.cu", &e), 0);
     cr_expect_eq(error_of(OPTIONS_NVCC, "-arch=native k.cu", &e), WARM_EREFUSED);
 }
 

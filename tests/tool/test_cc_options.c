@@ -76,8 +76,20 @@ Test(cc_options, what_measures_or_traces_is_in_no_table_of_nvidias_tools)
                                           "-dryrun"};
     for (size_t t = 0; t < sizeof tools / sizeof *tools; t++)
         for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-            cr_expect_not(nvidia_option_is_known(tools[t], options[i]), "%s %s", tools[t],
+            cr_expect_neq(nvidia_option_rule(tools[t], options[i]), NVIDIA_KEPT, "%s %s", tools[t],
                           options[i]);
+}
+
+Test(cc_options, options_of_nvidias_tools_are_found_by_name_and_by_family)
+{
+    cr_expect_eq(nvidia_option_rule("cicc", "--c++17"), NVIDIA_KEPT);
+    cr_expect_eq(nvidia_option_rule("cicc", "--host-stub-linkage-explicit"), NVIDIA_KEPT);
+    cr_expect_eq(nvidia_option_rule("cicc", "--diag_suppress=20012"), NVIDIA_KEPT);
+    cr_expect_eq(nvidia_option_rule("cicc", "--diag"), NVIDIA_UNKNOWN);
+    cr_expect_eq(nvidia_option_rule("fatbinary", "-compress-all"), NVIDIA_KEPT);
+    cr_expect_eq(nvidia_option_rule("fatbinary", "--options-file"), NVIDIA_REFUSED);
+    cr_expect_eq(nvidia_option_rule("nvlink", "--arch=sm_90"), NVIDIA_KEPT);
+    cr_expect_eq(nvidia_option_rule("nvlink", "--nonesuch"), NVIDIA_UNKNOWN);
 }
 
 Test(cc_options, lists_for_linker_and_assembler_are_closed)

@@ -188,7 +188,8 @@ Test(tool_key, what_cannot_change_the_result_is_a_hit)
 Test(tool_key, what_nobody_can_tell_is_never_kept)
 {
     static const struct row rows[] = {
-        {"a file of options", NEVER, "echo -O1 >o; " GCC "@o -c a.c", "true", NULL},
+        {"a file of options that names another", NEVER, "echo @p >o; echo -O1 >p; " GCC "@o -c a.c",
+         "true", NULL},
         {"a file of specs", NEVER, "echo >s; " GCC "-specs=s -c a.c", "true", NULL},
         {"a profile that is written", NEVER, GCC "-fprofile-generate -c a.c", "true", NULL},
         {"coverage", NEVER, GCC "--coverage -c a.c", "true", NULL},
