@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_doctor.c - `warm doctor --fix`: does what helps, says so, and checks again. What a read-only
  * root, or one without /proc, leaves of `warm run`. */
+#include "tests/support/pool.h"
 #include "tests/support/warmd.h"
 
 /* Runs `warm ARGUMENTS` with a home and a socket of the test's own; its status. */
@@ -44,6 +45,43 @@ Test(doctor, fix_takes_the_place_of_a_daemon_that_was_killed)
     expect(&k, 0, "doctor --fix", "after that:");
     expect(&k, 0, "daemon stop", "stopped");
     warmd_free(&k);
+}
+
+/* Kills the process that starts compilers until a command sees that there is none: one that dies again at once is not
+ * replaced for a second. */
+static void expect_without_spawner(const struct warmd *k, int status, const char *arguments,
+                                   const char *text)
+{
+    pid_t pids[16];
+    char *out;
+    for (unsigned tries = 0;; tries++) {
+        if (children_of(k->pid, pids) == 1)
+            kill(pids[0], SIGKILL);
+        int got = warm(k, &out, arguments);
+        if (got == status && strstr(out, text))
+            break;
+        cr_assert_lt(tries, 100u, "warm %s: %d: %s", arguments, got, out);
+        free(out);
+    }
+    free(out);
+}
+
+Test(doctor, it_and_a_deep_ping_fail_while_nothing_is_compiled)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out;
+    expect(&k, 0, "ping --deep", "warmd ");
+    expect_without_spawner(&k, 1, "ping --deep", "it compiles nothing");
+    expect_without_spawner(&k, 0, "ping", "warmd ");
+    expect_without_spawner(&k, 1, "doctor", "nothing is compiled now");
+    for (unsigned tries = 0; warm(&k, &out, "ping --deep --json") != 0; tries++) {
+        cr_assert_lt(tries, 600u, "%s", out);
+        free(out);
+        poll(NULL, 0, 100);
+    }
+    cr_expect(strstr(out, "\"daemon\":"), "%s", out);
+    free(out);
+    warmd_down(&k);
 }
 
 Test(doctor, names_the_files_of_the_daemon_and_counts_what_was_not_kept)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ping.c - `warm ping`: asks the daemon for a sign of life, for health probes. The exit status
- * alone says whether it answered. main.c calls it.
+ * alone says whether it answered, and with --deep whether it can compile. main.c calls it.
  *
  * Thread: main.
  */
 #include <stdio.h>
 
+#include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 
@@ -28,12 +29,35 @@ static void print_answer(const struct remote *r, double took_ms)
     json_close(&j, '}');
 }
 
+/* Asks the daemon how it is. Returns an exit status, after printing what is wrong. */
+static int ask_deep(struct remote *r)
+{
+    struct answer answer;
+    struct wire_text text;
+    struct view spawner;
+    int status = remote_text(r, WIRE_INFO, &answer, &text);
+    if (status || (json_reader_find(text.text, "workers.spawner", &spawner) &&
+                   json_reader_is(spawner, "true")))
+        return status;
+    cli_say("the daemon at %s answers, but it compiles nothing: the process that starts its "
+            "compilers is gone, and another one is not there yet",
+            r->w->socket);
+    return CLI_FINDING;
+}
+
 static int ping_run(const struct command *self, int argc, char **argv)
 {
+    static const struct option longs[] = {{"deep", no_argument, NULL, 'd'}, REMOTE_OPTIONS, {0}};
     struct remote r = {0};
+    bool deep = false;
     int status;
-    if (!remote_options(&r, self, argc, argv, &status))
-        return status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        deep |= c == 'd';
+        if (c != 'd')
+            remote_option(&r, c);
+    }
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
     double begun_ms = remote_clock_ms();
@@ -43,7 +67,9 @@ static int ping_run(const struct command *self, int argc, char **argv)
     int code = request_connect(r.w);
     if (code)
         status = remote_fail(&r, code);
-    else
+    else if (deep)
+        status = ask_deep(&r);
+    if (!status)
         print_answer(&r, remote_clock_ms() - begun_ms);
     remote_close(&r);
     return status;
@@ -53,9 +79,12 @@ const struct command cmd_ping = {
     .name = "ping",
     .run = ping_run,
     .summary = "Ask the daemon for a sign of life",
-    .synopsis = "[--json]",
-    .help = "Exit status 0 if it answered, 3 if not. It waits as long as $WARM_TIMEOUT_MS says, or "
-            "one\nsecond.\n\n" REMOTE_HELP "\nExample:\n"
-            "  $ warm ping\n"
-            "  warmd 0.1.0, uid 1000, at /run/user/1000/warm/warmd.sock: 0.31 ms\n",
+    .synopsis = "[--deep] [--json]",
+    .help =
+        "Exit status 0 if it answered, 3 if not. It waits as long as $WARM_TIMEOUT_MS says, or "
+        "one\nsecond.\n\n"
+        "      --deep            also whether it can compile; exit status 1 if not\n" REMOTE_HELP
+        "\nExample:\n"
+        "  $ warm ping\n"
+        "  warmd 0.1.0, uid 1000, at /run/user/1000/warm/warmd.sock: 0.31 ms\n",
 };
