@@ -95,7 +95,9 @@ static struct usage_row *find(struct usage *u, uint32_t hour, uint32_t uid, cons
 void usage_count(struct usage *u, uint32_t uid, const char *project, enum usage_counter what,
                  uint64_t n, uint64_t now_ms)
 {
-    find(u, (uint32_t)(now_ms / USAGE_HOUR_MS), uid, project)->n[what] += n;
+    uint64_t *count = &find(u, (uint32_t)(now_ms / USAGE_HOUR_MS), uid, project)->n[what];
+    *count +=
+        *count || n != UINT64_MAX ? n : 0; /* one less, of a row that was given away meanwhile */
 }
 
 void usage_write_json(const struct usage *u, int64_t uid, struct writer *out)

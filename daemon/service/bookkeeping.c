@@ -370,6 +370,20 @@ static void answered_error(struct call *call, const struct err *e)
                      (struct view){"", 0}, view_of_text(e->text), clock_wall_coarse_ms());
 }
 
+/* Counts a value that is no result: a note, or a list of files, whose result is the hit. True if it is one. */
+static bool answered_lead(const struct call *call, enum store_kind kind)
+{
+    struct service *s = call->service;
+    if (kind != STORE_MANIFEST && !call->is_unlisted)
+        return false;
+    stats_add(&s->stats, STATS_internal_hits, kind, 1);
+    history_used(s->history, call->peer->session, &call->id);
+    if (!call->is_unlisted && call->peer->session) /* it was counted when it came */
+        history_count(s->history, call->peer->session, HISTORY_asked, UINT64_MAX,
+                      clock_wall_coarse_ms());
+    return true;
+}
+
 /* Counts a lease as a miss, unless the client waited first: then its miss was counted. */
 void bookkeeping_answer(struct call *call, const struct answer *a)
 {
@@ -379,6 +393,8 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
+        if (answered_lead(call, a->value ? a->value->row.kind : a->artifact->kind))
+            break;
         if (a->value)
             count_stored(call->service, call->peer, &a->value->row, &call->id, call->began_us);
         else
@@ -410,6 +426,8 @@ void bookkeeping_look_is_over(const struct call *call)
         if (now_ms - l->at_ms < LOOK_MS) {
             history_forget(s->history, l->session, l->miss);
             stats_add(&s->stats, STATS_misses, bookkeeping_kind_of_name(call->name), UINT64_MAX);
+            history_use(s->history, call->peer->uid, l->session, call->peer->project, USAGE_misses,
+                        UINT64_MAX, l->at_ms);
         }
         *l = (struct look){.miss = 0};
     }

@@ -252,6 +252,22 @@ Test(bookkeeping, a_result_counts_by_where_it_came_from)
     expect_event("\"what\": \"error\"");
 }
 
+/* As it comes from the tier, or from another process that made it. */
+Test(bookkeeping, a_list_of_files_that_was_waited_for_is_no_ask)
+{
+    static const enum wire_outcome outcomes[] = {WIRE_WAS_HIT, WIRE_WAS_COALESCED};
+    struct artifact list = {.kind = STORE_MANIFEST, .cost_ms = 30};
+    struct store_value stored = {.row = row_of(STORE_MANIFEST)};
+    struct call call = call_of(&alice, "cc:2:1");
+    for (size_t i = 0; i < 2; i++)
+        answer(&call,
+               &(struct answer){.kind = ANSWER_VALUE, .artifact = &list, .outcome = outcomes[i]});
+    answer(&call, &(struct answer){.kind = ANSWER_VALUE, .value = &stored});
+    expect_session(0, 0, 0, 0, 0);
+    cr_expect_eq(counted(STATS_internal_hits, STORE_MANIFEST), 3u);
+    cr_expect_eq(counted(STATS_saved_ms, STORE_MANIFEST), 0u);
+}
+
 Test(bookkeeping, an_error_counts_under_the_calls_kind)
 {
     struct err e;
@@ -329,6 +345,8 @@ Test(bookkeeping, a_look_and_the_lease_after_it_are_one_miss)
     bookkeeping_look_is_over(&call);
     expect_session(0, 0, 0, 0, 0);
     cr_expect_eq(counted(STATS_misses, STORE_TRITON), 0u, "the daemon counts what a person did");
+    const char *json = told(&alice, WIRE_HISTORY_USAGE, "");
+    cr_expect_not_null(strstr(json, "\"misses\": 0,"), "nor by hour: %s", json);
     bookkeeping_look_is_over(&call); /* is forgotten */
     miss(&call);
     expect_session(1, 0, 0, 1, 0);
