@@ -802,15 +802,13 @@ static int check_store(const char *dir)
         printf("%s: the index is damaged (%s): warmd rebuilds it from the files\n", dir,
                found.fault);
     else if (!found.is_known)
-        printf("%s: format %llu is of a newer version: warmd sets the index aside and keeps large "
-               "values "
-               "alone\n",
+        printf("%s: format %llu is of another version: warmd sets the index aside and keeps large "
+               "values alone\n",
                dir, (unsigned long long)found.format);
     else
-        printf("%s: format %llu%s, %llu entries, %llu bytes, %llu unreadable\n", dir,
-               (unsigned long long)found.format, found.is_current ? "" : " (warmd takes it over)",
-               (unsigned long long)found.n_entries, (unsigned long long)found.n_bytes,
-               (unsigned long long)found.n_unreadable);
+        printf("%s: format %llu, %llu entries, %llu bytes, %llu unreadable\n", dir,
+               (unsigned long long)found.format, (unsigned long long)found.n_entries,
+               (unsigned long long)found.n_bytes, (unsigned long long)found.n_unreadable);
     return *found.fault || !found.is_known || found.n_unreadable;
 }
 

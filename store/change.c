@@ -108,7 +108,7 @@ struct delta {
     int64_t pinned;
 };
 
-int change_count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
+static int count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
                        int64_t pinned)
 {
     uint8_t key[4];
@@ -135,8 +135,8 @@ static int count(struct change *c, const struct store_row *row, struct delta d)
 {
     uint8_t key[4];
     struct usage u;
-    int shares = change_count_share(c, entry_user(row), d.entries, d.disk - d.blob_disk, d.pinned);
-    shares = shares ? shares : change_count_share(c, d.blob_user, 0, d.blob_disk, 0);
+    int shares = count_share(c, entry_user(row), d.entries, d.disk - d.blob_disk, d.pinned);
+    shares = shares ? shares : count_share(c, d.blob_user, 0, d.blob_disk, 0);
     if (shares)
         return shares;
     owner_encode(row->id.owner, key);
@@ -162,7 +162,7 @@ static int count(struct change *c, const struct store_row *row, struct delta d)
     return 0;
 }
 
-int change_put_blob(struct change *c, const struct blob_id *id,
+static int put_blob(struct change *c, const struct blob_id *id,
                     const uint64_t numbers[BLOB_NUMBERS])
 {
     uint8_t key[BLOB_KEY];
@@ -214,7 +214,7 @@ static int ref_blob(struct change *c, const struct store_row *row, struct delta 
         return rc;
     }
     numbers[0]++;
-    return change_put_blob(c, &id, numbers);
+    return put_blob(c, &id, numbers);
 }
 
 /* Deletes a blob's record, subtracts its bytes, and dooms it. */
@@ -241,7 +241,7 @@ static int unref_blob(struct change *c, const struct store_row *row, struct delt
     if (rc != 0)
         return rc == WARM_ENOT_FOUND ? 0 : rc;
     if (--numbers[0] > 0)
-        return change_put_blob(c, &id, numbers);
+        return put_blob(c, &id, numbers);
     return drop_blob(c, &id, numbers, d);
 }
 
@@ -359,7 +359,7 @@ int change_pin(struct change *c, const struct store_row *row, bool pinned)
     int64_t bytes = (int64_t)entry_pinned_bytes(c->index, row);
     changed.pinned = pinned;
     int rc = put_row(c, &changed);
-    return rc ? rc : change_count_share(c, entry_user(row), 0, 0, pinned ? bytes : -bytes);
+    return rc ? rc : count_share(c, entry_user(row), 0, 0, pinned ? bytes : -bytes);
 }
 
 int change_group(struct change *c, const struct store_row *row, size_t max, group_cb cb, void *arg)

@@ -91,11 +91,4 @@ int change_meta(struct change *c, const char *name, const void *data, size_t len
 /* Clears `adopting`: the index knows all blobs. */
 int change_adopted(struct change *c);
 
-/* Adds to a user's share. Only index_upgrade.c calls this from outside. */
-int change_count_share(struct change *c, uint32_t user, int64_t entries, int64_t disk,
-                       int64_t pinned);
-/* Writes the record of a blob. Only index_upgrade.c calls this from outside. */
-int change_put_blob(struct change *c, const struct blob_id *id,
-                    const uint64_t numbers[BLOB_NUMBERS]);
-
 #endif

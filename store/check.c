@@ -99,9 +99,8 @@ static int check_entries(struct check *c, const char *dir, struct err *e)
     int code = index_open(&c->index, dir, 0, NULL, e);
     c->out->format = c->index.format;
     c->out->is_known = code == 0;
-    c->out->is_current = code == 0 && c->index.format == INDEX_FORMAT;
-    if (code == WARM_ECORRUPT && c->out->format > INDEX_FORMAT)
-        return 0; /* a newer daemon's: that is the finding */
+    if (code == WARM_ECORRUPT && c->out->format != INDEX_FORMAT)
+        return 0; /* another daemon's: that is the finding */
     if (code != 0)
         return code;
     int rc = index_read_begin(&c->index, &txn);

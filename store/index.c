@@ -138,7 +138,6 @@ static int open_env(struct index *x, const char *path, size_t map_bytes)
     return rc ? rc : mdb_env_open(x->env, path, flags, INDEX_MODE);
 }
 
-/* Opens all tables but `share`, which format 1 lacks. */
 static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
 {
     int rc = mdb_dbi_open(txn, "row", create, &x->row);
@@ -146,12 +145,8 @@ static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
     rc = rc ? rc : mdb_dbi_open(txn, "blob", create, &x->blob);
     rc = rc ? rc : mdb_dbi_open(txn, "group", create | MDB_DUPSORT | MDB_DUPFIXED, &x->group);
     rc = rc ? rc : mdb_dbi_open(txn, "usage", create, &x->usage);
+    rc = rc ? rc : mdb_dbi_open(txn, "share", create, &x->share);
     return rc ? rc : mdb_dbi_open(txn, "meta", create, &x->meta);
-}
-
-int index_open_share(struct index *x, MDB_txn *txn, unsigned create)
-{
-    return mdb_dbi_open(txn, "share", create, &x->share);
 }
 
 int index_put_totals(struct index *x, MDB_txn *txn, const struct totals *totals)
@@ -173,7 +168,6 @@ static int make_tables(struct index *x)
     x->totals = (struct totals){0};
     x->adopting = true;
     rc = open_tables(x, txn, MDB_CREATE);
-    rc = rc ? rc : index_open_share(x, txn, MDB_CREATE);
     rc = rc ? rc : numbers_put(txn, x->meta, name_val("format"), &format, 1);
     rc = rc ? rc : numbers_put(txn, x->meta, name_val("adopting"), &yes, 1);
     rc = rc ? rc : index_put_totals(x, txn, &x->totals);
@@ -190,15 +184,16 @@ static int read_tables(struct index *x)
     int rc = table_begin(x->env, MDB_RDONLY, &txn);
     if (rc != 0)
         return rc;
-    rc = open_tables(x, txn, 0);
+    rc = mdb_dbi_open(txn, "meta", 0, &x->meta);
+    rc = rc ? rc : numbers_get(txn, x->meta, name_val("format"), &x->format, 1);
+    if (rc == 0 && x->format != INDEX_FORMAT)
+        rc = MDB_VERSION_MISMATCH; /* its tables may be others */
+    rc = rc ? rc : open_tables(x, txn, 0);
     if (rc != 0) {
         mdb_txn_abort(txn);
         return rc;
     }
-    rc = numbers_get(txn, x->meta, name_val("format"), &x->format, 1);
-    if (rc == 0 && x->format != INDEX_FORMAT_1)
-        rc = x->format == INDEX_FORMAT ? index_open_share(x, txn, 0) : MDB_VERSION_MISMATCH;
-    rc = rc ? rc : numbers_get(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
+    rc = numbers_get(txn, x->meta, name_val("totals"), numbers, TOTALS_NUMBERS);
     if (rc == 0)
         memcpy(&x->totals, numbers, sizeof numbers);
     if (rc == 0)

@@ -33,10 +33,9 @@
 #include "store/store.h"
 
 #define INDEX_FORMAT 2u
-#define INDEX_FORMAT_1 1u /* no table `share`; a blob's record has no user: see index_upgrade.h */
-#define INDEX_KEY 20      /* owner and key */
-#define INDEX_KINDS 16    /* as in struct store_stats */
-#define BLOB_NUMBERS 4    /* references, length, bytes on disk, user of the share */
+#define INDEX_KEY 20   /* owner and key */
+#define INDEX_KINDS 16 /* as in struct store_stats */
+#define BLOB_NUMBERS 4 /* references, length, bytes on disk, user of the share */
 
 struct totals {
     uint64_t n_entries, n_bytes;
@@ -60,8 +59,6 @@ struct index {
     uint64_t map_bytes;
     unsigned page_bytes; /* of the file: those of the kernel that made it, 32 KiB at most */
     uint64_t format;
-    bool taken_over; /* it was of format 1 when it was opened */
-    uint64_t n_taken_over;
     bool adopting;          /* blobs/ may hold entries that the index does not know yet */
     void (*on_abort)(void); /* LMDB aborts the process next; may be NULL */
 };
@@ -76,8 +73,6 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_a
 void index_close(struct index *x);
 /* Renames DIR/index to DIR/index.broken-TIME, and removes older ones of these. */
 int index_set_aside(const char *dir, struct err *e);
-/* Makes the table `share` known, with `create` MDB_CREATE or 0: for a new index or a new format. */
-int index_open_share(struct index *x, MDB_txn *txn, unsigned create);
 
 /* True for codes after which this environment must not be used any more. */
 bool index_is_damage(int rc);

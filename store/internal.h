@@ -34,7 +34,6 @@
 #include "store/clock.h"
 #include "store/handles.h"
 #include "store/index.h"
-#include "store/index_upgrade.h"
 #include "store/store.h"
 #include "store/task.h"
 #include "store/touch.h"

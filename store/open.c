@@ -124,17 +124,11 @@ static int open_index(struct store *s, struct err *e)
     bool suspect = suspect_is_marked(s->files.dir);
     if (!index_guard_check(s->dir, s->lock_fd, suspect, &why))
         set_aside(s, why);
-    suspect_begin(s->files.dir); /* an upgrade of the index reads all of it */
-    uint64_t start_ms = clock_mono_ms();
-    int rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
-    if (rc == 0 && s->index.taken_over)
-        store_event(s,
-                    "store: took over an index of format 1: counted the shares of %" PRIu64
-                    " entries in %" PRIu64 " ms",
-                    s->index.n_taken_over, clock_mono_ms() - start_ms);
+    suspect_begin(s->files.dir);
+    int rc = index_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     if (rc == WARM_ECORRUPT) {
         set_aside(s, e ? e->text : "");
-        rc = index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
+        rc = index_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     }
     return rc;
 }

@@ -146,7 +146,6 @@ int store_open(struct store **out, const struct store_config *config, struct err
 struct store_findings {
     uint64_t format;   /* of the index */
     bool is_known;     /* this version can read it; else store_open sets the index aside */
-    bool is_current;   /* store_open has nothing to take over */
     const char *fault; /* of the index's pages, in words; "": none. Static memory */
     uint64_t n_entries, n_bytes;
     uint64_t n_unreadable; /* damaged, or of another version of rows: they are misses */

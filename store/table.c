@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.c - reads and writes one record of a table. index.c, change.c and index_upgrade.c call it. All
+ * table.c - reads and writes one record of a table. index.c and change.c call it. All
  * writes pass the fault hook here, so that a test can fail any one of them.
  *
  * Thread: any; no state.

@@ -36,13 +36,10 @@ static int replace_env(struct store *s, bool broken, struct err *e)
     atomic_store(&s->keeps_snapshot, false);
     index_close(&s->index);
     int rc = broken ? index_set_aside(s->dir, e) : 0;
-    rc = rc ? rc
-            : index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
+    rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     if (rc == WARM_ECORRUPT) {
         rc = index_set_aside(s->dir, e);
-        rc = rc ? rc
-                : index_upgrade_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect,
-                                     e);
+        rc = rc ? rc : index_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);
     }
     return rc;
 }
