@@ -22,7 +22,7 @@
 static bool is_about_many(const struct task *t)
 {
     return t->type == TASK_REMOVE || t->type == TASK_PIN || t->type == TASK_MARK ||
-           t->type == TASK_EXPIRE || t->type == TASK_EVICT;
+           t->type == TASK_EVICT;
 }
 
 /* True if `wide`, a task on many entries, may change the entry of `one`. */

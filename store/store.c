@@ -605,7 +605,6 @@ static int queue_ids(struct store *s, const struct task *what, const struct stor
     t->many.pinned = what->many.pinned;
     t->many.off = what->many.off;
     t->many.on = what->many.on;
-    t->many.expires_ms = what->many.expires_ms;
     t->on_report = cb;
     t->arg = arg;
     store_queue(s, t);
@@ -623,13 +622,6 @@ int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned
 {
     return queue_ids(s, &(struct task){.type = TASK_PIN, .many = {.pinned = pinned}}, ids, n, cb,
                      arg, e);
-}
-
-int store_expire(struct store *s, const struct store_id *ids, size_t n, uint64_t expires_ms,
-                 store_report_cb cb, void *arg, struct err *e)
-{
-    return queue_ids(s, &(struct task){.type = TASK_EXPIRE, .many = {.expires_ms = expires_ms}},
-                     ids, n, cb, arg, e);
 }
 
 int store_mark(struct store *s, const struct store_id *ids, size_t n, uint32_t off, uint32_t on,

@@ -313,9 +313,6 @@ int store_evict(struct store *s, const struct store_filter *filter, uint64_t to_
 /* Pins or unpins the given entries; FULL if some are above the user's share of pins. */
 int store_pin(struct store *s, const struct store_id *ids, size_t n, bool pinned,
               store_report_cb cb, void *arg, struct err *e);
-/* Lets the given entries expire at a moment of Unix time; 0: never. Expired ones stay expired. */
-int store_expire(struct store *s, const struct store_id *ids, size_t n, uint64_t expires_ms,
-                 store_report_cb cb, void *arg, struct err *e);
 /* Takes marks of enum store_tier off the given entries, and adds others. */
 int store_mark(struct store *s, const struct store_id *ids, size_t n, uint32_t off, uint32_t on,
                store_report_cb cb, void *arg, struct err *e);

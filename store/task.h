@@ -20,7 +20,6 @@ enum task_type {
     TASK_REMOVE,  /* ids */
     TASK_PIN,     /* ids */
     TASK_MARK,    /* ids */
-    TASK_EXPIRE,  /* ids */
     TASK_EVICT,   /* filter; evict_plan.c takes it step by step */
     TASK_CHECK,   /* copier: hash a blob; becomes DAMAGED if it is */
     TASK_DAMAGED, /* writer: look again, quarantine */
@@ -61,7 +60,6 @@ struct task {
         size_t n_ids, next_id, mark_id; /* mark: where the present change began */
         bool pinned;
         uint32_t off, on;               /* MARK */
-        uint64_t expires_ms;            /* EXPIRE */
         size_t n_refused, mark_refused; /* PIN: those above the user's share of pins */
         struct touches *touches;        /* TOUCH; the store's */
     } many;

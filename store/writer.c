@@ -139,8 +139,7 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         return 0;
     }
     uint32_t marks = (row.tier & ~t->many.off) | t->many.on;
-    if ((t->type == TASK_MARK && row.tier == marks) ||
-        (t->type == TASK_EXPIRE && row_expired(&row, clock_wall_ms())))
+    if (t->type == TASK_MARK && row.tier == marks)
         return 0;
     t->report.n_entries++;
     if (t->type == TASK_REMOVE) {
@@ -151,9 +150,8 @@ static int apply_id(struct store *s, struct change *c, struct task *t, const str
         return rc;
     }
     t->report.n_bytes += row.len;
-    if (t->type == TASK_MARK || t->type == TASK_EXPIRE) {
+    if (t->type == TASK_MARK) {
         row.tier = marks;
-        row.expires_ms = t->type == TASK_EXPIRE ? t->many.expires_ms : row.expires_ms;
         return change_rewrite(c, &row);
     }
     return change_pin(c, &row, t->many.pinned);
@@ -223,8 +221,7 @@ static int apply_task(struct store *s, struct change *c, struct task *t)
     case TASK_META: return change_meta(c, (const char *)t->bytes, t->data, (size_t)t->row.len);
     case TASK_REMOVE:
     case TASK_PIN:
-    case TASK_MARK:
-    case TASK_EXPIRE: return apply_ids(s, c, t);
+    case TASK_MARK: return apply_ids(s, c, t);
     case TASK_TOUCH: return apply_touches(s, c, t);
     case TASK_CHECK:
     case TASK_DAMAGED: return quarantine_damaged(s, c, t);

@@ -122,13 +122,6 @@ static bool send_together(struct redis *r, const void *data, int fd, uint64_t le
     return data ? send_json(r, data, len, cost_ms) : send_json_file(r, fd, len, cost_ms);
 }
 
-uint64_t redis_sent_len(const struct store_value *v)
-{
-    return torch_store_is_stored(v->data, v->fd, v->row.len)
-               ? torch_value_json_len(v->row.len, v->row.cost_ms)
-               : v->row.len;
-}
-
 bool redis_send_stored(struct redis *r, const struct store_value *v)
 {
     if (torch_store_is_stored(v->data, v->fd, v->row.len))

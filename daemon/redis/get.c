@@ -167,22 +167,6 @@ void redis_do_mget(struct redis_command *c)
     r->n_taken = 0;
 }
 
-/* Answers the length of what GET returns. The value is read: its first bytes say whether it is stored in
- * another form. */
-void redis_do_strlen(struct redis_command *c)
-{
-    struct redis *r = c->redis;
-    struct store_row row;
-    struct store_value v;
-    uint64_t len = 0;
-    if (!redis_values_ready(c, 1, 2))
-        return;
-    if (redis_peek(r, &c->args[1], &row) &&
-        store_look(service_store(r->service), &row.id, &v, NULL) == 0)
-        len = redis_sent_len(&v);
-    redis_send_number(r, (int64_t)len);
-}
-
 /* Answers EXISTS in slices, as MGET. */
 void redis_do_exists(struct redis_command *c)
 {
@@ -201,10 +185,4 @@ void redis_do_exists(struct redis_command *c)
     }
     r->n_taken = 0;
     redis_send_number(r, (int64_t)r->n_found);
-}
-
-void redis_do_type(struct redis_command *c)
-{
-    struct store_row row;
-    redis_send_status(c->redis, redis_peek(c->redis, &c->args[1], &row) ? "string" : "none");
 }

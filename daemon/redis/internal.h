@@ -16,11 +16,10 @@ struct redis_op;
 struct redis_lease;
 struct spills;
 
-/* KEYS and DBSIZE: a walk over the store in slices. */
+/* DBSIZE and INFO: a walk over the store in slices. */
 struct walk {
     bool active;
     struct store_cursor cursor;
-    struct writer names; /* bulk strings */
     uint64_t n_names;
 };
 
@@ -70,23 +69,10 @@ struct redis_command {
     X(mset, 3, RESP_ARGS_MAX, mset)                                                                \
     X(exists, 2, RESP_ARGS_MAX, exists)                                                            \
     X(del, 2, RESP_ARGS_MAX, del)                                                                  \
-    X(unlink, 2, RESP_ARGS_MAX, del)                                                               \
-    X(setex, 4, 4, setex)                                                                          \
-    X(psetex, 4, 4, psetex)                                                                        \
-    X(setnx, 3, 3, setnx)                                                                          \
-    X(getset, 3, 3, getset)                                                                        \
     X(ttl, 2, 2, ttl)                                                                              \
     X(pttl, 2, 2, pttl)                                                                            \
-    X(expire, 3, 3, expire)                                                                        \
-    X(pexpire, 3, 3, pexpire)                                                                      \
-    X(persist, 2, 2, persist)                                                                      \
-    X(type, 2, 2, type)                                                                            \
-    X(strlen, 2, 2, strlen)                                                                        \
     X(scan, 2, 10, scan)                                                                           \
-    X(keys, 2, 2, keys)                                                                            \
     X(dbsize, 1, 1, dbsize)                                                                        \
-    X(flushall, 1, 2, flush)                                                                       \
-    X(flushdb, 1, 2, flush)                                                                        \
     X(ping, 1, 2, ping)                                                                            \
     X(echo, 2, 2, echo)                                                                            \
     X(hello, 1, 8, hello)                                                                          \
@@ -96,7 +82,6 @@ struct redis_command {
     X(info, 1, RESP_ARGS_MAX, info)                                                                \
     X(config, 2, RESP_ARGS_MAX, config)                                                            \
     X(command, 1, RESP_ARGS_MAX, command)                                                          \
-    X(reset, 1, 1, reset)                                                                          \
     X(quit, 1, 1, quit)
 
 /* Answers the command. */
@@ -130,8 +115,6 @@ void redis_send_null(struct redis *r);
 void redis_send_bytes(struct redis *r, const void *data, size_t len);
 /* Sends a value in the form in which it was put. False, and nothing is sent, if that cannot be made. */
 bool redis_send_stored(struct redis *r, const struct store_value *v);
-/* Returns the length of the value that redis_send_stored sends. */
-uint64_t redis_sent_len(const struct store_value *v);
 /* Sends the value that the service found, or null. */
 void redis_send_answer(struct redis *r, const struct answer *a);
 

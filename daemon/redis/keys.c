@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.c - KEYS, SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that other
+ * keys.c - SCAN and DBSIZE: walks over the names of the asker's space, in slices, so that other
  * connections are answered in between.
  *
  * redis.c runs the commands.
@@ -12,21 +12,19 @@
 #include "daemon/redis/internal.h"
 
 #define ROWS_LOOKED_AT 1000u /* rows, in one turn */
-#define KEYS_MAX 10000u      /* names that KEYS returns */
-#define KEYS_BYTES_MAX (4u << 20)
-#define SCANS 256u /* cursors of SCAN that are remembered */
+#define SCANS 256u           /* cursors of SCAN that are remembered */
 
 struct name_filter {
     const struct redis *redis;
     struct view pattern; /* empty: all */
     struct writer *out;  /* NULL: the walk only counts */
-    uint64_t n, max;
+    uint64_t n;
 };
 
 static void on_row(void *arg, const struct store_row *row)
 {
     struct name_filter *f = arg;
-    if (row->id.owner != f->redis->peer->space || row->name.len == 0 || f->n >= f->max)
+    if (row->id.owner != f->redis->peer->space || row->name.len == 0)
         return;
     if (f->pattern.len && !resp_glob(f->pattern, row->name))
         return;
@@ -35,60 +33,21 @@ static void on_row(void *arg, const struct store_row *row)
         resp_put_bulk(f->out, row->name.data, row->name.len);
 }
 
-/* Walks one slice of KEYS or DBSIZE; the command stays in the input until the last one. True if it
- * is done. */
-static bool walk_slice(struct redis *r, struct view pattern, bool names)
-{
-    struct walk *walk = &r->walk;
-    if (!walk->active) {
-        *walk = (struct walk){.active = true};
-        writer_init(&walk->names, KEYS_BYTES_MAX);
-    }
-    struct name_filter f = {.redis = r,
-                            .pattern = pattern,
-                            .out = names ? &walk->names : NULL,
-                            .n = walk->n_names,
-                            .max = names ? KEYS_MAX : UINT64_MAX};
-    int more =
-        store_scan(service_store(r->service), &walk->cursor, ROWS_LOOKED_AT, on_row, &f, NULL);
-    walk->n_names = f.n;
-    if (more > 0 && f.n < f.max && !walk->names.failed) {
-        connection_hold(r->connection);
-        connection_resume_later(r->connection);
-        return false;
-    }
-    walk->active = false;
-    return true;
-}
-
-void redis_do_keys(struct redis_command *c)
-{
-    struct redis *r = c->redis;
-    struct walk *walk = &r->walk;
-    if (c->spill_fds) { /* a long argument's file does not come again */
-        redis_send_error(r, "ERR the pattern is too long");
-        return;
-    }
-    if (!walk_slice(r, redis_view(&c->args[1]), true))
-        return;
-    if (walk->names.failed) {
-        redis_send_error(r, "ERR too many keys: use SCAN");
-    } else {
-        struct writer *w = redis_begin(r);
-        resp_put_array(w, walk->n_names);
-        writer_bytes(w, walk->names.data, walk->names.len);
-        redis_commit(r);
-    }
-    writer_close(&walk->names);
-}
-
 bool redis_count_names(struct redis *r, uint64_t *out)
 {
-    if (!walk_slice(r, (struct view){NULL, 0}, false))
-        return false;
-    writer_close(&r->walk.names);
-    *out = r->walk.n_names;
-    return true;
+    struct walk *walk = &r->walk;
+    if (!walk->active)
+        *walk = (struct walk){.active = true};
+    struct name_filter f = {.redis = r, .n = walk->n_names};
+    int more =
+        store_scan(service_store(r->service), &walk->cursor, ROWS_LOOKED_AT, on_row, &f, NULL);
+    *out = walk->n_names = f.n;
+    walk->active = more > 0;
+    if (walk->active) {
+        connection_hold(r->connection);
+        connection_resume_later(r->connection);
+    }
+    return !walk->active;
 }
 
 void redis_do_dbsize(struct redis_command *c)
@@ -137,7 +96,7 @@ void redis_do_scan(struct redis_command *c)
     struct redis *r = c->redis;
     struct store_cursor cursor = {{0}};
     struct writer names;
-    struct name_filter f = {.redis = r, .out = &names, .max = UINT64_MAX};
+    struct name_filter f = {.redis = r, .out = &names};
     int64_t number;
     if (!resp_arg_number(&c->args[1], &number) || number < 0) {
         redis_send_error(r, "ERR invalid cursor");

@@ -6,7 +6,7 @@
  *     redis.c   commands in the order in which they come; the connection and the server
  *     long.c    arguments that do not fit in memory
  *     get.c     GET, MGET, EXISTS …      lease.c   who makes a value
- *     set.c     SET, MSET, DEL, TTL …    keys.c    KEYS, SCAN, DBSIZE
+ *     set.c     SET, MSET, DEL, TTL      keys.c    SCAN, DBSIZE
  *     answer.c  the answers
  *
  * Answers come in the order of the commands. A SET is answered when it is durable; SETs that were
@@ -104,12 +104,6 @@ void redis_do_client(struct redis_command *c)
             join_session(c->redis, redis_view(&c->args[2]));
         redis_send_status(c->redis, "OK");
     }
-}
-
-void redis_do_reset(struct redis_command *c)
-{
-    c->redis->version = 2;
-    redis_send_status(c->redis, "RESET");
 }
 
 void redis_do_quit(struct redis_command *c)
@@ -224,14 +218,10 @@ static const struct redis_entry *find_entry(const struct resp_arg *name)
     return NULL;
 }
 
-/* True for a SET, SETEX or PSETEX without NX, XX, KEEPTTL or GET: several of them may share a commit. */
+/* True for a SET without NX or XX: several of them may share a commit. */
 static bool is_plain_set(const struct resp_command *c)
 {
-    if (c->n_args < 3)
-        return false;
-    if (resp_arg_is(&c->args[0], "setex") || resp_arg_is(&c->args[0], "psetex"))
-        return true;
-    return resp_arg_is(&c->args[0], "set") &&
+    return c->n_args >= 3 && resp_arg_is(&c->args[0], "set") &&
            (c->n_args == 3 ||
             (c->n_args == 5 && (resp_arg_is(&c->args[3], "EX") || resp_arg_is(&c->args[3], "PX"))));
 }
@@ -331,8 +321,6 @@ static void redis_on_close(void *state)
     redis_leases_free(r);
     redis_ops_forget(r);
     free(r->found);
-    if (r->walk.active)
-        writer_close(&r->walk.names);
     redis_long_free(r);
     free(r);
 }

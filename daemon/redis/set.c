@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * set.c - SET, DEL, EXPIRE and the other commands that write: decides what is stored, and when the answer
- * goes out.
+ * set.c - SET, MSET and DEL, and what is left of a time to live: decides what is stored, and when the answer goes
+ * out.
  *
- * The store's work for a command is a struct redis_op: the answer comes when all its parts are done. Another
- * time to live leaves the value, its age and its hits as they are.
+ * The store's work for a command is a struct redis_op: the answer comes when all its parts are done.
  *
  * A long value of PyTorch is taken apart on a pool thread, and put after that. Meanwhile the connection is
  * held. If it ends, the value is put all the same: it came whole.
  *
- * A command that reads and then writes verifies the value first (redis_values_ready), finds it, answers, and
- * makes its operation last. It must not remove what no look-up found: that may be a value that could
- * not be read. A failed write is counted as dropped; the answer does not change.
+ * DEL must not remove what no look-up found: that may be a value that could not be read. A failed write is counted
+ * as dropped; the answer does not change.
  *
  * redis.c runs the commands.
  *
@@ -34,7 +32,7 @@
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)
 #define MSET_ARGS_MAX 257u /* of an MSET with a long argument, which runs in one turn */
 
-enum op_answer { OP_OK, OP_SET_NX, OP_SETNX, OP_COUNT, OP_NONE };
+enum op_answer { OP_OK, OP_SET_NX, OP_COUNT };
 
 /* An operation of the store: the answer comes when all its parts are done. */
 struct redis_op {
@@ -67,9 +65,7 @@ static void op_answer(const struct redis_op *op)
         redis_send_status(r, "OK");
     else if (op->answer == OP_SET_NX)
         redis_send_null(r);
-    else if (op->answer == OP_SETNX)
-        redis_send_number(r, !op->existed);
-    else if (op->answer == OP_COUNT)
+    else
         redis_send_number(r, (int64_t)op->count);
 }
 
@@ -146,7 +142,6 @@ struct set_options {
     uint64_t ttl_ms;
     bool keep_existing; /* NX */
     bool only_existing; /* XX */
-    bool keep_ttl, want_old;
 };
 
 /* Drops a value that cannot be stored. `r` NULL: the connection is gone. */
@@ -261,51 +256,37 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
         put_dropped(r, r->service, r->peer->uid, &put, op, &e);
 }
 
-/* ---- SET, SETNX, SETEX, GETSET, MSET, DEL, FLUSHALL ---- */
+/* ---- SET, MSET, DEL ---- */
 
-/* Reads a time to live from an argument in `unit_ms`, or a moment of Unix time. */
-static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, bool absolute, uint64_t *out)
+/* Reads a time to live from an argument in `unit_ms`. */
+static bool parse_ttl(const struct resp_arg *a, uint64_t unit_ms, uint64_t *out)
 {
     int64_t n;
     if (!resp_arg_number(a, &n) || n <= 0 || (uint64_t)n > TTL_MAX_MS / unit_ms)
         return false;
-    uint64_t ms = (uint64_t)n * unit_ms, now = clock_wall_ms();
-    *out = !absolute ? ms : ms > now ? ms - now : 1;
+    *out = (uint64_t)n * unit_ms;
     return true;
 }
 
 /* Reads the options of SET. Returns NULL, or the text of an error. */
 static const char *parse_set(const struct redis_command *c, struct set_options *out)
 {
-    static const struct {
-        const char *name;
-        uint64_t unit_ms;
-        bool absolute;
-    } ttls[] = {{"EX", 1000, false}, {"PX", 1, false}, {"EXAT", 1000, true}, {"PXAT", 1, true}};
     *out = (struct set_options){0};
     for (size_t i = 3; i < c->n_args; i++) {
         const struct resp_arg *a = &c->args[i];
-        size_t t = 0;
-        while (t < 4 && !resp_arg_is(a, ttls[t].name))
-            t++;
-        if (t < 4 && i + 1 < c->n_args) {
-            if (!parse_ttl(&c->args[++i], ttls[t].unit_ms, ttls[t].absolute, &out->ttl_ms))
+        bool in_seconds = resp_arg_is(a, "EX");
+        if ((in_seconds || resp_arg_is(a, "PX")) && i + 1 < c->n_args) {
+            if (!parse_ttl(&c->args[++i], in_seconds ? 1000 : 1, &out->ttl_ms))
                 return "ERR value is not an integer or out of range";
         } else if (resp_arg_is(a, "NX")) {
             out->keep_existing = true;
         } else if (resp_arg_is(a, "XX")) {
             out->only_existing = true;
-        } else if (resp_arg_is(a, "KEEPTTL")) {
-            out->keep_ttl = true;
-        } else if (resp_arg_is(a, "GET")) {
-            out->want_old = true;
         } else {
             return "ERR syntax error";
         }
     }
-    if ((out->keep_existing && out->only_existing) || (out->keep_ttl && out->ttl_ms))
-        return "ERR syntax error";
-    return NULL;
+    return out->keep_existing && out->only_existing ? "ERR syntax error" : NULL;
 }
 
 /* Makes an operation. Without memory, counts a dropped value and answers. */
@@ -324,70 +305,21 @@ void redis_do_set(struct redis_command *c)
     struct redis *r = c->redis;
     struct set_options options;
     struct store_row row;
-    enum op_answer answer = OP_OK;
     const char *wrong = parse_set(c, &options);
     if (wrong) {
         redis_send_error(r, wrong);
         return;
     }
-    bool exists = (options.only_existing || options.keep_ttl || options.want_old) &&
-                  redis_peek(r, &c->args[1], &row);
-    if (options.keep_ttl && exists && row.expires_ms)
-        options.ttl_ms = row.expires_ms > clock_wall_ms() ? row.expires_ms - clock_wall_ms() : 1;
-    if (options.want_old && !c->spill_fds && !redis_values_ready(c, 1, 2))
-        return;
-    if (options.want_old)
-        redis_send_named(r, &c->args[1]);
-    if (options.only_existing && !exists) {
-        if (!options.want_old)
-            redis_send_null(r);
+    if (options.only_existing && !redis_peek(r, &c->args[1], &row)) {
+        redis_send_null(r);
         return;
     }
-    if (options.want_old)
-        answer = OP_NONE;
-    else if (options.keep_existing)
-        answer = OP_SET_NX;
-    struct redis_op *op = op_or_drop(r, answer, 1);
+    struct redis_op *op = op_or_drop(r, options.keep_existing ? OP_SET_NX : OP_OK, 1);
     if (!op)
         return;
-    if (answer != OP_OK)
+    if (options.keep_existing)
         connection_hold(r->connection);
     put_value(c, 1, 2, &options, op);
-}
-
-static void put_with(struct redis_command *c, size_t value, enum op_answer answer,
-                     const struct set_options *options)
-{
-    struct redis_op *op = op_or_drop(c->redis, answer, 1);
-    if (!op)
-        return;
-    if (answer != OP_OK)
-        connection_hold(c->redis->connection);
-    put_value(c, 1, value, options, op);
-}
-
-void redis_do_setnx(struct redis_command *c)
-{
-    put_with(c, 2, OP_SETNX, &(struct set_options){.keep_existing = true});
-}
-
-static void do_setex_in(struct redis_command *c, uint64_t unit_ms)
-{
-    struct set_options options = {0};
-    if (parse_ttl(&c->args[2], unit_ms, false, &options.ttl_ms))
-        put_with(c, 3, OP_OK, &options);
-    else
-        redis_send_error(c->redis, "ERR value is not an integer or out of range");
-}
-void redis_do_setex(struct redis_command *c) { do_setex_in(c, 1000); }
-void redis_do_psetex(struct redis_command *c) { do_setex_in(c, 1); }
-
-void redis_do_getset(struct redis_command *c)
-{
-    if (!c->spill_fds && !redis_values_ready(c, 1, 2))
-        return;
-    redis_send_named(c->redis, &c->args[1]);
-    put_with(c, 2, OP_NONE, &(struct set_options){0});
 }
 
 /* Answers MSET in slices, as MGET; the operation has one more part until the last slice. */
@@ -454,20 +386,6 @@ void redis_do_del(struct redis_command *c)
     r->found = NULL;
 }
 
-void redis_do_flush(struct redis_command *c)
-{
-    struct redis *r = c->redis;
-    struct err e = {0};
-    struct store_filter own = store_filter_all();
-    own.owner = r->peer->space;
-    struct redis_op *op = op_or_drop(r, OP_OK, 1);
-    if (!op)
-        return;
-    connection_hold(r->connection);
-    if (store_evict(service_store(r->service), &own, 0, false, on_report, op, &e) != 0)
-        op_part_done(op);
-}
-
 /* ---- times to live ---- */
 
 static void do_ttl_in(struct redis_command *c, uint64_t unit_ms)
@@ -485,39 +403,3 @@ static void do_ttl_in(struct redis_command *c, uint64_t unit_ms)
 }
 void redis_do_ttl(struct redis_command *c) { do_ttl_in(c, 1000); }
 void redis_do_pttl(struct redis_command *c) { do_ttl_in(c, 1); }
-
-/* Lets an entry expire at `expires_ms` (0: never), and answers. */
-static void set_expiry(struct redis *r, const struct store_row *row, uint64_t expires_ms)
-{
-    struct err e = {0};
-    struct redis_op *op = op_new(r, OP_COUNT, 1);
-    if (!op) {
-        redis_send_number(r, 0);
-        return;
-    }
-    connection_hold(r->connection);
-    if (store_expire(service_store(r->service), &row->id, 1, expires_ms, on_report, op, &e) != 0)
-        op_part_done(op);
-}
-
-static void do_expire_in(struct redis_command *c, uint64_t unit_ms)
-{
-    struct store_row row;
-    uint64_t ttl_ms;
-    if (!parse_ttl(&c->args[2], unit_ms, false, &ttl_ms))
-        redis_send_error(c->redis, "ERR value is not an integer or out of range");
-    else if (redis_peek(c->redis, &c->args[1], &row))
-        set_expiry(c->redis, &row, clock_wall_ms() + ttl_ms);
-    else
-        redis_send_number(c->redis, 0);
-}
-void redis_do_expire(struct redis_command *c) { do_expire_in(c, 1000); }
-void redis_do_pexpire(struct redis_command *c) { do_expire_in(c, 1); }
-void redis_do_persist(struct redis_command *c)
-{
-    struct store_row row;
-    if (redis_peek(c->redis, &c->args[1], &row) && row.expires_ms)
-        set_expiry(c->redis, &row, 0);
-    else
-        redis_send_number(c->redis, 0);
-}

@@ -91,7 +91,6 @@ Test(redis_answer, a_value_of_pytorch_comes_back_byte_for_byte)
             char *json = json_of(sizes[i], ends[e]);
             set("pt2:autograd-experiments:x:1:abc", view_of_text(json));
             redis_pair_same(&p, "GET pt2:autograd-experiments:x:1:abc");
-            redis_pair_same(&p, "STRLEN pt2:autograd-experiments:x:1:abc");
             redis_pair_same(&p, "MGET nope pt2:autograd-experiments:x:1:abc");
             free(json);
         }

@@ -33,16 +33,10 @@ Test(redis_get, values_and_rows_are_read_as_redis_reads_them)
                                         "EXISTS nope",
                                         "EXISTS a a a",
                                         "EXISTS nope a b nope",
-                                        "TYPE a",
-                                        "TYPE nope",
-                                        "STRLEN b",
-                                        "STRLEN nope",
                                         "DEL a",
                                         "GET a",
                                         "MGET a b",
-                                        "EXISTS a b",
-                                        "TYPE a",
-                                        "STRLEN a"};
+                                        "EXISTS a b"};
     same_of_each(lines, sizeof lines / sizeof *lines);
 }
 
@@ -54,24 +48,19 @@ Test(redis_get, any_bytes_are_a_name_and_a_value)
     const struct view set_empty[] = {view_of_text("SET"), view_of_text("e"), empty};
     const struct view get[] = {
         view_of_text("MGET"), name, view_of_text("e"), {bytes, sizeof bytes - 2}};
-    const struct view length[] = {view_of_text("STRLEN"), name};
     redis_pair_words(&p, 3, set);
     redis_pair_equal(&p, "SET");
     redis_pair_words(&p, 3, set_empty);
     redis_pair_equal(&p, "SET of no bytes");
     redis_pair_words(&p, 4, get);
     redis_pair_equal(&p, "MGET");
-    redis_pair_words(&p, 2, length);
-    redis_pair_equal(&p, "STRLEN");
     redis_pair_same(&p, "GET e");
-    redis_pair_same(&p, "STRLEN e");
     redis_pair_same(&p, "EXISTS e");
 }
 
 Test(redis_get, a_wrong_number_of_arguments_is_told_in_redis_words)
 {
-    static const char *const lines[] = {"GET",    "GET a b",  "MGET",        "EXISTS",
-                                        "STRLEN", "TYPE a b", "STRLEN a b c"};
+    static const char *const lines[] = {"GET", "GET a b", "MGET", "EXISTS"};
     same_of_each(lines, sizeof lines / sizeof *lines);
     redis_pair_same(&p, "GET a"); /* the connection goes on */
 }
@@ -117,8 +106,5 @@ Test(redis_get, values_of_all_sizes_in_one_command)
         redis_pair_equal(&p, name);
     }
     redis_pair_same(&p, "MGET v0 v1 v2 v3 v4 v5 v6 v0");
-    redis_pair_same(&p, "STRLEN v6");
-    redis_pair_same(&p, "GET v6");
-    redis_pair_same(&p, "GETSET v6 short");
     redis_pair_same(&p, "GET v6");
 }

@@ -240,7 +240,8 @@ static void long_redis_commands(uint64_t *state)
     if (fd < 0)
         return;
     memset(glob, random_next(state) % 2 ? '*' : '?', sizeof glob);
-    int n = snprintf(head, sizeof head, "*2\r\n$4\r\nKEYS\r\n$%zu\r\n", sizeof glob);
+    int n = snprintf(head, sizeof head, "*4\r\n$4\r\nSCAN\r\n$1\r\n0\r\n$5\r\nMATCH\r\n$%zu\r\n",
+                     sizeof glob);
     for (int i = 0; i < 20; i++)
         if (send(fd, head, (size_t)n, MSG_NOSIGNAL) < 0 ||
             send(fd, glob, sizeof glob, MSG_NOSIGNAL) < 0 || send(fd, "\r\n", 2, MSG_NOSIGNAL) < 0)

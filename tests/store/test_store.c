@@ -262,33 +262,6 @@ Test(store, pin_is_kept_by_a_replacement_and_a_reopening)
 
 static bool is_empty(const struct store_stats *st) { return st->n_entries == 0; }
 
-Test(store, another_end_keeps_the_value_its_age_and_its_hits)
-{
-    const uint64_t end_ms = UINT64_MAX / 2;
-    for (uint64_t n = 1; n <= 2; n++) {
-        struct store_row before, after;
-        struct store_id id = kit_id(HERE, n);
-        cr_assert_eq(kit_put(&k, HERE, n, n == 1 ? SMALL : LARGE), 0);
-        cr_assert_eq(kit_get(&k, HERE, n), 0);
-        cr_assert_eq(store_peek(k.store, &id, &before, NULL), 0);
-        while (clock_wall_ms() == before.created_ms)
-            sched_yield();
-        cr_assert_eq(kit_expire(&k, HERE, n, end_ms), 0);
-        cr_assert_eq(k.report.n_entries, 1);
-        kit_reopen(&k);
-        cr_assert_eq(store_peek(k.store, &id, &after, NULL), 0);
-        cr_expect_eq(after.expires_ms, end_ms);
-        cr_expect_eq(after.created_ms, before.created_ms);
-        cr_expect_eq(after.hits, 1);
-        cr_expect_eq(kit_get(&k, HERE, n), 0);
-        cr_assert_eq(kit_expire(&k, HERE, n, 1), 0);
-        cr_expect_eq(kit_get(&k, HERE, n), WARM_ENOT_FOUND);
-        cr_assert_eq(kit_expire(&k, HERE, n, 0), 0);
-        cr_expect_eq(k.report.n_entries, 0, "an expired one stays expired");
-        cr_expect_eq(kit_get(&k, HERE, n), WARM_ENOT_FOUND);
-    }
-}
-
 Test(store, expired_entry_is_not_found_and_goes)
 {
     static const size_t both[] = {SMALL, LARGE};

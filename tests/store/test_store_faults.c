@@ -84,7 +84,6 @@ static void op_pin(struct outcome *o)
 {
     (void)o;
     kit_pin(&k, HERE, 2, true);
-    kit_expire(&k, HERE, 3, UINT64_MAX);
 }
 static void op_evict(struct outcome *o)
 {

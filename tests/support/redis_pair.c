@@ -138,12 +138,15 @@ static int compare_words(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Reads the words of an array of texts, sorted. Returns their number. */
+/* Reads the words of an array of texts, or of a page of SCAN, sorted. Returns their number. */
 static size_t sorted_words(struct view answer, struct word **out)
 {
     struct resp_item item;
+    static const char scan[] = "*2\r\n$1\r\n0\r\n"; /* of one page */
     const char *at = answer.data, *end = at + answer.len;
-    long took = resp_item_parse(at, answer.len, ANSWER_MAX, &item);
+    size_t skipped = answer.len > sizeof scan && memcmp(at, scan, sizeof scan - 1) == 0;
+    at += skipped * (sizeof scan - 1);
+    long took = resp_item_parse(at, (size_t)(end - at), ANSWER_MAX, &item);
     cr_assert(took > 0 && item.type == RESP_ARRAY, "%.*s", shown(answer), at);
     size_t n = (size_t)item.number;
     *out = calloc(n + 1, sizeof **out);

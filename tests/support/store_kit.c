@@ -227,14 +227,6 @@ int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned)
     return end_of(k, store_pin(k->store, &id, 1, pinned, kit_on_report, k, &e));
 }
 
-int kit_expire(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t expires_ms)
-{
-    struct store_id id = kit_id(owner, n);
-    struct err e;
-    k->done = false;
-    return end_of(k, store_expire(k->store, &id, 1, expires_ms, kit_on_report, k, &e));
-}
-
 int kit_evict(struct store_kit *k, const struct store_filter *f, uint64_t to_bytes, bool dry)
 {
     struct err e;

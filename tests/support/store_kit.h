@@ -91,8 +91,6 @@ int kit_get(struct store_kit *k, uint32_t owner, uint64_t n);
 int kit_remove(struct store_kit *k, uint32_t owner, uint64_t n);
 /* Pins or unpins entry n. Returns 0 or the error. */
 int kit_pin(struct store_kit *k, uint32_t owner, uint64_t n, bool pinned);
-/* Lets entry n expire at a moment of Unix time; 0: never. Returns 0 or the error. */
-int kit_expire(struct store_kit *k, uint32_t owner, uint64_t n, uint64_t expires_ms);
 
 /* ---- the whole store ---- */
 
