@@ -35,6 +35,12 @@ check-circles: all
 check-style: setup
 	@python3 tests/style.py
 
+# The keys and canonical texts that the tests expect, after the rule of a key has changed.
+#: make goldens       write tests/data/golden anew; `git diff` then shows what a rule does
+.PHONY: goldens
+goldens: $(B)/tests/all
+	WARM_GOLDENS=1 $(B)/tests/all --filter '*/*golden*'
+
 #: make format        format all sources; check-format only checks them
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 CLANG_FORMAT = clang-format-14

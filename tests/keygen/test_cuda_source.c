@@ -43,13 +43,9 @@ static bool uses_line(const char *text)
 
 Test(cuda_source, golden_keys)
 {
-    char text[WARM_KEY_TEXT];
-    struct key key = key_of(KERNEL);
-    key_to_text(&key, text);
-    cr_expect_str_eq(text, "fcccbda45b04f2f80dac7c9bcc48834c");
-    key = key_of("#include <x.h>\n" KERNEL);
-    key_to_text(&key, text);
-    cr_expect_str_eq(text, "114c9058079024d76723453d4b72a48d");
+    static const char with_header[] = "#include <x.h>\n" KERNEL;
+    canon_expect_golden("cuda", CANON_CUDA, KERNEL, strlen(KERNEL));
+    canon_expect_golden("cuda_header", CANON_CUDA, with_header, strlen(with_header));
 }
 
 Test(cuda_source, comments_and_blanks_do_not_count)

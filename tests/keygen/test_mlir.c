@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "keygen/canon/canon.h"
+#include "tests/support/canon_kit.h"
 
 static int key_of(const char *text, struct canon_result *out, struct err *e)
 {
@@ -771,11 +771,7 @@ Test(mlir, the_canonical_text_is_readable_and_is_what_is_hashed)
 
 Test(mlir, golden_keys)
 {
-    char text[WARM_KEY_TEXT];
-    struct key key = good_key(model);
-    key_to_text(&key, text);
-    cr_expect_str_eq(text, "eb8ea198c893b859b28e6c508ad92cc2"); /* mlir/15 */
-    key = good_key("module {\n}\n");
-    key_to_text(&key, text);
-    cr_expect_str_eq(text, "aa4eac68bdd654bc466d8815274d381e"); /* mlir/15 */
+    static const char empty[] = "module {\n}\n";
+    canon_expect_golden("mlir", CANON_MLIR, model, strlen(model));
+    canon_expect_golden("mlir_empty", CANON_MLIR, empty, strlen(empty));
 }

@@ -17,5 +17,8 @@ int canon_error(enum canon_kind kind, const char *text, struct err *e);
 void canon_expect_same(enum canon_kind kind, const char *a, const char *b);
 /* Expects that two texts have different keys. */
 void canon_expect_other(enum canon_kind kind, const char *a, const char *b);
+/* Expects that an input has the key and the canonical text in tests/data/golden/NAME.txt, and prints the first line
+ * that differs. `make goldens` writes those files. */
+void canon_expect_golden(const char *name, enum canon_kind kind, const void *data, size_t len);
 
 #endif
