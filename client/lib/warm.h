@@ -136,7 +136,7 @@ int warm_get_many(struct warm *w, const struct warm_name *names, size_t n, unsig
 struct warm_put_options {
     uint64_t token;   /* 0: without a lease */
     unsigned flags;   /* WARM_KEEP_EXISTING */
-    const char *kind; /* "backward", "executable", …; NULL: "other" */
+    const char *kind; /* "backward", "executable", …; NULL: what the name says, or "other" */
     uint32_t
         cost_ms; /* time that it took to make, counted up to 10 minutes: expensive entries are evicted last */
     uint64_t ttl_ms;   /* 0: no expiry */

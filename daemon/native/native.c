@@ -466,24 +466,25 @@ static int take_put(struct request *r, struct err *e)
         return e->code;
     if (is_made && n->peer->is_admin && !m.token)
         op->imported_bytes = m.len;
-    struct service_put put = {.name = is_made ? (struct view){0} : m.key,
-                              .made = is_made ? &made : NULL,
-                              .kind = m.kind,
-                              .keep_existing = m.keep_existing,
-                              .cost_ms = m.cost_ms,
-                              .ttl_ms = m.ttl_ms,
-                              .group = m.group,
-                              .hardware = m.hardware,
-                              .compiler = m.compiler,
-                              .label = m.label,
-                              .data = m.value.data,
-                              .fd = r->frame->n_fds ? r->fds[0] : -1,
-                              .len = m.len,
-                              .check = key_equal(&m.check, &not_said) ? NULL : &m.check,
-                              .lease = lease ? &lease->call : NULL,
-                              .lease_lost = m.token && !lease,
-                              .on_done = on_put,
-                              .arg = op};
+    struct service_put put = {
+        .name = is_made ? (struct view){0} : m.key,
+        .made = is_made ? &made : NULL,
+        .kind = m.kind == STORE_OTHER && !is_made ? bookkeeping_kind_of_name(m.key) : m.kind,
+        .keep_existing = m.keep_existing,
+        .cost_ms = m.cost_ms,
+        .ttl_ms = m.ttl_ms,
+        .group = m.group,
+        .hardware = m.hardware,
+        .compiler = m.compiler,
+        .label = m.label,
+        .data = m.value.data,
+        .fd = r->frame->n_fds ? r->fds[0] : -1,
+        .len = m.len,
+        .check = key_equal(&m.check, &not_said) ? NULL : &m.check,
+        .lease = lease ? &lease->call : NULL,
+        .lease_lost = m.token && !lease,
+        .on_done = on_put,
+        .arg = op};
     if (put.fd >= 0)
         r->fds[0] = -1;
     code = service_put(n->service, n->peer, &put, e);

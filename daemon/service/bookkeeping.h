@@ -23,7 +23,7 @@ struct job;
 /* True for names under which clients keep notes of their own ("file:", "jax:ahead:"). They count in the
  * daemon's totals, but never as a hit or miss of a session. */
 bool bookkeeping_is_note(enum wire_space space, struct view key);
-/* Returns the kind that the artifacts under a name of this form have: a GET does not tell. */
+/* Returns the kind that the artifacts under a name of this form have: a GET does not tell, nor need a put. */
 enum store_kind bookkeeping_kind_of_name(struct view name);
 /* True for names whose miss counts in the daemon's totals alone: notes, and names that a client tries
  * after the first one missed. */

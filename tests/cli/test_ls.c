@@ -93,6 +93,17 @@ Test(ls, short_keys_do_for_get_pin_and_rm)
     warmd_down(&k);
 }
 
+/* An adapter need not tell what its names say. */
+Test(ls, an_entry_without_a_kind_has_that_of_its_name)
+{
+    struct warmd k = entries();
+    expect(&k, 0, "put pt2:autograd-experimental::a:c1 v", "");
+    expect(&k, 0, "ls --kind backward", "pt2:autograd-experimental::a:c1");
+    expect(&k, 0, "put triton:said v --kind autotune", "");
+    expect(&k, 0, "ls --kind autotune", "triton:said");
+    warmd_down(&k);
+}
+
 Test(ls, stats_tell_the_hit_rate)
 {
     struct warmd k = entries();

@@ -35,9 +35,6 @@ from typing import Any
 
 from warm import _catalogue, _client, _dumps, _forms, _hardware, _identity, _operators, _settings
 
-_KINDS = {"fx-graph": "fx-graph", "autograd": "backward", "bundled-autotune": "autotune"}
-# The digest names the choices for one kernel; its value is the best choice.
-_NAME = re.compile(r"pt2:(?:(fx-graph|autograd|bundled-autotune)|[0-9a-f]{64}::)")
 _LEASED = "pt2:fx-graph"
 _GRAPHS = (_LEASED, "pt2:autograd")
 _HEAD = b'{"data": "'
@@ -77,11 +74,6 @@ def _is_graph(key: str, stored: bytes) -> bool:
     if not key.startswith(_GRAPHS):
         return True
     return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
-
-
-def _kind(key: str) -> str:
-    name = _NAME.match(key)
-    return "other" if not name else _KINDS.get(name.group(1), "autotune")
 
 
 # ---- may a process wait? ----
@@ -458,7 +450,7 @@ class Backend:
             form, hardware = self._forms.pop(key, None), _hardware.of_torch()
 
             def store() -> None:
-                lease.put(payload, kind=_kind(key), cost_ms=cost_ms, compiler="PyTorch", hardware=hardware)
+                lease.put(payload, cost_ms=cost_ms, compiler="PyTorch", hardware=hardware)
                 if form:
                     _forms.keep(key, "", cost_ms, lambda: form)
 
