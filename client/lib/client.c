@@ -459,9 +459,9 @@ void warm_note(struct warm *w, const char *reason, const char *label, const char
         note.label.len = WIRE_NAME_MAX;
     if (note.text.len > WIRE_NAME_MAX)
         note.text.len = WIRE_NAME_MAX;
-    while (note.reason <= WIRE_REASON_TIMEOUT && strcmp(wire_reason_name(note.reason), reason) != 0)
+    while (note.reason <= WIRE_REASON_STARTED && strcmp(wire_reason_name(note.reason), reason) != 0)
         note.reason++;
-    if (note.reason <= WIRE_REASON_TIMEOUT)
+    if (note.reason <= WIRE_REASON_STARTED)
         request_note(w, &note);
 }
 

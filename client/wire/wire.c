@@ -326,7 +326,7 @@ static int fields_end(struct fields *in, struct err *e)
 #define DAMAGED_FIELDS(X) X(digest, key, 0) X(digest, seen, 0)
 
 #define NOTE_FIELDS(X)                                                                             \
-    X(u8, reason, WIRE_REASON_TIMEOUT)                                                             \
+    X(u8, reason, WIRE_REASON_STARTED)                                                             \
     X(view, label, WIRE_NAME_MAX) X(view, text, WIRE_NAME_MAX)
 
 #define AUDIT_FIELDS(X)                                                                            \

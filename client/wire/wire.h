@@ -332,7 +332,8 @@ struct wire_damaged {
     X(CORRUPT, 4, "corrupt")         /* it was here, damaged */                                    \
     X(DISABLED, 5, "disabled")       /* the client wanted no hit */                                \
     X(TIMEOUT, 6, "timeout")         /* it did not come in time */                                 \
-    X(FAILED, 7, "failed") /* it is here, and the daemon could not give it; no NOTE has it */
+    X(FAILED, 7, "failed")           /* it is here, and the daemon could not give it */            \
+    X(STARTED, 8, "started")         /* no miss: what `warm run` starts; NOTE alone has it */
 enum wire_reason {
 #define X(name, number, text) WIRE_REASON_##name = number,
     WIRE_REASON_LIST(X)

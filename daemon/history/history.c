@@ -61,6 +61,14 @@ void history_set_project(struct history *h, uint32_t session, const char *projec
         snprintf(s->project, sizeof s->project, "%s", project);
 }
 
+void history_started(struct history *h, uint32_t session, struct view command)
+{
+    struct session *s = session_at(h, session);
+    if (s && !*s->command)
+        snprintf(s->command, sizeof s->command, "%.*s", (int)command.len,
+                 (const char *)command.data);
+}
+
 void history_use(struct history *h, uint32_t uid, uint32_t session, const char *project,
                  enum usage_counter what, uint64_t n, uint64_t now_ms)
 {

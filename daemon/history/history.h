@@ -198,6 +198,8 @@ struct history_made {
 /* Keeps the recipe of an entry that was made. */
 void history_remember(struct history *h, const struct history_made *made, struct view recipe,
                       uint64_t now_ms);
+/* Notes the command line of a session, unless it has one. */
+void history_started(struct history *h, uint32_t session, struct view command);
 /* Notes that a client did not ask, or did not wait, and why. If `label` is the name of a miss of
  * this session, the reason is that miss's. */
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,

@@ -31,6 +31,7 @@
 struct session {
     char id[WIRE_SESSION_MAX + 1]; /* "": a free place */
     char project[WIRE_PROJECT_MAX + 1];
+    char command[WIRE_NAME_MAX + 1]; /* "": nobody told */
     uint32_t uid;
     unsigned refs;
     uint64_t number; /* never the same twice */

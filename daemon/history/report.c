@@ -38,6 +38,7 @@ static void write_session(const struct history *h, struct writer *out, const str
         write_number(out, names[i], s->counters[i]);
     write_number(out, "gained_ms", history_gained_ms(h, s));
     write_number(out, "n_events", s->n_events);
+    write_text(out, "command", view_of_text(s->command));
     writer_format(out, "}, ");
 }
 

@@ -12,9 +12,9 @@
  *
  *     offset  size  field of a file (little-endian)
  *     0       4     "WSES"
- *     4       4     version, 1
+ *     4       4     version, 2
  *     8       4     uid
- *     12      4+n   id, then as another blob the project
+ *     12      4+n   id, then as further blobs the project and the command line
  *     -       8     started_ms, then 8 last_ms, 8 n_events, 4 entries that are lost
  *     -       4     c, counters, then c × u64
  *     -       4     n, then n × (u32 owner, key): entries in the order of their first use
@@ -36,7 +36,7 @@
 #include "daemon/history/internal.h"
 
 #define MAGIC "WSES"
-#define VERSION 1u
+#define VERSION 2u
 #define OPEN ".open"
 #define MARK_S (7 * 24 * 3600)                            /* until then a session may go on */
 #define SESSION_FILE_MAX (1024u + 20u * HISTORY_USED_MAX) /* bytes */
@@ -72,6 +72,7 @@ static void encode(const struct session *s, struct writer *w)
     writer_u32(w, s->uid);
     writer_blob(w, s->id, strlen(s->id));
     writer_blob(w, s->project, strlen(s->project));
+    writer_blob(w, s->command, strlen(s->command));
     writer_u64(w, s->started_ms);
     writer_u64(w, s->last_ms);
     writer_u64(w, s->n_events);
@@ -112,7 +113,8 @@ bool history_session_read(const void *data, size_t len, struct session *out)
     if (reader_u32(&r) != VERSION || r.failed || memcmp(magic.data, MAGIC, 4) != 0)
         return false;
     *out = (struct session){.uid = reader_u32(&r)};
-    struct view id = reader_blob(&r, WIRE_SESSION_MAX), project = reader_blob(&r, WIRE_PROJECT_MAX);
+    struct view id = reader_blob(&r, WIRE_SESSION_MAX), project = reader_blob(&r, WIRE_PROJECT_MAX),
+                command = reader_blob(&r, WIRE_NAME_MAX);
     out->started_ms = reader_u64(&r);
     out->last_ms = reader_u64(&r);
     out->n_events = reader_u64(&r);
@@ -128,6 +130,7 @@ bool history_session_read(const void *data, size_t len, struct session *out)
     if (reader_done(&r) && wire_session_ok(id.data, id.len)) {
         copy_text(out->id, sizeof out->id, id);
         copy_text(out->project, sizeof out->project, project);
+        copy_text(out->command, sizeof out->command, command);
         return true;
     }
     id_set_clear(&out->used);
@@ -244,12 +247,14 @@ void history_used(struct history *h, uint32_t session, const struct store_id *id
 
 /* ---- the life of a session ---- */
 
+/* A free place has neither time, and a session that asked nothing has not the last one. */
 struct session *history_session_place(struct history *h)
 {
     struct session *best = NULL;
     for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
         struct session *s = &h->session[i];
-        if (s->refs == 0 && (!best || s->last_ms < best->last_ms))
+        if (s->refs == 0 && (!best || s->last_ms < best->last_ms ||
+                             (s->last_ms == best->last_ms && s->started_ms < best->started_ms)))
             best = s;
     }
     return best;

@@ -643,8 +643,11 @@ void bookkeeping_headers(struct call *call, const struct manifest *m,
 
 void service_note(struct service *s, const struct peer *peer, const struct wire_note *note)
 {
-    history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
-                 clock_wall_coarse_ms());
+    if (note->reason == WIRE_REASON_STARTED)
+        history_started(s->history, peer->session, note->text);
+    else
+        history_note(s->history, peer->uid, peer->session, note->reason, note->label, note->text,
+                     clock_wall_coarse_ms());
 }
 
 void service_used(struct service *s, const struct peer *peer, struct view name)

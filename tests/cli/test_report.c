@@ -91,6 +91,30 @@ Test(report, json_has_the_session_its_events_and_its_misses)
     warmd_down(&k);
 }
 
+/* The command line is told by `warm run`; an inner one is a part of it. */
+Test(report, it_names_the_program_and_its_command_line)
+{
+    struct warmd k = sessions();
+    char *program = bin_path("warm"), *line, *page, text[600] = "";
+    cr_assert_gt(asprintf(&line, "run sh -c '%s run true; %s get kept -o out </dev/null' x",
+                          program, program),
+                 0);
+    must(&k, "run", 0, line);
+    must(&k, "idle", 0, "run true"); /* it asked nothing, so it is not the last one that did */
+    page = report(&k, "");
+    cr_expect_not_null(strstr(page, "<p><code>sh -c &#39;/"), "%s", page);
+    cr_expect_not_null(strstr(page, " get kept -o out &lt;/dev/null&#39; x</code></p>"), "%s",
+                       page);
+    free(page);
+    page = report(&k, "--session run --format json");
+    struct view command;
+    cr_assert(json_reader_find(view_of_text(page), "session.command", &command), "%s", page);
+    json_reader_text(command, text, sizeof text);
+    cr_expect_str_eq(text, line + strlen("run "));
+    free(page), free(line), free(program);
+    warmd_down(&k);
+}
+
 /* The rules of "Trace Event Format": an object with traceEvents; each event has ph, pid and tid, complete
  * events also ts and dur, and those of one thread nest. */
 Test(report, trace_follows_the_trace_event_format)

@@ -81,6 +81,27 @@ Test(history, sessions_are_counted_apart)
     history_free(h);
 }
 
+/* Sessions that asked for nothing, such as `warm run true`, push out none that did. */
+Test(history, a_session_that_asked_nothing_gives_way_first)
+{
+    struct history *h = history_new(NULL);
+    char name[32];
+    uint32_t asked = history_join(h, 7, view_of_text("asked"), 1);
+    history_count(h, asked, HISTORY_asked, 1, 2);
+    history_leave(h, asked);
+    for (unsigned i = 0; i < 2 * HISTORY_SESSIONS; i++) {
+        snprintf(name, sizeof name, "s%u", i);
+        uint32_t idle = history_join(h, 7, view_of_text(name), 3 + i);
+        history_started(h, idle, view_of_text("first"));
+        history_started(h, idle, view_of_text("inner"));
+        history_leave(h, idle);
+    }
+    expect_json(h, WIRE_HISTORY_SESSION, "asked", "\"asked\": 1");
+    expect_json(h, WIRE_HISTORY_LAST, "", "\"id\": \"asked\"");
+    expect_json(h, WIRE_HISTORY_SESSION, "s509", "\"command\": \"first\"");
+    history_free(h);
+}
+
 Test(history, reason_of_a_miss_is_what_its_own_session_notes)
 {
     struct history *h = history_new(NULL);
@@ -374,7 +395,7 @@ Test(history, events_come_in_pages_and_the_oldest_give_way)
         writer_close(&w);
     }
     cr_assert_eq(seen, HISTORY_EVENTS);
-    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"n_events\": 8197}");
+    expect_json(h, WIRE_HISTORY_SESSION, "a", "\"n_events\": 8197,");
     history_free(h);
 }
 
@@ -455,6 +476,7 @@ Test(history, entries_of_a_session_are_known_once_in_order_and_after_a_restart)
     struct history *h = history_new(path);
     struct store_id a = id_of("a"), b = id_of("b");
     uint32_t session = session_of(h, 7, "s", 5);
+    history_started(h, session, view_of_text("prog --x"));
     key_to_text(&a.key, keys[0]), key_to_text(&b.key, keys[1]);
     snprintf(want, sizeof want, "\"used\": [\"%s\", \"%s\"], \"lost\": 0", keys[1], keys[0]);
     history_used(h, session, &b), history_used(h, session, &a), history_used(h, session, &b);
@@ -468,6 +490,7 @@ Test(history, entries_of_a_session_are_known_once_in_order_and_after_a_restart)
     session_of(h, 7, "s", 6);
     expect_json(h, WIRE_HISTORY_USED, "s", want);
     expect_json(h, WIRE_HISTORY_SESSION, "s", "\"asked\": 2");
+    expect_json(h, WIRE_HISTORY_SESSION, "s", "\"command\": \"prog --x\"");
     history_free(h);
     free(path);
     temp_dir_free(dir);

@@ -20,6 +20,7 @@
 #include "client/lib/debug.h"
 #include "client/lib/environment.h"
 #include "client/lib/warm.h"
+#include "client/wire/wire.h"
 
 enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_NO_REPORT, OPTION_REGIONAL };
 
@@ -62,6 +63,23 @@ static void note_disabled(const struct options *o, const char *program)
     free(value);
 }
 
+/* Tells the daemon what this session runs, for `warm report`. */
+static void note_command(const struct run_places *p, char *const *argv)
+{
+    char line[WIRE_NAME_MAX + 1] = "";
+    struct warm_options options = {.socket = p->socket};
+    struct warm *w;
+    for (size_t i = 0, n = 0; argv[i] && n < sizeof line; i++) {
+        const char *quote = strcspn(argv[i], " \t\n\"'*$&;<>|") < strlen(argv[i]) ? "'" : "";
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s%s%s", i ? " " : "", quote, argv[i],
+                              quote);
+    }
+    if (warm_open(&w, &options))
+        return;
+    warm_note(w, "started", argv[0], line);
+    warm_close(w);
+}
+
 /* True if the line at the end is due without --report: on a terminal, and not inside another `warm run`,
  * which has a line for both. */
 static bool wants_line(const struct options *o)
@@ -100,8 +118,10 @@ static int run_run(const struct command *self, int argc, char **argv)
     }
     if (o.regional) /* warm/_autoload.py reads it */
         setenv("WARM_REGIONAL", "1", 1);
-    bool line = wants_line(&o);
-    if (!prepare(&places, &o, argv[0]) || !(o.report || line))
+    bool line = wants_line(&o), prepared = prepare(&places, &o, argv[0]);
+    if (prepared)
+        note_command(&places, argv);
+    if (!prepared || !(o.report || line))
         return run_exec(argv);
     status = run_wait(argv);
     run_summary(&places, !o.report);

@@ -116,11 +116,18 @@ static void put_summary(const struct report *r, FILE *out)
     } counts[] = {{"asked", "requests"}, {"hits", "hits"},     {"coalesced", "waits"},
                   {"misses", "misses"},  {"errors", "failed"}, {"unkept", "not kept"}};
     char text[40], when[UNITS_TEXT];
+    struct view command;
     units_time_text(json_reader_count(r->session, "started_ms"), when);
     fputs("<h1>Session ", out);
     put(out, r->id);
-    fprintf(out, "</h1>\n<p>%s, %s from the first request to the last answer</p>\n<div class=big>",
-            when, span_us(r->us));
+    fputs("</h1>\n", out);
+    if (json_reader_find(r->session, "command", &command) && command.len > 2) {
+        fputs("<p><code>", out);
+        put_field(out, r->session, "command");
+        fputs("</code></p>\n", out);
+    }
+    fprintf(out, "<p>%s, %s from the first request to the last answer</p>\n<div class=big>", when,
+            span_us(r->us));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         snprintf(text, sizeof text, "%llu", json_reader_count(r->session, counts[i].field));
         put_big(out, text, counts[i].title);
