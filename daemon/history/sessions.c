@@ -247,7 +247,8 @@ void history_used(struct history *h, uint32_t session, const struct store_id *id
 
 /* ---- the life of a session ---- */
 
-/* A free place has neither time, and a session that asked nothing has not the last one. */
+/* Chooses a free place, which has neither time; else a session that asked nothing, which has no last one; else the
+ * oldest. */
 struct session *history_session_place(struct history *h)
 {
     struct session *best = NULL;

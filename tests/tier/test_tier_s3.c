@@ -416,6 +416,25 @@ Test(tier_s3, a_dead_makers_lease_ends_by_the_servers_clock)
     expect(TIER_ABSENT, &renew, "lost");
 }
 
+/* Whoever may write the bucket takes leases: no wait that a lease asks for is longer than an hour. */
+Test(tier_s3, a_lease_of_more_than_an_hour_is_none)
+{
+    static const uint32_t none[] = {0, 3600001, UINT32_MAX};
+    struct tier_request a = request(TIER_ASK, "ab/e-1", 'a'), b = request(TIER_ASK, "ab/e-1", 'b');
+    a.lease_ms = 3600000;
+    expect(TIER_LEASE, &a, "");
+    expect(TIER_WAIT, &b, "");
+    cr_expect_leq(b.wait_ms, 3601000u);
+    for (unsigned i = 0; i < sizeof none / sizeof *none; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "ab/e-%u", 2 + i);
+        a = request(TIER_ASK, name, 'a'), b = request(TIER_ASK, name, 'b');
+        a.lease_ms = none[i];
+        expect(TIER_LEASE, &a, "");
+        expect(TIER_LEASE, &b, "");
+    }
+}
+
 /* Runs the same request of `n` askers at once; returns how many had this outcome. */
 static unsigned race(struct tier_request *asks, unsigned n, enum tier_outcome outcome)
 {
