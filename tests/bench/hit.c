@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hit.c - P1, P2, P4: what a hit costs, beside a raw ping-pong, Redis and memcached.
+ * hit.c - P1, P2: what a hit costs, beside a raw ping-pong, Redis and memcached.
  *
  *     hit WARMD REDIS_SERVER MEMCACHED FOLDER
  *
- * Every subject runs under one placement: client and server share CPU 0 for latency, so that no
- * wake-up crosses CPUs; server on CPU 0 and client on CPU 1 for throughput. Subjects take turns of
+ * Every subject runs under one placement: client and server share CPU 0, so that no wake-up crosses CPUs. Subjects take
+ * turns of
  * some milliseconds, so that what else the machine does meets all of them alike; a figure is the
  * median over the rounds of the ratio within a round. A peer whose program is not there is left out.
  */
@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { N_ROUNDS = 9, N_CONNECTIONS = 16, N_PIPELINE = 16 };
+enum { N_ROUNDS = 9 };
 
 static const struct size {
     const char *name, *text;
@@ -293,87 +292,6 @@ static void bench_latency(const struct size *size)
     putchar('\n');
 }
 
-/* ---- throughput ---- */
-
-/* Operations a second: 16 connections that each keep 16 requests in flight. */
-static double throughput(const char *path, const struct exchange *x, unsigned n_turns)
-{
-    struct pollfd polls[N_CONNECTIONS];
-    size_t left[N_CONNECTIONS];
-    char batch[N_PIPELINE * sizeof x->request];
-    size_t batch_len = 0;
-    for (int i = 0; i < N_PIPELINE; i++) {
-        memcpy(batch + batch_len, x->request, x->request_len);
-        batch_len += x->request_len;
-    }
-    for (int i = 0; i < N_CONNECTIONS; i++) {
-        polls[i] = (struct pollfd){.fd = bench_connect(path), .events = POLLIN};
-        left[i] = N_PIPELINE * x->answer_len;
-        write_all(polls[i].fd, batch, batch_len);
-    }
-    uint64_t began = bench_now_ns();
-    for (unsigned done = 0; done < n_turns;) {
-        if (poll(polls, N_CONNECTIONS, 5000) <= 0)
-            bench_die("%s stopped answering", path);
-        for (int i = 0; i < N_CONNECTIONS; i++) {
-            if (!polls[i].revents)
-                continue;
-            ssize_t n = read(polls[i].fd, scratch, left[i]);
-            if (n <= 0)
-                bench_die("%s closed a connection", path);
-            left[i] -= (size_t)n;
-            if (left[i] == 0) {
-                left[i] = N_PIPELINE * x->answer_len;
-                done++;
-                write_all(polls[i].fd, batch, batch_len);
-            }
-        }
-    }
-    double seconds = (double)(bench_now_ns() - began) / 1e9;
-    for (int i = 0; i < N_CONNECTIONS; i++)
-        close(polls[i].fd);
-    return n_turns * (double)N_PIPELINE / seconds;
-}
-
-static void throughput_round(double out[N_SUBJECTS])
-{
-    enum { N_TURNS = 20, N_BATCHES = 300 };
-    double rates[N_SUBJECTS][N_TURNS];
-    struct exchange resp = redis_get(&sizes[0]), text = memcached_get(&sizes[0]);
-    for (int turn = 0; turn < N_TURNS; turn++)
-        for (int s = 0; s < N_SUBJECTS; s++)
-            if (is_there(s) && s != FLOOR)
-                rates[s][turn] =
-                    throughput(bench.path[s], s == MEMCACHED ? &text : &resp, N_BATCHES);
-    for (int s = 0; s < N_SUBJECTS; s++)
-        out[s] = is_there(s) && s != FLOOR ? bench_quantile(rates[s], N_TURNS, 0.5) : 0;
-}
-
-static void bench_throughput(void)
-{
-    static const struct {
-        enum subject subject;
-        const char *what, *absent;
-        double limit;
-    } peers[] = {{REDIS, "16 x 16 pipelined, 1 KiB: rate / Redis's", "no redis-server", 0.9},
-                 {MEMCACHED, "the same / memcached's", "no memcached", 2.5}};
-    const size_t n_rounds = bench_rounds(N_ROUNDS);
-    double rates[N_ROUNDS][N_SUBJECTS], ours[N_ROUNDS], ratio[N_ROUNDS];
-    for (size_t r = 0; r < n_rounds; r++) {
-        throughput_round(rates[r]);
-        ours[r] = rates[r][WARM];
-    }
-    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
-        for (size_t r = 0; r < n_rounds; r++)
-            ratio[r] = rates[r][WARM] / rates[r][peers[i].subject];
-        if (is_there(peers[i].subject))
-            bench_row("P4", peers[i].what, ratio, n_rounds, BENCH_AT_LEAST, peers[i].limit);
-        else
-            bench_absent("P4", peers[i].what, peers[i].absent);
-    }
-    printf("pipelined over RESP: %.0f hits a second\n", bench_quantile(ours, n_rounds, 0.5));
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 5)
@@ -390,8 +308,6 @@ int main(int argc, char **argv)
     fill_all(value);
     for (int i = 0; i < N_SIZES; i++)
         bench_latency(&sizes[i]);
-    bench_pin(1);
-    bench_throughput();
     stop_all();
     free(scratch), free(value);
     return 0;

@@ -260,9 +260,9 @@ int main(int argc, char **argv)
                                       text("-I%s/%s", folder, "include-bundled"),
                                       text("-I%s/%s", folder, "include-bundled/cccl"), "-DROW=1"};
     server_begin(argv[1], folder);
-    compare(folder, source, options, "miss with many headers: worker / fresh process", 0.60);
+    compare(folder, source, options, "miss with many headers: worker / fresh process", 1.00);
     options[N_OPTIONS - 1] = "-lineinfo";
-    compare(folder, source, options, "the same with -lineinfo", 0.60);
+    compare(folder, source, options, "the same with -lineinfo", 1.00);
     compare(folder, "", options, "miss of a small kernel: worker / fresh process", 1.00);
     return 0;
 }

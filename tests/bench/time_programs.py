@@ -13,6 +13,7 @@ For each program, one after the other, in folders of their own:
 
 A cell has the wall time. In brackets are the CPU seconds of the program, of all processes that it started, and of
 the daemon. All are medians of --rounds. "bits" tells whether all runs computed the same.
+The ratios, and the figures P13 and P14 at the end, are of CPU seconds.
 """
 
 import argparse
@@ -112,6 +113,14 @@ class Row:
         return f"| {' | '.join([self.name, *cells, *ratios, 'equal' if same else 'DIFFER'])} |"
 
 
+def figure(number, what, rows, of, to, target):
+    """Prints a figure of the design: the median over the programs, with the lowest and the highest."""
+    ratios = sorted(row.ratio(of, to, row.cpu) for row in rows)
+    median = statistics.median(ratios)
+    print(f"{number}  {what:58} {median:6.2f}  {ratios[0]:.2f} to {ratios[-1]:.2f}  <= {target}  "
+          f"{'reached' if median <= target else 'MISSED'}")
+
+
 HEAD = ("| program | " + " | ".join(PHASES) +
         " | elsewhere / own | elsewhere / cold | renamed / elsewhere | first / cold | bits |\n" +
         "|---" * (len(PHASES) + 6) + "|\n")
@@ -123,7 +132,7 @@ def main():
     parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
     chosen = [name for name in names() if not options.rows or any(w in name for w in options.rows)]
-    failed = False
+    failed, rows = False, []
     print(HEAD, end="", flush=True)
     for name in chosen:
         with kit.Folder() as at:
@@ -138,6 +147,12 @@ def main():
                 print(f"{name}: {str(error)[-2000:]}", file=sys.stderr)
                 continue
         print(row.line(), flush=True)
+        rows.append(row)
+    if rows:
+        print()
+        figure("P13", "first run under warm, empty store / without", rows, "first", "cold", 1.05)
+        figure("P14", "second run, in another folder / without", rows, "elsewhere", "cold", 0.34)
+        figure("P14", "the same / the framework's own warm cache", rows, "elsewhere", "own", 1.0)
     raise SystemExit(failed)
 
 
