@@ -27,6 +27,7 @@ static const struct preload_family families[] = {
     {"cuLink", driver_stand_in},
     {"cuGetProcAddress", driver_stand_in},
     {"mlirPassManagerRunOnOp", mlir_stand_in},
+    {"PyInit__cutlass_ir", python_stand_in},
 };
 
 /* Returns the family of a name; NULL if it has none. */

@@ -55,6 +55,7 @@ void *nvvm_stand_in(const char *name, void *real);      /* nvvm.c */
 void *pjrt_stand_in(const char *name, void *real);      /* pjrt.c */
 void *driver_stand_in(const char *name, void *real);    /* driver.c */
 void *mlir_stand_in(const char *name, void *real);      /* pass_manager.c */
+void *python_stand_in(const char *name, void *real);    /* python.c */
 
 /* Notes that a program gets the driver's own function of this name: driver.c. */
 void driver_passes_on(const char *name);

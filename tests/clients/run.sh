@@ -14,6 +14,7 @@ skipped=
 # short_form GROUP: prints the file and the test of a group's short form.
 short_form() {
     case $1 in
+    cute) echo cute_kernels.py Kernels.test_a_process_in_another_folder_hits_with_the_module_of_a_compile ;;
     driver) echo driver_cuda.py Driver.test_cuda_bindings_module ;;
     jax) echo jax_cache.py Keys.test_another_process_with_other_names_in_another_folder_hits_with_the_same_bits ;;
     jaxcuda) echo jaxcuda_driver.py Driver.test_a_client_of_the_plugin ;;

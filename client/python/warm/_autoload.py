@@ -16,6 +16,7 @@ framework first compiles.
     triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
     triton.compiler.compiler        notes what a kernel reads that is not in Triton's key: warm._triton_reads
     triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
+    cutlass.base_dsl.compiler       gives CuTe DSL's compiler our pass manager: warm._cute
     redis.connection                checks who listens at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
@@ -108,6 +109,12 @@ def _patch_sources(module: ModuleType) -> None:
     install(module)
 
 
+def _patch_cute(module: ModuleType) -> None:
+    from warm._cute import install
+
+    install(module)
+
+
 def _patch_redis(module: ModuleType) -> None:
     from warm._client import check_peer
 
@@ -138,6 +145,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "triton.runtime.cache": _patch_triton,
     "triton.compiler.compiler": _patch_sources,
     "triton.backends.nvidia.compiler": _patch_stages,
+    "cutlass.base_dsl.compiler": _patch_cute,
     "redis.connection": _patch_redis,
 }
 
@@ -203,3 +211,13 @@ def triton() -> None:
         _patch("redis.connection")
     if _triton_is_ours():
         _patch("triton.runtime.cache", "triton.compiler.compiler", "triton.backends.nvidia.compiler")
+
+
+def library(name: str) -> None:
+    """Patches the modules around a library that Python loads. The library that `warm run` loads calls this when Python
+    looks up the first function in it (client/preload/python.c): these packages have no entry points."""
+    if os.environ.get("WARM_SOCKET"):
+        _patch(_LIBRARIES[name])
+
+
+_LIBRARIES = {"PyInit__cutlass_ir": "cutlass.base_dsl.compiler"}  # by that function

@@ -113,3 +113,8 @@ def torch() -> str:
         if _field(sys.modules.get(module), path):
             return f"{module}.{path}"
     return _torch_logs()
+
+
+def cute() -> str:
+    """Returns the name of a dump of CuTe DSL's passes that is on, or "". Those of the frontend are written as ever."""
+    return next((name for name in ("CUTE_DSL_KEEP", "DUMP_KNOBS_TO_FILE") if os.environ.get(name)), "")
