@@ -86,6 +86,13 @@ void writer_format(struct writer *w, const char *format, ...)
     va_end(again);
 }
 
+int view_order(struct view a, struct view b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len ? memcmp(a.data, b.data, len) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 void bytes_to_hex(const void *data, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";

@@ -33,6 +33,34 @@ static inline struct view view_of_text(const char *text)
 {
     return (struct view){text ? text : "", text ? strlen(text) : 0};
 }
+/* True if the view is this text. */
+static inline bool view_is(struct view v, const char *text)
+{
+    return v.len ? *(const char *)v.data == *text && v.len == strlen(text) &&
+                       memcmp(v.data, text, v.len) == 0
+                 : !*text;
+}
+/* True if it begins with this text. */
+static inline bool view_begins(struct view v, const char *text)
+{
+    return v.len >= strlen(text) && (!*text || memcmp(v.data, text, strlen(text)) == 0);
+}
+/* Orders views by their bytes, a shorter one before those that it begins. 0: they are equal. */
+int view_order(struct view a, struct view b);
+static inline bool view_equal(struct view a, struct view b)
+{
+    return a.len == b.len && (!a.len || memcmp(a.data, b.data, a.len) == 0);
+}
+/* True if a text begins or ends with another. */
+static inline bool text_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+static inline bool text_ends(const char *text, const char *with)
+{
+    size_t len = strlen(text), n = strlen(with);
+    return len >= n && memcmp(text + len - n, with, n) == 0;
+}
 
 struct reader {
     const uint8_t *data;

@@ -212,8 +212,3 @@ void json_reader_text(struct view value, char *out, size_t cap)
     out[shown_clean(out, n)] =
         '\0'; /* bytes that stand for themselves, and a character that was cut */
 }
-
-bool json_reader_is(struct view value, const char *text)
-{
-    return value.len == strlen(text) && memcmp(value.data, text, value.len) == 0;
-}

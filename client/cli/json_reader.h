@@ -30,7 +30,4 @@ bool json_reader_number(struct view value, double *out);
 unsigned long long json_reader_count(struct view object, const char *path);
 /* Copies a value as text without its quotes and escapes, cut to `cap`. */
 void json_reader_text(struct view value, char *out, size_t cap);
-/* True if the raw value is `text`: "true", "null", "12". */
-bool json_reader_is(struct view value, const char *text);
-
 #endif

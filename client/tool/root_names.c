@@ -89,11 +89,6 @@ static bool is_piece(struct view word)
     return false;
 }
 
-static bool is_word(struct view word, const char *name)
-{
-    return word.len == strlen(name) && memcmp(word.data, name, word.len) == 0;
-}
-
 struct asking {
     bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
     bool is_system;   /* the text is a system's header: only names of types count */
@@ -106,9 +101,9 @@ static void on_word(void *self, enum cuda_place place, struct view word)
     struct asking *a = self;
     (void)place;
     for (size_t i = 0; !a->is_system && i < sizeof caller_names / sizeof caller_names[0]; i++)
-        a->asks |= is_word(word, caller_names[i]);
+        a->asks |= view_is(word, caller_names[i]);
     a->asks |= !a->is_system && !a->is_toolkits && is_piece(word);
-    a->asks |= a->names_types && is_word(word, "__PRETTY_FUNCTION__");
+    a->asks |= a->names_types && view_is(word, "__PRETTY_FUNCTION__");
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,

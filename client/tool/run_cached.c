@@ -168,11 +168,6 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
     return code;
 }
 
-static bool is_text(const struct warm_value *value, const char *text)
-{
-    return value->len == strlen(text) && memcmp(value->data, text, value->len) == 0;
-}
-
 static const char *again_text(struct more more)
 {
     return more.exact && more.loud ? AGAIN "exact, loud"
@@ -185,7 +180,7 @@ static bool read_again(const struct warm_value *value, struct more *out)
 {
     static const struct more all[] = {{true, false}, {false, true}, {true, true}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (is_text(value, again_text(all[i]))) {
+        if (view_is((struct view){value->data, value->len}, again_text(all[i]))) {
             *out = all[i];
             return true;
         }

@@ -396,18 +396,12 @@ static int no_room(struct err *e)
                    "it read or looked for more than 131072 files, or memory ran out");
 }
 
-static bool ends_in(const char *path, const char *end)
-{
-    size_t len = strlen(path), n = strlen(end);
-    return len >= n && strcmp(path + len - n, end) == 0;
-}
-
 /* True for files that decide more than their content shows. Compilers read some files of options by themselves.
  * Clang's precompiled headers have the times of their sources. */
 static bool says_more(const struct tool_job *job, const char *path)
 {
     return strcmp(job->family, "cc") == 0 &&
-           (ends_in(path, ".cfg") || ends_in(path, "/specs") || ends_in(path, ".pch"));
+           (text_ends(path, ".cfg") || text_ends(path, "/specs") || text_ends(path, ".pch"));
 }
 
 static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)

@@ -38,7 +38,7 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
     if (!wire_session_ok(id.data, id.len))
         return HISTORY_NO_SESSION;
     for (size_t i = 0; i < HISTORY_SESSIONS && !s; i++)
-        if (h->session[i].uid == uid && history_view_equal(view_of_text(h->session[i].id), id))
+        if (h->session[i].uid == uid && view_equal(view_of_text(h->session[i].id), id))
             s = &h->session[i];
     if (!s) {
         s = history_session_place(h);
@@ -395,7 +395,7 @@ static struct miss *find_by_name(struct history *h, uint32_t uid, uint32_t sessi
     for (struct miss *m = h->miss; name.len && m < h->miss + HISTORY_MISSES; m++)
         if (m->number && m->uid == uid && m->session == (s ? s->number : 0) &&
             (!newest || m->number > newest->number) &&
-            history_view_equal(view_of_text(m->text[TEXT_NAME]), name))
+            view_equal(view_of_text(m->text[TEXT_NAME]), name))
             newest = m;
     return newest;
 }

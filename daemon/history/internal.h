@@ -117,11 +117,6 @@ struct history {
     uint16_t next_event[HISTORY_EVENTS];
 };
 
-static inline bool history_view_equal(struct view a, struct view b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 /* Returns the hash that finds an entry's misses. */
 static inline uint32_t history_hash(const struct store_id *id)
 {

@@ -100,11 +100,6 @@ static size_t stem_of(struct view option)
     return equals ? (size_t)(equals - text) : option.len;
 }
 
-static bool view_is(struct view v, const char *text)
-{
-    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
-}
-
 /* True for options whose value is the next argument. */
 static bool takes_next(struct view option)
 {
@@ -205,13 +200,6 @@ static bool part_next(struct reader *r, struct part *out)
     out->name = reader_blob(r, RECIPE_TEXT_MAX);
     out->value = reader_blob(r, RECIPE_TEXT_MAX);
     return !r->failed;
-}
-
-static int view_order(struct view a, struct view b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len ? memcmp(a.data, b.data, len) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
 static int part_order(const struct part *a, const struct part *b)

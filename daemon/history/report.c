@@ -117,12 +117,12 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
     if (c->session && m->session)
         return m->session == c->session->number;
     if (c->session) /* noted by an earlier daemon */
-        return m->uid == c->session->uid && history_view_equal(view_of_text(m->text[TEXT_SESSION]),
-                                                               view_of_text(c->session->id));
+        return m->uid == c->session->uid &&
+               view_equal(view_of_text(m->text[TEXT_SESSION]), view_of_text(c->session->id));
     if (q->of == WIRE_HISTORY_SESSION) /* a session of an earlier daemon */
-        return history_view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
-    return history_view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
-           history_view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
+        return view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
+    return view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
+           view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
            is_of_file(m->text[TEXT_LABEL], q->id) ||
            (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key)) ||
            is_part_of_key(&m->id.key, q->id);
@@ -157,7 +157,7 @@ static void choose(struct history *h, const struct history_query *q, struct choi
     if (q->of == WIRE_HISTORY_LAST || (of_one && !by_id))
         choose_last(h, q, out);
     for (size_t i = 0; by_id && i < HISTORY_SESSIONS; i++)
-        if (history_view_equal(view_of_text(h->session[i].id), q->id) &&
+        if (view_equal(view_of_text(h->session[i].id), q->id) &&
             (q->uid < 0 || h->session[i].uid == q->uid) &&
             (!out->session ||
              h->session[i].uid == q->asker)) /* the asker's own, if several have this id */

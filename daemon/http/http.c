@@ -24,11 +24,6 @@ struct http {
     struct connection *connection;
 };
 
-static bool begins(const uint8_t *data, size_t len, const char *text)
-{
-    return len >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
-}
-
 /* Writes the head and, unless it was asked by HEAD, the body. */
 static void put_answer(struct writer *out, const char *status, const char *type,
                        const struct writer *body, bool head_only)
@@ -71,13 +66,14 @@ bool http_is_whole(const uint8_t *data, size_t len)
 void http_answer(struct service *service, const struct peer *peer, const uint8_t *data, size_t len,
                  struct writer *out)
 {
-    bool head_only = begins(data, len, "HEAD ");
-    size_t at = head_only ? 5 : begins(data, len, "GET ") ? 4 : 0;
+    bool head_only = view_begins((struct view){data, len}, "HEAD ");
+    size_t at = head_only ? 5 : view_begins((struct view){data, len}, "GET ") ? 4 : 0;
     if (!http_is_whole(data, len))
         put_line(out, "431 Request Header Fields Too Large", "the request is too long");
     else if (!at)
         put_line(out, "405 Method Not Allowed", "this daemon answers GET and HEAD");
-    else if (begins(data + at, len - at, "/metrics ") || begins(data + at, len - at, "/metrics?"))
+    else if (view_begins((struct view){data + at, len - at}, "/metrics ") ||
+             view_begins((struct view){data + at, len - at}, "/metrics?"))
         put_metrics(service, peer, out, head_only);
     else
         put_line(out, "404 Not Found", "this daemon has /metrics");

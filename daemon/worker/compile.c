@@ -54,23 +54,18 @@ static char *copy(struct view text)
     return out;
 }
 
-static bool begins(struct view text, const char *prefix)
-{
-    return text.len >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
-}
-
 /* Returns the number of arguments of an option that the worker decides; 0 for all others. */
 static size_t is_ours(struct view option, const struct view *next)
 {
     static const char *const prefixes[] = {"pch", "create-pch", "use-pch", "no-cache",
                                            "instantiate-templates-in-pch"};
-    size_t dashes = begins(option, "--") ? 2 : begins(option, "-") ? 1 : 0;
+    size_t dashes = view_begins(option, "--") ? 2 : view_begins(option, "-") ? 1 : 0;
     struct view word = {(const char *)option.data + dashes, option.len - dashes};
     for (size_t i = 0; dashes && i < sizeof prefixes / sizeof *prefixes; i++) {
-        if (!begins(word, prefixes[i]))
+        if (!view_begins(word, prefixes[i]))
             continue;
-        bool takes_file =
-            begins(word, "pch-dir") || begins(word, "create-pch") || begins(word, "use-pch");
+        bool takes_file = view_begins(word, "pch-dir") || view_begins(word, "create-pch") ||
+                          view_begins(word, "use-pch");
         bool apart = takes_file && !memchr(word.data, '=', word.len) && next;
         return apart ? 2 : 1;
     }
@@ -224,7 +219,7 @@ static bool asks_for_lines(const struct input *in)
     bool asks = false;
     for (size_t i = 0; i < in->n_passed; i++)
         for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
-            asks |= begins(in->passed[i], debug[k]);
+            asks |= view_begins(in->passed[i], debug[k]);
     return asks;
 }
 
@@ -321,7 +316,7 @@ static bool some_text_has(const struct job *job, const char *what, size_t len)
     bool has = job->source.len && memmem(job->source.data, job->source.len, what, len);
     for (size_t i = 0; i < job->n_options && !has; i++) {
         struct view option = job->options[i];
-        bool defines = begins(option, "-D") || begins(option, "--define-macro");
+        bool defines = view_begins(option, "-D") || view_begins(option, "--define-macro");
         has = defines && memmem(option.data, option.len, what, len);
     }
     for (size_t i = 0; i < job->n_headers && !has; i++) {
@@ -345,8 +340,8 @@ static bool some_word_has(const struct job *job, struct view what)
         has = memmem(job->headers[i].name.data, job->headers[i].name.len, what.data, what.len);
     for (size_t i = 0; i < job->n_options && !has; i++) {
         struct view option = job->options[i];
-        bool place = begins(option, "-I/") || begins(option, "--include-path=/") ||
-                     (begins(option, "/") && i);
+        bool place = view_begins(option, "-I/") || view_begins(option, "--include-path=/") ||
+                     (view_begins(option, "/") && i);
         has = !place && memmem(option.data, option.len, what.data, what.len);
     }
     return has;
@@ -368,7 +363,7 @@ static struct view first_component(const char *path)
     return (struct view){path, strcspn(path, "/")};
 }
 
-/* True if some text may begin an absolute path as the folder's begins. It looks for the first
+/* True if some text may begin an absolute path as the folder's view_begins. It looks for the first
  * component alone: between the others a text may have more '/' than the compiler asks for. */
 static bool names_folder(const struct job *job, struct view folder)
 {
@@ -406,13 +401,8 @@ static void folder_text(char out[FOLDER_SIZE], struct view above, struct view fo
     *to = '\0';
 }
 
-static bool begins_text(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* True if a path beneath an absolute -I folder may have been found from the folder `base` as well.
- * If the -I folder is beneath `base`, a text or an option then begins with the -I folder's first
+ * If the -I folder is beneath `base`, a text or an option then view_begins with the -I folder's first
  * component below it. */
 static bool leads_inside(const struct job *job, const struct options *options, const char *base)
 {
@@ -422,9 +412,9 @@ static bool leads_inside(const struct job *job, const struct options *options, c
         if (!dir.len || *(const char *)dir.data != '/')
             continue;
         folder_text(place, job->cwd, dir);
-        if (begins_text(base, place))
+        if (text_begins(base, place))
             return true;
-        if (!begins_text(place, base))
+        if (!text_begins(place, base))
             continue;
         struct view first = first_component(place + strlen(base));
         int n = snprintf(text, sizeof text, "%.*s/", (int)first.len, (const char *)first.data);

@@ -160,12 +160,6 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
 
 /* ---- bytecode/type.c: `depth` is 0 in calls from outside ---- */
 
-/* True if the view has this text. */
-static inline bool view_is(struct view v, const char *text)
-{
-    return v.len && *(const char *)v.data == *text && v.len == strlen(text) &&
-           memcmp(v.data, text, v.len) == 0;
-}
 /* Puts text. */
 static inline void bytecode_put(struct bytecode *b, const char *text)
 {

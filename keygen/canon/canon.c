@@ -73,18 +73,12 @@ bool canon_kind_from_name(const char *name, enum canon_kind *out)
     return false;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = name ? strlen(name) : 0, s = strlen(suffix);
-    return s && n > s && memcmp(name + n - s, suffix, s) == 0;
-}
-
 enum canon_kind canon_detect(const char *file_name, const void *data, size_t len)
 {
     size_t seen = len < DETECT_BYTES ? len : DETECT_BYTES;
     enum canon_kind first = CANON_RAW;
     for (size_t i = 0; i < N_KINDS; i++) {
-        bool named = has_suffix(file_name, kinds[i].suffix);
+        bool named = file_name && *kinds[i].suffix && text_ends(file_name, kinds[i].suffix);
         if ((!named && first != CANON_RAW) || !kinds[i].claims || !kinds[i].claims(data, seen))
             continue; /* asking may read all of the bytes, so ask only if it matters */
         if (named)

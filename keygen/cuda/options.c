@@ -47,12 +47,6 @@ static const struct spec forwarded = {"a forwarded option", NULL, SEPARATE, TO_H
 
 /* --- finding the option --- */
 
-static bool view_is(struct view v, const char *text)
-{
-    size_t len = strlen(text);
-    return v.len == len && memcmp(v.data, text, len) == 0;
-}
-
 static bool view_starts(struct view v, const char *text, size_t *out_len)
 {
     size_t len = strlen(text);

@@ -16,7 +16,7 @@ Test(json_reader, a_path_leads_to_a_nested_member)
     cr_assert(json_reader_number(v, &n));
     cr_expect_eq(n, 4.5);
     cr_assert(json_reader_find(json, "c", &v));
-    cr_expect(json_reader_is(v, "7"));
+    cr_expect(view_is(v, "7"));
     cr_expect_not(json_reader_find(json, "a.d", &v));
     cr_expect_not(json_reader_find(json, "c.d", &v), "a number has no members");
 }
@@ -34,11 +34,11 @@ Test(json_reader, items_and_members_have_numbers)
 {
     struct view name, v;
     cr_assert(json_reader_item(view_of_text("[1, \"two\", [3]]"), 2, &v));
-    cr_expect(json_reader_is(v, "[3]"));
+    cr_expect(view_is(v, "[3]"));
     cr_expect_not(json_reader_item(view_of_text("[1]"), 1, &v));
     cr_assert(json_reader_member(view_of_text("{\"a\": 1, \"b\": 2}"), 1, &name, &v));
     cr_expect(name.len == 1 && memcmp(name.data, "b", 1) == 0);
-    cr_expect(json_reader_is(v, "2"));
+    cr_expect(view_is(v, "2"));
 }
 
 Test(json_reader, a_text_loses_its_escapes_and_its_control_characters)

@@ -147,13 +147,12 @@ Test(report, trace_follows_the_trace_event_format)
         cr_assert_eq(json_reader_count(event, "pid"), (unsigned long long)getpid());
         cr_assert(json_reader_find(event, "tid", &value) && json_reader_number(value, &tid));
         cr_assert(json_reader_find(event, "ph", &value));
-        if (json_reader_is(value, "\"M\"")) {
+        if (view_is(value, "\"M\"")) {
             cr_assert(json_reader_find(event, "args.name", &value));
             continue;
         }
-        cr_assert(json_reader_is(value, "\"X\""));
-        cr_assert(json_reader_find(event, "cat", &value) && json_reader_is(value, "\"make\""), "%s",
-                  json);
+        cr_assert(view_is(value, "\"X\""));
+        cr_assert(json_reader_find(event, "cat", &value) && view_is(value, "\"make\""), "%s", json);
         cr_assert(json_reader_find(event, "ts", &value) && json_reader_number(value, &ts));
         cr_assert(json_reader_find(event, "dur", &value) && json_reader_number(value, &dur));
         cr_assert(tid >= 0 && tid < 3 && dur > 0 && ts >= end[(int)tid], "%s", json);

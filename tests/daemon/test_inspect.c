@@ -154,7 +154,7 @@ Test(inspect, what_is_being_made_is_told_to_its_users)
     cr_assert(json_reader_next(&rest, &item));
     cr_expect_eq(json_reader_count(item, "uid"), 1000);
     cr_expect_eq(json_reader_count(item, "waiters"), 1);
-    cr_expect(json_reader_find(item, "by", &v) && json_reader_is(v, "\"client\""));
+    cr_expect(json_reader_find(item, "by", &v) && view_is(v, "\"client\""));
     cr_expect_eq(n_making(json_for(&bob, service_write_stats)), 1);
     cr_expect_eq(n_making(json_for(&member, service_write_stats)), 0);
     cr_expect_eq(n_making(json_for(&root, service_write_stats)), 2);
@@ -173,10 +173,10 @@ Test(inspect, info_has_versions_settings_and_the_stores_state)
     cr_expect_eq(json_reader_count(doc, "protocol"), WIRE_VERSION);
     cr_expect_eq(json_reader_count(doc, "store.entries"), 1);
     cr_expect_eq(json_reader_count(doc, "store.bytes"), 5);
-    cr_expect(json_reader_find(doc, "store.read_only", &v) && json_reader_is(v, "false"));
+    cr_expect(json_reader_find(doc, "store.read_only", &v) && view_is(v, "false"));
     cr_expect(has(doc, "settings") && has(doc, "log") && has(doc, "config_file"));
-    cr_expect(json_reader_find(doc, "toolchains", &v) && json_reader_is(v, "[]"), "it has none");
-    cr_expect(json_reader_find(doc, "workers.landlock", &v) && json_reader_is(v, "null"),
+    cr_expect(json_reader_find(doc, "toolchains", &v) && view_is(v, "[]"), "it has none");
+    cr_expect(json_reader_find(doc, "workers.landlock", &v) && view_is(v, "null"),
               "no worker has run yet");
     writer_close(&json);
 }

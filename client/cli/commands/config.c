@@ -51,7 +51,7 @@ static void print_value(struct view value, const char *unit)
     } else if (json_reader_number(value, &number)) {
         number_text(strtoull((const char *)value.data, NULL, 10), unit, text);
         fputs(text, stdout);
-    } else if (!json_reader_is(value, "[]")) {
+    } else if (!view_is(value, "[]")) {
         json_reader_text(value, text, sizeof text);
         fputs(text, stdout);
     }

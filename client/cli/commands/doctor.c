@@ -278,7 +278,7 @@ static bool check_daemon(struct doctor *d, const char *path)
 static bool info_is(struct view info, const char *path, const char *value)
 {
     struct view v;
-    return json_reader_find(info, path, &v) && json_reader_is(v, value);
+    return json_reader_find(info, path, &v) && view_is(v, value);
 }
 
 static double info_number(struct view info, const char *path)
@@ -397,7 +397,7 @@ static void check_sandbox(struct doctor *d, struct view info)
     if (!json_reader_find(info, "workers.landlock", &landlock))
         return;
     double version = info_number(info, "workers.landlock");
-    if (json_reader_is(landlock, "null"))
+    if (view_is(landlock, "null"))
         finding(d, HEALTH_OK, "sandbox", "unknown until a compiler has run");
     else if (version > 0 && seccomp)
         finding(d, HEALTH_OK, "sandbox", "Landlock %.0f and a system-call filter", version);

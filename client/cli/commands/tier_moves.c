@@ -49,8 +49,8 @@ static void print_status(struct view stats, struct view tier)
     struct view v;
     if (json_reader_find(tier, "url", &v))
         json_reader_text(v, url, sizeof url);
-    bool ready = json_reader_find(tier, "ready", &v) && json_reader_is(v, "true");
-    bool signs = json_reader_find(tier, "signs", &v) && json_reader_is(v, "true");
+    bool ready = json_reader_find(tier, "ready", &v) && view_is(v, "true");
+    bool signs = json_reader_find(tier, "signs", &v) && view_is(v, "true");
     units_size_text(json_reader_count(stats, "tier_hit_bytes"), hit);
     units_size_text(json_reader_count(stats, "tier_sent_bytes"), sent);
     units_age_text(json_reader_count(tier, "queue_oldest_ms"), age);
@@ -84,7 +84,7 @@ int tier_moves_status(struct remote *r)
     int status = remote_open(r);
     if (!status)
         status = remote_text(r, WIRE_STATS, &answer, &text);
-    if (!status && (!json_reader_find(text.text, "tier", &tier) || json_reader_is(tier, "null"))) {
+    if (!status && (!json_reader_find(text.text, "tier", &tier) || view_is(tier, "null"))) {
         cli_say("the daemon has no tier: set tier in warmd.conf");
         status = CLI_FINDING;
     } else if (!status && r->as_json) {
@@ -248,8 +248,8 @@ static bool read_wanted(struct view object, struct wanted *out)
     out->bytes = json_reader_count(object, "bytes");
     out->has_proof = read_hex(object, "proof", out->proof.bytes, sizeof out->proof.bytes);
     bool has_key = read_hex(object, "key", out->key.bytes, sizeof out->key.bytes);
-    bool is_made = json_reader_find(object, "made_here", &v) && json_reader_is(v, "true");
-    out->stays = json_reader_find(object, "tier", &v) && json_reader_is(v, "\"stays\"");
+    bool is_made = json_reader_find(object, "made_here", &v) && view_is(v, "true");
+    out->stays = json_reader_find(object, "tier", &v) && view_is(v, "\"stays\"");
     out->space = is_made ? WIRE_SPACE_KEY : WIRE_SPACE_NAME;
     out->id =
         is_made ? (struct view){out->key.bytes, sizeof out->key.bytes} : view_of_text(out->name);

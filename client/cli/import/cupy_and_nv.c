@@ -59,20 +59,14 @@ static bool begins_with_md5(struct view v)
     return begins_with_hex(v, digest, sizeof digest);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-    return len > end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 static int read_cupy_file(const struct foreign_walk *w, const char *folder, const char *file)
 {
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     int code = 0;
-    if (ends_with(file, ".cu")) /* a source, for people */
+    if (text_ends(file, ".cu")) /* a source, for people */
         return 0;
-    if (!foreign_join(path, folder, foreign_view(file)) || !foreign_open(w, &in, path))
+    if (!foreign_join(path, folder, view_of_text(file)) || !foreign_open(w, &in, path))
         return 0;
     struct view v = {in.data, in.len};
     snprintf(name, sizeof name, "cupy:%s", file);
@@ -104,7 +98,7 @@ static int read_nv_below(const struct foreign_walk *w, const char *root, const c
 {
     char folder[PATH_MAX];
     struct dirent **names;
-    if (!foreign_join(folder, root, foreign_view(below)))
+    if (!foreign_join(folder, root, view_of_text(below)))
         return 0;
     int n = scandir(folder, &names, NULL, alphasort), code = 0;
     if (n < 0)
@@ -116,7 +110,7 @@ static int read_nv_below(const struct foreign_walk *w, const char *root, const c
         struct cli_input in;
         int len = snprintf(inner, sizeof inner, "%s%s%s", below, *below ? "/" : "", file);
         bool taken = !code && file[0] != '.' && len < PATH_MAX &&
-                     foreign_join(path, folder, foreign_view(file)) && lstat(path, &st) == 0;
+                     foreign_join(path, folder, view_of_text(file)) && lstat(path, &st) == 0;
         if (taken && S_ISDIR(st.st_mode) && depth > 0) {
             code = read_nv_below(w, root, inner, depth - 1);
         } else if (taken && foreign_open(w, &in, path)) {

@@ -39,7 +39,7 @@ static int write_any(const char *path, const struct archive_entry *entry, struct
     char folder[PATH_MAX];
     int code = 0;
     for (size_t i = 0; !code && i < sizeof formats / sizeof *formats; i++)
-        code = foreign_join(folder, path, foreign_view(formats[i]->name))
+        code = foreign_join(folder, path, view_of_text(formats[i]->name))
                    ? formats[i]->write(folder, entry, e)
                    : err_set(e, WARM_EINVALID, "%s: a path that is too long", path);
     return code;

@@ -19,16 +19,9 @@
 #include "client/cli/output.h"
 #include "client/wire/wire.h"
 
-struct view foreign_view(const char *text) { return (struct view){text, strlen(text)}; }
-
-bool foreign_starts(struct view v, const char *text)
-{
-    return v.len >= strlen(text) && memcmp(v.data, text, strlen(text)) == 0;
-}
-
 bool foreign_after(struct view name, const char *prefix, struct view *out)
 {
-    if (!foreign_starts(name, prefix))
+    if (!view_begins(name, prefix))
         return false;
     size_t len = strlen(prefix);
     *out = (struct view){(const char *)name.data + len, name.len - len};
@@ -61,8 +54,8 @@ int foreign_emit(const struct foreign_walk *w, const char *kind, uint32_t cost_m
 {
     assert(w && kind && name);
     struct archive_entry entry = {.cost_ms = cost_ms,
-                                  .name = foreign_view(name),
-                                  .label = foreign_view(name),
+                                  .name = view_of_text(name),
+                                  .label = view_of_text(name),
                                   .value = value};
     if (entry.name.len > ARCHIVE_TEXT_MAX) {
         foreign_bad(w, path, "its name is too long");
@@ -99,7 +92,7 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
         char path[PATH_MAX];
         struct stat st;
         if (!code && names[i]->d_name[0] != '.' &&
-            foreign_join(path, folder, foreign_view(names[i]->d_name)) && lstat(path, &st) == 0 &&
+            foreign_join(path, folder, view_of_text(names[i]->d_name)) && lstat(path, &st) == 0 &&
             (bool)S_ISDIR(st.st_mode) == folders)
             code = each(w, folder, names[i]->d_name);
         free(names[i]);

@@ -37,10 +37,6 @@ extern const struct foreign_format foreign_jax, foreign_triton, foreign_inductor
 
 /* ---- names ---- */
 
-/* Returns a view of a text. */
-struct view foreign_view(const char *text);
-/* True if the view begins with the text. */
-bool foreign_starts(struct view v, const char *text);
 /* Removes a prefix from a name. False if the name does not begin with it. */
 bool foreign_after(struct view name, const char *prefix, struct view *out);
 /* True for a file's name that stays in its folder. */

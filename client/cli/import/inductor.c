@@ -65,7 +65,7 @@ static bool find_newest(const char *folder, struct newest *out)
     for (struct dirent *at; d && (at = readdir(d));) {
         char path[PATH_MAX];
         struct stat st;
-        if (at->d_name[0] == '.' || !foreign_join(path, folder, foreign_view(at->d_name)) ||
+        if (at->d_name[0] == '.' || !foreign_join(path, folder, view_of_text(at->d_name)) ||
             lstat(path, &st) || !S_ISREG(st.st_mode))
             continue;
         bool newer = st.st_mtim.tv_sec != out->time.tv_sec ? st.st_mtim.tv_sec > out->time.tv_sec
@@ -88,7 +88,7 @@ static int read_inductor_key(const struct foreign_walk *w, const char *folder, c
     struct cli_input in;
     struct writer value;
     int code = 0;
-    if (!foreign_join(path, folder, foreign_view(key)) || !find_newest(path, &newest) ||
+    if (!foreign_join(path, folder, view_of_text(key)) || !find_newest(path, &newest) ||
         !foreign_open(w, &in, newest.path))
         return 0;
     snprintf(name, sizeof name, "pt2:%s::%s:c1", format, key);
@@ -117,7 +117,7 @@ static int read_autograd_key(const struct foreign_walk *w, const char *folder, c
 static int read_fx_shelf(const struct foreign_walk *w, const char *folder, const char *shelf)
 {
     char path[PATH_MAX];
-    return foreign_join(path, folder, foreign_view(shelf))
+    return foreign_join(path, folder, view_of_text(shelf))
                ? foreign_each(w, path, true, read_fx_key)
                : 0;
 }
@@ -128,7 +128,7 @@ static int read_object(const struct foreign_walk *w, const char *folder, const c
     struct cli_input in;
     size_t len = strlen(file);
     if (len < 4 || strcmp(file + len - 3, ".so") != 0 ||
-        !foreign_join(path, folder, foreign_view(file)) || !foreign_open(w, &in, path))
+        !foreign_join(path, folder, view_of_text(file)) || !foreign_open(w, &in, path))
         return 0;
     snprintf(name, sizeof name, OBJECT_PREFIX "%s/%s", strrchr(folder, '/') + 1, file);
     int code = foreign_emit(w, "object", 0, path, name, (struct view){in.data, in.len});
@@ -140,7 +140,7 @@ static int read_object(const struct foreign_walk *w, const char *folder, const c
 static int read_objects(const struct foreign_walk *w, const char *folder, const char *shelf)
 {
     char path[PATH_MAX];
-    return strlen(shelf) == 2 && foreign_join(path, folder, foreign_view(shelf))
+    return strlen(shelf) == 2 && foreign_join(path, folder, view_of_text(shelf))
                ? foreign_each(w, path, false, read_object)
                : 0;
 }
@@ -148,7 +148,7 @@ static int read_objects(const struct foreign_walk *w, const char *folder, const 
 static int read_device(const struct foreign_walk *w, const char *folder, const char *device)
 {
     char path[PATH_MAX];
-    return foreign_join(path, folder, foreign_view(device)) ? foreign_triton.read(w, path) : 0;
+    return foreign_join(path, folder, view_of_text(device)) ? foreign_triton.read(w, path) : 0;
 }
 
 static int read_inductor(const struct foreign_walk *w, const char *folder)
@@ -161,7 +161,7 @@ static int read_inductor(const struct foreign_walk *w, const char *folder)
     char path[PATH_MAX];
     int code = foreign_each(w, folder, true, read_objects);
     for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++)
-        if (foreign_join(path, folder, foreign_view(parts[i].name)) && access(path, F_OK) == 0)
+        if (foreign_join(path, folder, view_of_text(parts[i].name)) && access(path, F_OK) == 0)
             code = foreign_each(w, path, true, parts[i].each);
     return code;
 }
@@ -201,7 +201,7 @@ static int write_inductor(const char *root, const struct archive_entry *entry, s
     if (len >= PATH_MAX)
         return err_set(e, WARM_EMALFORMED, "a path that is too long");
     digest_name(value, digest);
-    return foreign_write_named(folder, foreign_view(digest), value, e);
+    return foreign_write_named(folder, view_of_text(digest), value, e);
 }
 
 const struct foreign_format foreign_inductor = {"inductor", read_inductor, write_inductor};

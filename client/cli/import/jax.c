@@ -36,7 +36,7 @@ static int read_jax_file(const struct foreign_walk *w, const char *folder, const
     struct cli_input in;
     size_t len = strlen(file);
     int code = 0;
-    if (!foreign_join(path, folder, foreign_view(file)) ||
+    if (!foreign_join(path, folder, view_of_text(file)) ||
         (len > 6 && strcmp(file + len - 6, "-atime") == 0))
         return 0;
     if (len <= 6 || strcmp(file + len - 6, "-cache") != 0) {
@@ -81,11 +81,11 @@ static int write_jax(const char *folder, const struct archive_entry *entry, stru
     struct view key, value = entry->value;
     if (foreign_after(entry->name, "jax:stock:", &key))
         snprintf(stock, sizeof stock, "%.*s", (int)key.len, (const char *)key.data);
-    else if (!foreign_starts(entry->name, "jax:1:") ||
+    else if (!view_begins(entry->name, "jax:1:") ||
              !jax_unwrap(entry->value, stock, sizeof stock, &value))
         return 0;
     snprintf(file, sizeof file, "%s-cache", stock);
-    return foreign_write_named(folder, foreign_view(file), value, e);
+    return foreign_write_named(folder, view_of_text(file), value, e);
 }
 
 const struct foreign_format foreign_jax = {"jax", read_jax, write_jax};

@@ -34,11 +34,6 @@ static bool next_line(struct view *rest, struct view *out)
     return true;
 }
 
-static bool is_equal(struct view a, struct view b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 /* Returns FNV-1a of a line: a wrong equality only makes a worse neighbour. */
 static uint64_t line_hash(struct view line)
 {
@@ -165,7 +160,7 @@ static struct first find_first(struct view old, struct view now)
         if (!has_old && !has_now)
             return f;
         line += !is_of_options(has_now ? b : a);
-        if (has_old == has_now && is_equal(a, b))
+        if (has_old == has_now && view_equal(a, b))
             continue;
         if (f.n++ == 0) {
             f.old = a;
@@ -215,7 +210,7 @@ struct search {
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct search *s = arg;
-    if (is_equal(row->name, s->name)) {
+    if (view_equal(row->name, s->name)) {
         snprintf(s->label, sizeof s->label, "%.*s", (int)row->label.len,
                  (const char *)row->label.data);
         s->own_ms = row->created_ms;
@@ -266,7 +261,7 @@ static void choose(struct remote *r, const struct search *s, const struct lines 
         struct writer text;
         struct lines lines;
         if (!listing_row(&s->found, i, &row) || row.created_ms >= s->own_ms ||
-            is_equal(row.label, view_of_text(s->label)) != same_label)
+            view_equal(row.label, view_of_text(s->label)) != same_label)
             continue;
         n++;
         if (fetch(r, row.name, &text) && lines_of((struct view){text.data, text.len}, &lines)) {

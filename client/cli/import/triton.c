@@ -74,7 +74,7 @@ static int read_triton_group(const struct foreign_walk *w, const char *folder, c
     struct writer value;
     int code = 0;
     size_t n = group_names(json, names);
-    foreign_join(path, folder, foreign_view(file));
+    foreign_join(path, folder, view_of_text(file));
     snprintf(name, sizeof name, NAME_PREFIX "%s:%s", key, file + sizeof GROUP_PREFIX - 1);
     writer_init(&value, 0);
     if (n && pack_group(w, folder, names, n, &value))
@@ -94,7 +94,7 @@ static bool is_in_a_group(const char *folder, const char *file)
         char path[PATH_MAX];
         struct cli_input in;
         if (strncmp(at->d_name, GROUP_PREFIX, sizeof GROUP_PREFIX - 1) != 0 ||
-            !foreign_join(path, folder, foreign_view(at->d_name)) || cli_input_open(&in, path))
+            !foreign_join(path, folder, view_of_text(at->d_name)) || cli_input_open(&in, path))
             continue;
         struct view names[GROUP_FILES_MAX + 1];
         size_t n = group_names((struct view){in.data, in.len}, names);
@@ -112,7 +112,7 @@ static int read_triton_file(const struct foreign_walk *w, const char *folder, co
     char path[PATH_MAX], name[PATH_MAX];
     struct cli_input in;
     bool is_group = strncmp(file, GROUP_PREFIX, sizeof GROUP_PREFIX - 1) == 0;
-    if (!foreign_join(path, folder, foreign_view(file)) || strncmp(file, "tmp.", 4) == 0 ||
+    if (!foreign_join(path, folder, view_of_text(file)) || strncmp(file, "tmp.", 4) == 0 ||
         strcmp(file, "lock") == 0 || (!is_group && is_in_a_group(folder, file)))
         return 0;
     if (!foreign_open(w, &in, path))
@@ -132,7 +132,7 @@ static int read_triton_file(const struct foreign_walk *w, const char *folder, co
 static int read_triton_key(const struct foreign_walk *w, const char *folder, const char *key)
 {
     char path[PATH_MAX];
-    return foreign_join(path, folder, foreign_view(key))
+    return foreign_join(path, folder, view_of_text(key))
                ? foreign_each(w, path, false, read_triton_file)
                : 0;
 }
@@ -165,7 +165,7 @@ static int write_triton_files(const char *folder, struct view list, struct reade
             return err_set(e, WARM_EMALFORMED, "a group without its files");
         json_reader_text(found, name, sizeof name);
         int code =
-            foreign_write_named(folder, foreign_view(name), reader_bytes(&files, (size_t)size), e);
+            foreign_write_named(folder, view_of_text(name), reader_bytes(&files, (size_t)size), e);
         if (code < 0)
             return code;
         writer_format(json, "%s\"%s\": \"%s/%s\"", i ? ", " : "", name, folder, name);
@@ -191,7 +191,7 @@ static int write_triton_group(const char *folder, struct view file, struct view 
     snprintf(name, sizeof name, GROUP_PREFIX "%.*s", (int)file.len, (const char *)file.data);
     if (!code)
         code = json.failed ? WARM_ENOMEM
-                           : foreign_write_named(folder, foreign_view(name),
+                           : foreign_write_named(folder, view_of_text(name),
                                                  (struct view){json.data, json.len}, e);
     writer_close(&body), writer_close(&json);
     return code;

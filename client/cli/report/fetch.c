@@ -77,11 +77,6 @@ static int ask_events(struct remote *r, const char *id, struct report *out)
 
 /* ---- events ---- */
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* Returns whose product an entry is, as its kind and label tell. */
 static const char *framework_of(const struct report_event *e)
 {
@@ -95,7 +90,7 @@ static const char *framework_of(const struct report_event *e)
     } kinds[] = {{"fx-graph", "PyTorch"}, {"triton", "Triton"}, {"executable", "XLA"},
                  {"graph", "JAX"},        {"cubin", "CUDA"},    {"object", "host compiler"}};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
-        if (begins(e->label, labels[i].label))
+        if (text_begins(e->label, labels[i].label))
             return labels[i].framework;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(e->kind, kinds[i].kind) == 0)

@@ -166,7 +166,7 @@ static double hit_rate(struct view json)
 static double is_made_by_client(struct view json)
 {
     struct view by;
-    return json_reader_find(json, "by", &by) && json_reader_is(by, "\"client\"");
+    return json_reader_find(json, "by", &by) && view_is(by, "\"client\"");
 }
 
 static void read_row(const struct top_layout *layout, struct view json, struct top_row *out)

@@ -206,15 +206,10 @@ static int ask(struct program *p, struct own_compile *own, struct warm_result *o
     return code;
 }
 
-static bool part_is(const struct warm_part *part, const char *text)
-{
-    return part->len == strlen(text) && memcmp(part->data, text, part->len) == 0;
-}
-
 static const struct warm_part *find_lowered(const struct warm_result *r, const char *expression)
 {
     for (size_t i = 0; i < r->n_lowered; i++)
-        if (part_is(&r->lowered[i][0], expression))
+        if (view_is((struct view){r->lowered[i][0].data, r->lowered[i][0].len}, expression))
             return &r->lowered[i][1];
     return NULL;
 }

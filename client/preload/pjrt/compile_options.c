@@ -142,13 +142,6 @@ static struct view key_of_entry(struct view entry)
     return (struct view){0};
 }
 
-static int compare_views(struct view a, struct view b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.data, b.data, shorter) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* Orders fields by number, entries of a map by key. Repeated fields, and entries with one key, of
  * which the last counts, keep their order. */
 static int compare_fields(const void *one, const void *other)
@@ -156,7 +149,7 @@ static int compare_fields(const void *one, const void *other)
     const struct field *a = one, *b = other;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
-    int order = compare_views(a->map_key, b->map_key);
+    int order = view_order(a->map_key, b->map_key);
     return order ? order : (a->order > b->order) - (a->order < b->order);
 }
 

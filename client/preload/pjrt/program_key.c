@@ -90,11 +90,6 @@ static void add_view(struct key_builder *b, uint32_t tag, struct view v)
     key_add(b, tag, v.data, v.len);
 }
 
-static bool view_is(struct view v, const char *text)
-{
-    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
-}
-
 bool pjrt_is_cpu(const struct pjrt_api *api, struct pjrt_client *client)
 {
     struct view name;
