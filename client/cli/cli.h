@@ -88,7 +88,7 @@ const struct command *const *cli_commands(size_t *out_n);
 extern const struct command cmd_compile, cmd_hash, cmd_get, cmd_put, cmd_ls, cmd_show, cmd_stats,
     cmd_run, cmd_why, cmd_rm, cmd_evict, cmd_pin, cmd_unpin, cmd_verify, cmd_clear, cmd_doctor,
     cmd_ping, cmd_completion, cmd_tool, cmd_import, cmd_export, cmd_config, cmd_daemon, cmd_top,
-    cmd_toolchain, cmd_report, cmd_tier, cmd_exec;
+    cmd_toolchain, cmd_report, cmd_tier, cmd_exec, cmd_events;
 
 /* The end of a word behind a number: "1 hit", "2 hits"; "1 miss", "2 misses". */
 #define CLI_S(n) ((n) == 1 ? "" : "s")

@@ -24,7 +24,7 @@ static const struct command *const commands[] = {
     &cmd_ls,     &cmd_show,    &cmd_stats,      &cmd_top,    &cmd_why,       &cmd_report,
     &cmd_rm,     &cmd_evict,   &cmd_pin,        &cmd_unpin,  &cmd_verify,    &cmd_clear,
     &cmd_export, &cmd_import,  &cmd_config,     &cmd_daemon, &cmd_toolchain, &cmd_tier,
-    &cmd_doctor, &cmd_ping,    &cmd_completion, &cmd_tool,
+    &cmd_doctor, &cmd_ping,    &cmd_completion, &cmd_tool,   &cmd_events,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

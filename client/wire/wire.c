@@ -355,7 +355,7 @@ static int fields_end(struct fields *in, struct err *e)
 #define PIN_FIELDS(X) X(u8, pinned, 1) X(u32, n, WIRE_KEYS_MAX) X(view, keys, LIMIT_LIST)
 #define VERIFY_FIELDS(X) X(u64, sample, 0)
 #define HISTORY_FIELDS(X)                                                                          \
-    X(u8, of, WIRE_HISTORY_USED) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
+    X(u8, of, WIRE_HISTORY_FEED) X(u32, max_misses, 0) X(view, id, WIRE_NAME_MAX)
 
 #define HIT_HEAD_FIELDS(X)                                                                         \
     X(u8, outcome, WIRE_WAS_HIT_AUDIT)                                                             \

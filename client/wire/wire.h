@@ -357,6 +357,7 @@ enum wire_history_of {
     WIRE_HISTORY_KEY = 2,     /* `id` is a name, 32 hex digits, or a label */
     WIRE_HISTORY_USAGE = 4,   /* counters by hour, user and project; the sessions */
     WIRE_HISTORY_USED = 5,    /* entries that such a session used */
+    WIRE_HISTORY_FEED = 6,    /* what happened after the number `id`; its newest number if empty */
     WIRE_HISTORY_EVENTS = 3,  /* events of the session `id`; of the one that asked last if empty */
 };
 struct wire_history {

@@ -54,6 +54,11 @@ uint32_t history_join(struct history *h, uint32_t uid, struct view id, uint64_t 
     return (uint32_t)(s - h->session) + 1;
 }
 
+const char *history_session_id(const struct history *h, uint32_t session)
+{
+    return session == HISTORY_NO_SESSION ? NULL : h->session[session - 1].id;
+}
+
 void history_set_project(struct history *h, uint32_t session, const char *project)
 {
     struct session *s = session_at(h, session);
@@ -98,23 +103,6 @@ void history_count(struct history *h, uint32_t session, enum history_counter wha
 
 /* ---- entries that have left the store ---- */
 
-void history_left(struct history *h, const struct store_departure *gone)
-{
-    history_load(h);
-    history_left_add(h, gone);
-    h->dirty = true;
-}
-
-void history_put(struct history *h, const struct store_id *id)
-{
-    history_load(h);
-    struct store_departure *gone = history_left_find(h, id);
-    if (gone) {
-        *gone = (struct store_departure){.cause = 0};
-        h->dirty = true;
-    }
-}
-
 static const char *cause_text(uint32_t cause)
 {
     switch (cause) {
@@ -128,6 +116,27 @@ static const char *cause_text(uint32_t cause)
     }
 }
 
+void history_left(struct history *h, const struct store_departure *gone)
+{
+    history_load(h);
+    history_left_add(h, gone);
+    h->dirty = true;
+    history_feed(&(struct feed_thing){.uid = gone->id.owner,
+                                      .what = "left",
+                                      .label = history_label(h, &gone->id, -1),
+                                      .why = view_of_text(cause_text(gone->cause))});
+}
+
+void history_put(struct history *h, const struct store_id *id)
+{
+    history_load(h);
+    struct store_departure *gone = history_left_find(h, id);
+    if (gone) {
+        *gone = (struct store_departure){.cause = 0};
+        h->dirty = true;
+    }
+}
+
 void history_hit(struct history *h, uint32_t session, const struct store_id *id)
 {
     struct session *s = session_at(h, session);
@@ -138,11 +147,27 @@ void history_hit(struct history *h, uint32_t session, const struct store_id *id)
 
 /* ---- misses ---- */
 
+/* Tells `warm events` why there was a miss. */
+static void feed_reason(const struct miss *m, struct view text)
+{
+    const char *label = m->text[TEXT_LABEL] ? m->text[TEXT_LABEL] : m->text[TEXT_NAME];
+    char why[128];
+    snprintf(why, sizeof why, "%s: %.*s", wire_reason_name(m->reason),
+             (int)(text.len < 96 ? text.len : 96), text.len ? (const char *)text.data : "");
+    history_feed(&(struct feed_thing){.uid = m->uid,
+                                      .kind = m->kind,
+                                      .what = "reason",
+                                      .session = m->text[TEXT_SESSION],
+                                      .label = view_of_text(label),
+                                      .why = view_of_text(why)});
+}
+
 static void settle(struct miss *m, enum wire_reason reason, struct view text)
 {
     m->reason = (uint8_t)reason;
     m->settled = true;
     history_set_text(m, TEXT_TEXT, text);
+    feed_reason(m, text);
 }
 
 static struct miss *miss_begin(struct history *h, uint32_t uid, uint32_t session, uint64_t now_ms)
@@ -276,6 +301,7 @@ static void add_change(struct miss *m, const struct recipe_change *change)
     writer_blob(&m->changes, part.data, part.len);
     writer_blob(&m->changes, old.data, old.len);
     writer_blob(&m->changes, now.data, now.len);
+    feed_reason(m, part);
 }
 
 void history_change(struct history *h, uint64_t miss, const struct recipe_change *change)

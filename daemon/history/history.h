@@ -205,6 +205,20 @@ void history_started(struct history *h, uint32_t session, struct view command);
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
                   struct view label, struct view text, uint64_t now_ms);
 
+/* ---- what happens now ---- */
+
+struct feed_thing {
+    uint32_t uid;
+    enum store_kind kind;
+    const char *what;    /* a literal: "hit", "put", "evicted", … */
+    const char *session; /* its id; NULL: none */
+    struct view label, why;
+};
+/* Adds to what `warm events` shows (feed.c); copies all texts, cut to 95 bytes. */
+void history_feed(const struct feed_thing *thing);
+/* Returns the id of a session, NULL for HISTORY_NO_SESSION. Valid until it leaves. */
+const char *history_session_id(const struct history *h, uint32_t session);
+
 /* ---- reading ---- */
 
 struct history_query {

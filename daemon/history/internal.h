@@ -5,6 +5,7 @@
  *     history.c   sessions; misses and their reasons
  *     tables.c    the tables: entries that have left, known recipes, misses
  *     events.c    answers to requests, and the time that a session saved
+ *     feed.c      what happens now, for `warm events`
  *     report.c    the answer to a question, as JSON
  *     sessions.c  which entries each session used, also in a file
  *     file.c      all but sessions and events, in a file
@@ -160,6 +161,12 @@ const struct event *history_event_next(const struct history *h, const struct ses
 /* Returns the least time that the hits of a session saved: times that overlap, such as those of an entry
  * and of its part, count once. */
 uint64_t history_gained_ms(const struct history *h, const struct session *session);
+
+/* ---- feed.c ---- */
+
+/* Writes what came after the number `id` of a query, the newest number and how many are lost; with an empty `id`
+ * the number alone. */
+void history_feed_write(const struct history_query *query, struct writer *out);
 
 /* ---- sessions.c ---- */
 

@@ -291,6 +291,10 @@ bool history_write_json(struct history *h, const struct history_query *query, st
     struct choice choice;
     history_load(h);
     history_sessions_load(h);
+    if (query->of == WIRE_HISTORY_FEED) {
+        history_feed_write(query, out);
+        return true;
+    }
     if (query->of == WIRE_HISTORY_USAGE)
         return write_usage(h, query, out);
     choose(h, query, &choice);

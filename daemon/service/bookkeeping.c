@@ -159,13 +159,18 @@ static void note_hit(struct service *s, const struct peer *peer, const struct st
                                   .label = row->label.len ? row->label : row->name});
 }
 
-/* Writes what a peer got, at debug. */
-static void log_answer(const struct peer *peer, const char *what, enum store_kind kind,
-                       struct view label)
+/* Writes what a peer got, at debug, and tells `warm events`. */
+static void log_answer(struct service *s, const struct peer *peer, const char *what,
+                       enum store_kind kind, struct view label)
 {
     log_debug("uid %u (pid %ld) %s: %s %.*s", (unsigned)peer->uid, (long)peer->pid, what,
               store_kind_name(kind), (int)(label.len < 200 ? label.len : 200),
               (const char *)label.data);
+    history_feed(&(struct feed_thing){.uid = peer->uid,
+                                      .kind = kind,
+                                      .what = what,
+                                      .session = history_session_id(s->history, peer->session),
+                                      .label = label});
 }
 
 static void count_stored(struct service *s, const struct peer *peer, const struct store_row *row,
@@ -173,7 +178,7 @@ static void count_stored(struct service *s, const struct peer *peer, const struc
 {
     count(s, peer, STATS_hits, row->kind, 1);
     count(s, peer, STATS_saved_ms, row->kind, row->cost_ms);
-    log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
+    log_answer(s, peer, "hit", row->kind, row->label.len ? row->label : row->name);
     if (!peer->session)
         return;
     history_used(s->history, peer->session, id);
@@ -194,7 +199,7 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
     } else if (!peer->session) {
         stats_add(&s->stats, STATS_hits, row->kind, 1);
         stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
-        log_answer(peer, "hit", row->kind, row->label.len ? row->label : row->name);
+        log_answer(s, peer, "hit", row->kind, row->label.len ? row->label : row->name);
         use(s, peer, USAGE_hits, 1);
         use(s, peer, USAGE_saved_ms, row->cost_ms);
     } else {
@@ -272,7 +277,7 @@ void bookkeeping_get_miss(struct call *call, bool is_lease)
         return;
     }
     count(s, call->peer, *call->failure ? STATS_errors : STATS_misses, kind, 1);
-    log_answer(call->peer,
+    log_answer(call->service, call->peer,
                *call->failure ? "failed"
                : is_lease     ? "miss, leased"
                               : "miss",
@@ -309,7 +314,8 @@ static void answered_miss(struct call *call)
     if (call->compile) {
         count(call->service, call->peer, *call->failure ? STATS_errors : STATS_misses, STORE_CUBIN,
               1);
-        log_answer(call->peer, "miss", STORE_CUBIN, view_of_text(call->compile->label));
+        log_answer(call->service, call->peer, "miss", STORE_CUBIN,
+                   view_of_text(call->compile->label));
         note_event(call, HISTORY_MISSED, NULL, bookkeeping_compile_miss(call));
     } else {
         bookkeeping_get_miss(call, false);
@@ -322,7 +328,7 @@ static void answered_artifact(struct call *call, const struct artifact *a,
                               enum wire_outcome outcome)
 {
     struct service *s = call->service;
-    log_answer(call->peer,
+    log_answer(call->service, call->peer,
                a->failed                       ? "refused by the compiler"
                : outcome == WIRE_WAS_MISS      ? "compiled"
                : outcome == WIRE_WAS_COALESCED ? "got another's compile"
@@ -363,7 +369,7 @@ static void answered_error(struct call *call, const struct err *e)
         return;
     }
     count(s, call->peer, STATS_errors, call->ops->kind, 1);
-    log_answer(call->peer, "error", call->ops->kind, view_of_text(e->text));
+    log_answer(call->service, call->peer, "error", call->ops->kind, view_of_text(e->text));
     note_event(call, HISTORY_FAILED, NULL, 0);
     if (!call->compile && e->code == WARM_ETIMEOUT)
         history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
@@ -440,7 +446,7 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     struct writer w;
     bool is_note = bookkeeping_is_note(WIRE_SPACE_NAME, put->name);
     stats_add(&s->stats, is_note ? STATS_internal_puts : STATS_puts, put->kind, 1);
-    log_answer(peer, "put", put->kind, put->label.len ? put->label : put->name);
+    log_answer(s, peer, "put", put->kind, put->label.len ? put->label : put->name);
     if (!peer->administers && (!put->ttl_ms || put->ttl_ms > PASSING_MS))
         history_used(s->history, peer->session, id);
     if (put->cost_ms)

@@ -43,6 +43,7 @@ static const struct tried {
     {"tier", "status --json", 0, true, false},
     {"doctor", "--json", 0, true, false},
     {"ping", "--json", 0, true, false},
+    {"events", "--once", 0, false, false},
     {"completion", "bash", 0, false, false},
     {"tool", "-- true", 0, false, false},
 };

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * events.c - `warm events`: prints what happens in the daemon, a line of JSON each, until it is interrupted. It
+ * asks for what is new twice a second (daemon/history/feed.c), so it holds nobody up however slowly its output
+ * is read. main.c calls it.
+ *
+ * Thread: main.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/json_reader.h"
+#include "client/cli/remote.h"
+
+#define POLL_MS 500u
+#define NUMBER_TEXT 24
+
+struct wanted {
+    const char *field[3], *value[3]; /* NULL: any */
+};
+
+static bool is_wanted(const struct wanted *w, struct view event)
+{
+    char text[128];
+    struct view value;
+    for (size_t i = 0; i < 3; i++) {
+        if (!w->value[i])
+            continue;
+        if (!json_reader_find(event, w->field[i], &value))
+            return false;
+        json_reader_text(value, text, sizeof text);
+        if (strcmp(text, w->value[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Prints what came after *number, and sets it. Returns an exit status. */
+static int print_new(struct remote *r, const struct wanted *w, char number[NUMBER_TEXT])
+{
+    uint64_t tag = request_begin(r->w);
+    struct answer answer;
+    struct wire_text text;
+    struct view events, event, next;
+    wire_put_history(&r->w->request, tag,
+                     &(struct wire_history){.of = WIRE_HISTORY_FEED, .id = view_of_text(number)});
+    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
+    if (status)
+        return status;
+    if (wire_get_text(&answer.frame, &text, &r->w->err) ||
+        !json_reader_find(text.text, "events", &events) ||
+        !json_reader_find(text.text, "next", &next))
+        return remote_fail(r, request_unexpected(r->w, &answer));
+    unsigned long long dropped = json_reader_count(text.text, "dropped");
+    if (dropped)
+        printf("{\"event\": \"dropped\", \"n\": %llu}\n", dropped);
+    while (json_reader_next(&events, &event))
+        if (is_wanted(w, event))
+            printf("%.*s\n", (int)event.len, (const char *)event.data);
+    json_reader_text(next, number, NUMBER_TEXT);
+    return fflush(stdout) ? CLI_FINDING : CLI_OK;
+}
+
+static int events_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {{"session", required_argument, NULL, 's'},
+                                          {"kind", required_argument, NULL, 'k'},
+                                          {"event", required_argument, NULL, 'e'},
+                                          {"once", no_argument, NULL, 'o'},
+                                          REMOTE_OPTIONS,
+                                          {0}};
+    struct wanted w = {.field = {"session", "kind", "event"}};
+    struct remote r = {0};
+    char number[NUMBER_TEXT] = "";
+    bool once = false;
+    int status;
+    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
+        if (cli_option_ends(c, &status))
+            return status;
+        if (c == 'o')
+            once = true;
+        else if (!remote_option(&r, c))
+            w.value[c == 's' ? 0 : c == 'k' ? 1 : 2] = optarg;
+    }
+    if (optind < argc)
+        return cli_usage(self, "it takes no arguments");
+    if (once)
+        strcpy(number, "0");
+    if ((status = remote_open(&r)) != CLI_OK)
+        return status;
+    while ((status = print_new(&r, &w, number)) == CLI_OK && !once)
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000l}, NULL);
+    remote_close(&r);
+    return status;
+}
+
+const struct command cmd_events = {
+    .name = "events",
+    .run = events_run,
+    .summary = "Print what happens in the daemon, a line of JSON each",
+    .synopsis = "[--once] [--session ID] [--kind KIND] [--event NAME]",
+    .help =
+        "Print what happens in the daemon, a line of JSON each, until it is interrupted.\n"
+        "\n"
+        "You see what you do yourself; the administrator sees all users. NAME is hit, compiled,\n"
+        "\"got another's compile\", miss, put, reason (why there was a miss), left (an entry was\n"
+        "evicted or removed), failed, error. The daemon keeps the newest 4096 of all users; a "
+        "line\n"
+        "with the event \"dropped\" says how many came and went before they were asked for.\n"
+        "\n"
+        "      --once            print what the daemon still knows, and end\n"
+        "      --session ID      of this session alone; --kind KIND, --event NAME likewise\n"
+        "      --json            it is JSON anyway\n"
+        "      --socket PATH     the daemon's socket ($WARM_SOCKET, or this user's default)\n"
+        "  -h, --help            print this\n"
+        "\n"
+        "Example:\n"
+        "  $ warm events --event reason\n"
+        "  {\"time_ms\": 1795884312345, \"event\": \"reason\", \"uid\": 1000, \"kind\": \"cubin\", "
+        "\"session\": "
+        "\"3f2a27ad26a42bd1\", \"label\": \"flash_attention.cu\", \"why\": \"differs: option "
+        "--use_fast_math\"}\n",
+};
