@@ -53,11 +53,12 @@
 #include "keygen/expect.h"
 #include "store/store.h"
 
-#define DRAIN_MS 3000u       /* for running requests to end by themselves */
-#define END_MS 3000u         /* for cancelled requests to end, and leases to be given back */
-#define STOP_TICK_MS 10u     /* how often that is checked */
-#define FDS_SPARE 256u       /* descriptors for everything but connections */
-#define ROOM_MS 2000u        /* how often the free space is looked at */
+#define DRAIN_MS 3000u   /* for running requests to end by themselves */
+#define END_MS 3000u     /* for cancelled requests to end, and leases to be given back */
+#define STOP_TICK_MS 10u /* how often that is checked */
+#define FDS_SPARE 256u   /* descriptors for everything but connections */
+#define ROOM_MS 2000u    /* how often the free space is looked at */
+#define IDLE_TICK_MS 500u
 #define ROOM_STEP (1u << 20) /* bytes: a smaller change of the cap waits */
 #define COMMIT_DELAY_MS 0u   /* a put does not wait; puts that queue meanwhile share a commit */
 
@@ -89,8 +90,9 @@ struct daemon {
     uv_timer_t stop_timer;
     uv_prepare_t turn;
     bool is_watched;
-    struct loop_timer *watchdog, *room_timer;
-    uint64_t cap; /* of the store, now; 0: not set yet */
+    struct loop_timer *watchdog, *room_timer, *idle_timer;
+    uint64_t last_seen_ms; /* when a client was connected */
+    uint64_t cap;          /* of the store, now; 0: not set yet */
     bool has_handles;
     enum phase phase;
     uint64_t phase_ends_ms;
@@ -246,6 +248,7 @@ static void take_settings(struct config *c, struct config *fresh)
     TAKE_NUMBER(compile_timeout, compile_timeout_ms);
     TAKE_NUMBER(worker_memory, worker_memory);
     TAKE_NUMBER(worker_idle, worker_idle_ms);
+    TAKE_NUMBER(idle_exit, idle_exit_ms);
     TAKE_NUMBER(verify_hits, verify_hits);
     TAKE_NUMBER(lease_timeout, lease_timeout_ms);
     TAKE_NUMBER(wait_timeout, wait_timeout_ms);
@@ -411,7 +414,8 @@ static void close_rest(struct daemon *d)
         uv_close((uv_handle_t *)&d->turn, on_handle_closed);
     loop_timer_free(d->watchdog);
     loop_timer_free(d->room_timer);
-    d->room_timer = NULL;
+    loop_timer_free(d->idle_timer);
+    d->room_timer = d->idle_timer = NULL;
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
 }
@@ -455,11 +459,11 @@ static void on_stop_tick(uv_timer_t *timer)
     }
 }
 
-static void stop(struct daemon *d, int signum)
+static void stop(struct daemon *d, const char *why)
 {
     if (d->phase != PHASE_RUNNING)
         return;
-    log_info("stopping: %s", strsignal(signum));
+    log_info("stopping: %s", why);
     notify_send("STOPPING=1\nSTATUS=ending what is in flight");
     server_stop_accepting(d->server);
     service_drain(d->service);
@@ -472,7 +476,17 @@ static void on_signal(uv_signal_t *handle, int signum)
     if (signum == SIGHUP)
         reload(handle->data);
     else
-        stop(handle->data, signum);
+        stop(handle->data, strsignal(signum));
+}
+
+static void on_idle_tick(void *arg)
+{
+    struct daemon *d = arg;
+    uint64_t now = uv_now(&d->loop);
+    if (server_count(d->server))
+        d->last_seen_ms = now;
+    else if (d->config.idle_exit_ms && now - d->last_seen_ms >= d->config.idle_exit_ms)
+        stop(d, "no client for idle_exit");
 }
 
 static void on_watchdog(void *arg)
@@ -698,6 +712,10 @@ static void say_ready(struct daemon *d)
     if (d->room_timer)
         loop_timer_start(d->room_timer, ROOM_MS, ROOM_MS);
     look_at_room(d);
+    d->last_seen_ms = uv_now(&d->loop);
+    d->idle_timer = loop_timer_new(&d->loop, on_idle_tick, d);
+    if (d->idle_timer)
+        loop_timer_start(d->idle_timer, IDLE_TICK_MS, IDLE_TICK_MS);
     if (restart_was())
         waitpid(-1, NULL, WNOHANG); /* the spawner of the process that failed */
     fprintf(stderr, "warmd: ready on %s\n", d->socket.path);

@@ -45,6 +45,7 @@
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
     X(TIME, worker_idle, "10m", "a loaded compiler that is idle for this long is ended")           \
+    X(TIME, idle_exit, "0", "the daemon ends after this without a connection; 0: never")           \
     X(COUNT, verify_hits, "1000",                                                                  \
       "one of so many hits is compiled once more while the daemon is idle, and compared; 0: none") \
     X(TIME, lease_timeout, "2m",                                                                   \
@@ -130,7 +131,7 @@ struct config {
     uint64_t compile_timeout_ms;
     uint64_t verify_hits;   /* one of so many; 0: none */
     uint64_t worker_memory; /* bytes */
-    uint64_t worker_idle_ms, lease_timeout_ms, wait_timeout_ms, negative_ttl_ms;
+    uint64_t worker_idle_ms, idle_exit_ms, lease_timeout_ms, wait_timeout_ms, negative_ttl_ms;
     uint64_t max_connections, max_connections_per_user;
     char **nvrtc;
     size_t n_nvrtc;

@@ -495,6 +495,20 @@ Test(lifecycle, store_is_checked_without_a_daemon)
     warmd_free(&k);
 }
 
+Test(lifecycle, idle_exit_ends_a_daemon_without_clients_and_no_other)
+{
+    struct warmd k = warmd_new();
+    warmd_start(&k, (char *[]){"--idle-exit", "1s", NULL});
+    int fd = warmd_native(&k);
+    cr_expect(warmd_is_silent(fd, 2500), "it stays while a client is connected");
+    cr_expect_eq(waitpid(k.pid, NULL, WNOHANG), 0);
+    close(fd);
+    int status = warmd_reap(k.pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    cr_expect(warmd_log_has(&k, "no client for idle_exit"));
+    warmd_free(&k);
+}
+
 Test(lifecycle, sigterm_answers_what_was_put_before)
 {
     struct warmd k = warmd_up(NULL);
