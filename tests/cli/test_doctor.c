@@ -37,6 +37,24 @@ Test(doctor, fix_starts_a_daemon_if_none_answers)
     warmd_free(&k);
 }
 
+/* The set-ups of docs/trust.md. */
+Test(doctor, names_whose_results_are_taken)
+{
+    char *tier, *key;
+    struct warmd k = warmd_up(NULL);
+    expect(&k, 0, "doctor", "one user: you take your own results\n");
+    warmd_down(&k);
+    k = warmd_new();
+    key = path_join(k.dir, "key");
+    cr_assert_gt(asprintf(&tier, "file://%s", k.dir), 0);
+    expect(&k, 0, "tier keygen test key", "");
+    warmd_start(&k, (char *[]){"--trust-group", "root", "--tier", tier, "--tier-key", key, NULL});
+    expect(&k, 0, "doctor", "a group: members take one another's results: root, and a signed tier");
+    free(tier);
+    free(key);
+    warmd_down(&k);
+}
+
 Test(doctor, fix_takes_the_place_of_a_daemon_that_was_killed)
 {
     struct warmd k = warmd_up(NULL);

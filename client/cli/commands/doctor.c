@@ -299,6 +299,18 @@ static void copy_setting(struct view info, const char *name, char *out, size_t c
         json_reader_text(value, out, cap);
 }
 
+/* Names the set-up of docs/trust.md. */
+static void check_trust(struct doctor *d, struct view info)
+{
+    char group[128], tier[512];
+    copy_setting(info, "trust_group", group, sizeof group);
+    copy_setting(info, "tier", tier, sizeof tier);
+    finding(d, HEALTH_OK, "trust", "%s%s%s",
+            *group ? "a group: members take one another's results: "
+                   : "one user: you take your own results",
+            group, *tier ? ", and a signed tier: those of trusted keys" : "");
+}
+
 static void check_store(struct doctor *d, struct view info)
 {
     if (info_is(info, "store.read_only", "true"))
@@ -516,6 +528,7 @@ static void check_info(struct doctor *d)
     }
     check_process(d, text.text);
     check_build(d, text.text);
+    check_trust(d, text.text);
     check_store(d, text.text);
     check_toolchains(d, text.text);
     check_refused(d, text.text);
