@@ -10,7 +10,7 @@ WERROR   ?= -Werror
 
 # CPPFLAGS, CFLAGS and LDFLAGS are the user's, and come last. These are ours.
 WARNINGS  = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual $(WERROR)
-OUR_CPP   = -I. -D_GNU_SOURCE
+OUR_CPP   = -I. -I$(B)/include -D_GNU_SOURCE
 OUR_C     = $(WARNINGS) $(SAN) -fPIC -fno-omit-frame-pointer -fvisibility=default
 COMPILE   = $(CC) $(OUR_CPP) $(CPPFLAGS) -std=c11 $(OUR_C) $(CFLAGS) $(FASTER)
 LINK      = $(CC) $(SAN) -pthread -Wl,--build-id=sha1 $(LDFLAGS)
@@ -85,8 +85,16 @@ help:
 
 # Each compile of a user's program makes a key, so the functions of keygen/ are worth inlining.
 $(call obj,$(KEYGEN_DIRS)): FASTER = $(if $(filter -O2,$(CFLAGS)),-O3)
-$(B)/obj/%.o: %.c | $(B)/libraries
+$(B)/obj/%.o: %.c | $(B)/libraries $(B)/include/warm_version.h
 	$(Q) $(COMPILE) -MMD -MP -c -o $@ $<
+
+# The version has the commit, so each make looks whether it changed.
+VERSION = $(call once,VERSION,$(shell packaging/version.sh))
+$(B)/include/warm_version.h: FORCE
+	@mkdir -p $(@D)
+	@echo '#define WARM_VERSION "$(VERSION)"' | cmp -s - $@ || echo '#define WARM_VERSION "$(VERSION)"' >$@
+.PHONY: FORCE
+FORCE:
 
 # The program contains the text of the template.
 $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/codegen/tiled_product.cu
@@ -191,7 +199,7 @@ $(B)/bin/warm-kernels: $(call obj,tests/demo) $(EXEC) $(KEYGEN)
 # Set-up: installs the Debian packages that are missing. make itself is there already.
 PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
 PACKAGES_demo    = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_test    = $(PACKAGES_demo) curl g++ musl-tools libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base zstd
+PACKAGES_test    = $(PACKAGES_demo) curl g++ git musl-tools rpm libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base zstd
 PACKAGES_clients = $(PACKAGES_test) python3-venv python3-dev
 PACKAGES_fuzz    = $(PACKAGES_test) clang libclang-rt-14-dev
 PACKAGES_format  = clang-format-14
@@ -225,9 +233,9 @@ SYSCONFDIR = /etc
 SYSTEMDDIR = $(PREFIX)/lib/systemd
 USERUNITS  = $(if $(FOR_USER),$(PREFIX)/share/systemd/user,$(SYSTEMDDIR)/user)
 for_system = $(if $(FOR_USER),,$(1))
-VERSION    = $(shell sed -n 's/.*WARM_VERSION "\(.*\)"/\1/p' client/wire/version.h)
 FILLED     = sed -e 's|@bindir@|$(BINDIR)|g' -e 's|@sysconfdir@|$(SYSCONFDIR)|g' \
-                 -e 's|@prefix@|$(PREFIX)|g' -e 's|@libdir@|$(LIBDIR)|g' -e 's|@version@|$(VERSION)|g'
+                 -e 's|@prefix@|$(PREFIX)|g' -e 's|@libdir@|$(LIBDIR)|g' -e 's|@version@|$(VERSION)|g' \
+                 -e "s|0+source|$$(packaging/version.sh wheel)|"
 # FILE=PLACE: files of the source tree, installed as they are, or with the paths filled in
 INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
     systemd/user/warmd.socket=$(USERUNITS)/warmd.socket \
@@ -243,13 +251,17 @@ INSTALLED_AS_IS  = client/lib/warm.h=$(PREFIX)/include/warm.h \
 INSTALLED_FILLED = client/lib/warm.pc=$(LIBDIR)/pkgconfig/warm.pc \
     $(call for_system,systemd/warmd.service=$(SYSTEMDDIR)/system/warmd.service \
         systemd/warm-tier@.service=$(SYSTEMDDIR)/system/warm-tier@.service) \
-    systemd/user/warmd.service=$(USERUNITS)/warmd.service
+    systemd/user/warmd.service=$(USERUNITS)/warmd.service \
+    $(call into_python,$(PYTHON_FILLED))
 BUILT_PROGRAMS   = $(B)/bin/warm=$(BINDIR)/warm $(B)/bin/warmd=$(BINDIR)/warmd \
     $(foreach helper,$(addprefix libexec/warm/warm-,nvrtc tier exec),$(B)/$(helper)=$(PREFIX)/$(helper))
 BUILT_LIBRARIES  = $(B)/lib/libwarm.a=$(LIBDIR)/libwarm.a $(B)/lib/libwarm.so=$(LIBDIR)/libwarm.so.0 \
     $(foreach library,$(if $(LOADED),$(shell ls $(LOADED) 2>/dev/null)),$(library)=$(PREFIX)$(library:$(B)%=%))
 PYTHON_FILES     = $(shell cd client/python && find * -type f ! -name '*.pyc' ! -name pyproject.toml ! -name README.md)
-INSTALLED_PYTHON = $(foreach file,$(PYTHON_FILES),client/python/$(file)=$(PREFIX)/share/warm/python/$(file))
+INSTALLED_PYTHON = $(call into_python,$(filter-out $(PYTHON_FILLED),$(PYTHON_FILES)))
+# These state the version, in the form of Python's packages.
+PYTHON_FILLED    = warm/_version.py warm_cache.dist-info/METADATA
+into_python      = $(foreach file,$(1),client/python/$(file)=$(PREFIX)/share/warm/python/$(file))
 COMPLETIONS      = bash=$(PREFIX)/share/bash-completion/completions/warm \
     zsh=$(PREFIX)/share/zsh/site-functions/_warm fish=$(PREFIX)/share/fish/vendor_completions.d/warm.fish
 CONF             = $(SYSCONFDIR)/warm/warmd.conf
@@ -277,7 +289,7 @@ install: all
 	@$(SAY) "install: Python package into $(DESTDIR)$(PREFIX)/share/warm/python"
 	$(call copy,644,$(INSTALLED_PYTHON))
 	@$(SAY) "install: completions for bash, zsh and fish"
-	$(foreach i,$(COMPLETIONS),$(call write,$i,$(B)/bin/warm completion $(call from,$i)) || rm $(call place,$i)$(newline)	)
+	$(foreach i,$(COMPLETIONS),$(call write,$i,$(SPEAKS) completion $(call from,$i)) || rm $(call place,$i)$(newline)	)
 	$(call for_system,@[ -e $(DESTDIR)$(CONF) ] || { $(SAY) "install: settings into $(DESTDIR)$(CONF)" && \
 	    install -D -m 644 systemd/warmd.conf $(DESTDIR)$(CONF); })
 	$(if $(DESTDIR),,$(if $(filter /usr/% /lib%,$(LIBDIR)),-@ldconfig 2>/dev/null))
@@ -287,6 +299,8 @@ in_path = $(filter $(BINDIR),$(subst :, ,$(PATH)))
 NEXT = $(if $(in_path),,put $(BINDIR) into PATH$(comma) then )\`warm doctor\`$(comma) and \`warm run PROGRAM\`$(if $(filter /usr/%,$(LIBDIR)),. \
     A daemon for all users: \`systemctl enable --now warmd.socket\`)
 comma = ,
+# The program that prints the completions. A cross build names one that runs here.
+SPEAKS = $(B)/bin/warm
 
 # Leaves the configuration and the store.
 uninstall:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # setup.sh PACKAGE…: installs the missing ones of these Debian packages, as root or through sudo. If none is
-# missing, it ends after one look at the package database. SETUP=no skips it, for machines that got the
+# missing, it ends after one look at the package database. PACKAGE:arm64 is one of another architecture, which it
+# makes known to dpkg. SETUP=no skips it, for machines that got the
 # libraries in another way.
 set -eu
 
@@ -40,6 +41,12 @@ install_missing() {
 }
 
 echo "setup: installing$missing" >&2
+for package in $missing; do
+    case $package:$(dpkg --print-foreign-architectures | tr '\n' ,) in
+    *:*:*"${package#*:}",*) ;;
+    *:*:*) $as_root dpkg --add-architecture "${package#*:}" && $as_root apt-get update >"$log" 2>&1 ;;
+    esac
+done
 # The package lists may be missing, or older than the mirror's packages.
 install_missing || { $as_root apt-get update >"$log" 2>&1 && install_missing; } || {
     tail -n 5 "$log" >&2

@@ -16,21 +16,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Newer than the headers of 2.17; one number on all machines since 5.1. */
+/* Newer than glibc 2.17's own list. The kernel's headers have the number on each machine. */
 #ifndef SYS_getrandom
-#define SYS_getrandom 318 /* x86_64 */
+#define SYS_getrandom __NR_getrandom
 #endif
 #ifndef SYS_renameat2
-#define SYS_renameat2 316 /* x86_64 */
+#define SYS_renameat2 __NR_renameat2
 #endif
 #ifndef SYS_memfd_create
-#define SYS_memfd_create 319 /* x86_64 */
+#define SYS_memfd_create __NR_memfd_create
 #endif
 #ifndef SYS_statx
-#define SYS_statx 332 /* x86_64 */
+#define SYS_statx __NR_statx
 #endif
 #ifndef SYS_close_range
-#define SYS_close_range 436
+#define SYS_close_range __NR_close_range
 #endif
 
 #define WEAK __attribute__((weak, visibility("hidden")))

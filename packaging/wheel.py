@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""wheel.py PREFIX OUT: packs an installation below PREFIX into a wheel in OUT, and prints its path.
+"""wheel.py PREFIX OUT TAG: packs an installation below PREFIX into a wheel in OUT, and prints its path.
 
     PREFIX/bin/*           goes to the environment's bin/
     PREFIX/lib/libwarm*.so to its lib/, and so on: the programs find each other as they do below PREFIX
@@ -17,7 +17,6 @@ import re
 import sys
 import zipfile
 
-TAG = "py3-none-manylinux_2_17_x86_64"
 LEFT_OUT = re.compile(r"lib/systemd/system/|lib/sysusers\.d/|lib/tmpfiles\.d/|lib/libwarm\.so\.0$|\.pyc$")
 TIME = (2020, 1, 1, 0, 0, 0)
 
@@ -39,23 +38,20 @@ def members(prefix, name):
             yield module, data, False
 
 
-def information(prefix, version):
+def information(prefix, tag):
     """Yields the files of the dist-info folder, without RECORD."""
     installed = prefix / "share/warm/python/warm_cache.dist-info"
-    metadata = (installed / "METADATA").read_text()
-    if f"\nVersion: {version}\n" not in metadata:
-        sys.exit(f"wheel.py: {installed}/METADATA does not say version {version}")
-    yield "METADATA", metadata.replace("Client and framework adapters of the", "The")
+    yield "METADATA", (installed / "METADATA").read_text().replace("Client and framework adapters of the", "The")
     yield "entry_points.txt", (installed / "entry_points.txt").read_text()
-    yield "WHEEL", f"Wheel-Version: 1.0\nGenerator: warm\nRoot-Is-Purelib: false\nTag: {TAG}\n"
+    yield "WHEEL", f"Wheel-Version: 1.0\nGenerator: warm\nRoot-Is-Purelib: false\nTag: {tag}\n"
 
 
 def main():
-    prefix, out = map(pathlib.Path, sys.argv[1:])
-    version = re.search(r'WARM_VERSION "(.*)"', pathlib.Path("client/wire/version.h").read_text())[1]
-    name = f"warm_cache-{version}"
+    prefix, out, tag = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+    metadata = (prefix / "share/warm/python/warm_cache.dist-info/METADATA").read_text()
+    name = f"warm_cache-{re.search(r'^Version: (.*)$', metadata, re.M)[1]}"
     record = []
-    wheel = out / f"{name}-{TAG}.whl"
+    wheel = out / f"{name}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as z:
 
         def add(path, data, executable=False):
@@ -68,7 +64,7 @@ def main():
 
         for path, data, executable in members(prefix, name):
             add(path, data, executable)
-        for path, text in information(prefix, version):
+        for path, text in information(prefix, tag):
             add(f"{name}.dist-info/{path}", text.encode())
         record.append(f"{name}.dist-info/RECORD,,\n")
         z.writestr(zipfile.ZipInfo(f"{name}.dist-info/RECORD", TIME), "".join(record))

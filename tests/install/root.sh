@@ -21,10 +21,10 @@ root_new() {
     command -v debootstrap >/dev/null || apt-get install -y debootstrap >/dev/null
     mkdir -p "$ROOTS"
     root=$(mktemp -d /var/tmp/warm-root.XXXXXX)
-    archive=$ROOTS/$release-$(echo "$*" | cksum | cut -d' ' -f1).tar
+    archive=$ROOTS/$release-${ROOT_ARCH:-}$(echo "$*" | cksum | cut -d' ' -f1).tar
     if [ ! -f "$archive" ]; then
         include=$(echo "ca-certificates $*" | tr ' ' ',')
-        debootstrap --variant=minbase --include="$include" "$release" "$root" "$(root_mirror)" \
+        debootstrap ${ROOT_ARCH:+--arch="$ROOT_ARCH"} --variant=minbase --include="$include" "$release" "$root" "$(root_mirror)" \
             >"$ROOTS/$release.log" 2>&1 || {
             tail -n 3 "$ROOTS/$release.log" >&2
             rm -rf "$root"

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# arm64.sh BUILD SUITES: cross-builds the tests for aarch64 and runs those whose names match the pattern SUITES in a bare
+# arm64 Debian, under qemu-user. It is slow, and qemu-user has no seccomp, no Landlock and the memory order of this
+# machine: a test that needs what is not there skips itself. Without root, qemu-user or binfmt it says so, and ends
+# with 0.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1 suites=$2
+skip() { echo "test-arm64: skipped: $*"; exit 0; }
+[ "$(uname -m)" != aarch64 ] || skip "this machine is one: \`make test\`"
+[ "$(id -u)" = 0 ] || skip "a bare root needs root"
+./setup.sh qemu-user-static debootstrap gcc-aarch64-linux-gnu g++-aarch64-linux-gnu || skip "qemu-user or the cross compiler is not to be had"
+if ! [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]; then
+    [ -e /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc || skip "this kernel has no binfmt_misc"
+    # F: the kernel keeps the interpreter open, so it need not be in the root.
+    printf %s ':qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:F' \
+        >/proc/sys/fs/binfmt_misc/register || skip "binfmt_misc takes no interpreter here"
+fi
+
+. tests/install/root.sh
+# shellcheck disable=SC2046 # a list of words
+root=${ARM64_ROOT:-$(ROOT_ARCH=arm64 root_new bookworm $(make -s print-packages-test))}
+trap '[ -n "${ARM64_ROOT:-}" ] || root_free "$root"' EXIT
+make -j"$(nproc)" B="$build" CC="aarch64-linux-gnu-gcc --sysroot=$root" CXX="aarch64-linux-gnu-g++ --sysroot=$root" AR=aarch64-linux-gnu-ar \
+    all "$build/tests/all"
+rm -rf "$root/root/warm"
+mkdir -p "$root/root/warm"
+if [ -e .git ]; then git -c safe.directory='*' ls-files -z; else find . -path ./build -prune -o -type f -print0; fi |
+    xargs -0 cp --parents -P -t "$root/root/warm"
+mkdir -p "$root/root/warm/build"
+cp -r "$build"/bin "$build"/lib "$build"/libexec "$build"/tests "$root/root/warm/build/"
+mkdir "$root/root/warm/build/share" && mkdir "$root/root/warm/build/share/warm" && ln -s ../../../client/python "$root/root/warm/build/share/warm/python"
+root_run "$root" sh -euc 'cd /root/warm; kernels/toolchain.sh build/toolchain
+    WARM_TOOLCHAIN=$PWD/build/toolchain exec build/tests/all -j"$(nproc)" --filter "$1"' sh "$suites"
