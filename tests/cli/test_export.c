@@ -114,6 +114,10 @@ Test(export, results_of_gcc_hit_where_their_session_is_imported)
         expect(&k, 0, line, " 0 misses");
         free(line);
     }
+    expect(&k, 0, "$W export part.warm --kind object && $W clear --yes && $W import part.warm", "");
+    cr_assert_gt(asprintf(&line, "rm *.o && " ELSEWHERE "%s", job), 0);
+    expect(&k, 0, line, " 0 misses"); /* marks of messages, too */
+    free(line);
     expect(&k, 0, "$W export again.warm --last && tar --zstd -tf again.warm", "-object/g++ a.cc\n");
     warmd_down(&k);
 }
