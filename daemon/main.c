@@ -139,9 +139,12 @@ static int split_option(char **argv, int left, char name[64], const char **out_v
 static int unknown_option(const char *name, struct err *e)
 {
     const char *meant = config_meant(name);
+    char option[64] = "";
+    for (size_t i = 0; meant && meant[i] && i < sizeof option - 1; i++)
+        option[i] = meant[i] == '_' ? '-' : meant[i];
     if (!meant)
         return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
-    return err_set(e, WARM_EINVALID, "unknown option --%s: did you mean --%s?", name, meant);
+    return err_set(e, WARM_EINVALID, "unknown option --%s: did you mean --%s?", name, option);
 }
 
 /* Goes through the options: takes --config alone (`file`), or all others. */

@@ -676,12 +676,15 @@ Test(command, doctor_names_a_timeout_that_is_no_number)
 
 Test(command, config_shows_values_and_origins)
 {
-    char *options[] = {"--max-size", "64M", NULL};
+    char *options[] = {"--max-size", "64M", "--max-value", "1000B", NULL};
     struct warmd k = warmd_up(options);
+    expect(&k, 0, "config get max-value", "1000B\n"); /* as `config set` takes it */
     expect(&k, 0, "config show", "max_size                  option      64M\n");
     expect(&k, 0, "config show", "wait_timeout              default     30s\n");
     expect(&k, 0, "config get max-size", "64M\n");
-    expect(&k, 2, "config get no_such", "no setting \"no_such\"");
+    expect(&k, 2, "config get no_such", "no setting \"no_such\"\n");
+    expect(&k, 2, "config get max-sise", "no setting \"max-sise\": did you mean max_size?\n");
+    expect(&k, 2, "config get min_fre --json", ": did you mean min_free?\n");
     warmd_down(&k);
 }
 

@@ -466,6 +466,9 @@ Test(lifecycle, unknown_option_is_named_and_a_file_of_settings_is_checked)
     cr_expect_eq(run_command(&out, "%s --nope 2>&1", program), 2);
     cr_expect_not_null(strstr(out, "unknown option --nope"), "%s", out);
     free(out);
+    cr_expect_eq(run_command(&out, "%s --max-sise 1G 2>&1", program), 2);
+    cr_expect_not_null(strstr(out, "did you mean --max-size?"), "as --help spells it: %s", out);
+    free(out);
     file_write(file, "jobs = 2\n", 9);
     cr_expect_eq(run_command(&out, "%s --check-config %s 2>&1", program, file), 0);
     cr_expect_str_eq(out, "");

@@ -17,6 +17,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/settings.h"
+#include "keygen/misspelt.h"
 
 /* ---- show, get ---- */
 
@@ -26,10 +27,11 @@ static void number_text(unsigned long long n, const char *unit, char out[32])
     static const struct {
         const char *of, *name;
         unsigned long long factor;
-    } units[] = {
-        {"_bytes", "T", 1ull << 40}, {"_bytes", "G", 1ull << 30}, {"_bytes", "M", 1u << 20},
-        {"_bytes", "K", 1024},       {"_ms", "d", 86400000},      {"_ms", "h", 3600000},
-        {"_ms", "m", 60000},         {"_ms", "s", 1000},          {"_ms", "ms", 1}};
+    } units[] = {{"_bytes", "T", 1ull << 40}, {"_bytes", "G", 1ull << 30},
+                 {"_bytes", "M", 1u << 20},   {"_bytes", "K", 1024},
+                 {"_bytes", "B", 1},          {"_ms", "d", 86400000},
+                 {"_ms", "h", 3600000},       {"_ms", "m", 60000},
+                 {"_ms", "s", 1000},          {"_ms", "ms", 1}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(unit, units[i].of) == 0 && n && n % units[i].factor == 0) {
             snprintf(out, 32, "%llu%s", n / units[i].factor, units[i].name);
@@ -57,6 +59,25 @@ static void print_value(struct view value, const char *unit)
     }
 }
 
+/* Says that there is no such setting, and which one is nearest. Returns the exit status. */
+static int no_setting(struct view settings, const char *name)
+{
+    char key[64], nearest[64];
+    struct misspelt m = {.word = name};
+    struct view exists, setting;
+    for (size_t i = 0; json_reader_member(settings, i, &exists, &setting); i++) {
+        snprintf(key, sizeof key, "%.*s", (int)exists.len, (const char *)exists.data);
+        settings_cut_unit(key);
+        misspelt_try(&m, key);
+        if (m.nearest == key)
+            m.nearest = strcpy(nearest, key);
+    }
+    const char *meant = misspelt_meant(&m);
+    cli_say("there is no setting \"%s\"%s%s%s", name, meant ? ": did you mean " : "",
+            meant ? meant : "", meant ? "?" : "");
+    return CLI_USAGE;
+}
+
 /* Prints all settings, or the value of one. Returns the exit status. */
 static int print_settings(struct view settings, const char *only)
 {
@@ -77,9 +98,7 @@ static int print_settings(struct view settings, const char *only)
         if (only)
             return CLI_OK;
     }
-    if (only)
-        cli_say("there is no setting \"%s\"", only);
-    return only ? CLI_USAGE : CLI_OK;
+    return only ? no_setting(settings, only) : CLI_OK;
 }
 
 /* Prints one setting as the daemon tells it: name, value and origin. */
@@ -95,8 +114,7 @@ static int print_one_json(struct view settings, const char *only)
         json_print(stdout, setting);
         return CLI_OK;
     }
-    cli_say("there is no setting \"%s\"", only);
-    return CLI_USAGE;
+    return no_setting(settings, only);
 }
 
 static int show(struct remote *r, const char *only)
