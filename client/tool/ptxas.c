@@ -142,6 +142,7 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
     if (code)
         return code;
     const char *slash = strrchr(input, '/');
+    job->sources[job->n_sources++] = input;
     snprintf(job->label, sizeof job->label, "ptxas %s", slash ? slash + 1 : input);
     return o->debug || input[0] != '/' || tool_add_root(job, input, strlen(input))
                ? 0

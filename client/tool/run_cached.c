@@ -113,16 +113,24 @@ static void add_source(char out[DESCRIPTION_MAX], const char *path)
     free(data);
 }
 
+/* Returns the next argument if it may be the value of an option, "-arch sm_90", and is no path; else "". */
+static const char *value_of(const char *next)
+{
+    return next && *next != '-' && !strpbrk(next, "/.") ? next : "";
+}
+
 /* Adds the options that fit. A level of optimization, "-O2", is a value of one option. */
-static void add_options(char out[DESCRIPTION_MAX], char *const *argv)
+static void add_options(char out[DESCRIPTION_MAX], const struct tool_job *job)
 {
     size_t left = OPTIONS_MAX;
-    for (size_t i = 1; argv[i]; i++) {
-        size_t at = strlen(out), len = strlen(argv[i]) + 6;
-        if (argv[i][0] != '-' || strncmp(argv[i], "-o", 2) == 0 || len > left)
+    for (size_t i = 1; i < (size_t)job->argc; i++) {
+        const char *option = job->argv[i], *value = value_of(job->argv[i + 1]);
+        size_t at = strlen(out), len = strlen(option) + strlen(value) + 6;
+        if (*option != '-' || strncmp(option, "-o", 2) == 0 || len > left)
             continue;
-        bool is_level = strncmp(argv[i], "-O", 2) == 0 && argv[i][2];
-        snprintf(out + at, DESCRIPTION_MAX - at, "; %s%s", is_level ? "-O=" : "", argv[i]);
+        bool is_level = strncmp(option, "-O", 2) == 0 && option[2];
+        snprintf(out + at, DESCRIPTION_MAX - at, "; %s%s%s%s", is_level ? "-O=" : "", option,
+                 *value ? "=" : "", value);
         left -= len;
     }
 }
@@ -134,7 +142,7 @@ static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
     snprintf(out, DESCRIPTION_MAX, "%s", job->family);
     if (*source)
         add_source(out, source);
-    add_options(out, job->argv);
+    add_options(out, job);
     if (job->keys_cwd)
         add_place(out, "working folder", job->cwd);
     if (*source && tool_root_of(job, source, &rest) < 0)
@@ -145,7 +153,8 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
                uint32_t cost_ms)
 {
     char description[DESCRIPTION_MAX];
-    bool is_command = s->job->traced && strcmp(name, s->job->names[0]) == 0;
+    size_t of_command = s->job->traced ? 0 : s->job->n_names - 1; /* the name that missed */
+    bool is_command = strcmp(name, s->job->names[of_command]) == 0;
     struct warm_put_options options = {.token = strcmp(name, s->leased) == 0 ? s->token : 0,
                                        .kind = kind,
                                        .cost_ms = cost_ms,

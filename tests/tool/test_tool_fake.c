@@ -170,6 +170,36 @@ static int hits_after(struct lab *lab, const char *first, const char *second)
     return hits;
 }
 
+/* ptxas reads one file, so its runs have no list of files: what they were is told with their result. */
+Test(tool_fake, why_names_the_option_and_the_source_of_ptxas)
+{
+    static const struct {
+        const char *change, *options, *reason;
+    } rows[] = {
+        {":", "-arch sm_90 -O1", "option -O: (none) \xe2\x86\x92 -O1\n"},
+        {":", "-arch sm_100", "option -arch: sm_90 \xe2\x86\x92 sm_100\n"},
+        {"echo '// more' >>one.ptx; sed -i s/tid.x/tid.y/ one.ptx", "-arch sm_90",
+         "in source one.ptx, which has changed\n"},
+    };
+    struct lab lab;
+    char *out;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "one.ptx", 3, "%tid.x", lab.d.dir);
+    cr_assert_eq(sh(&lab, NULL, PTXAS "-arch sm_90 one.ptx -o one.cubin"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(sh(&lab, NULL,
+                        "%s; export WARM_SESSION=s%zu; " PTXAS "%s one.ptx -o one.cubin",
+                        rows[i].change, i, rows[i].options),
+                     0);
+        cr_assert_eq(sh(&lab, &out, "%s why --session s%zu", lab.warm, i), 0);
+        cr_expect(strstr(out, rows[i].reason), "%s: %s", rows[i].options, out);
+        free(out);
+    }
+    lab_down(&lab);
+}
+
 Test(tool_fake, ptx_counts_by_its_code_if_the_cubin_has_no_line_table)
 {
     static const char one[] = PTXAS "-suppress-debug-info -v --gpu-name=sm_90 one.ptx -o one.cubin";
