@@ -133,7 +133,8 @@ static void choose_last(struct history *h, const struct history_query *q, struct
 {
     for (size_t i = 0; i < HISTORY_SESSIONS; i++) {
         const struct session *s = &h->session[i];
-        if (*s->id && s->uid == q->asker && (!out->session || s->last_ms > out->session->last_ms))
+        if ((s->last_ms || s->n_events) && s->uid == q->asker &&
+            (!out->session || s->last_ms > out->session->last_ms))
             out->session = s;
     }
     const struct miss *list[HISTORY_MISSES];

@@ -86,6 +86,8 @@ Test(history, a_session_that_asked_nothing_gives_way_first)
 {
     struct history *h = history_new(NULL);
     char name[32];
+    history_join(h, 7, view_of_text("idle"), 1);
+    cr_expect_str_eq(json_of(h, WIRE_HISTORY_LAST, ""), "", "it is not the last one that asked");
     uint32_t asked = history_join(h, 7, view_of_text("asked"), 1);
     history_count(h, asked, HISTORY_asked, 1, 2);
     history_leave(h, asked);
