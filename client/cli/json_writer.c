@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "keygen/shown.h"
+#include "keygen/json.h"
 
 void json_init(struct json *j, FILE *out) { *j = (struct json){.out = out}; }
 
@@ -49,34 +49,18 @@ void json_close(struct json *j, char bracket)
     }
 }
 
-/* Writes a character that may not stand for itself: by its letter, or its number in UTF-16. */
-static void json_escape(FILE *out, uint32_t c)
-{
-    static const char plain[] = "\"\\\b\f\n\r\t", escaped[] = "\"\\bfnrt";
-    const char *at = c && c < 0x80 ? strchr(plain, (int)c) : NULL;
-    if (at)
-        fprintf(out, "\\%c", escaped[at - plain]);
-    else if (c < 0x10000)
-        fprintf(out, "\\u%04x", c);
-    else
-        fprintf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
-}
-
 void json_bytes(struct json *j, const void *data, size_t len)
 {
     assert(data || len == 0);
-    const uint8_t *s = data;
-    uint32_t code;
+    struct writer text;
+    writer_init(&text, 0);
+    json_write_text(&text, data, len);
     json_separate(j);
-    fputc('"', j->out);
-    for (size_t i = 0, n; i < len; i += n) {
-        n = shown_take(s + i, len - i, &code);
-        if (code == SHOWN_BAD || code == '"' || code == '\\' || !shown_is_plain(code))
-            json_escape(j->out, code);
-        else
-            fwrite(s + i, 1, n, j->out);
-    }
-    fputc('"', j->out);
+    if (text.failed)
+        fputs("null", j->out);
+    else
+        fwrite(text.data, 1, text.len, j->out);
+    writer_close(&text);
 }
 
 void json_text(struct json *j, const char *text) { json_bytes(j, text, strlen(text)); }

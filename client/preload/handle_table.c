@@ -62,3 +62,13 @@ void *handle_table_take(struct handle_table *t, const void *handle)
     atomic_store_explicit(&t->slots[at].handle, NULL, memory_order_release);
     return state;
 }
+
+void handle_table_renew(struct handle_table *t, void *handle, void *state,
+                        void (*state_free)(void *state))
+{
+    void *old = handle_table_take(t, handle);
+    if (old)
+        state_free(old);
+    if (state && !handle_table_add(t, handle, state))
+        state_free(state);
+}

@@ -28,6 +28,10 @@ struct handle_table {
 
 /* Adds a handle, neither NULL nor BUSY. False if there is no room. */
 bool handle_table_add(struct handle_table *t, void *handle, void *state);
+/* Puts `state` (NULL: none) beside a handle that the library has just made. Frees what finds no room, and the state
+ * of an older handle at this address, which was destroyed without us. */
+void handle_table_renew(struct handle_table *t, void *handle, void *state,
+                        void (*state_free)(void *state));
 /* Returns the state of a handle; NULL if it is not known. */
 void *handle_table_find(struct handle_table *t, const void *handle);
 /* Returns the state of a handle and forgets the handle. Called before the library can give the same

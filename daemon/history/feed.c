@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "daemon/history/internal.h"
-#include "daemon/process/json.h"
+#include "keygen/json.h"
 #include "store/clock.h"
 
 #define FEED_THINGS 4096u

@@ -8,7 +8,7 @@
  * Thread: loop thread.
  */
 #include "daemon/history/internal.h"
-#include "daemon/process/json.h"
+#include "keygen/json.h"
 
 #define EVENT_JSON_MAX 1024u /* bytes; a label is escaped to six times its length */
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/process/json.h"
+#include "keygen/json.h"
 
 static const char *const names[] = {
 #define X(name) #name,

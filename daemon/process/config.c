@@ -22,9 +22,9 @@
 
 #include "client/lib/owned_path.h"
 #include "daemon/process/defaults.h"
-#include "daemon/process/json.h"
 #include "daemon/process/log.h"
 #include "daemon/process/room.h"
+#include "keygen/json.h"
 #include "keygen/misspelt.h"
 #include "keygen/quantity.h"
 #include "store/store.h"

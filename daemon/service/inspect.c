@@ -12,12 +12,12 @@
 
 #include "client/exec/elf.h"
 #include "client/wire/version.h"
-#include "daemon/process/json.h"
 #include "daemon/process/log.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/signers.h"
 #include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
+#include "keygen/json.h"
 
 #define TOOLCHAINS_SHOWN 64u
 #define MAKING_SHOWN 64u

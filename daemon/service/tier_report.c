@@ -4,8 +4,8 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/process/json.h"
 #include "daemon/service/tier_internal.h"
+#include "keygen/json.h"
 
 static void write_direction(const struct tier *t, const struct tier_breaker *b, struct writer *out)
 {

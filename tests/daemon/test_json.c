@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "daemon/process/json.h"
+#include "keygen/json.h"
 
 static void expect_json(const char *text, size_t len, const char *want)
 {
@@ -26,7 +26,7 @@ Test(json, a_text_is_put_between_quotes)
 
 Test(json, quotes_backslashes_and_controls_are_escaped)
 {
-    EXPECT("a\"\\\n\x01\x7f\0z", "\"a\\\"\\\\\\u000a\\u0001\\u007f\\u0000z\"");
+    EXPECT("a\"\\\n\x01\x7f\0z", "\"a\\\"\\\\\\n\\u0001\\u007f\\u0000z\"");
 }
 
 Test(json, characters_of_every_length_stay)

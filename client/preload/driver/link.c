@@ -78,8 +78,9 @@ static void input_free(struct link_input *in)
     free(in->data);
 }
 
-static void link_free(struct link *l)
+static void link_free(void *state)
 {
+    struct link *l = state;
     for (size_t i = 0; i < l->n; i++)
         input_free(&l->inputs[i]);
     free(l->key);
@@ -166,26 +167,20 @@ static bool link_begin(struct link *l, unsigned n, int *options, void **values)
     return l->ours;
 }
 
-/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
-static void forget(const void *handle)
-{
-    struct link *old = handle_table_take(&table, handle);
-    if (old)
-        link_free(old);
-}
-
 int driver_link_create(unsigned n, int *options, void **values, struct cu_link **link)
 {
     const struct driver *d = driver_get();
     int code = d->link_create(n, options, values, link);
-    if (code == CU_SUCCESS)
-        forget(*link);
-    struct link *l = code == CU_SUCCESS ? calloc(1, sizeof *l) : NULL;
-    if (!l)
+    if (code != CU_SUCCESS)
         return code;
-    l->real = *link;
-    if (!link_begin(l, n, options, values) || !handle_table_add(&table, *link, l))
+    struct link *l = calloc(1, sizeof *l);
+    if (l)
+        l->real = *link;
+    if (l && !link_begin(l, n, options, values)) {
         link_free(l);
+        l = NULL;
+    }
+    handle_table_renew(&table, *link, l, link_free);
     return code;
 }
 

@@ -82,8 +82,9 @@ static void drop_inputs(struct link *l)
     l->n_inputs = 0;
 }
 
-static void link_free(struct link *l)
+static void link_free(void *state)
 {
+    struct link *l = state;
     if (!l)
         return;
     drop_inputs(l);
@@ -251,23 +252,12 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
     return kept;
 }
 
-/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
-static void forget(const void *handle)
-{
-    struct link *old = handle_table_take(&table, handle);
-    if (old)
-        link_free(old);
-}
-
 int jitlink_on_Create(struct jitlink_library *library, jitlink_handle *out, uint32_t n_options,
                       const char **options)
 {
     int rc = library->Create(out, n_options, options);
     if (!rc)
-        forget(*out);
-    struct link *l = rc ? NULL : link_new(library, n_options, options);
-    if (l && !handle_table_add(&table, *out, l))
-        link_free(l);
+        handle_table_renew(&table, *out, link_new(library, n_options, options), link_free);
     return rc;
 }
 

@@ -91,8 +91,9 @@ static void drop_options(struct program *p)
     p->n_options = 0;
 }
 
-static void program_free(struct program *p)
+static void program_free(void *state)
 {
+    struct program *p = state;
     if (!p)
         return;
     drop_input(p);
@@ -281,27 +282,17 @@ static void make_up(struct program *p, nvrtc_program handle)
 
 /* ---- life ---- */
 
-/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
-static void forget(const void *handle)
-{
-    struct program *old = handle_table_take(&table, handle);
-    if (old)
-        program_free(old);
-}
-
 int nvrtc_on_CreateProgram(struct nvrtc_library *library, nvrtc_program *out, const char *source,
                            const char *name, int n_headers, const char *const *headers,
                            const char *const *include_names)
 {
     int rc = library->CreateProgram(out, source, name, n_headers, headers, include_names);
-    if (rc)
-        return rc;
-    forget(*out);
-    struct program *p =
-        program_new(library, source, name, (size_t)n_headers, headers, include_names);
-    if (p && !handle_table_add(&table, *out, p))
-        program_free(p);
-    return 0;
+    if (!rc)
+        handle_table_renew(
+            &table, *out,
+            program_new(library, source, name, (size_t)n_headers, headers, include_names),
+            program_free);
+    return rc;
 }
 
 /* Destroys a handle. It leaves the table first, because NVRTC may reuse its address at once. */

@@ -54,8 +54,9 @@ static void drop_options(struct nvvm_program *p)
     p->n_options = 0;
 }
 
-static void program_free(struct nvvm_program *p)
+static void program_free(void *state)
 {
+    struct nvvm_program *p = state;
     if (!p)
         return;
     drop_options(p);
@@ -161,22 +162,13 @@ static void note(struct nvvm_program *p, struct nvvm_library *library, nvvm_hand
 
 /* ---- calls ---- */
 
-/* Forgets a handle that the library has just made: an older one at this address was destroyed without us. */
-static void forget(const void *handle)
-{
-    struct nvvm_program *old = handle_table_take(&table, handle);
-    if (old)
-        program_free(old);
-}
-
 int nvvm_on_CreateProgram(struct nvvm_library *library, nvvm_handle *out)
 {
     int rc = library->CreateProgram(out);
     if (!rc)
-        forget(*out);
-    struct nvvm_program *p = rc || is_configured() ? NULL : calloc(1, sizeof *p);
-    if (p && !handle_table_add(&table, *out, p))
-        program_free(p);
+        handle_table_renew(&table, *out,
+                           is_configured() ? NULL : calloc(1, sizeof(struct nvvm_program)),
+                           program_free);
     return rc;
 }
 

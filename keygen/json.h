@@ -4,8 +4,8 @@
  *
  * Thread: any; no state. Memory: appends to the caller's writer.
  */
-#ifndef WARM_DAEMON_PROCESS_JSON_H
-#define WARM_DAEMON_PROCESS_JSON_H
+#ifndef WARM_KEYGEN_JSON_H
+#define WARM_KEYGEN_JSON_H
 
 #include "keygen/bytes.h"
 
