@@ -3,64 +3,55 @@
 #include "daemon/history/usage.h"
 #include "tests/support/warmd.h"
 
-/* Runs a shell command with $W and the daemon's socket; expects its status and a text. */
-static void expect(const struct warmd *k, int status, const char *command, const char *text)
-{
-    char *out, *program = bin_path("warm");
-    int got = run_command(&out, "cd '%s' && export W='%s' WARM_SOCKET='%s'; (%s) 2>&1", k->dir,
-                          program, k->socket, command);
-    cr_expect_eq(got, status, "%s: %d: %s", command, got, out);
-    cr_expect(strstr(out, text), "%s: no `%s` in: %s", command, text, out);
-    free(program);
-    free(out);
-}
-
 Test(usage, requests_count_for_their_user_and_project)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; $W put a v --cost-ms 3000", "");
-    expect(&k, 0, "WARM_PROJECT=alpha $W get a -o v; WARM_PROJECT=alpha $W get a -o v", "");
-    expect(&k, 1, "WARM_PROJECT=beta $W get triton:none -o v", "");
-    expect(&k, 0, "$W stats --since 2h --json | tr -d ' \\n'",
-           "\"project\":\"alpha\",\"hits\":2,\"misses\":0,\"coalesced\":0,\"errors\":0,\"saved_"
-           "ms\":6000");
-    expect(&k, 0, "$W stats --project beta", "beta                         0         1");
-    expect(&k, 0, "$W stats --project beta | grep -c alpha || true", "0");
-    expect(&k, 0, "$W stats --user 4000000000", "no requests");
-    expect(&k, 0,
-           "$W stats --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
-           "print(d[\"kinds\"][\"triton\"][\"misses\"], d[\"kinds\"][\"other\"][\"misses\"])'",
-           "1 0");
-    expect(&k, 2, "$W stats --since soon", "--since soon is not a span");
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v --cost-ms 3000", "");
+    warmd_shell(&k, 0, "WARM_PROJECT=alpha $W get a -o v; WARM_PROJECT=alpha $W get a -o v", "");
+    warmd_shell(&k, 1, "WARM_PROJECT=beta $W get triton:none -o v", "");
+    warmd_shell(
+        &k, 0, "$W stats --since 2h --json | tr -d ' \\n'",
+        "\"project\":\"alpha\",\"hits\":2,\"misses\":0,\"coalesced\":0,\"errors\":0,\"saved_"
+        "ms\":6000");
+    warmd_shell(&k, 0, "$W stats --project beta", "beta                         0         1");
+    warmd_shell(&k, 0, "$W stats --project beta | grep -c alpha || true", "0");
+    warmd_shell(&k, 0, "$W stats --user 4000000000", "no requests");
+    warmd_shell(&k, 0,
+                "$W stats --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
+                "print(d[\"kinds\"][\"triton\"][\"misses\"], d[\"kinds\"][\"other\"][\"misses\"])'",
+                "1 0");
+    warmd_shell(&k, 2, "$W stats --since soon", "--since soon is not a span");
     warmd_down(&k);
 }
 
 Test(usage, it_outlives_a_restart)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; $W put a v; WARM_PROJECT=p $W get a -o v", "");
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v; WARM_PROJECT=p $W get a -o v", "");
     kill(k.pid, SIGTERM);
     warmd_reap(k.pid);
     warmd_start(&k, NULL);
-    expect(&k, 0,
-           "$W stats --project p --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
-           "print(d[0][\"hits\"])'",
-           "1");
+    warmd_shell(
+        &k, 0,
+        "$W stats --project p --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
+        "print(d[0][\"hits\"])'",
+        "1");
     warmd_down(&k);
 }
 
 Test(usage, a_session_carries_its_project_to_clients_that_do_not_know_it)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; $W put a v", "");
-    expect(&k, 0, "WARM_PROJECT=p WARM_SESSION=s $W get a -o v", "");
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v", "");
+    warmd_shell(&k, 0, "WARM_PROJECT=p WARM_SESSION=s $W get a -o v", "");
     int fd = warmd_connect(&k);
     warmd_redis(fd, "CLIENT SETNAME warm-session-s\r\n", "+OK\r\n");
     warmd_redis(fd, "GET a\r\n", "$2\r\n1\n\r\n");
-    expect(&k, 0,
-           "$W stats --project p --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
-           "print(d[0][\"hits\"])'",
-           "2");
+    warmd_shell(
+        &k, 0,
+        "$W stats --project p --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
+        "print(d[0][\"hits\"])'",
+        "2");
     close(fd);
     warmd_down(&k);
 }
@@ -68,42 +59,46 @@ Test(usage, a_session_carries_its_project_to_clients_that_do_not_know_it)
 Test(usage, a_reset_begins_a_column_of_ones_own)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; $W put a v; WARM_PROJECT=p $W get a -o v", "");
-    expect(&k, 0, "$W stats | head -1", "in total\n");
-    expect(&k, 0, "$W stats --reset; WARM_PROJECT=p $W get a -o v", "");
-    expect(&k, 0, "$W stats | tr -s ' ' | sed -n '1p;3p'",
-           " since start in total since reset\nhits 2 2 1\n");
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v; WARM_PROJECT=p $W get a -o v", "");
+    warmd_shell(&k, 0, "$W stats | head -1", "in total\n");
+    warmd_shell(&k, 0, "$W stats --reset; WARM_PROJECT=p $W get a -o v", "");
+    warmd_shell(&k, 0, "$W stats | tr -s ' ' | sed -n '1p;3p'",
+                " since start in total since reset\nhits 2 2 1\n");
     warmd_down(&k);
 }
 
 Test(usage, looking_is_no_use)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; $W put a v; $W get a -o v; $W show a; $W ls; $W why a || true", "");
-    expect(&k, 1, "$W get nothing -o v", "no such entry");
-    expect(&k, 0, "$W export x.warm; $W stats --since 1h; $W verify", "");
-    expect(&k, 0,
-           "$W stats --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
-           "print(d[\"hits\"], d[\"misses\"], d[\"saved_ms\"])'",
-           "0 0 0");
-    expect(&k, 1, "$W why", "no miss is known");
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v; $W get a -o v; $W show a; $W ls; $W why a || true",
+                "");
+    warmd_shell(&k, 1, "$W get nothing -o v", "no such entry");
+    warmd_shell(&k, 0, "$W export x.warm; $W stats --since 1h; $W verify", "");
+    warmd_shell(&k, 0,
+                "$W stats --json | python3 -c 'import json, sys; d = json.load(sys.stdin); "
+                "print(d[\"hits\"], d[\"misses\"], d[\"saved_ms\"])'",
+                "0 0 0");
+    warmd_shell(&k, 1, "$W why", "no miss is known");
     warmd_down(&k);
 }
 
 Test(usage, an_export_of_a_project_has_what_its_sessions_used)
 {
     struct warmd k = warmd_up(NULL);
-    expect(&k, 0, "echo 1 >v; for n in a b c; do $W put $n v; done", "");
-    expect(&k, 0,
-           "WARM_PROJECT=p WARM_SESSION=s1 $W get a -o v; WARM_PROJECT=p WARM_SESSION=s2 $W get b "
-           "-o v",
-           "");
-    expect(&k, 0,
-           "WARM_PROJECT=p WARM_SESSION=s3 $W get a -o v; WARM_PROJECT=q WARM_SESSION=s4 $W get c "
-           "-o v",
-           "");
-    expect(&k, 0, "$W export x.warm --project p", "exported 2 entries");
-    expect(&k, 1, "$W export x.warm --project none", "no session of the project none is known");
+    warmd_shell(&k, 0, "echo 1 >v; for n in a b c; do $W put $n v; done", "");
+    warmd_shell(
+        &k, 0,
+        "WARM_PROJECT=p WARM_SESSION=s1 $W get a -o v; WARM_PROJECT=p WARM_SESSION=s2 $W get b "
+        "-o v",
+        "");
+    warmd_shell(
+        &k, 0,
+        "WARM_PROJECT=p WARM_SESSION=s3 $W get a -o v; WARM_PROJECT=q WARM_SESSION=s4 $W get c "
+        "-o v",
+        "");
+    warmd_shell(&k, 0, "$W export x.warm --project p", "exported 2 entries");
+    warmd_shell(&k, 1, "$W export x.warm --project none",
+                "no session of the project none is known");
     warmd_down(&k);
 }
 

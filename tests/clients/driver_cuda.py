@@ -10,26 +10,7 @@ import os
 
 import kit
 
-PTX = """
-PTX = b'''// NUMBER
-.version 6.0
-.target sm_50
-.address_size 64
-.visible .entry twice(.param .u64 p) {
-  .reg .b32 %r<2>;
-  .reg .f32 %f<3>;
-  .reg .b64 %d<5>;
-  ld.param.u64 %d1, [p];
-  cvta.to.global.u64 %d2, %d1;
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %d3, %r1, 4;
-  add.s64 %d4, %d2, %d3;
-  ld.global.f32 %f1, [%d4];
-  add.f32 %f2, %f1, %f1;
-  st.global.f32 [%d4], %f2;
-  ret;
-}
-'''
+PTX = kit.PTX_TWICE.replace("b'''", "b'''// NUMBER\\n") + """
 import os
 PTX = PTX.replace(b"NUMBER", str(os.getpid()).encode())  # another text each time, the same program
 """

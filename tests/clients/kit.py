@@ -48,6 +48,28 @@ NVCC = find_nvcc()
 TestCase = unittest.TestCase
 main = unittest.main
 
+# A kernel that doubles its numbers, for the programs that load PTX.
+PTX_TWICE = """
+PTX = b'''.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry twice(.param .u64 p) {
+  .reg .b32 %r<2>;
+  .reg .f32 %f<3>;
+  .reg .b64 %d<5>;
+  ld.param.u64 %d1, [p];
+  cvta.to.global.u64 %d2, %d1;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %d3, %r1, 4;
+  add.s64 %d4, %d2, %d3;
+  ld.global.f32 %f1, [%d4];
+  add.f32 %f2, %f1, %f1;
+  st.global.f32 [%d4], %f2;
+  ret;
+}
+'''
+"""
+
 # Takes the leases of the names in its arguments, and keeps them.
 HOLD = """if True:
     import sys, time

@@ -153,6 +153,17 @@ void warmd_free(struct warmd *k)
     free(k->log);
 }
 
+void warmd_shell(const struct warmd *k, int status, const char *command, const char *text)
+{
+    char *out, *program = bin_path("warm");
+    int got = run_command(&out, "cd %s && export WARM_SOCKET=%s W=%s; exec 2>&1; %s", k->dir,
+                          k->socket, program, command);
+    cr_assert_eq(got, status, "%s: %d: %s", command, got, out);
+    cr_assert_not_null(strstr(out, text), "%s: no `%s` in: %s", command, text, out);
+    free(program);
+    free(out);
+}
+
 void warmd_down(struct warmd *k)
 {
     kill(k->pid, SIGTERM);

@@ -61,6 +61,9 @@ struct warmd warmd_up(char *const *options);
 int warmd_reap(pid_t pid);
 /* Reads what a process writes to its terminal, until it ends; closes `fd`. Static memory. */
 char *warmd_read_terminal(int fd, pid_t pid);
+/* Runs a shell command in the daemon's folder, with its socket and with `warm` as $W. Expects this status, and a text in
+ * the output. */
+void warmd_shell(const struct warmd *k, int status, const char *command, const char *text);
 /* Sends SIGTERM, expects that warmd drains and exits with 0, and frees all. */
 void warmd_down(struct warmd *k);
 /* Removes the folder and frees the paths; the process is the caller's. */
