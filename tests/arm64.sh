@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# arm64.sh BUILD SUITES: cross-builds the tests for aarch64 and runs those whose names match the pattern SUITES in a bare
-# arm64 Debian, under qemu-user. It is slow, and qemu-user has no seccomp, no Landlock and the memory order of this
+# arm64.sh BUILD SUITES PACKAGE…: cross-builds the tests for aarch64 and runs those whose names match the pattern SUITES in a bare
+# arm64 Debian with these packages, under qemu-user. It is slow, and qemu-user has no seccomp, no Landlock and the memory order of this
 # machine: a test that needs what is not there skips itself. Without root, qemu-user or binfmt it says so, and ends
 # with 0.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 suites=$2
+shift 2
 skip() { echo "test-arm64: skipped: $*"; exit 0; }
 [ "$(uname -m)" != aarch64 ] || skip "this machine is one: \`make test\`"
 [ "$(id -u)" = 0 ] || skip "a bare root needs root"
@@ -20,8 +21,7 @@ if ! [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]; then
 fi
 
 . tests/install/root.sh
-# shellcheck disable=SC2046 # a list of words
-root=${ARM64_ROOT:-$(ROOT_ARCH=arm64 root_new bookworm $(make -s print-packages-test))}
+root=${ARM64_ROOT:-$(ROOT_ARCH=arm64 root_new bookworm "$@")}
 trap '[ -n "${ARM64_ROOT:-}" ] || root_free "$root"' EXIT
 make -j"$(nproc)" B="$build" CC="aarch64-linux-gnu-gcc --sysroot=$root" CXX="aarch64-linux-gnu-g++ --sysroot=$root" AR=aarch64-linux-gnu-ar \
     all "$build/tests/all"
@@ -32,5 +32,16 @@ if [ -e .git ]; then git -c safe.directory='*' ls-files -z; else find . -path ./
 mkdir -p "$root/root/warm/build"
 cp -r "$build"/bin "$build"/lib "$build"/libexec "$build"/tests "$root/root/warm/build/"
 mkdir "$root/root/warm/build/share" && mkdir "$root/root/warm/build/share/warm" && ln -s ../../../client/python "$root/root/warm/build/share/warm/python"
+
+# The keys of all corpora, made by both architectures.
+make -j"$(nproc)" build/bin/warm
+mkdir -p "$build/graphs"
+awk -v to="$build/graphs/" '/^graph / { close(file); file = to $2 ".mlir"; next } /^[^ }m]/ && !/^module/ { file = "" } file { print >file }' tests/data/jax_graphs.txt
+corpora=$(ls "$build"/graphs/*.mlir tests/data/*.mlir tests/data/*.mlirbc tests/data/*.vhlo tests/data/*.hlo kernels/*.cu kernels/examples/*.mlir tests/programs/*.c)
+for file in $corpora; do echo "$file $(build/bin/warm hash "$file" 2>&1)"; done >"$build/keys-here"
+for file in $corpora; do echo "$file $("$build/bin/warm" hash "$file" 2>&1)"; done >"$build/keys-arm64"
+diff "$build/keys-here" "$build/keys-arm64"
+echo "test-arm64: the keys of $(wc -l <"$build/keys-here") files are those of this machine"
+
 root_run "$root" sh -euc 'cd /root/warm; kernels/toolchain.sh build/toolchain
     WARM_TOOLCHAIN=$PWD/build/toolchain exec build/tests/all -j"$(nproc)" --filter "$1"' sh "$suites"

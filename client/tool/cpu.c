@@ -1,15 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads. The numbers of
- * cores do not count, because they differ between the cores of one processor. cc.c calls it for
- * such options, libraries.c for variants of a library.
+ * cpu.c - decides what -march=native means here: all answers of CPUID that a compiler reads; on Arm the fields of
+ * /proc/cpuinfo that GCC and clang read, and the kernel's list of features. The numbers of cores do not count,
+ * because they differ between the cores of one processor. cc.c calls it for such options, libraries.c for
+ * variants of a library.
  *
  * Thread: any; no state.
  */
 #define XXH_INLINE_ALL
+#include <stdio.h>
 #include <string.h>
 
 #include "client/tool/tool.h"
+
+#if defined(__aarch64__) || defined(WARM_TEST_ARM)
+
+#define ARM_LINE 4096
+#define ARM_FIELDS 5
+
+/* Adds the kind of each core, and what it can do; of cores that are alike those of the first. False if
+ * the file does not say, as under emulation. */
+static bool arm_add(FILE *cpuinfo, struct key_builder *key, uint32_t tag)
+{
+    static const char *const names[ARM_FIELDS] = {"Features", "CPU implementer", "CPU architecture",
+                                                  "CPU variant", "CPU part"};
+    char line[ARM_LINE], last[ARM_FIELDS][ARM_LINE] = {{0}};
+    while (fgets(line, sizeof line, cpuinfo))
+        for (size_t i = 0; i < ARM_FIELDS; i++)
+            if (strncmp(line, names[i], strlen(names[i])) == 0 && strcmp(line, last[i]) != 0) {
+                memcpy(last[i], line, sizeof line);
+                key_add_text(key, tag, line);
+            }
+    return *last[0] && *last[4];
+}
+
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -77,6 +102,20 @@ bool cpu_add(struct key_builder *key, uint32_t tag)
     cpu_read(&cpu);
     cpu_add_to(&cpu, key, tag);
     return true;
+}
+
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+bool cpu_add(struct key_builder *key, uint32_t tag)
+{
+    FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
+    bool known = cpuinfo && arm_add(cpuinfo, key, tag);
+    if (cpuinfo)
+        fclose(cpuinfo);
+    key_add_u64(key, tag, getauxval(AT_HWCAP));
+    key_add_u64(key, tag, getauxval(AT_HWCAP2));
+    return known;
 }
 
 #else

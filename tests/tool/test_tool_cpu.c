@@ -5,7 +5,41 @@
  */
 #include <criterion/criterion.h>
 
+#define WARM_TEST_ARM
 #include "client/tool/cpu.c"
+
+#define CORE(features, part)                                                                       \
+    "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: " features                                   \
+    "\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: " part        \
+    "\nCPU revision\t: 0\n\n"
+#define V2 CORE("fp asimd sve sve2", "0xd4f")
+
+/* Returns the key of a /proc/cpuinfo, all zero if it does not say what -mcpu=native is. */
+static struct key arm_key(const char *text)
+{
+    struct key_builder b;
+    struct key key;
+    struct proof proof;
+    FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+    key_begin(&b, "test");
+    bool known = arm_add(f, &b, 1);
+    key_end(&b, &key, &proof);
+    fclose(f);
+    return known ? key : (struct key){{0}};
+}
+
+Test(tool_cpu, arm_core_is_known_by_its_part_and_its_features)
+{
+    static const struct key none;
+    struct key v2 = arm_key(V2), more = arm_key(V2 V2 V2);
+    struct key wider = arm_key(CORE("fp asimd sve sve2 bf16", "0xd4f")),
+               mixed = arm_key(V2 CORE("fp asimd", "0xd40"));
+    struct key other = arm_key(CORE("fp asimd sve sve2", "0xd40"));
+    cr_expect(key_equal(&v2, &more), "the number of cores does not count");
+    cr_expect(!key_equal(&v2, &wider) && !key_equal(&v2, &other) && !key_equal(&v2, &mixed));
+    struct key emulated = arm_key("processor\t: 0\nflags\t: fpu sse\n");
+    cr_expect(key_equal(&emulated, &none), "qemu-user shows the host's file");
+}
 
 #if defined(__x86_64__) || defined(__i386__)
 
