@@ -34,7 +34,7 @@ cp -r "$build"/bin "$build"/lib "$build"/libexec "$build"/tests "$root/root/warm
 mkdir "$root/root/warm/build/share" && mkdir "$root/root/warm/build/share/warm" && ln -s ../../../client/python "$root/root/warm/build/share/warm/python"
 
 # The keys of all corpora, made by both architectures.
-make -j"$(nproc)" build/bin/warm
+make -j"$(nproc)" all
 mkdir -p "$build/graphs"
 awk -v to="$build/graphs/" '/^graph / { close(file); file = to $2 ".mlir"; next } /^[^ }m]/ && !/^module/ { file = "" } file { print >file }' tests/data/jax_graphs.txt
 corpora=$(ls "$build"/graphs/*.mlir tests/data/*.mlir tests/data/*.mlirbc tests/data/*.vhlo tests/data/*.hlo kernels/*.cu kernels/examples/*.mlir tests/programs/*.c)
@@ -42,6 +42,31 @@ for file in $corpora; do echo "$file $(build/bin/warm hash "$file" 2>&1)"; done 
 for file in $corpora; do echo "$file $("$build/bin/warm" hash "$file" 2>&1)"; done >"$build/keys-arm64"
 diff "$build/keys-here" "$build/keys-arm64"
 echo "test-arm64: the keys of $(wc -l <"$build/keys-here") files are those of this machine"
+
+# Entries of both in one store and one tier: what runs on the CPU of one never meets the other.
+cat >"$root/tmp/both.sh" <<'END'
+set -eu
+cd "$1"
+export HOME="$1" WARM_STORE="$1/store" WARM_SOCKET="$1/sock"
+mkdir -p .config/warm tier
+[ -e key ] || "$2" tier keygen both key >/dev/null
+printf 'tier = file://%s/tier\ntier_key = %s/key\ntier_min_cost = 0\n' "$1" "$1" >.config/warm/warmd.conf
+echo 'int twice(int n) { return 2 * n; }' >twice.cc
+"$2" run --report g++ -O2 -c twice.cc -o twice.o 2>report
+cat report
+[ "$(od -An -tu2 -j18 -N2 twice.o | tr -d ' ')" = "$3" ] # the machine of the ELF header
+grep -q " $4 hit" report
+"$2" tier push >/dev/null
+"$2" daemon stop >/dev/null
+END
+mkdir "$root/tmp/both"
+here="$(pwd)/build/bin/warm"
+sh "$root/tmp/both.sh" "$root/tmp/both" "$here" 62 0
+root_run "$root" sh /tmp/both.sh /tmp/both /root/warm/build/bin/warm 183 0
+rm -r "$root/tmp/both/store" # now from the tier alone
+sh "$root/tmp/both.sh" "$root/tmp/both" "$here" 62 1
+root_run "$root" sh /tmp/both.sh /tmp/both /root/warm/build/bin/warm 183 1
+echo "test-arm64: entries of both architectures in one store and one tier: each found its own"
 
 root_run "$root" sh -euc 'cd /root/warm; kernels/toolchain.sh build/toolchain
     WARM_TOOLCHAIN=$PWD/build/toolchain exec build/tests/all -j"$(nproc)" --filter "$1"' sh "$suites"

@@ -171,6 +171,7 @@ static void search(struct found *f)
     add_pattern(f, "/opt", "/cuda*/lib64");
     add_pattern(f, "/usr", "/lib64");
     add_pattern(f, "/usr", "/lib/x86_64-linux-gnu");
+    add_pattern(f, "/usr", "/lib/aarch64-linux-gnu");
 }
 
 /* True if the daemon has a library with this content. */
