@@ -99,19 +99,6 @@ FORCE:
 # The program contains the text of the template.
 $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/codegen/tiled_product.cu
 
-# Looks for the libraries' headers once, and names missing packages in a line, before a compiler prints errors.
-LIBRARIES = uv.h=libuv1-dev lmdb.h=liblmdb-dev xxhash.h=libxxhash-dev openssl/sha.h=libssl-dev \
-    zlib.h=zlib1g-dev sodium.h=libsodium-dev zstd.h=libzstd-dev curses.h=libncurses-dev \
-    curl/curl.h=libcurl4-openssl-dev
-$(B)/libraries:
-	@missing=; for library in $(LIBRARIES); do \
-	    echo "#include <$${library%=*}>" | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 || \
-	        missing="$$missing $${library#*=}"; \
-	done; \
-	[ -z "$$missing" ] || { echo "missing packages:$$missing (\`make setup\` installs them)" >&2; exit 1; }
-	@mkdir -p $(@D)
-	@touch $@
-
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
@@ -195,19 +182,6 @@ toolchain:
 	@kernels/toolchain.sh $(TOOLCHAIN)
 $(B)/bin/warm-kernels: $(call obj,tests/demo) $(EXEC) $(KEYGEN)
 	$(Q) $(LINK) -o $@ $^ -ldl -lm
-
-# Set-up: installs the Debian packages that are missing. make itself is there already.
-PACKAGES_BUILD = gcc libc6-dev libuv1-dev liblmdb-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libncurses-dev libsodium-dev libcurl4-openssl-dev
-PACKAGES_demo    = $(PACKAGES_BUILD) ca-certificates python3-pip
-PACKAGES_test    = $(PACKAGES_demo) curl g++ git musl-tools rpm libcriterion-dev python3-redis python3-prometheus-client redis-server redis-tools nginx-light openssl systemd procps groff-base zstd
-PACKAGES_clients = $(PACKAGES_test) python3-venv python3-dev
-PACKAGES_fuzz    = $(PACKAGES_test) clang libclang-rt-14-dev
-PACKAGES_format  = clang-format-14
-#: make setup         install the packages that a build needs
-.PHONY: setup setup-demo setup-test setup-clients setup-fuzz setup-format
-setup: setup-demo
-setup-demo setup-test setup-clients setup-fuzz setup-format: setup-%:
-	@./setup.sh $(PACKAGES_$*)
 
 # The demo compiles kernels cold, warm, and warm after a restart of the daemon.
 #: make demo          install missing packages, build, compile kernels cold and warm
@@ -307,7 +281,7 @@ uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
 	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
 
-# The rest: packages, checks, sanitizers, proofs, programs of others, benchmarks.
-PARTS = $(wildcard packaging/*.mk tests/*.mk tests/*/*.mk)
+# The rest: libraries and Debian packages, our packages, checks, sanitizers, proofs, programs of others, benchmarks.
+PARTS = setup.mk $(wildcard packaging/*.mk tests/*.mk tests/*/*.mk)
 include $(PARTS)
 -include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

@@ -16,7 +16,7 @@ umask 022
 
 rm -rf "$sources" "$build"/*_"$2.deb"
 mkdir -p "$sources/packaging"
-cp -r VERSION Makefile CHANGELOG.md keygen kernels store client tier daemon systemd "$sources/"
+cp -r VERSION Makefile setup.mk CHANGELOG.md keygen kernels store client tier daemon systemd "$sources/"
 cp packaging/packaging.mk packaging/version.sh "$sources/packaging/"
 echo "$commit" >"$sources/packaging/commit"
 cp -r packaging/debian "$sources/debian"

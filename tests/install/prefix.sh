@@ -6,7 +6,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
-packages=$(sed -n 's/^PACKAGES_BUILD = //p' Makefile)
+packages=$(sed -n 's/^PACKAGES_BUILD = //p' setup.mk)
 for release in "$@"; do
     # shellcheck disable=SC2086 # a list of words
     root=$(root_new "$release" make g++ $packages)
