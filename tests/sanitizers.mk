@@ -6,7 +6,7 @@
 #: make asan, tsan    run the tests with sanitizers
 .PHONY: asan tsan asan-parts
 SANITIZED = $(patsubst test_%.c,%,$(notdir $(wildcard tests/keygen/test_*.c tests/store/test_*.c tests/client/test_*.c \
-    tests/daemon/test_redis_*.c tests/tier/test_tier_[efrsuw]*.c))) artifact bookkeeping budget build call closer compile_request \
+    tests/daemon/test_redis_*.c tests/tier/test_tier_[efrsuw]*.c))) artifact ask bookkeeping budget build closer compile_request \
     connection find flight forms history json lease link manifest native negative resp server service slices torch_store torch_value
 # A pattern of Criterion has room for about 1,000 characters: so families go by their first word.
 FAMILIES = mlir store redis_ tier_
@@ -40,8 +40,8 @@ FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
 FUZZED    = tests/fuzz/promises.c tests/kernels/print_program.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/row.c store/id_set.c store/lmdb_check.c \
-    $(addprefix daemon/,net/resp.c service/manifest.c service/manifest_paths.c service/torch_value.c) \
-    daemon/worker/line_digests.c $(call src,daemon/history) tier/url.c tier/resp_reply.c tier/backends/s3_answer.c
+    $(addprefix daemon/,net/resp.c service/manifest.c service/manifest_paths.c pytorch/torch_value.c) \
+    daemon/worker/line_digests.c $(filter-out %/stats.c,$(call src,daemon/history)) tier/url.c tier/resp_reply.c tier/backends/s3_answer.c
 FUZZERS   = $(filter-out promises,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 $(B)/fuzz/obj/%.o: %.c
 	$(Q) clang $(OUR_CPP) $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<

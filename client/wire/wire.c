@@ -58,6 +58,50 @@ bool wire_kind_from_name(const char *name, uint8_t *out)
     return false;
 }
 
+static bool begins(struct view name, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    return name.len > len && memcmp(name.data, prefix, len) == 0;
+}
+
+/* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
+ * the candidates. */
+static bool is_tuned_kernel(struct view name)
+{
+    static const char start[] = "pt2:", end[] = "::";
+    const char *at = name.data;
+    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
+           strspn(at + 4, "0123456789abcdef") >= 64;
+}
+
+uint8_t wire_kind_of_name(struct view name)
+{
+    static const struct {
+        const char *prefix;
+        uint8_t kind;
+    } known[] = {{"pt2:fx-graph", WIRE_KIND_FX_GRAPH},
+                 {"pt2:autograd", WIRE_KIND_BACKWARD},
+                 {"pt2:bundled-autotune", WIRE_KIND_AUTOTUNE},
+                 {"triton:", WIRE_KIND_TRITON},
+                 {"jax:", WIRE_KIND_EXECUTABLE},
+                 {"pjrt:", WIRE_KIND_EXECUTABLE},
+                 {"enzyme:", WIRE_KIND_BACKWARD},
+                 {"mlir:", WIRE_KIND_GRAPH},
+                 {"cc:", WIRE_KIND_OBJECT},
+                 {"nvrtc:", WIRE_KIND_CUBIN},
+                 {"nvjitlink", WIRE_KIND_CUBIN},
+                 {"nvvm:", WIRE_KIND_OBJECT},
+                 {"graph:", WIRE_KIND_GRAPH},
+                 {"cuda-jit:", WIRE_KIND_CUBIN},
+                 {"cuda-link", WIRE_KIND_CUBIN},
+                 {"ptxas:", WIRE_KIND_CUBIN},
+                 {"form:", WIRE_KIND_FORM}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(name, known[i].prefix))
+            return known[i].kind;
+    return is_tuned_kernel(name) ? WIRE_KIND_AUTOTUNE : WIRE_KIND_OTHER;
+}
+
 const char *wire_reason_name(uint8_t reason)
 {
     switch (reason) {

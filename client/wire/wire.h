@@ -163,6 +163,8 @@ enum wire_kind {
 const char *wire_kind_name(uint8_t kind);
 /* Finds the number of a kind by its name. False if no kind has that name. */
 bool wire_kind_from_name(const char *name, uint8_t *out);
+/* Returns the kind that the artifacts under a name of this form have: neither a GET nor RESP tells. */
+uint8_t wire_kind_of_name(struct view name);
 
 enum wire_space {
     WIRE_SPACE_NAME = 0, /* any name of 1 to WIRE_NAME_MAX bytes, in the user's own space */

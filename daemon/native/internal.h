@@ -15,7 +15,7 @@
 struct native;
 
 struct native_call {
-    struct call call; /* first: on_answer casts back */
+    struct ask ask; /* first: on_answer casts back */
     struct native *native;
     struct native_call *prev, *next;
     uint64_t tag;

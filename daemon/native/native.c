@@ -151,29 +151,21 @@ static void call_unlink(struct native_call *call)
     free(call);
 }
 
-/* Keeps an answer for the other ranks of this machine. */
+/* Keeps an answer for the other ranks of this machine. A lease is one only if the tier has decided: else the others
+ * wait for its holder. */
 static void note_answer(const struct native_call *call, const struct answer *a)
 {
     struct native *n = call->native;
-    struct store_value v = {.fd = -1};
-    if (a->kind == ANSWER_VALUE && a->artifact) {
-        v.data = a->artifact->data;
-        v.fd = a->artifact->fd;
-        v.row = (struct store_row){.id.key = a->artifact->key,
-                                   .kind = a->artifact->kind,
-                                   .len = a->artifact->len,
-                                   .check = a->artifact->check,
-                                   .cost_ms = a->artifact->cost_ms};
-    }
-    if (a->kind == ANSWER_VALUE)
+    struct store_value v;
+    if (a->kind == ANSWER_VALUE && a->artifact)
+        v = artifact_as_stored(a->artifact);
+    if (a->kind == ANSWER_VALUE || a->kind == ANSWER_MISS ||
+        (a->kind == ANSWER_LEASE && call->ask.n_tier_asks))
         rank_agreement_note(n->ranks, &call->rank_name, n->peer->pid, service_now_ms(n->service),
                             a->artifact ? &v : a->value);
-    else if (a->kind == ANSWER_MISS || a->kind == ANSWER_LEASE)
-        rank_agreement_note(n->ranks, &call->rank_name, n->peer->pid, service_now_ms(n->service),
-                            NULL);
 }
 
-static void on_answer(struct call *base, const struct answer *a)
+static void on_answer(struct ask *base, const struct answer *a)
 {
     struct native_call *call = (struct native_call *)base;
     struct native *n = call->native;
@@ -233,9 +225,9 @@ static struct native_call *call_new(struct native *n, uint64_t tag, struct err *
         err_set(e, WARM_ENOMEM, "no memory for a request");
         return NULL;
     }
-    call->call.service = n->service;
-    call->call.peer = n->peer;
-    call->call.on_answer = on_answer;
+    call->ask.service = n->service;
+    call->ask.peer = n->peer;
+    call->ask.on_answer = on_answer;
     call->native = n;
     call->tag = tag;
     LIST_ADD(n->calls, call);
@@ -253,7 +245,7 @@ static struct native_call *call_of_tag(struct native *n, uint64_t tag)
 static struct native_call *call_of_token(struct native *n, uint64_t token)
 {
     struct native_call *call = token ? n->calls : NULL;
-    while (call && (call->call.compile || call->call.ask.token != token))
+    while (call && (call->ask.compile || call->ask.waiter.token != token))
         call = call->next;
     return call;
 }
@@ -307,101 +299,72 @@ static int take_hello(struct request *r, struct err *e)
 }
 
 /* Answers a rank as the other ranks of its job were answered. False if the question is new. */
-static bool get_as_rank(struct native *n, uint64_t tag, const struct wire_get *m)
+static bool get_as_rank(struct native *n, uint64_t tag, struct view name, const struct proof *proof)
 {
-    assert(n->ranks);
-    struct proof name = proof_of_bytes(m->key.data, m->key.len);
     struct artifact *known;
-    switch (
-        rank_agreement_recall(n->ranks, &name, n->peer->pid, service_now_ms(n->service), &known)) {
-    case RANK_HIT: send_artifact(n, tag, WIRE_WAS_HIT, known); return true;
-    case RANK_MISS:
-        service_count_miss(n->service, n->peer, m->key, NULL);
+    enum rank_agreement_said said =
+        rank_agreement_recall(n->ranks, proof, n->peer->pid, service_now_ms(n->service), &known);
+    if (said == RANK_HIT) {
+        send_artifact(n, tag, WIRE_WAS_HIT, known);
+    } else if (said == RANK_MISS) {
+        service_count_miss(n->service, n->peer, name, NULL);
         native_send_empty(n, tag, WIRE_MISS);
-        return true;
-    case RANK_NEW: break;
     }
-    return false;
+    return said != RANK_NEW;
 }
 
-static void note_for_ranks(struct native *n, const struct wire_get *m, int code,
-                           const struct store_value *v)
-{
-    assert(n->ranks);
-    struct proof name = proof_of_bytes(m->key.data, m->key.len);
-    if (code == 0)
-        rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), v);
-    else if (code == WARM_ENOT_FOUND && !m->want_lease) /* else it waits for the lease holder */
-        rank_agreement_note(n->ranks, &name, n->peer->pid, service_now_ms(n->service), NULL);
-}
-
-/* Has the tier decide for a rank of a job on several machines. Returns 1 if it does; else 0, or an error. */
-static int ask_for_job(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
-{
-    char job[65];
-    struct proof name = proof_of_bytes(m->key.data, m->key.len);
-    if (!rank_agreement_spans(n->ranks, &name, job))
-        return 0;
-    struct native_call *call = call_new(n, tag, e);
-    if (!call)
-        return e->code;
-    memcpy(call->call.job, job, sizeof job);
-    call->rank_name = name;
-    call->notes = true;
-    call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
-    if (service_ask_for_job(&call->call, m->key, call->leases, m->deadline_ms))
-        return 1;
-    call_unlink(call);
-    return 0;
-}
-
-/* Finds a value, and opens its descriptor. A hit counts once both are there. */
-static int get_stored(struct native *n, const struct wire_get *m, struct store_value *out, int *own,
-                      struct err *e)
-{
-    const struct proof *proof = m->has_proof ? &m->proof : NULL;
-    int code = service_get(n->service, n->peer, m->space, m->key, proof, out, e);
-    return code ? code : open_stored(out, own, e);
-}
-
-/* Answers with a stored value at once; else the call may have to wait. If the daemon failed to give a value, a
- * client that wants no lease is told; others get the lease, so that one of them makes it anew. */
-static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
+/* Answers with a stored value, and opens its descriptor. A hit counts once both are there. */
+static bool get_at_once(struct native *n, uint64_t tag, const struct question *q,
+                        const struct proof *rank_name, struct err *e)
 {
     struct store_value v;
-    struct err failure = {0};
     int own;
-    const struct proof *proof = m->has_proof ? &m->proof : NULL;
-    bool as_rank = n->ranks && m->space == WIRE_SPACE_NAME;
-    if (as_rank && get_as_rank(n, tag, m))
-        return 0;
-    int asked = as_rank ? ask_for_job(n, tag, m, e) : 0;
-    if (asked)
-        return asked < 0 ? asked : 0;
-    int code = get_stored(n, m, &v, &own, &failure);
-    if (as_rank)
-        note_for_ranks(n, m, code, &v);
-    if (code == 0) {
-        send_stored(n, tag, WIRE_WAS_HIT, &v, own);
-        service_count_hit(n->service, n->peer, m->space, m->key, &v.row);
-        return 0;
+    if (service_get(n->service, n->peer, q, &v, e) != 0 || open_stored(&v, &own, e) != 0)
+        return false;
+    if (rank_name)
+        rank_agreement_note(n->ranks, rank_name, n->peer->pid, service_now_ms(n->service), &v);
+    send_stored(n, tag, WIRE_WAS_HIT, &v, own);
+    service_count_hit(n->service, n->peer, q, &v.row);
+    return true;
+}
+
+/* Answers with a stored value at once; else an ask goes on, which may have to wait. Ranks on several machines always
+ * make an ask: the tier decides for them. */
+static int get_one(struct native *n, uint64_t tag, const struct wire_get *m, struct err *e)
+{
+    char job[65] = "";
+    struct proof name;
+    struct err why;
+    struct question q = {.space = m->space,
+                         .key = m->key,
+                         .proof = m->has_proof ? &m->proof : NULL,
+                         .wait_ms = m->deadline_ms,
+                         .why = &why};
+    bool as_rank = n->ranks && m->space == WIRE_SPACE_NAME, spans = false;
+    why.code = 0; /* it is large: no more is cleared for each hit */
+    why.text[0] = '\0';
+    if (as_rank) {
+        name = proof_of_bytes(m->key.data, m->key.len);
+        if (get_as_rank(n, tag, m->key, &name))
+            return 0;
+        spans = rank_agreement_spans(n->ranks, &name, job);
     }
+    if (!spans && get_at_once(n, tag, &q, as_rank ? &name : NULL, &why))
+        return 0;
     struct native_call *call = call_new(n, tag, e);
     if (!call)
         return e->code;
-    call->call.was_corrupt = code == WARM_ECORRUPT;
-    call->call.no_tier = as_rank;
     call->leases = m->want_lease && budget_take(n->peer->uid, BUDGET_leases, 1);
-    bool failed = bookkeeping_is_failure(code);
-    if (failed && call->leases)
-        bookkeeping_failure(&call->call, &failure);
-    if (code == WARM_EBUSY)
-        service_get_later(&call->call, m->space, m->key, proof);
-    else if (failed && !call->leases)
-        service_fail(&call->call, m->space, m->key, &failure);
-    else
-        service_ask(&call->call, call->leases ? ASK_LEASE : ASK_KNOWN, m->space, m->key, proof,
-                    m->deadline_ms);
+    q.mode = call->leases ? ASK_LEASE : ASK_KNOWN;
+    call->ask.tells_errors = true;
+    call->ask.is_rank = as_rank;
+    call->notes =
+        as_rank && (spans || !call->leases); /* else the others wait for the lease holder */
+    if (as_rank)
+        call->rank_name = name;
+    if (spans)
+        memcpy(call->ask.job, job, sizeof job);
+    service_ask(&call->ask, &q);
     return 0;
 }
 
@@ -466,25 +429,25 @@ static int take_put(struct request *r, struct err *e)
         return e->code;
     if (is_made && n->peer->is_admin && !m.token)
         op->imported_bytes = m.len;
-    struct service_put put = {
-        .name = is_made ? (struct view){0} : m.key,
-        .made = is_made ? &made : NULL,
-        .kind = m.kind == STORE_OTHER && !is_made ? bookkeeping_kind_of_name(m.key) : m.kind,
-        .keep_existing = m.keep_existing,
-        .cost_ms = m.cost_ms,
-        .ttl_ms = m.ttl_ms,
-        .group = m.group,
-        .hardware = m.hardware,
-        .compiler = m.compiler,
-        .label = m.label,
-        .data = m.value.data,
-        .fd = r->frame->n_fds ? r->fds[0] : -1,
-        .len = m.len,
-        .check = key_equal(&m.check, &not_said) ? NULL : &m.check,
-        .lease = lease ? &lease->call : NULL,
-        .lease_lost = m.token && !lease,
-        .on_done = on_put,
-        .arg = op};
+    struct service_put put = {.name = is_made ? (struct view){0} : m.key,
+                              .made = is_made ? &made : NULL,
+                              .kind = m.kind == STORE_OTHER && !is_made ? wire_kind_of_name(m.key)
+                                                                        : m.kind,
+                              .keep_existing = m.keep_existing,
+                              .cost_ms = m.cost_ms,
+                              .ttl_ms = m.ttl_ms,
+                              .group = m.group,
+                              .hardware = m.hardware,
+                              .compiler = m.compiler,
+                              .label = m.label,
+                              .data = m.value.data,
+                              .fd = r->frame->n_fds ? r->fds[0] : -1,
+                              .len = m.len,
+                              .check = key_equal(&m.check, &not_said) ? NULL : &m.check,
+                              .lease = lease ? &lease->ask : NULL,
+                              .lease_lost = m.token && !lease,
+                              .on_done = on_put,
+                              .arg = op};
     if (put.fd >= 0)
         r->fds[0] = -1;
     code = service_put(n->service, n->peer, &put, e);
@@ -501,7 +464,7 @@ static int take_release(struct request *r, struct err *e)
         return code;
     struct native_call *call = call_of_token(r->native, m.token);
     if (call) {
-        call_drop(&call->call, false);
+        ask_drop(&call->ask, false);
         call_unlink(call);
     }
     send_ok(r->native, r->frame->tag, false, NULL);
@@ -517,7 +480,7 @@ static int take_compile(struct request *r, struct err *e)
     struct native_call *call = call_new(r->native, r->frame->tag, e);
     if (!call)
         return e->code;
-    service_compile(&call->call, &m);
+    service_compile(&call->ask, &m);
     return 0;
 }
 
@@ -530,19 +493,19 @@ static int take_source(struct request *r, struct err *e)
     if (code)
         return code;
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
-    if (!call || !call->call.compile)
+    if (!call || !call->ask.compile)
         return err_set(e, WARM_EINVALID, "SOURCE for a tag that has no COMPILE");
     unsigned channel = r->frame->n_fds - 1u;
     int job_fd = channel ? r->fds[0] : -1, channel_fd = r->fds[channel];
     r->fds[0] = r->fds[1] = -1;
-    service_source(&call->call, m.job.data, m.len, job_fd, channel_fd);
+    service_source(&call->ask, m.job.data, m.len, job_fd, channel_fd);
     return 0;
 }
 
 /* True if the list can have one state for each path of the CHECK: its count fits, and its size may. */
 static bool may_be_states(const struct native_call *call, const struct wire_checked *m)
 {
-    const struct manifest *asked = call->call.checking;
+    const struct manifest *asked = ask_checking(&call->ask);
     return asked && m->n == asked->n_paths && m->len <= m->n * (uint64_t)STATE_BYTES_MAX;
 }
 
@@ -561,7 +524,7 @@ static int read_states(struct native_call *call, const struct wire_checked *m, s
     if (n != m->n || !reader_done(&r))
         code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
     else
-        service_checked(&call->call, states);
+        service_checked(&call->ask, states);
     free(states);
     return code;
 }
@@ -587,7 +550,7 @@ static int take_checked(struct request *r, struct err *e)
     if (code)
         return code;
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
-    if (!call || !call->call.checking)
+    if (!call || !ask_checking(&call->ask))
         return err_set(e, WARM_EINVALID, "CHECKED for a tag that was not asked");
     if (!may_be_states(call, &m))
         code = err_set(e, WARM_EMALFORMED, "CHECKED: not one state for each path");
@@ -596,7 +559,7 @@ static int take_checked(struct request *r, struct err *e)
     else
         code = read_states(call, &m, m.list, e);
     if (code) {
-        call_drop(&call->call, false);
+        ask_drop(&call->ask, false);
         call_unlink(call);
     }
     return code;
@@ -607,7 +570,7 @@ static int take_cancel(struct request *r, struct err *e)
     (void)e;
     struct native_call *call = call_of_tag(r->native, r->frame->tag);
     if (call) {
-        call_drop(&call->call, true);
+        ask_drop(&call->ask, true);
         call_unlink(call);
     }
     return 0;
@@ -714,7 +677,7 @@ static void *native_open(struct connection *c)
 static void drop_calls(struct native *n)
 {
     while (n->calls) {
-        call_drop(&n->calls->call, false);
+        ask_drop(&n->calls->ask, false);
         call_unlink(n->calls);
     }
 }

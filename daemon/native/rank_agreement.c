@@ -10,7 +10,6 @@
 #include "daemon/native/rank_agreement.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,23 +149,6 @@ enum rank_agreement_said rank_agreement_recall(struct rank_group *job, const str
     return a->value ? RANK_HIT : RANK_MISS;
 }
 
-/* Copies a stored value, so that it stays if its entry goes. */
-static struct artifact *keep(const struct store_value *v)
-{
-    struct artifact *a = NULL;
-    int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 3);
-    if (v->data)
-        a = artifact_from_bytes(v->data, v->row.len);
-    else if (fd < 0 || artifact_from_fd(fd, v->row.len, &v->row.check, &a, NULL) != 0)
-        return NULL;
-    if (!a)
-        return NULL;
-    a->kind = v->row.kind;
-    a->cost_ms = v->row.cost_ms;
-    a->key = v->row.id.key;
-    return a;
-}
-
 static bool has_room(const struct rank_group *job, uint64_t n_bytes, unsigned n_fds)
 {
     return budget_has(job->uid, BUDGET_rank_bytes, n_bytes) &&
@@ -188,7 +170,7 @@ void rank_agreement_note(struct rank_group *job, const struct proof *name, pid_t
     uint64_t n_bytes = value && value->data ? value->row.len : 0;
     unsigned n_fds = value && !value->data;
     struct artifact *kept = NULL;
-    if (!make_room(job, n_bytes, n_fds) || (value && !(kept = keep(value))))
+    if (!make_room(job, n_bytes, n_fds) || (value && !(kept = artifact_from_stored(value))))
         return;
     assert(job->next_answer < RANK_ANSWERS);
     struct rank_answer *a = &job->answers[job->next_answer];

@@ -18,8 +18,8 @@
 
 #include "daemon/net/connection.h"
 #include "daemon/net/internal.h"
+#include "daemon/pytorch/torch_value.h"
 #include "daemon/service/artifact.h"
-#include "daemon/service/torch_value.h"
 #include "daemon/users/budget.h"
 
 #define BATCH_MAX (256u << 10)  /* bytes batched before they are sent within a turn */

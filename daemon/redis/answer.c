@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/pytorch/torch_store.h"
+#include "daemon/pytorch/torch_value.h"
 #include "daemon/redis/internal.h"
-#include "daemon/service/torch_store.h"
-#include "daemon/service/torch_value.h"
 
 #define COPY_MAX 4096u /* bytes; a longer value is not copied, but sent from its place */
 

@@ -26,13 +26,14 @@ bool redis_is_name(const struct resp_arg *a)
 static int send_found(struct redis *r, const struct resp_arg *name, struct err *e)
 {
     struct store_value v;
+    struct question q = {.space = WIRE_SPACE_NAME, .key = redis_view(name)};
     if (!redis_is_name(name))
         return err_set(e, WARM_ENOT_FOUND, "no name");
-    int code = service_get(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), NULL, &v, e);
+    int code = service_get(r->service, r->peer, &q, &v, e);
     if (code == 0 && !redis_send_stored(r, &v))
         code = err_set(e, WARM_EIO, "no descriptor or memory for a value");
     if (code == 0)
-        service_count_hit(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), &v.row);
+        service_count_hit(r->service, r->peer, &q, &v.row);
     return code;
 }
 
@@ -42,9 +43,9 @@ bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *
            service_peek(r->service, r->peer, WIRE_SPACE_NAME, redis_view(name), out, NULL) == 0;
 }
 
-static void on_get_answer(struct call *call, const struct answer *a)
+static void on_get_answer(struct ask *ask, const struct answer *a)
 {
-    struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
+    struct redis *r = (struct redis *)(void *)((char *)ask - offsetof(struct redis, wait));
     if (a->kind == ANSWER_WAIT) {
         r->waiting = true;
         connection_hold(r->connection);
@@ -56,43 +57,41 @@ static void on_get_answer(struct call *call, const struct answer *a)
     r->waiting = false;
 }
 
-static struct call *wait_begin(struct redis *r,
-                               void (*answer)(struct call *call, const struct answer *a))
+/* Goes on after a look-up that brought nothing. */
+static void wait_begin(struct redis *r, const struct question *q,
+                       void (*answer)(struct ask *ask, const struct answer *a))
 {
     assert(!r->waiting); /* a connection waits for one value */
-    r->wait = (struct call){.service = r->service, .peer = r->peer, .on_answer = answer};
-    return &r->wait;
+    r->wait = (struct ask){.service = r->service, .peer = r->peer, .on_answer = answer};
+    service_ask(&r->wait, q);
 }
 
+/* Answers with the value, or with null: after a failure of the daemon, too, which is logged and counted. */
 void redis_do_get(struct redis_command *c)
 {
     struct redis *r = c->redis;
     struct err e = {0};
     const struct resp_arg *name = &c->args[1];
-    uint64_t wait_ms = service_wait_ms(r->service);
+    struct question q = {.space = WIRE_SPACE_NAME,
+                         .key = redis_view(name),
+                         .wait_ms = service_wait_ms(r->service),
+                         .why = &e};
     int code = send_found(r, name, &e);
     if (code == 0)
         return;
+    q.mode = q.wait_ms && code != WARM_EBUSY ? ASK_WAIT : ASK_KNOWN;
     if (!redis_is_name(name))
         redis_send_null(r);
-    else if (code == WARM_EBUSY)
-        service_get_later(wait_begin(r, on_get_answer), WIRE_SPACE_NAME, redis_view(name), NULL);
-    else if (wait_ms && redis_name_is_leased(redis_view(name)))
-        redis_lease_ask(r, redis_view(name), &e);
-    else {
-        struct call *call = wait_begin(r, on_get_answer);
-        if (bookkeeping_is_failure(
-                code)) /* logged and counted; the client goes on as after a miss */
-            bookkeeping_failure(call, &e);
-        service_ask(call, wait_ms ? ASK_WAIT : ASK_KNOWN, WIRE_SPACE_NAME, redis_view(name), NULL,
-                    wait_ms);
-    }
+    else if (q.mode == ASK_WAIT && redis_name_is_leased(q.key))
+        redis_lease_ask(r, q.key, &e);
+    else
+        wait_begin(r, &q, on_get_answer);
 }
 
 /* Runs the command again: its large value is ready, or cannot be had. */
-static void on_ready(struct call *call, const struct answer *a)
+static void on_ready(struct ask *ask, const struct answer *a)
 {
-    struct redis *r = (struct redis *)(void *)((char *)call - offsetof(struct redis, wait));
+    struct redis *r = (struct redis *)(void *)((char *)ask - offsetof(struct redis, wait));
     if (a->kind == ANSWER_WAIT) {
         r->waiting = r->again = true;
         connection_hold(r->connection);
@@ -107,13 +106,17 @@ bool redis_values_ready(struct redis_command *c, size_t from, size_t to)
     struct redis *r = c->redis;
     struct store_row row;
     struct store_value v;
+    struct err why = {.code = WARM_EBUSY};
     r->again = false;
     for (size_t i = from; i < to && r->n_tries <= c->n_args; i++) {
         if (!redis_peek(r, &c->args[i], &row) || row.len <= SERVICE_CHECK_MAX ||
             store_get(service_store(r->service), &row.id, &v, NULL) != WARM_EBUSY)
             continue;
         r->n_tries++;
-        service_get_later(wait_begin(r, on_ready), WIRE_SPACE_NAME, redis_view(&c->args[i]), NULL);
+        wait_begin(r,
+                   &(struct question){
+                       .space = WIRE_SPACE_NAME, .key = redis_view(&c->args[i]), .why = &why},
+                   on_ready);
         if (r->again)
             return false;
     }

@@ -33,7 +33,7 @@ struct redis {
     unsigned n_ops;
     bool waiting;       /* `wait` is in flight */
     bool waiting_lease; /* one of `leases` waits */
-    struct call wait;
+    struct ask wait;
     bool again;     /* the command is run again when `wait` is answered */
     size_t n_tries; /* of that command */
     /* of a command of many names: */

@@ -16,7 +16,6 @@
 
 #include "daemon/process/list.h"
 #include "daemon/redis/internal.h"
-#include "daemon/service/bookkeeping.h"
 #include "daemon/users/budget.h"
 
 #define LEASES_MAX 64u /* of a connection */
@@ -27,7 +26,7 @@
 
 /* A lease, or the wait for the holder's value. */
 struct redis_lease {
-    struct call call; /* first: on_lease_answer casts back */
+    struct ask ask; /* first: on_lease_answer casts back */
     struct redis *redis;
     struct redis_lease *prev, *next;
     bool waits;
@@ -43,7 +42,7 @@ bool redis_name_is_leased(struct view name)
 static struct redis_lease *lease_find(const struct redis *r, const struct store_id *id)
 {
     struct redis_lease *l = r->leases;
-    while (l && (l->call.id.owner != id->owner || !key_equal(&l->call.id.key, &id->key)))
+    while (l && (l->ask.id.owner != id->owner || !key_equal(&l->ask.id.key, &id->key)))
         l = l->next;
     return l;
 }
@@ -63,13 +62,13 @@ void redis_lease_give_back(struct redis *r, struct view name)
     struct redis_lease *l = lease_find(r, &id);
     if (!l)
         return;
-    call_drop(&l->call, false);
+    ask_drop(&l->ask, false);
     lease_free(l);
 }
 
-static void on_lease_answer(struct call *call, const struct answer *a)
+static void on_lease_answer(struct ask *ask, const struct answer *a)
 {
-    struct redis_lease *l = (struct redis_lease *)call;
+    struct redis_lease *l = (struct redis_lease *)ask;
     struct redis *r = l->redis;
     if (a->kind == ANSWER_WAIT) {
         l->waits = r->waiting_lease = true;
@@ -99,20 +98,22 @@ void redis_lease_ask(struct redis *r, struct view name, const struct err *failur
         redis_send_null(r);
         return;
     }
-    l->call = (struct call){.service = r->service, .peer = r->peer, .on_answer = on_lease_answer};
+    l->ask = (struct ask){.service = r->service, .peer = r->peer, .on_answer = on_lease_answer};
     l->redis = r;
     LIST_ADD(r->leases, l);
     r->n_leases++;
-    if (bookkeeping_is_failure(failure->code))
-        bookkeeping_failure(&l->call, failure);
-    service_ask(&l->call, ASK_LEASE, WIRE_SPACE_NAME, name, NULL,
-                r->peer->session ? TORCH_WAIT_MS : TORCH_WAIT_STRANGER_MS);
+    service_ask(&l->ask, &(struct question){.space = WIRE_SPACE_NAME,
+                                            .key = name,
+                                            .mode = ASK_LEASE,
+                                            .wait_ms = r->peer->session ? TORCH_WAIT_MS
+                                                                        : TORCH_WAIT_STRANGER_MS,
+                                            .why = failure});
 }
 
 void redis_leases_free(struct redis *r)
 {
     while (r->leases) {
-        call_drop(&r->leases->call, false);
+        ask_drop(&r->leases->ask, false);
         lease_free(r->leases);
     }
     assert(!r->n_leases);

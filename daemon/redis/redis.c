@@ -317,7 +317,7 @@ static void redis_on_close(void *state)
 {
     struct redis *r = state;
     if (r->waiting)
-        call_drop(&r->wait, false);
+        ask_drop(&r->wait, false);
     redis_leases_free(r);
     redis_ops_forget(r);
     free(r->found);

@@ -23,9 +23,9 @@
 
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
+#include "daemon/pytorch/torch_store.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/bookkeeping.h"
-#include "daemon/service/torch_store.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"
 
@@ -234,7 +234,7 @@ static void put_value(const struct redis_command *c, size_t name, size_t value,
     int fd = v->data ? -1 : spill_fd(c, value);
     int code = 0;
     struct service_put put = {.name = redis_view(&c->args[name]),
-                              .kind = bookkeeping_kind_of_name(redis_view(&c->args[name])),
+                              .kind = wire_kind_of_name(redis_view(&c->args[name])),
                               .keep_existing = options->keep_existing,
                               .cost_ms = cost_of_value(v, fd),
                               .ttl_ms = options->ttl_ms,

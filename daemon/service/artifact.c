@@ -171,6 +171,33 @@ int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artif
     return 0;
 }
 
+struct artifact *artifact_from_stored(const struct store_value *v)
+{
+    struct artifact *a = NULL;
+    int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 3);
+    if (v->data)
+        a = artifact_from_known(v->data, v->row.len, &v->row.check);
+    else if (fd < 0 || artifact_from_fd(fd, v->row.len, &v->row.check, &a, NULL) != 0)
+        return NULL;
+    if (!a)
+        return NULL;
+    a->kind = v->row.kind;
+    a->cost_ms = v->row.cost_ms;
+    a->key = v->row.id.key;
+    return a;
+}
+
+struct store_value artifact_as_stored(const struct artifact *a)
+{
+    return (struct store_value){.data = a->data,
+                                .fd = a->fd,
+                                .row = {.id.key = a->key,
+                                        .kind = a->kind,
+                                        .len = a->len,
+                                        .check = a->check,
+                                        .cost_ms = a->cost_ms}};
+}
+
 struct artifact *artifact_ref(struct artifact *a)
 {
     assert(a->refs);

@@ -47,6 +47,11 @@ struct artifact *artifact_from_bytes(const void *data, size_t len);
 /* Does the same with bytes whose XXH3-128 is known: they are not hashed again. */
 struct artifact *artifact_from_known(const void *data, size_t len, const struct key *check);
 
+/* Makes an artifact of a stored value, which may go meanwhile. NULL: no memory, or no descriptor. */
+struct artifact *artifact_from_stored(const struct store_value *v);
+/* Returns an artifact as if it were stored; the bytes stay the artifact's. */
+struct store_value artifact_as_stored(const struct artifact *a);
+
 /* Makes an artifact from a sealed memfd, which is taken, also on failure. A short value is read
  * into memory. `check` is its announced digest; NULL: unknown, and a long value is not hashed.
  * Errors: NOMEM, IO, TRUNCATED. */

@@ -7,7 +7,7 @@
  *   2. the client, which has its value, sends the job again; it waits for nothing;
  *   3. a pool thread computes the job's keys: one of them must be that of the entry;
  *   4. when no compile waits or runs, a worker compiles it;
- *   5. the bytes are those of the entry: a pool thread compares large ones.
+ *   5. a pool thread hashes the bytes: their digest is that of the entry.
  * If they differ, the key lacks something that decides the result, or one of the two compiles went wrong.
  * That is an alarm in the log and in STATS, and the entry is set aside (quarantined). The next client
  * that asks makes it anew.
@@ -15,12 +15,12 @@
  * Any other end has no effect: the entry has gone, the compile failed or asked for a file, there is
  * another audit. Results with debug information are left out: not every compiler repeats their bytes.
  *
- * compile_request.c asks audit_wanted for each hit; native.c passes the job on.
+ * ask.c asks audit_wanted for each hit; native.c passes the job on.
  *
- * Thread: loop thread, but for audit_read and audit_compare. Memory: one audit at a time.
+ * Thread: loop thread, but for audit_read and audit_hash. Memory: one audit at a time.
  */
 #include <assert.h>
-#include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,14 +33,13 @@
 #include "keygen/cuda/job.h"
 #include "keygen/cuda/options.h"
 
-#define LOOK_MS 500u /* between two checks that the compilers are idle */
-#define COMPARE_PIECE (64u << 10)
+#define LOOK_MS 500u              /* between two checks that the compilers are idle */
 #define AUDIT_RARE (1u << 30)     /* hits: almost never */
 #define GIVE_UP_MS (600u * 1000u) /* how long an audit waits for idle compilers */
 
 struct audit {
     struct service *service;
-    uv_work_t work;
+    struct service_work work;
     struct loop_timer *tick;
     uint64_t begun_ms;
     const struct toolchain *toolchain;
@@ -50,11 +49,7 @@ struct audit {
     uint64_t job_len;
     struct pool_job *running;
     bool cancelled;
-    /* of the comparison: */
-    int stored_fd, made_fd; /* -1: there is none */
-    uint64_t len;
-    struct key check; /* of the entry that is compared */
-    bool differs;
+    struct artifact *made;
     /* of the pool thread: */
     int code;
     struct key graphs[2]; /* exact, shared */
@@ -75,12 +70,13 @@ void audit_init(struct service *s)
     s->n_before_audit = one_of ? hits_until_next(one_of) : 0;
 }
 
-bool audit_wanted(struct service *s, const struct call *call, const struct store_row *row)
+bool audit_wanted(const struct ask *ask, const struct store_row *row)
 {
     static const struct key none;
+    struct service *s = ask->service;
     uint64_t one_of = s->config.config->verify_hits;
-    if (!one_of || s->audit || row->kind != STORE_CUBIN ||
-        !key_equal(&call->compile->checked, &none) || s->n_before_audit--)
+    if (!one_of || s->audit || row->kind != STORE_CUBIN || !ask->compile || ask->ops->is_child ||
+        !key_equal(&ask->compile->checked, &none) || s->n_before_audit--)
         return false;
     s->n_before_audit = hits_until_next(one_of);
     return true;
@@ -92,18 +88,13 @@ static void audit_free(struct audit *a)
     a->service->audit = NULL;
     loop_timer_free(a->tick);
     fd_close_later(a->job_fd);
-    if (a->stored_fd >= 0)
-        fd_close_later(a->stored_fd);
-    if (a->made_fd >= 0)
-        fd_close_later(a->made_fd);
+    artifact_unref(a->made);
     free(a);
 }
 
-/* Maps the bytes of a descriptor; NULL if that fails. */
-static void *map_bytes(int fd, uint64_t len)
+static struct audit *audit_of(struct service_work *work)
 {
-    void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    return data == MAP_FAILED ? NULL : data;
+    return (struct audit *)(void *)((char *)work - offsetof(struct audit, work));
 }
 
 /* ---- the comparison ---- */
@@ -119,70 +110,35 @@ static void audit_alarm(struct service *s, const struct store_row *row)
     store_refuse(s->config.store, &row->id, &row->check);
 }
 
-/* Compares the two files, which have equal lengths. Pool thread. */
-static void audit_compare(uv_work_t *work)
+static void audit_hash(struct service_work *work)
 {
-    struct audit *a = work->data;
-    uint8_t stored[COMPARE_PIECE], made[COMPARE_PIECE];
-    a->code = 0;
-    for (uint64_t at = 0; at < a->len && !a->code && !a->differs; at += sizeof made) {
-        size_t n = a->len - at < sizeof made ? (size_t)(a->len - at) : sizeof made;
-        a->code = file_read_at(a->stored_fd, stored, n, at, NULL);
-        if (!a->code)
-            a->code = file_read_at(a->made_fd, made, n, at, NULL);
-        a->differs = !a->code && memcmp(stored, made, n) != 0;
-    }
+    struct audit *a = audit_of(work);
+    a->code = artifact_hash(a->made, NULL);
 }
 
-static void on_compared(uv_work_t *work, int status)
+/* Compares the digest of the compiled bytes with the entry's. */
+static void on_hashed(struct service_work *work)
 {
-    struct audit *a = work->data;
-    struct store_row row;
-    (void)status;
-    if (!a->code)
-        stats_add(&a->service->stats, STATS_audits, STORE_CUBIN, 1);
-    if (a->differs && store_peek(a->service->config.store, &a->id, &row, NULL) == 0 &&
-        key_equal(&row.check, &a->check)) /* the entry may have been replaced meanwhile */
-        audit_alarm(a->service, &row);
-    audit_free(a);
-}
-
-/* Compares the compiled bytes with the entry. True if a pool thread does that, and ends the
- * audit. */
-static bool audit_compare_begin(struct audit *a, const struct pool_result *done)
-{
+    struct audit *a = audit_of(work);
     struct service *s = a->service;
-    struct store_value v;
-    uint8_t made[ARTIFACT_INLINE_MAX];
-    if (done->status || !done->keep || done->nvrtc_status || done->n_paths ||
-        store_get(s->config.store, &a->id, &v, NULL) != 0 || v.row.kind != STORE_CUBIN)
-        return false;
-    bool equal_len = v.row.len == done->len;
-    if (equal_len && !v.data) {
-        a->len = done->len;
-        a->check = v.row.check;
-        a->stored_fd = fcntl(v.fd, F_DUPFD_CLOEXEC, 3);
-        a->made_fd = fcntl(done->fd, F_DUPFD_CLOEXEC, 3);
-        return a->stored_fd >= 0 && a->made_fd >= 0 &&
-               uv_queue_work(s->config.loop, &a->work, audit_compare, on_compared) == 0;
+    struct store_row row;
+    if (!a->code && store_peek(s->config.store, &a->id, &row, NULL) == 0 &&
+        row.kind == STORE_CUBIN) {
+        stats_add(&s->stats, STATS_audits, row.kind, 1);
+        if (row.len != a->made->len || !key_equal(&row.check, &a->made->check))
+            audit_alarm(s, &row);
     }
-    if (equal_len &&
-        (v.row.len > sizeof made || file_read_start(done->fd, made, (size_t)done->len, NULL) != 0))
-        return false;
-    stats_add(&s->stats, STATS_audits, v.row.kind, 1);
-    if (!equal_len || memcmp(v.data, made, (size_t)done->len) != 0)
-        audit_alarm(s, &v.row);
-    return false;
+    audit_free(a);
 }
 
 static void on_compiled(void *arg, struct pool_result *done)
 {
     struct audit *a = arg;
+    bool is_sound = done->keep && !done->nvrtc_status && !done->n_paths;
     a->running = NULL;
-    bool goes_on = audit_compare_begin(a, done);
-    if (done->status == 0)
-        close(done->fd);
-    if (!goes_on)
+    assert(a->service->audit == a);
+    if (done->status || artifact_from_fd(done->fd, done->len, NULL, &a->made, NULL) || !is_sound ||
+        !service_work_start(a->service, &a->work, audit_hash, on_hashed))
         audit_free(a);
 }
 
@@ -248,24 +204,23 @@ static int read_keys(struct audit *a, const struct job *job)
 }
 
 /* Computes the keys of the job. Pool thread. */
-static void audit_read(uv_work_t *work)
+static void audit_read(struct service_work *work)
 {
-    struct audit *a = work->data;
+    struct audit *a = audit_of(work);
     struct job job;
-    void *bytes = map_bytes(a->job_fd, a->job_len);
-    a->code = bytes ? job_decode(bytes, a->job_len, &job, NULL) : WARM_ENOMEM;
+    void *bytes = mmap(NULL, a->job_len, PROT_READ, MAP_PRIVATE, a->job_fd, 0);
+    a->code = bytes != MAP_FAILED ? job_decode(bytes, a->job_len, &job, NULL) : WARM_ENOMEM;
     if (!a->code) {
         a->code = read_keys(a, &job);
         job_close(&job);
     }
-    if (bytes)
+    if (bytes != MAP_FAILED)
         munmap(bytes, a->job_len);
 }
 
-static void on_read(uv_work_t *work, int status)
+static void on_read(struct service_work *work)
 {
-    struct audit *a = work->data;
-    (void)status;
+    struct audit *a = audit_of(work);
     if (a->code || !is_of_entry(a))
         audit_free(a);
     else
@@ -282,14 +237,11 @@ void service_audit(struct service *s, const struct peer *peer, const struct wire
                         .id = {STORE_MADE_HERE, ask->key},
                         .uid = peer->uid,
                         .job_fd = -1,
-                        .stored_fd = -1,
-                        .made_fd = -1,
                         .job_len = ask->job.len};
-    a->work.data = a;
     a->tick = loop_timer_new(s->config.loop, audit_look, a);
     if (!a->tick || memfd_from_bytes(ask->job.data, ask->job.len, &a->job_fd, NULL) ||
         pool_find(s->config.pool, ask->compiler, peer->uid, &a->toolchain, NULL) ||
-        uv_queue_work(s->config.loop, &a->work, audit_read, on_read)) {
+        !service_work_start(s, &a->work, audit_read, on_read)) {
         loop_timer_free(a->tick);
         if (a->job_fd >= 0)
             close(a->job_fd);

@@ -3,7 +3,7 @@
  * bookkeeping.c - counts requests and tells the history: which were missed, why, and what each compile
  * or put was made of.
  *
- * call.c calls bookkeeping_answer for each answer of a call; lookup.c counts hits that need no call.
+ * ask.c calls bookkeeping_answer for each answer of an ask; lookup.c counts hits that need none.
  * put.c and the compile's files tell the rest. Nothing in here changes an answer.
  *
  * Names that begin with "file:" (client/lib/identity.c), "jax:ahead:" (client/python/warm/jax/_ahead.py) or
@@ -40,44 +40,6 @@ bool bookkeeping_is_note(enum wire_space space, struct view key)
 {
     return space == WIRE_SPACE_NAME &&
            (begins(key, "file:") || begins(key, "jax:ahead:") || begins(key, FORMS_PREFIX));
-}
-
-/* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
- * the candidates. */
-static bool is_tuned_kernel(struct view name)
-{
-    static const char start[] = "pt2:", end[] = "::";
-    const char *at = name.data;
-    return name.len > 70 && memcmp(at, start, 4) == 0 && memcmp(at + 68, end, 2) == 0 &&
-           strspn(at + 4, "0123456789abcdef") >= 64;
-}
-
-enum store_kind bookkeeping_kind_of_name(struct view name)
-{
-    static const struct {
-        const char *prefix;
-        enum store_kind kind;
-    } known[] = {{"pt2:fx-graph", STORE_FX_GRAPH},
-                 {"pt2:autograd", STORE_BACKWARD},
-                 {"pt2:bundled-autotune", STORE_AUTOTUNE},
-                 {"triton:", STORE_TRITON},
-                 {"jax:", STORE_EXECUTABLE},
-                 {"pjrt:", STORE_EXECUTABLE},
-                 {"enzyme:", STORE_BACKWARD},
-                 {"mlir:", STORE_GRAPH},
-                 {"cc:", STORE_OBJECT},
-                 {"nvrtc:", STORE_CUBIN},
-                 {"nvjitlink", STORE_CUBIN},
-                 {"nvvm:", STORE_OBJECT},
-                 {"graph:", STORE_GRAPH},
-                 {"cuda-jit:", STORE_CUBIN},
-                 {"cuda-link", STORE_CUBIN},
-                 {"ptxas:", STORE_CUBIN},
-                 {FORMS_PREFIX, STORE_FORM}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(name, known[i].prefix))
-            return known[i].kind;
-    return is_tuned_kernel(name) ? STORE_AUTOTUNE : STORE_OTHER;
 }
 
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
@@ -232,27 +194,27 @@ void bookkeeping_stored(struct service *s, const struct store_id *id)
 #define LOOK_MS 10000u /* a process that comes back later is another asker */
 
 /* Notes an answer that is no hit of a stored value. `miss`: its number; 0: none. */
-static void note_event(const struct call *call, enum history_what what, const struct artifact *a,
+static void note_event(const struct ask *ask, enum history_what what, const struct artifact *a,
                        uint64_t miss)
 {
     uint64_t now_us = clock_wall_us();
-    if (!call->peer->session)
+    if (!ask->peer->session)
         return;
-    history_event(call->service->history,
-                  &(struct history_event){
-                      .what = what,
-                      .kind = a           ? a->kind
-                              : call->ops ? call->ops->kind
-                                          : STORE_OTHER,
-                      .session = call->peer->session,
-                      .pid = (uint32_t)call->peer->pid,
-                      .at_us = call->began_us,
-                      .us = now_us > call->began_us ? now_us - call->began_us : 0,
-                      .cost_ms = a ? a->cost_ms : 0,
-                      .bytes = a ? a->len : 0,
-                      .miss = miss,
-                      .key = call->id.key,
-                      .label = call->compile ? view_of_text(call->compile->label) : call->name});
+    history_event(ask->service->history,
+                  &(struct history_event){.what = what,
+                                          .kind = a          ? a->kind
+                                                  : ask->ops ? ask->ops->kind
+                                                             : STORE_OTHER,
+                                          .session = ask->peer->session,
+                                          .pid = (uint32_t)ask->peer->pid,
+                                          .at_us = ask->began_us,
+                                          .us = now_us > ask->began_us ? now_us - ask->began_us : 0,
+                                          .cost_ms = a ? a->cost_ms : 0,
+                                          .bytes = a ? a->len : 0,
+                                          .miss = miss,
+                                          .key = ask->id.key,
+                                          .label = ask->compile ? view_of_text(ask->compile->label)
+                                                                : ask->name});
 }
 
 bool bookkeeping_is_failure(int code)
@@ -260,157 +222,154 @@ bool bookkeeping_is_failure(int code)
     return code && code != WARM_ENOT_FOUND && code != WARM_EBUSY && code != WARM_ECORRUPT;
 }
 
-void bookkeeping_failure(struct call *call, const struct err *e)
+void bookkeeping_failure(struct ask *ask, const struct err *e)
 {
     assert(e->code);
-    snprintf(call->failure, sizeof call->failure, "%.*s", (int)sizeof call->failure - 1,
+    snprintf(ask->failure, sizeof ask->failure, "%.*s", (int)sizeof ask->failure - 1,
              *e->text ? e->text : err_text(e->code));
-    log_user(call->peer->uid, LOG_LEVEL_WARNING, "a stored value is not given: %s", call->failure);
+    log_user(ask->peer->uid, LOG_LEVEL_WARNING, "a stored value is not given: %s", ask->failure);
 }
 
-void bookkeeping_get_miss(struct call *call, bool is_lease)
+void bookkeeping_get_miss(struct ask *ask, bool is_lease)
 {
-    struct service *s = call->service;
-    enum store_kind kind = bookkeeping_kind_of_name(call->name);
-    if (call->is_unlisted) {
+    struct service *s = ask->service;
+    enum store_kind kind = wire_kind_of_name(ask->name);
+    if (ask->is_unlisted) {
         stats_add(&s->stats, STATS_internal_misses, kind, 1);
         return;
     }
-    count(s, call->peer, *call->failure ? STATS_errors : STATS_misses, kind, 1);
-    log_answer(call->service, call->peer,
-               *call->failure ? "failed"
-               : is_lease     ? "miss, leased"
-                              : "miss",
-               kind, call->name);
+    count(s, ask->peer, *ask->failure ? STATS_errors : STATS_misses, kind, 1);
+    log_answer(ask->service, ask->peer,
+               *ask->failure ? "failed"
+               : is_lease    ? "miss, leased"
+                             : "miss",
+               kind, ask->name);
     bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
-                                 &(struct history_ask){.id = call->id,
-                                                       .uid = call->peer->uid,
-                                                       .session = call->peer->session,
+                                 &(struct history_ask){.id = ask->id,
+                                                       .uid = ask->peer->uid,
+                                                       .session = ask->peer->session,
                                                        .kind = kind,
-                                                       .name = call->name,
-                                                       .tier = view_of_text(call->tier_said),
-                                                       .was_corrupt = call->was_corrupt,
-                                                       .failure = view_of_text(call->failure)},
+                                                       .name = ask->name,
+                                                       .tier = view_of_text(ask->tier_said),
+                                                       .was_corrupt = ask->was_corrupt,
+                                                       .failure = view_of_text(ask->failure)},
                                  clock_wall_coarse_ms());
-    note_event(call, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
+    note_event(ask, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
 }
 
 /* Remembers that a process asked for an entry in vain, without a lease. */
-static void note_look(const struct call *call)
+static void note_look(const struct ask *ask)
 {
-    struct service *s = call->service;
-    if (!call->is_unlisted)
+    struct service *s = ask->service;
+    if (!ask->is_unlisted)
         s->looks[s->next_look++ % LOOKS] =
-            (struct look){.id = call->id,
-                          .miss = history_find(s->history, &call->id),
-                          .at_ms = clock_wall_coarse_ms(),
-                          .session = call->peer->session,
-                          .pid = call->peer->pid};
+            (struct recent_miss){.id = ask->id,
+                                 .miss = history_find(s->history, &ask->id),
+                                 .at_ms = clock_wall_coarse_ms(),
+                                 .session = ask->peer->session,
+                                 .pid = ask->peer->pid};
 }
 
-static void answered_miss(struct call *call)
+static void answered_miss(struct ask *ask)
 {
-    if (call->compile) {
-        count(call->service, call->peer, *call->failure ? STATS_errors : STATS_misses, STORE_CUBIN,
-              1);
-        log_answer(call->service, call->peer, "miss", STORE_CUBIN,
-                   view_of_text(call->compile->label));
-        note_event(call, HISTORY_MISSED, NULL, bookkeeping_compile_miss(call));
+    if (ask->compile) {
+        count(ask->service, ask->peer, *ask->failure ? STATS_errors : STATS_misses, STORE_CUBIN, 1);
+        log_answer(ask->service, ask->peer, "miss", STORE_CUBIN, view_of_text(ask->compile->label));
+        note_event(ask, HISTORY_MISSED, NULL, bookkeeping_compile_miss(ask));
     } else {
-        bookkeeping_get_miss(call, false);
-        note_look(call);
+        bookkeeping_get_miss(ask, false);
+        note_look(ask);
     }
 }
 
 /* Counts a result that is in memory. A remembered refusal is an error, but no hit. */
-static void answered_artifact(struct call *call, const struct artifact *a,
-                              enum wire_outcome outcome)
+static void answered_artifact(struct ask *ask, const struct artifact *a, enum wire_outcome outcome)
 {
-    struct service *s = call->service;
-    log_answer(call->service, call->peer,
+    struct service *s = ask->service;
+    log_answer(ask->service, ask->peer,
                a->failed                       ? "refused by the compiler"
                : outcome == WIRE_WAS_MISS      ? "compiled"
                : outcome == WIRE_WAS_COALESCED ? "got another's compile"
                                                : "hit",
-               a->kind, call->compile ? view_of_text(call->compile->label) : call->name);
+               a->kind, ask->compile ? view_of_text(ask->compile->label) : ask->name);
     if (outcome == WIRE_WAS_MISS)
-        count(s, call->peer, STATS_misses, a->kind, 1);
+        count(s, ask->peer, STATS_misses, a->kind, 1);
     else if (outcome == WIRE_WAS_COALESCED)
-        count(s, call->peer, STATS_coalesced, a->kind, 1);
+        count(s, ask->peer, STATS_coalesced, a->kind, 1);
     else if (!a->failed)
-        count(s, call->peer, STATS_hits, a->kind, 1);
+        count(s, ask->peer, STATS_hits, a->kind, 1);
     if (a->failed)
-        count(s, call->peer, STATS_errors, a->kind, 1);
+        count(s, ask->peer, STATS_errors, a->kind, 1);
     else if (outcome != WIRE_WAS_MISS)
-        count(s, call->peer, STATS_saved_ms, a->kind, a->cost_ms);
+        count(s, ask->peer, STATS_saved_ms, a->kind, a->cost_ms);
     if (!a->failed)
-        history_used(s->history, call->peer->session, &call->id);
+        history_used(s->history, ask->peer->session, &ask->id);
     if (a->failed)
-        note_event(call, HISTORY_FAILED, a, 0);
+        note_event(ask, HISTORY_FAILED, a, 0);
     else if (outcome == WIRE_WAS_MISS)
-        note_event(call, HISTORY_COMPILED, a, history_find(s->history, &call->id));
+        note_event(ask, HISTORY_COMPILED, a, history_find(s->history, &ask->id));
     else
-        note_event(call, outcome == WIRE_WAS_COALESCED ? HISTORY_WAITED : HISTORY_HIT, a, 0);
+        note_event(ask, outcome == WIRE_WAS_COALESCED ? HISTORY_WAITED : HISTORY_HIT, a, 0);
 }
 
 /* Counts an error. A compiler that the daemon does not load is none: its client asks again by content, or
  * makes the artifact itself. */
-static void answered_error(struct call *call, const struct err *e)
+static void answered_error(struct ask *ask, const struct err *e)
 {
-    struct service *s = call->service;
-    if (call->compile && e->code == WARM_ENO_TOOLCHAIN && call->peer->session) {
-        history_count(s->history, call->peer->session, HISTORY_asked, UINT64_MAX,
+    struct service *s = ask->service;
+    if (ask->compile && e->code == WARM_ENO_TOOLCHAIN && ask->peer->session) {
+        history_count(s->history, ask->peer->session, HISTORY_asked, UINT64_MAX,
                       clock_wall_coarse_ms()); /* one less */
         return;
     }
-    if (*call->failure && !call->compile) { /* `warm why` tells it beside the misses */
-        bookkeeping_get_miss(call, false);
+    if (*ask->failure && !ask->compile) { /* `warm why` tells it beside the misses */
+        bookkeeping_get_miss(ask, false);
         return;
     }
-    count(s, call->peer, STATS_errors, call->ops->kind, 1);
-    log_answer(call->service, call->peer, "error", call->ops->kind, view_of_text(e->text));
-    note_event(call, HISTORY_FAILED, NULL, 0);
-    if (!call->compile && e->code == WARM_ETIMEOUT)
-        history_note(s->history, call->peer->uid, call->peer->session, WIRE_REASON_TIMEOUT,
+    count(s, ask->peer, STATS_errors, ask->ops->kind, 1);
+    log_answer(ask->service, ask->peer, "error", ask->ops->kind, view_of_text(e->text));
+    note_event(ask, HISTORY_FAILED, NULL, 0);
+    if (!ask->compile && e->code == WARM_ETIMEOUT)
+        history_note(s->history, ask->peer->uid, ask->peer->session, WIRE_REASON_TIMEOUT,
                      (struct view){"", 0}, view_of_text(e->text), clock_wall_coarse_ms());
 }
 
 /* Counts a value that is no result: a note, or a list of files, whose result is the hit. True if it is one. */
-static bool answered_lead(const struct call *call, enum store_kind kind)
+static bool answered_lead(const struct ask *ask, enum store_kind kind)
 {
-    struct service *s = call->service;
-    if (kind != STORE_MANIFEST && !call->is_unlisted)
+    struct service *s = ask->service;
+    if (kind != STORE_MANIFEST && !ask->is_unlisted)
         return false;
     stats_add(&s->stats, STATS_internal_hits, kind, 1);
-    history_used(s->history, call->peer->session, &call->id);
-    if (!call->is_unlisted && call->peer->session) /* it was counted when it came */
-        history_count(s->history, call->peer->session, HISTORY_asked, UINT64_MAX,
+    history_used(s->history, ask->peer->session, &ask->id);
+    if (!ask->is_unlisted && ask->peer->session) /* it was counted when it came */
+        history_count(s->history, ask->peer->session, HISTORY_asked, UINT64_MAX,
                       clock_wall_coarse_ms());
     return true;
 }
 
 /* Counts a lease as a miss, unless the client waited first: then its miss was counted. */
-void bookkeeping_answer(struct call *call, const struct answer *a)
+void bookkeeping_answer(struct ask *ask, const struct answer *a)
 {
-    assert(call->ops);
-    if (call->peer->administers)
+    assert(ask->ops);
+    if (ask->peer->administers || ask->ops->is_child)
         return;
     switch (a->kind) {
     case ANSWER_VALUE:
     case ANSWER_FAILED:
-        if (answered_lead(call, a->value ? a->value->row.kind : a->artifact->kind))
+        if (answered_lead(ask, a->value ? a->value->row.kind : a->artifact->kind))
             break;
         if (a->value)
-            count_stored(call->service, call->peer, &a->value->row, &call->id, call->began_us);
+            count_stored(ask->service, ask->peer, &a->value->row, &ask->id, ask->began_us);
         else
-            answered_artifact(call, a->artifact, a->outcome);
+            answered_artifact(ask, a->artifact, a->outcome);
         break;
-    case ANSWER_MISS: answered_miss(call); break;
-    case ANSWER_ERROR: answered_error(call, a->err); break;
+    case ANSWER_MISS: answered_miss(ask); break;
+    case ANSWER_ERROR: answered_error(ask, a->err); break;
     case ANSWER_LEASE:
-        if (!call->waits)
-            bookkeeping_get_miss(call, true);
+        if (!ask->waits)
+            bookkeeping_get_miss(ask, true);
         break;
     case ANSWER_OVER:
     case ANSWER_WAIT:
@@ -420,22 +379,22 @@ void bookkeeping_answer(struct call *call, const struct answer *a)
 }
 
 /* Forgets the look: its process asks once more for what it had asked for. */
-void bookkeeping_look_is_over(const struct call *call)
+void bookkeeping_look_is_over(const struct ask *ask)
 {
-    struct service *s = call->service;
+    struct service *s = ask->service;
     uint64_t now_ms = clock_wall_coarse_ms();
     for (size_t i = 0; i < LOOKS; i++) {
-        struct look *l = &s->looks[i];
-        if (!l->miss || l->pid != call->peer->pid || l->session != call->peer->session ||
-            !store_id_equal(&l->id, &call->id))
+        struct recent_miss *l = &s->looks[i];
+        if (!l->miss || l->pid != ask->peer->pid || l->session != ask->peer->session ||
+            !store_id_equal(&l->id, &ask->id))
             continue;
         if (now_ms - l->at_ms < LOOK_MS) {
             history_forget(s->history, l->session, l->miss);
-            stats_add(&s->stats, STATS_misses, bookkeeping_kind_of_name(call->name), UINT64_MAX);
-            history_use(s->history, call->peer->uid, l->session, call->peer->project, USAGE_misses,
+            stats_add(&s->stats, STATS_misses, wire_kind_of_name(ask->name), UINT64_MAX);
+            history_use(s->history, ask->peer->uid, l->session, ask->peer->project, USAGE_misses,
                         UINT64_MAX, l->at_ms);
         }
-        *l = (struct look){.miss = 0};
+        *l = (struct recent_miss){.miss = 0};
     }
 }
 
@@ -479,37 +438,37 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
 
 /* ---- compiles ---- */
 
-void bookkeeping_job(const struct job *job, const struct call_compile *ask, struct writer *out)
+void bookkeeping_job(const struct job *job, const struct compile *compile, struct writer *out)
 {
     struct recipe *recipe = malloc(sizeof *recipe);
     if (!recipe)
         return;
     recipe_begin(recipe);
-    recipe_add(recipe, "arch", view_of_text(ask->address.hardware));
-    recipe_add(recipe, "compiler", view_of_text(ask->toolchain->text));
+    recipe_add(recipe, "arch", view_of_text(compile->address.hardware));
+    recipe_add(recipe, "compiler", view_of_text(compile->toolchain->text));
     recipe_add_job(recipe, job);
     recipe_end(recipe, out);
     free(recipe);
 }
 
-uint64_t bookkeeping_compile_miss(struct call *call)
+uint64_t bookkeeping_compile_miss(struct ask *ask)
 {
-    struct service *s = call->service;
-    const struct call_compile *c = call->compile;
+    struct service *s = ask->service;
+    const struct compile *c = ask->compile;
     bookkeeping_departures(s);
     uint64_t miss =
         history_miss(s->history,
-                     &(struct history_ask){.id = call->id,
-                                           .also = call->chosen.id,
-                                           .uid = call->peer->uid,
-                                           .session = call->peer->session,
+                     &(struct history_ask){.id = ask->id,
+                                           .also = ask->chosen.id,
+                                           .uid = ask->peer->uid,
+                                           .session = ask->peer->session,
                                            .kind = STORE_CUBIN,
                                            .label = view_of_text(c->label),
                                            .hardware = view_of_text(c->address.hardware),
                                            .compiler = view_of_text(c->toolchain->text),
-                                           .tier = view_of_text(call->tier_said),
-                                           .was_corrupt = call->was_corrupt,
-                                           .failure = view_of_text(call->failure)},
+                                           .tier = view_of_text(ask->tier_said),
+                                           .was_corrupt = ask->was_corrupt,
+                                           .failure = view_of_text(ask->failure)},
                      clock_wall_coarse_ms());
     if (c->flags & WIRE_COMPILE_RECACHE)
         history_settle(s->history, miss, WIRE_REASON_DISABLED,
@@ -591,7 +550,7 @@ static void name_change(const struct manifest *m, struct view path, struct chang
 
 /* Finds a change of the same file under another of its paths: one is enough, best an absolute
  * one. */
-static struct changed_header *same_change(struct call_compile *c, const struct changed_header *like)
+static struct changed_header *same_change(struct compile *c, const struct changed_header *like)
 {
     for (unsigned i = 0; i < c->n_changed && strcmp(like->old, ABSENT) != 0; i++)
         if (strcmp(c->changed[i].old, like->old) == 0 && strcmp(c->changed[i].now, like->now) == 0)
@@ -605,7 +564,7 @@ static bool is_rooted(const struct changed_header *h)
 }
 
 /* Describes a change of identity: the contents agree, but one file is two now, or the reverse. */
-static void describe_other_file(struct call_compile *c, const struct manifest *m,
+static void describe_other_file(struct compile *c, const struct manifest *m,
                                 const struct manifest_alternative *a,
                                 const struct wire_path_seen *states)
 {
@@ -620,10 +579,10 @@ static void describe_other_file(struct call_compile *c, const struct manifest *m
     strcpy(change->now, states[was->path].same == was->path ? own : other);
 }
 
-void bookkeeping_headers(struct call *call, const struct manifest *m,
+void bookkeeping_headers(struct ask *ask, const struct manifest *m,
                          const struct wire_path_seen *states)
 {
-    struct call_compile *c = call->compile;
+    struct compile *c = ask->compile;
     if (m->n_alternatives == 0)
         return;
     const struct manifest_alternative *newest = &m->alternatives[0];

@@ -6,12 +6,11 @@
  * The happy path:
  *   1. a pool thread computes exact key and proof from the bytes; they must be those of COMPILE; and
  *      the shared key, if the job has one;
- *   2. the store has nothing under the shared key, and no other build compiles for it;
+ *   2. the child finds nothing under the shared key, and holds its lease;
  *   3. a worker compiles, and says whether the result may be shared;
- *   4. the result goes to all waiters, then to the store: under the shared key with an alias from
- *      the exact one, else under the exact one; then to the followers.
- * At 2 the tier is asked, too. A result may be there. If it has a manifest, the leader describes its files
- * at those paths; if they agree, the build goes on at 4 without a compile.
+ *   4. the result goes to all waiters of the exact key, then to the store: under the shared key with an alias from
+ *      the exact one, else under the exact one; then to all who wait for the shared key.
+ * At 2 the child looks as ask.h says. If it finds a result, or waits for one, the build goes on at 4 without a compile.
  * Read from the end: build_start, build_verify, build_look, build_compile, on_compiled, build_deliver.
  * Failures:
  *   - the leader leaves while its answer is needed: the next waiter leads (builds_tick sees it);
@@ -19,15 +18,12 @@
  *   - the build waits for the pool: users' sources are verified round robin;
  *   - the compile ends without a verdict of the compiler, for whatever reason: the leader is told,
  *     and the next waiter leads, with its own files. The leader's files may have been the reason;
- *   - the compile hangs, or takes long: other users lead builds of their own (flight.h). The first
- *     verdict goes to all who can use it, and ends builds that nobody needs any more;
- *   - the followed build ends without a result: one of its followers compiles, the others follow that
- *     one; with a result that must not be shared (a warning, say): each compiles its own;
- *   - the followed build is another user's, and takes long: the follower follows its own user's, or
- *     compiles;
- *   - the leader has other files: the build compiles.
+ *   - the compile hangs, or takes long: other users lead builds of their own, and hold the shared key's lease beside
+ *     it (flight.h). The first verdict goes to all who can use it, and ends builds that nobody needs any more;
+ *   - the build that holds the shared key's lease ends without a result: the next child holds it; with a result that
+ *     must not be shared (a warning, say), or for other files: each compiles its own.
  *
- * compile_request.c starts a build and passes the leader's files on; service.c runs the clock.
+ * compile_request.c starts a build; service.c runs the clock.
  *
  * Thread: loop thread, but for build_verify and build_digest.
  */
@@ -55,35 +51,22 @@
 /* What the loop thread does itself, some 0.1 ms each; a pool thread does more. */
 #define PATHS_HERE_MAX 64u         /* headers of a manifest */
 #define HASH_HERE_MAX (256u << 10) /* bytes of a result, to hash */
+#define LEASE_FOREVER (1ull << 40) /* ms: the lease of a shared key ends with its build */
 
 /* ---- ends ---- */
 
-static void build_look(struct build *b);
+static struct ask *leader_of(const struct build *b) { return b->child.client; }
 
-static void build_unfollow(struct build *b)
+static struct build *build_of_child(struct ask *child)
 {
-    assert(!b->follows || b->follows != b);
-    struct build **at = b->follows ? &b->follows->followers : NULL;
-    while (at && *at != b)
-        at = &(*at)->next_follower;
-    if (at)
-        *at = b->next_follower;
-    b->follows = NULL;
-}
-
-static struct build *take_follower(struct build *b)
-{
-    struct build *f = b->followers;
-    if (f)
-        build_unfollow(f);
-    return f;
+    return (struct build *)(void *)((char *)child - offsetof(struct build, child));
 }
 
 static void build_free(struct build *b)
 {
-    assert(!b->followers && !b->follows && !b->making.flight && !b->running);
-    if (b->leader)
-        b->leader->build = NULL;
+    assert(b->child.answered && !b->making.flight && !b->running);
+    if (leader_of(b))
+        leader_of(b)->build = NULL;
     LIST_REMOVE(b->service->builds, b);
     budget_give(b->maker, BUDGET_compiles, 1);
     fd_close_later(b->job_fd);
@@ -91,17 +74,18 @@ static void build_free(struct build *b)
         close(b->channel_fd);
     manifest_paths_close(&b->paths);
     writer_close(&b->recipe);
+    manifest_unref(b->child.matched);
     artifact_unref(b->made);
     free(b);
 }
 
-/* Ends a build. If no other build and no lease is left, the next waiter of its flight leads. */
+/* Ends a build. If no other build and no lease is left, the next waiter of its flight leads; and so with the shared
+ * key's. */
 static void build_end(struct build *b)
 {
-    struct build *follower;
     b->state = BUILD_DONE;
-    while ((follower = take_follower(b)))
-        build_look(follower);
+    if (!b->child.answered)
+        ask_drop(&b->child, false);
     flight_unmake(&b->making, service_clock_ms(b->service));
     build_free(b);
 }
@@ -109,10 +93,10 @@ static void build_end(struct build *b)
 /* Ends a build with an error for its leader alone. */
 static void build_refuse(struct build *b, const struct err *e)
 {
-    struct call *leader = b->leader;
     bookkeeping_failed(b->service, b->miss, e);
-    if (leader)
-        call_fail(leader, e); /* it leaves; phase (4) holds until build_end, so nobody leads yet */
+    if (leader_of(b))
+        ask_fail(leader_of(b),
+                 e); /* it leaves; phase (4) holds until build_end, so nobody leads yet */
     build_end(b);
 }
 
@@ -146,10 +130,11 @@ static struct build *build_of(struct making *m)
     return (struct build *)(void *)((char *)m - offsetof(struct build, making));
 }
 
-/* Ends a build whose result nobody waits for, soon; not one that others follow. */
+/* Ends a build whose result nobody waits for, soon; not one whose shared key others wait for. */
 static void build_cancel(struct build *b)
 {
-    b->cancelled = !b->followers;
+    const struct waiter *w = &b->child.waiter;
+    b->cancelled = w->state != WAITER_HOLDING || flight_waiters(w->flight) == 0;
     if (b->running && b->cancelled)
         pool_cancel(b->service->config.pool, b->running);
 }
@@ -158,158 +143,77 @@ static void build_cancel(struct build *b)
 static void on_overtaken(struct making *m)
 {
     struct build *b = build_of(m);
-    if (b->leader)
-        b->leader->outcome = WIRE_WAS_HIT;
+    if (leader_of(b))
+        leader_of(b)->outcome = WIRE_WAS_HIT;
     build_cancel(b);
 }
 
-/* Copies a result for a client that knows its headers by other names. NULL: no memory. */
-static struct artifact *artifact_for(const struct artifact *a, struct manifest *m)
-{
-    struct artifact *copy = NULL;
-    int fd = a->data ? -1 : fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
-    if (a->data)
-        copy = artifact_from_bytes(a->data, a->len);
-    else if (fd < 0 || artifact_from_fd(fd, a->len, &a->check, &copy, NULL) != 0)
-        copy = NULL;
-    if (!copy)
-        return NULL;
-    copy->kind = a->kind;
-    copy->cost_ms = a->cost_ms;
-    copy->key = a->key;
-    copy->manifest = manifest_ref(m);
-    return copy;
-}
-
-/* Asks the leader of a build that compiles whether it has the files of another build's result. The
- * compile goes on meanwhile; the answer comes to build_checked. */
-static void build_offer(struct build *b, const struct artifact *a)
-{
-    struct call *leader = b->leader;
-    if (!leader || leader->checking || b->state != BUILD_COMPILING || b->afresh ||
-        b->n_offers == CHECKS_MAX)
-        return;
-    struct manifest *m = manifest_of_one(a->manifest, a->manifest->alternatives, b->paths.bases);
-    struct artifact *copy = m ? artifact_for(a, m) : NULL;
-    b->n_offers++;
-    if (copy)
-        call_check(leader, m, copy);
-    artifact_unref(copy);
-    manifest_unref(m);
-}
-
-/* Hands a result to all who can use it. If it depends on files, each waiter compares them, and so
- * do the leaders of other builds, which go on meanwhile. Else everybody can use it: builds without
- * a leader end, unless their results alone are stored. */
+/* Hands a result to all who can use it. If it depends on files, each waiter compares them; other builds go on
+ * meanwhile. Else everybody can use it: builds without a leader end, unless their results alone are stored. */
 static void build_finish(struct build *b, struct artifact *a, bool storing)
 {
     bool to_all = !a->manifest;
     struct making *m = flight_makings(b->flight);
     for (; to_all && m; m = m->next)
-        if (m != &b->making && build_of(m)->leader)
-            build_of(m)->leader->outcome = WIRE_WAS_COALESCED;
+        if (m != &b->making && leader_of(build_of(m)))
+            leader_of(build_of(m))->outcome = WIRE_WAS_COALESCED;
     flight_finish(b->flight, a, &b->making, to_all ? FLIGHT_TO_ALL : FLIGHT_TO_WAITERS, storing,
                   service_clock_ms(b->service));
-    for (m = flight_makings(b->flight); m; m = m->next) {
+    for (m = flight_makings(b->flight); to_all && m; m = m->next) {
         struct build *other = build_of(m);
-        if (other != b && to_all && !other->leader && (b->keep || !other->keep))
+        if (other != b && !leader_of(other) && (build_keeps(b) || !build_keeps(other)))
             build_cancel(other);
-        else if (other != b && !to_all && (b->keep || !other->keep))
-            build_offer(other, a);
     }
 }
 
-/* Ends a build with a result that it did not compile. */
-static void build_take(struct build *b, struct artifact *a, enum wire_outcome outcome)
+/* Takes what the child found in place of a compile; one that runs ends. A result that depends on files has the manifest
+ * of those that the leader has shown. False, and nothing is done, if it cannot be kept. */
+static bool build_take(struct build *b, const struct answer *found)
 {
-    if (b->leader)
-        b->leader->outcome = outcome;
-    b->state = BUILD_DONE;
-    build_finish(b, a, b->keep);
-    if (b->keep)
-        build_store_alias(b);
-    build_end(b);
-}
-
-/* True if the build's user refused this value: the build then compiles, for this user alone. */
-static bool build_is_refused(struct build *b, const struct key *key, const struct key *check)
-{
-    if (!damaged_is_refused(b->service, b->maker, key, check))
+    struct artifact *a = found->artifact;
+    assert(b->shares && (a != NULL) != (found->value != NULL));
+    struct store_value of_artifact;
+    if (a && !b->child.matched)
+        artifact_ref(a);
+    else if (a)
+        a = artifact_from_stored((of_artifact = artifact_as_stored(a), &of_artifact));
+    else
+        a = artifact_from_stored(found->value);
+    if (!a)
         return false;
-    b->afresh = b->alone = true;
-    b->keep = false;
-    return true;
-}
-
-/* Ends a build with a stored value; `m` (may be NULL) is taken. False, and nothing is done, if the
- * value cannot be read. */
-static bool build_take_stored(struct build *b, const struct store_value *v, struct manifest *m)
-{
-    struct artifact *a = NULL;
-    if (build_is_refused(b, &v->row.id.key, &v->row.check)) {
-        manifest_unref(m);
-        return false;
+    if (b->child.matched)
+        a->manifest = manifest_ref(b->child.matched);
+    if (leader_of(b))
+        leader_of(b)->outcome = found->outcome;
+    if (b->state == BUILD_COMPILING) {
+        flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false,
+                      service_clock_ms(b->service));
+        build_cancel(b);
+    } else {
+        b->state = BUILD_DONE;
+        build_finish(b, a, build_keeps(b));
+        if (build_keeps(b))
+            build_store_alias(b);
+        build_end(b);
     }
-    int fd = v->data ? -1 : fcntl(v->fd, F_DUPFD_CLOEXEC, 0);
-    if (v->data)
-        a = artifact_from_bytes(v->data, v->row.len);
-    else if (fd < 0 || artifact_from_fd(fd, v->row.len, &v->row.check, &a, NULL) != 0)
-        a = NULL;
-    if (!a) {
-        manifest_unref(m);
-        return false;
-    }
-    a->kind = v->row.kind;
-    a->cost_ms = v->row.cost_ms;
-    a->key = v->row.id.key;
-    a->manifest = m;
-    build_take(b, a, WIRE_WAS_HIT);
     artifact_unref(a);
     return true;
 }
 
-/* Asks the leader for its files; the answer comes to build_checked. */
-static void build_ask(struct build *b, struct manifest *m, struct artifact *candidate)
-{
-    b->state = BUILD_LOOKING;
-    b->asked_ms = service_clock_ms(b->service);
-    call_check(b->leader, m, candidate);
-}
-
-/* Takes the result of the followed build, after a check if it depends on files. */
-static void build_take_candidate(struct build *b, struct artifact *a)
-{
-    if (!a->manifest) {
-        build_take(b, a, WIRE_WAS_COALESCED);
-        return;
-    }
-    struct manifest *m =
-        b->leader ? manifest_of_one(a->manifest, a->manifest->alternatives, b->paths.bases) : NULL;
-    struct artifact *copy = m ? artifact_for(a, m) : NULL;
-    if (copy) {
-        build_ask(b, m, copy);
-    } else { /* no memory, or no leader: its compile would fail for that reason */
-        b->alone = true;
-        build_look(b);
-    }
-    artifact_unref(copy);
-    manifest_unref(m);
-}
-
 /* ---- compiling ---- */
 
-/* Hands the compiled result to the followers; `a` is NULL if they may not have it. */
-static void followers_take(struct build *b, struct artifact *a)
+/* Hands the compiled result to those who wait for the shared key; `a` is NULL if they may not have it. */
+static void children_take(struct build *b, struct artifact *a)
 {
-    struct build *f;
+    struct flight *f = b->child.waiter.flight;
+    struct err e;
     b->state = BUILD_DONE;
-    while ((f = take_follower(b))) {
-        f->alone = a == NULL;
-        if (a)
-            build_take_candidate(f, a);
-        else
-            build_look(f);
-    }
+    if (f && a)
+        flight_finish(f, a, NULL, FLIGHT_TO_ALL, false, service_clock_ms(b->service));
+    if (!f || a)
+        return;
+    err_set(&e, WARM_ENOT_FOUND, "the result is for its own source alone");
+    flight_fail(f, &e, service_clock_ms(b->service));
 }
 
 /* Describes a compiled result: its key, and who may have it. Hash and manifest follow. Takes the
@@ -317,18 +221,18 @@ static void followers_take(struct build *b, struct artifact *a)
 static void build_describe(struct build *b, struct pool_result *done, struct artifact *a)
 {
     struct service *s = b->service;
-    bool shared = b->shares && b->keep && done->keep && done->shareable;
+    bool shared = b->shares && build_keeps(b) && done->keep && done->shareable;
     b->made = a;
     b->made_keep = done->keep;
     b->made_shared = shared;
-    b->made_address = b->ask.address;
-    b->made_proof = shared ? b->shared_proof : b->proof;
+    b->made_address = b->compile.address;
+    b->made_proof = shared ? b->child.proof : b->proof;
     if (shared)
         b->made_address.graph = b->shared_graph;
     a->kind = STORE_CUBIN;
     a->failed = done->nvrtc_status != 0;
     a->cost_ms = done->ms;
-    a->key = shared ? b->shared_id.key : b->id.key;
+    a->key = shared ? b->child.id.key : b->id.key;
     stats_add(&s->stats, STATS_compiles, STORE_CUBIN, 1);
     stats_add_time(&s->stats.compile_times, STORE_CUBIN, done->ms * 1000000ull);
     if (done->n_paths)
@@ -376,22 +280,22 @@ static void build_deliver(struct build *b)
                          &(struct history_made){.id = b->id,
                                                 .uid = b->maker,
                                                 .session = b->session,
-                                                .kept = !keep      ? HISTORY_NOT_SOUND
-                                                        : !b->keep ? HISTORY_NOT_WANTED
-                                                                   : HISTORY_KEPT},
+                                                .kept = !keep             ? HISTORY_NOT_SOUND
+                                                        : !build_keeps(b) ? HISTORY_NOT_WANTED
+                                                                          : HISTORY_KEPT},
                          &b->recipe);
     if (!keep) { /* nobody but the leader may have it */
         flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(s));
-        followers_take(b, NULL);
+        children_take(b, NULL);
         return;
     }
-    bool storing = b->keep && !a->failed;
+    bool storing = build_keeps(b) && !a->failed;
     if (a->failed)
         negative_add(s, &b->id.key, &b->proof, a);
     build_finish(b, a, storing);
     if (storing)
         build_store_result(b, a, shared, &b->made_address, &b->made_proof);
-    followers_take(b, shared ? a : NULL);
+    children_take(b, shared ? a : NULL);
 }
 
 /* Ends a build after its compile, with a result or an error. */
@@ -448,15 +352,25 @@ static void on_compiled(void *arg, struct pool_result *done)
     build_settle(b, b->code, &b->err);
 }
 
+/* Notes the miss of a compile, with what its child heard. */
+static uint64_t note_miss(struct ask *leader, const struct ask *child)
+{
+    if (*child->tier_said)
+        memcpy(leader->tier_said, child->tier_said, sizeof leader->tier_said);
+    if (*child->failure)
+        memcpy(leader->failure, child->failure, sizeof leader->failure);
+    return bookkeeping_compile_miss(leader);
+}
+
 static void build_compile(struct build *b)
 {
     struct service *s = b->service;
     struct err e = {0};
-    if (b->leader)
-        b->miss = bookkeeping_compile_miss(b->leader);
+    if (leader_of(b))
+        b->miss = note_miss(leader_of(b), &b->child);
     bookkeeping_source(s, b->miss, &b->recipe);
     assert(!b->running && b->channel_fd >= 0);
-    struct pool_request request = {.toolchain = b->ask.toolchain,
+    struct pool_request request = {.toolchain = b->compile.toolchain,
                                    .job_fd = b->job_fd,
                                    .job_len = b->job_len,
                                    .channel_fd = b->channel_fd,
@@ -474,155 +388,89 @@ static void build_compile(struct build *b)
 
 /* ---- looking ---- */
 
-static void on_prepared(struct call *call)
+/* Joins the flight of the shared key. A build that recompiles, or had no use for another's result, stays alone. */
+static enum step try_build(struct ask *child, struct look *look)
 {
-    if (call->build && call->build->state == BUILD_LOOKING)
-        build_look(call->build);
+    const struct build *b = build_of_child(child);
+    if (b->state == BUILD_COMPILING)
+        return STEP_LATER; /* the client has other files: it goes on */
+    if (b->alone || b->compile.flags & WIRE_COMPILE_RECACHE)
+        return STEP_MISS;
+    return try_maker(child, look);
 }
 
-/* Asks the leader for its files at the paths of a manifest, which is taken. False if there is no
- * leader, or it has answered that. */
-static bool build_ask_manifest(struct build *b, struct manifest *m)
+static void child_leads(struct ask *child) { build_compile(build_of_child(child)); }
+
+/* Takes another build's result for the shared key; if it depends on files, after a check. */
+static void child_result(struct ask *child, struct artifact *result)
 {
-    bool can = b->leader && !key_equal(&b->asked, &m->digest) && b->n_asked < CHECKS_MAX;
-    m = manifest_for(m, b->paths.bases);
-    can &= m != NULL;
-    if (can) {
-        b->asked = m->digest;
-        b->n_asked++;
-        build_ask(b, m, NULL);
+    struct build *b = build_of_child(child);
+    struct manifest *m = NULL;
+    if (b->state == BUILD_DONE)
+        return; /* its own */
+    b->alone = true;
+    child->at = 1; /* before the maker */
+    if (!result->manifest) {
+        ask_found(child, &(struct answer){.artifact = result, .outcome = WIRE_WAS_COALESCED});
+        return;
     }
+    if (child->client && !child->client->asked)
+        m = manifest_of_one(result->manifest, result->manifest->alternatives, b->paths.bases);
+    child->outcome = WIRE_WAS_COALESCED;
+    if (m)
+        ask_check(child, m, result);
+    else /* no memory, or no leader: its compile would fail for that reason */
+        ask_next(child);
     manifest_unref(m);
-    return can;
 }
 
-/* Asks the tier for the shared key; false if it is not asked. */
-static bool build_ask_tier(struct build *b)
+static void child_error(struct ask *child, const struct err *e)
 {
-    struct tier_question q = {&b->shared_id, &b->shared_proof, {"", 0}, false};
-    if (!b->leader || !tier_ask(b->leader, &q, on_prepared))
-        return false;
-    b->state = BUILD_LOOKING;
-    return true;
+    if (build_of_child(child)->state == BUILD_LOOKING)
+        ask_fail(child, e);
 }
 
-/* Looks under the shared key. True if the build has its result, or waits. */
-static bool look_for_shared(struct build *b)
+const struct ask_ops ask_of_child = {.kind = STORE_CUBIN,
+                                     .is_child = true,
+                                     .sources = {try_made, try_tier, try_build},
+                                     .on_lease = child_leads,
+                                     .on_result = child_result,
+                                     .on_error = child_error};
+
+/* Takes the answers of the child. */
+static void on_child(struct ask *child, const struct answer *a)
 {
-    struct find f;
-    switch (find_made(b->service, &b->shared_id, &b->shared_proof, b->leader, on_prepared, &f)) {
-    case FOUND_NONE: return f.code == WARM_ENOT_FOUND && build_ask_tier(b);
-    case FOUND_MANIFEST: return build_ask_manifest(b, f.manifest);
-    case FOUND_ALIAS: bases_unref(f.alias.bases); return false;
-    case FOUND_SOON: b->state = BUILD_LOOKING; return true;
-    case FOUND_RESULT: break;
+    struct build *b = build_of_child(child);
+    bool found = a->kind == ANSWER_VALUE || a->kind == ANSWER_FAILED;
+    if (a->kind == ANSWER_CHECK) {
+        b->asked_ms = service_clock_ms(b->service);
+        child->client->on_answer(child->client, a);
+    } else if (a->kind == ANSWER_ERROR && a->err->code == WARM_ESHUTDOWN) {
+        build_fail(b, a->err);
+    } else if (answer_is_last(a->kind) && !(found && build_take(b, a)) &&
+               b->state == BUILD_LOOKING) {
+        build_compile(b);
     }
-    if (f.value)
-        return build_take_stored(b, f.value, NULL);
-    if (build_is_refused(b, &f.pending->key, &f.pending->check))
-        return false;
-    artifact_ref(f.pending);
-    build_take(b, f.pending, WIRE_WAS_HIT);
-    artifact_unref(f.pending);
-    return true;
 }
 
-/* True if a build waits for no other user any more. */
-static bool build_is_hedged(const struct build *b)
-{
-    return service_clock_ms(b->service) >= b->hedge_at_ms;
-}
-
-/* Follows another build that compiles for the same shared key. False if there is none. */
-static bool build_follow(struct build *b)
-{
-    bool own_only = build_is_hedged(b);
-    for (struct build *u = b->service->builds; u; u = u->next)
-        if (u->state == BUILD_COMPILING && u->shares && u->keep &&
-            (u->maker == b->maker || !own_only) &&
-            key_equal(&u->shared_id.key, &b->shared_id.key) &&
-            proof_equal(&u->shared_proof, &b->shared_proof)) {
-            b->state = BUILD_FOLLOWING;
-            b->follows = u;
-            b->next_follower = u->followers;
-            u->followers = b;
-            return true;
-        }
-    return false;
-}
-
-/* Takes the result that the leader has the files for, by the manifest of the shared key. */
-static bool take_alternative(struct build *b, const struct store_id *id, const struct proof *proof,
-                             struct manifest *one)
-{
-    struct find f;
-    if (!one || find_made(b->service, id, proof, NULL, NULL, &f) != FOUND_RESULT)
-        return false;
-    if (f.value)
-        return build_take_stored(b, f.value, manifest_ref(one));
-    struct artifact *copy = NULL;
-    if (!build_is_refused(b, &f.pending->key, &f.pending->check))
-        copy = artifact_for(f.pending, one);
-    if (!copy)
-        return false;
-    build_take(b, copy, WIRE_WAS_HIT);
-    artifact_unref(copy);
-    return true;
-}
-
-/* Takes a result that was offered, since the leader has its files: its own compile is not
- * needed. */
-static void build_accept(struct build *b, struct artifact *a)
-{
-    b->leader->outcome = WIRE_WAS_COALESCED;
-    flight_finish(b->flight, a, &b->making, FLIGHT_TO_MAKER, false, service_clock_ms(b->service));
-    build_cancel(b);
-}
-
-void build_checked(struct call *call, const struct manifest_alternative *a)
-{
-    struct build *b = call->build;
-    assert(b && b->leader == call);
-    struct artifact *candidate = call->candidate ? artifact_ref(call->candidate) : NULL;
-    struct manifest *one = a ? manifest_of_one(call->checking, a, b->paths.bases) : NULL;
-    struct store_id id = {.owner = STORE_MADE_HERE};
-    struct proof proof = {{0}};
-    if (a) {
-        id.key = a->result;
-        proof = a->proof;
-    }
-    call_uncheck(call);
-    b->asked_ms = 0;
-    if (b->state == BUILD_COMPILING) {
-        if (candidate && a)
-            build_accept(b, candidate);
-    } else if (candidate && a) {
-        build_take(b, candidate, WIRE_WAS_COALESCED);
-    } else if (candidate) {
-        b->alone = true;
-        build_look(b);
-    } else if (!a || !take_alternative(b, &id, &proof, one)) {
-        build_look(b);
-    }
-    manifest_unref(one);
-    artifact_unref(candidate);
-}
-
-/* Goes on after the verification, and after whatever the build waited for. */
+/* Goes on after the verification. */
 static void build_look(struct build *b)
 {
-    assert(b->state != BUILD_DONE && !b->running && !b->follows);
+    assert(b->state == BUILD_VERIFYING && !b->running);
     struct err e = {0};
     if (b->service->stopping) {
         err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
         build_fail(b, &e);
         return;
     }
-    if (b->shares && !b->afresh && look_for_shared(b))
-        return;
-    if (b->shares && !b->alone && build_follow(b))
-        return;
-    build_compile(b);
+    b->state = BUILD_LOOKING;
+    assert(b->child.at == 0 && !b->child.answered);
+    if (!b->shares)
+        build_compile(b);
+    else if (b->compile.flags & WIRE_COMPILE_RECACHE)
+        ask_make(&b->child);
+    else
+        ask_step(&b->child);
 }
 
 /* ---- the clock ---- */
@@ -635,35 +483,22 @@ static bool is_in_pool(const struct build *b)
     return false;
 }
 
-/* True if a build has followed another user's for long enough. */
-static bool follows_too_long(const struct build *b)
-{
-    return b->state == BUILD_FOLLOWING && b->follows->maker != b->maker && build_is_hedged(b);
-}
-
 /* Ends builds that need the answer of a leader that has gone, and cancelled builds. */
 void builds_tick(struct service *s)
 {
     uint64_t now = service_clock_ms(s);
     for (struct build *b = s->builds, *next; b; b = next) {
         next = b->next;
-        bool waits = b->state == BUILD_LOOKING || b->state == BUILD_FOLLOWING ||
-                     (b->state == BUILD_VERIFYING && !is_in_pool(b));
-        if (waits && (b->cancelled || (!b->leader && b->state == BUILD_LOOKING))) {
-            build_unfollow(b);
+        bool looks = b->state == BUILD_LOOKING;
+        bool waits = looks || (b->state == BUILD_VERIFYING && !is_in_pool(b));
+        bool is_lost = looks && !leader_of(b) && b->child.waiter.state == WAITER_OUT;
+        if (waits && (b->cancelled || is_lost)) {
             err_set(&b->err, WARM_ECANCELLED, "the compile was cancelled");
             build_refuse(b, &b->err);
             next = s->builds; /* other builds may have come and gone with it */
-        } else if (follows_too_long(b)) {
-            build_unfollow(b);
-            stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
-            build_look(b);
+        } else if (looks && b->child.checking && now - b->asked_ms > ASK_MS) {
+            ask_answer(&b->child, &(struct answer){.kind = ANSWER_MISS});
             next = s->builds;
-        } else if (waits && b->asked_ms && now - b->asked_ms > ASK_MS) {
-            call_uncheck(b->leader);
-            b->asked_ms = 0;
-            b->alone = true;
-            build_compile(b);
         }
     }
 }
@@ -679,23 +514,23 @@ static int verify_key(const struct build *b, const struct job *job, struct err *
     int code = job_key(job, hardware, &graph, &proof, e);
     if (code)
         return code;
-    if (!key_equal(&graph, &b->ask.address.graph) || !proof_equal(&proof, &b->proof) ||
-        strcmp(hardware, b->ask.address.hardware) != 0)
+    if (!key_equal(&graph, &b->compile.address.graph) || !proof_equal(&proof, &b->proof) ||
+        strcmp(hardware, b->compile.address.hardware) != 0)
         return err_set(e, WARM_EINVALID, "the source is not the one that COMPILE announced");
     return 0;
 }
 
 static void find_shared_key(struct build *b, const struct job *job)
 {
-    struct address address = b->ask.address;
-    const struct toolchain *tool = b->ask.toolchain;
+    struct address address = b->compile.address;
+    const struct toolchain *tool = b->compile.toolchain;
     unsigned version = (unsigned)(tool->major * 100 + tool->minor);
     if ((b->paths.bases && b->paths.bases->n_places > MANIFEST_PATHS_PLACES_MAX) ||
-        job_shared_key(job, version, &address.graph, &b->shared_proof, NULL) != 0)
+        job_shared_key(job, version, &address.graph, &b->child.proof, NULL) != 0)
         return;
     b->shares = true;
     b->shared_graph = address.graph;
-    b->shared_id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
+    b->child.id = (struct store_id){STORE_MADE_HERE, address_key(&address)};
 }
 
 static int verify_job(struct build *b, const void *bytes, struct err *e)
@@ -708,8 +543,9 @@ static int verify_job(struct build *b, const void *bytes, struct err *e)
     if (!code && job.language == JOB_CUDA)
         code = manifest_paths_open(&b->paths, &job, e);
     if (!code) {
-        bookkeeping_job(&job, &b->ask, &b->recipe);
+        bookkeeping_job(&job, &b->compile, &b->recipe);
         find_shared_key(b, &job);
+        b->compile.bases = b->paths.bases;
     }
     job_close(&job);
     return code;
@@ -771,53 +607,81 @@ static void on_verified(uv_work_t *work, int status)
     verify_next(s);
 }
 
-static struct build *build_new(struct call *call, int job_fd, uint64_t len, int channel_fd)
+/* Prepares the child: it asks on as its leader has asked so far. */
+static void child_init(struct build *b, struct ask *leader)
 {
-    struct service *s = call->service;
+    b->peer = *leader->peer;
+    b->peer.session = 0;
+    b->compile = (struct compile){.flags = leader->compile->flags,
+                                  .toolchain = leader->compile->toolchain,
+                                  .checked = leader->compile->checked,
+                                  .address = leader->compile->address};
+    memcpy(b->compile.label, leader->compile->label, sizeof b->compile.label);
+    b->child = (struct ask){.service = b->service,
+                            .peer = &b->peer,
+                            .on_answer = on_child,
+                            .ops = &ask_of_child,
+                            .compile = &b->compile,
+                            .client = leader,
+                            .joins = true,
+                            .tier_asked = leader->tier_asked,
+                            .n_tier_asks = leader->n_tier_asks,
+                            .tier_ends_ms = leader->tier_ends_ms,
+                            .tier_waits_end_ms = leader->tier_waits_end_ms,
+                            .waiter = {.uid = b->maker,
+                                       .can_make = build_keeps(b),
+                                       .lease_ms = LEASE_FOREVER,
+                                       .hedge_at_ms = leader->waiter.hedge_at_ms}};
+    memcpy(b->child.job, leader->job, sizeof b->child.job);
+}
+
+static struct build *build_new(struct ask *leader, int job_fd, uint64_t len, int channel_fd)
+{
+    struct service *s = leader->service;
     struct build *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     *b = (struct build){.service = s,
-                        .flight = call->ask.flight,
+                        .flight = leader->waiter.flight,
                         .making = {.on_overtaken = on_overtaken},
-                        .hedge_at_ms = call->ask.hedge_at_ms,
-                        .leader = call,
                         .job_fd = job_fd,
                         .job_len = len,
                         .channel_fd = channel_fd,
-                        .maker = call->peer->uid,
-                        .may_replace = call->peer->is_admin,
-                        .keep = !(call->compile->flags & WIRE_COMPILE_NO_STORE),
-                        .asked = call->compile->checked,
-                        .afresh = call->compile->flags & WIRE_COMPILE_RECACHE,
-                        .alone = call->compile->flags & WIRE_COMPILE_RECACHE,
-                        .ask = *call->compile,
-                        .id = call->id,
-                        .proof = call->proof};
+                        .maker = leader->peer->uid,
+                        .may_replace = leader->peer->is_admin,
+                        .id = leader->id,
+                        .proof = leader->proof,
+                        .session = leader->peer->session};
+    child_init(b, leader);
     LIST_ADD(s->builds, b);
     b->work.data = b;
     writer_init(&b->recipe, RECIPE_MAX);
-    b->session = call->peer->session;
-    call->build = b;
-    call->leads = true;
-    call->outcome = WIRE_WAS_MISS;
-    flight_make(&call->ask, &b->making);
+    leader->build = b;
+    leader->outcome = WIRE_WAS_MISS;
+    flight_make(&leader->waiter, &b->making);
     return b;
 }
 
-int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e)
+int build_start(struct ask *leader, int job_fd, uint64_t len, int channel_fd, struct err *e)
 {
-    assert(call->compile && !call->build && call->ask.state == ASK_HOLDING);
+    assert(leader->compile && !leader->build && leader->waiter.state == WAITER_HOLDING);
     assert(job_fd >= 0 && len);
-    int code = budget_ask(call->peer->uid, BUDGET_compiles, 1, e);
+    int code = budget_ask(leader->peer->uid, BUDGET_compiles, 1, e);
     if (code)
         return code;
-    if (!build_new(call, job_fd, len, channel_fd)) {
-        budget_give(call->peer->uid, BUDGET_compiles, 1);
+    if (!build_new(leader, job_fd, len, channel_fd)) {
+        budget_give(leader->peer->uid, BUDGET_compiles, 1);
         return err_set(e, WARM_ENOMEM, "no memory for a compile");
     }
-    verify_next(call->service);
+    verify_next(leader->service);
     return 0;
+}
+
+void build_leave(struct ask *leader)
+{
+    if (leader->build)
+        leader->build->child.client = NULL;
+    leader->build = NULL;
 }
 
 void builds_cancel(struct flight *f)
@@ -829,7 +693,7 @@ void builds_cancel(struct flight *f)
 void builds_keep(struct flight *f)
 {
     for (struct making *m = flight_makings(f); m; m = m->next)
-        build_of(m)->keep = true;
+        build_of(m)->compile.flags &= ~(uint32_t)WIRE_COMPILE_NO_STORE;
 }
 
 void builds_shutdown(struct service *s)
@@ -839,5 +703,5 @@ void builds_shutdown(struct service *s)
         if (b->running)
             pool_cancel(s->config.pool, b->running);
     }
-    calls_tick_start(s); /* builds_tick ends builds that wait */
+    asks_tick_start(s); /* builds_tick ends builds that wait */
 }

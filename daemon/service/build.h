@@ -2,18 +2,17 @@
 /*
  * build.h - one source on its way through the compiler.
  *
- *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ FOLLOWING ──▶ COMPILING ──▶ DONE
- *                (a pool       (is the      (another
- *                 thread)       result      build
- *                               there under compiles for
- *                               the shared  the same
- *                               key?)       shared key)
+ *     SOURCE ──▶ VERIFYING ──▶ LOOKING ──▶ COMPILING ──▶ DONE
+ *                (a pool       (its child             (its result is
+ *                 thread)       asks)                  handed out)
  *
  * A job has its exact key. keygen/cuda/job.h gives some jobs a shared key: of the canonical source,
- * without what cannot show in the result. LOOKING and FOLLOWING are for jobs with a shared key. A result
- * that they find is the job's; from then on an alias leads from the exact key to it.
+ * without what cannot show in the result. For that the build has a child: an ask under the shared key. What the
+ * child finds is the job's result; from then on an alias leads from the exact key to it. If there is nothing, the
+ * child joins the flight of the shared key: its build compiles, or waits for one that does.
  *
- * The call whose source it is leads the build: it serves the headers, and answers checks of its files.
+ * The ask whose source it is leads the build (child.client): its client serves the headers, and answers the checks
+ * of the child.
  *
  * Thread: loop thread, but for the verification, and the manifest and hash of a large result. Memory: a
  * build is freed when it has ended.
@@ -27,10 +26,9 @@
 
 enum build_state {
     BUILD_VERIFYING, /* on a pool thread, or waiting for a place there */
-    BUILD_LOOKING, /* a value is being verified, or the leader is asked for its files (`asked_ms`) */
-    BUILD_FOLLOWING,
-    BUILD_COMPILING, /* or a pool thread hashes the result */
-    BUILD_DONE,      /* its result is being handed out */
+    BUILD_LOOKING,   /* its child goes through its sources, or waits for another build */
+    BUILD_COMPILING, /* or a pool thread hashes the result; the child may hold the lease of the shared key */
+    BUILD_DONE, /* its result is being handed out */
 };
 
 struct build {
@@ -38,8 +36,10 @@ struct build {
     struct service *service;
     struct flight *flight; /* in phase (4) as long as this exists: `making` */
     struct making making;
-    uint64_t hedge_at_ms; /* from then on it follows only its own user's builds */
-    struct call *leader;  /* NULL when that has left */
+    struct ask
+        child; /* child.client leads; NULL when that has left. The id and proof are the shared ones */
+    struct peer peer;       /* of the child: the maker, in no session */
+    struct compile compile; /* of the child, and of the leader when it began */
     uv_work_t work;
     enum build_state state;
     struct pool_job *running;
@@ -47,10 +47,10 @@ struct build {
     uint64_t job_len;
     int channel_fd; /* -1 once it is the pool's */
     uint32_t maker;
-    bool keep;        /* a caller wants the result stored */
     bool may_replace; /* it may replace results that were made for others, too */
     bool cancelled;   /* it must end; a compile that runs was told so */
-    struct call_compile ask;
+    bool shares;      /* it has a shared key */
+    bool alone;       /* another build's result was not for its files: it waits for none */
     struct store_id id;
     struct proof proof;
     struct manifest_paths paths; /* from the job */
@@ -59,18 +59,8 @@ struct build {
     uint64_t miss;        /* its number in the history */
     struct writer recipe; /* from the verification on */
     uint32_t session;
-    /* of the shared key: */
-    bool shares;       /* it has one */
-    unsigned n_offers; /* other builds' results that its leader was asked about while it compiles */
-    bool afresh;       /* it ignores stored results */
-    bool alone;        /* it follows no other build */
-    struct key asked;  /* the digest of the stored manifest that the leader was last asked about */
-    unsigned n_asked;
     struct key shared_graph;
-    struct store_id shared_id;
-    struct proof shared_proof;
-    uint64_t asked_ms; /* when the leader was asked for its files; 0: no question is open */
-    struct build *follows, *followers, *next_follower;
+    uint64_t asked_ms; /* when the leader was asked for its files */
     /* of the result, from the end of the compile on: */
     struct pool_result done; /* its paths are owned */
     struct manifest *made_manifest;
@@ -80,16 +70,18 @@ struct build {
     struct proof made_proof;
 };
 
-/* How often one client may be asked about manifests that change while it answers. */
-#define CHECKS_MAX 8u
+/* True if somebody wants the result stored. */
+static inline bool build_keeps(const struct build *b)
+{
+    return !(b->compile.flags & WIRE_COMPILE_NO_STORE);
+}
 
-/* Starts a build from the job that the call brought. The call, which holds its flight's lease,
+/* Starts a build from the job that the ask brought. The ask, which holds its flight's lease,
  * leads the build. Takes both descriptors on success. Errors: NOMEM, TOO_BIG if the user has too
  * many. */
-int build_start(struct call *call, int job_fd, uint64_t len, int channel_fd, struct err *e);
-/* Goes on with the leader's answer to its check: `a` is the alternative of call->checking that
- * agrees with its files; NULL if none does. */
-void build_checked(struct call *call, const struct manifest_alternative *a);
+int build_start(struct ask *leader, int job_fd, uint64_t len, int channel_fd, struct err *e);
+/* Takes an ask that ends out of the build that it leads, if there is one. */
+void build_leave(struct ask *leader);
 
 /* Marks the builds of this flight: their results must be stored. */
 void builds_keep(struct flight *f);

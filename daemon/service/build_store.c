@@ -18,6 +18,7 @@
  */
 #include "daemon/service/build.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,17 +28,17 @@
 
 static struct store_row build_row(const struct build *b, const struct store_id *id)
 {
-    const struct toolchain *toolchain = b->ask.toolchain;
-    bool shared = id == &b->shared_id;
+    const struct toolchain *toolchain = b->compile.toolchain;
+    bool shared = id == &b->child.id;
     return (struct store_row){
         .id = *id,
         .maker = b->maker,
-        .proof = shared ? b->shared_proof : b->proof,
-        .compiler = b->ask.address.compiler,
-        .graph = shared ? b->shared_graph : b->ask.address.graph,
-        .hardware = {b->ask.address.hardware, strlen(b->ask.address.hardware)},
+        .proof = shared ? b->child.proof : b->proof,
+        .compiler = b->compile.address.compiler,
+        .graph = shared ? b->shared_graph : b->compile.address.graph,
+        .hardware = {b->compile.address.hardware, strlen(b->compile.address.hardware)},
         .compiler_text = {toolchain->text, strlen(toolchain->text)},
-        .label = {b->ask.label, strlen(b->ask.label)},
+        .label = {b->compile.label, strlen(b->compile.label)},
     };
 }
 
@@ -139,7 +140,7 @@ static bool is_of_the_tier(const struct find *f)
 static struct manifest *known_manifest(struct service *s, const struct store_row *row)
 {
     struct find f;
-    enum found found = find_made(s, &row->id, &row->proof, NULL, NULL, &f);
+    enum found found = find_made(s, &row->id, &row->proof, &f);
     if (found == FOUND_ALIAS)
         bases_unref(f.alias.bases);
     if (found == FOUND_MANIFEST && !is_of_the_tier(&f))
@@ -186,11 +187,12 @@ static void store_manifest(const struct build *b, const struct artifact *result,
 void build_store_alias(const struct build *b)
 {
     struct store_row row = build_row(b, &b->id);
-    struct alias alias = {b->shared_id.key, b->shared_proof, b->paths.bases};
+    assert(b->shares && b->paths.bases);
+    struct alias alias = {b->child.id.key, b->child.proof, b->paths.bases};
     struct writer w;
     writer_init(&w, 0);
     alias_write(&alias, &w);
-    row.group = b->shared_id.key;
+    row.group = b->child.id.key;
     leave_to_maker(b, &row); /* both aliases lead to the same entry */
     artifact_unref(store_bytes(b->service, b->flight, &w, &row));
     writer_close(&w);
@@ -199,7 +201,7 @@ void build_store_alias(const struct build *b)
 void build_store_result(const struct build *b, struct artifact *result, bool shared,
                         const struct address *address, const struct proof *proof)
 {
-    const struct store_id *id = shared ? &b->shared_id : &b->id;
+    const struct store_id *id = shared ? &b->child.id : &b->id;
     struct store_row row = build_row(b, id);
     if (shared || result->manifest)
         row.group = id->key;
@@ -210,6 +212,7 @@ void build_store_result(const struct build *b, struct artifact *result, bool sha
         row.proof = *proof;
     }
     bool keep_existing = leave_to_maker(b, &row);
+    assert(result->hashed && !result->failed);
     put_result(b->service, shared ? NULL : b->flight, result, &row, keep_existing);
     if (shared)
         build_store_alias(b);

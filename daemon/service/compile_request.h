@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile_request.h - the state of a call that asks for a compile.
+ * compile_request.h - what an ask for a compile has besides.
  *
- * service_compile, service_source and service_checked (service.h) are this module's.
+ * service_compile and service_source (service.h) are this module's.
  *
- * Thread: loop thread. Memory: it belongs to the call, and is freed with the call's last answer.
+ * Thread: loop thread. Memory: it belongs to the ask, and is freed with its last answer. A build has its own.
  */
 #ifndef WARM_DAEMON_SERVICE_COMPILE_REQUEST_H
 #define WARM_DAEMON_SERVICE_COMPILE_REQUEST_H
@@ -20,10 +20,13 @@ struct changed_header {
 };
 #define CHANGED_HEADERS 4u
 
-struct call_compile {
+/* How often one client may be asked about manifests that change while it answers. */
+#define CHECKS_MAX 8u
+
+struct compile {
     uint32_t flags;                    /* enum wire_compile_flags */
     const struct toolchain *toolchain; /* NULL until it is found */
-    struct call *waiting;              /* this call, while its compiler is being identified */
+    struct ask *waiting;               /* this ask, while its compiler is being identified */
     struct toolchain_wait identified;
     char *selector;      /* by which the client names its compiler; kept for that time */
     struct bases *bases; /* of an alias: manifest.h */

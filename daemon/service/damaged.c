@@ -13,10 +13,9 @@
  *     value. Until then the user who refused it does not get it any more: a COMPILE makes it anew for
  *     that user alone, and the stored value stays.
  *
- * The native wire calls service_damaged; every look-up asks damaged_is_refused.
+ * The native wire calls service_damaged. refused.c remembers.
  *
- * Thread: loop thread. Memory: a table of fixed size in the service. If it is full, the oldest refusal is
- * forgotten, a user's own first.
+ * Thread: loop thread.
  */
 #include <assert.h>
 #include <string.h>
@@ -28,65 +27,6 @@
 #define VERIFY_AGAIN_MS                                                                            \
     10000u /* how often users that are no administrators have an entry verified */
 
-static bool refusal_is(const struct refusal *r, const struct key *key, const struct key *check)
-{
-    return r->at_ms && key_equal(&r->key, key) && key_equal(&r->check, check);
-}
-
-bool damaged_is_refused(const struct service *s, uint32_t uid, const struct key *key,
-                        const struct key *check)
-{
-    for (size_t i = 0; s->has_refusals && i < REFUSALS; i++)
-        if (s->refusals[i].uid == uid && refusal_is(&s->refusals[i], key, check))
-            return true;
-    return false;
-}
-
-static bool another_refused(const struct service *s, uint32_t uid, const struct key *key,
-                            const struct key *check)
-{
-    for (size_t i = 0; i < REFUSALS; i++)
-        if (s->refusals[i].uid != uid && refusal_is(&s->refusals[i], key, check))
-            return true;
-    return false;
-}
-
-/* Finds a free place. Else takes the user's oldest refusal if the user has its share, or the oldest
- * of all. */
-static struct refusal *refusal_place(struct service *s, uint32_t uid)
-{
-    struct refusal *own = NULL, *any = s->refusals;
-    unsigned n_own = 0;
-    for (size_t i = 0; i < REFUSALS; i++) {
-        struct refusal *r = &s->refusals[i];
-        if (r->at_ms < any->at_ms)
-            any = r;
-        if (!r->at_ms || r->uid != uid)
-            continue;
-        n_own++;
-        if (!own || r->at_ms < own->at_ms)
-            own = r;
-    }
-    assert(n_own == 0 || own);
-    return n_own >= REFUSALS_OF_USER ? own : any;
-}
-
-static void refusal_note(struct service *s, uint32_t uid, const struct key *key,
-                         const struct key *check)
-{
-    if (damaged_is_refused(s, uid, key, check))
-        return;
-    *refusal_place(s, uid) = (struct refusal){uid, *key, *check, service_clock_ms(s) + 1};
-    s->has_refusals = true;
-}
-
-static void refusals_forget(struct service *s, const struct key *key, const struct key *check)
-{
-    for (size_t i = 0; i < REFUSALS; i++)
-        if (refusal_is(&s->refusals[i], key, check))
-            s->refusals[i] = (struct refusal){0};
-}
-
 /* Takes the refusal of a value that was made here for `maker`. */
 static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
                    const struct key *key, const struct key *check)
@@ -95,8 +35,8 @@ static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
     char text[WARM_KEY_TEXT];
     bool may = peer->is_admin || maker == peer->uid;
     key_to_text(key, text);
-    if (!may && !another_refused(s, peer->uid, key, check)) {
-        refusal_note(s, peer->uid, key, check);
+    if (!may && !refused_by_another(s, peer->uid, key, check)) {
+        refused_note(s, peer->uid, key, check);
         log_user(peer->uid, LOG_LEVEL_WARNING,
                  "uid %u (pid %ld) has no use for %s, made for uid %u: kept for the others",
                  (unsigned)peer->uid, (long)peer->pid, text, (unsigned)maker);
@@ -104,7 +44,7 @@ static void refuse(struct service *s, const struct peer *peer, uint32_t maker,
     }
     log_user(peer->uid, LOG_LEVEL_WARNING, "uid %u (pid %ld) has no use for %s%s: put aside",
              (unsigned)peer->uid, (long)peer->pid, text, may ? "" : ", and is the second");
-    refusals_forget(s, key, check);
+    refused_forget(s, key, check);
     store_refuse(s->config.store, &(struct store_id){STORE_MADE_HERE, *key}, check);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * find.c - looks an id and a proof up in the store: finds a result, or a manifest or alias that leads to one.
+ * find.c - the sources of what this daemon made. A result lies under its key, or an alias or a manifest leads there;
+ * a new one may still be on its way to the store, or in a flight.
  *
- * compile_request.c asks under a job's exact key, and under the key that this leads to; build.c asks under the
- * shared key; build_store.c asks for the manifest that it extends; damaged.c asks for the maker.
+ * ask.c runs the sources. build_store.c asks for the manifest that it extends; damaged.c asks for the maker.
  *
  * Thread: loop thread.
  */
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "daemon/service/bookkeeping.h"
+#include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 
@@ -73,19 +74,12 @@ static enum found find_stored(struct service *s, const struct store_id *id,
 }
 
 enum found find_made(struct service *s, const struct store_id *id, const struct proof *proof,
-                     struct call *call, void (*again)(struct call *call), struct find *out)
+                     struct find *out)
 {
     assert(id->owner == STORE_MADE_HERE);
-    assert(!call || !call->answered);
     *out = (struct find){.code = WARM_ENOT_FOUND};
     enum found found = find_pending(s, id, proof, out);
-    if (found == FOUND_NONE)
-        found = find_stored(s, id, proof, out);
-    if (call && found == FOUND_NONE && bookkeeping_is_failure(out->code))
-        bookkeeping_failure(call, &out->err);
-    if (out->code == WARM_EBUSY && call && call_prepare(call, id, again))
-        return FOUND_SOON;
-    return found;
+    return found == FOUND_NONE ? find_stored(s, id, proof, out) : found;
 }
 
 bool find_maker(struct service *s, const struct store_id *id, const struct proof *proof,
@@ -104,4 +98,86 @@ bool find_maker(struct service *s, const struct store_id *id, const struct proof
     *out_maker = row.maker;
     *out_check = row.check;
     return true;
+}
+
+/* ---- the sources "made here" and "flight" ---- */
+
+/* Asks the client about a stored manifest, which is taken. False if it has nothing for this client, or if the client
+ * has answered, or has left. A client is asked again only if the manifest has changed: others may have made the
+ * result meanwhile. */
+static bool check_known(struct ask *ask, struct manifest *m)
+{
+    struct compile *c = ask->compile;
+    assert(m->refs && !ask->checking);
+    bool can = !key_equal(&c->checked, &m->digest) && c->n_checks < CHECKS_MAX &&
+               (!ask->ops->is_child || ask->client);
+    struct key digest = m->digest;
+    m = manifest_for(m, c->bases);
+    can &= m != NULL;
+    if (can) {
+        c->checked = digest;
+        c->n_checks++;
+        ask_check(ask, m, NULL);
+    }
+    manifest_unref(m);
+    return can;
+}
+
+/* Goes on under the key that an alias names, whose bases are taken. No alias leads to another. */
+static enum step follow_alias(struct ask *ask, const struct alias *alias)
+{
+    if (ask->is_chosen || ask->ops->is_child) {
+        bases_unref(alias->bases);
+        ask->no_tier = true;
+        return STEP_NOT_HERE;
+    }
+    bases_unref(ask->compile->bases);
+    ask->compile->bases = alias->bases;
+    ask->chosen.id = (struct store_id){STORE_MADE_HERE, alias->key};
+    ask->chosen.proof = alias->proof;
+    ask->is_chosen = true;
+    return STEP_AGAIN;
+}
+
+enum step try_made(struct ask *ask, struct look *look)
+{
+    struct find *f = &look->find;
+    assert(ask->compile && ask->id.owner == STORE_MADE_HERE); /* no peer's own space */
+    const struct store_id *id = ask->is_chosen ? &ask->chosen.id : &ask->id;
+    enum found found =
+        find_made(ask->service, id, ask->is_chosen ? &ask->chosen.proof : &ask->proof, f);
+    look->answer.value = f->value;
+    look->answer.artifact = f->pending;
+    ask->was_corrupt |= f->code == WARM_ECORRUPT;
+    ask->no_tier = found == FOUND_MANIFEST || f->code != WARM_ENOT_FOUND;
+    switch (found) {
+    case FOUND_RESULT: return STEP_FOUND;
+    case FOUND_MANIFEST: return check_known(ask, f->manifest) ? STEP_LATER : STEP_NOT_HERE;
+    case FOUND_ALIAS: return follow_alias(ask, &f->alias);
+    case FOUND_NONE: break;
+    }
+    if (f->code == WARM_EBUSY && ask_prepare(ask, id))
+        return STEP_LATER;
+    return bookkeeping_is_failure(f->code) ? STEP_FAILED : STEP_NOT_HERE;
+}
+
+/* Returns what has come from the tier for an ask and is on its way to the disk, or NULL: the tier is asked once. */
+static struct artifact *find_coming(const struct ask *ask)
+{
+    const struct service *s = ask->service;
+    const struct pending_put *p = s->tier ? find_put(s, &ask->id, NULL) : NULL;
+    struct artifact *a = p ? p->artifact : NULL;
+    bool is_it =
+        a && a->from_tier && a->kind != STORE_MANIFEST && proof_equal(&p->asked, &ask->proof);
+    return is_it ? a : NULL;
+}
+
+enum step try_flight(struct ask *ask, struct look *look)
+{
+    const struct flight *f = flight_find(ask->service->flights, &ask->id, &ask->proof);
+    struct artifact *a = f ? flight_result(f) : ask->compile ? NULL : find_coming(ask);
+    look->answer.artifact = a;
+    if (!a)
+        return STEP_NOT_HERE;
+    return a->manifest && !ask->compile ? STEP_MISS : STEP_FOUND; /* a GET shows no files */
 }

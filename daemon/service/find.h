@@ -3,8 +3,7 @@
  * find.h - looks up one entry that the daemon made: among the puts on their way to the store, then in
  * the store.
  *
- *     (id, proof) ──▶ put on its way? ──▶ in the store? ──▶ to be verified first? FOUND_SOON
- *                                                       ──▶ other proof?          FOUND_NONE
+ *     (id, proof) ──▶ put on its way? ──▶ in the store? ──▶ to be verified first, or other proof? FOUND_NONE
  *                                                       ──▶ FOUND_RESULT, FOUND_MANIFEST, FOUND_ALIAS
  *
  * An entry with another proof was made from other bytes: it is never found.
@@ -14,9 +13,11 @@
 #ifndef WARM_DAEMON_SERVICE_FIND_H
 #define WARM_DAEMON_SERVICE_FIND_H
 
-#include "daemon/service/call.h"
+#include "daemon/service/artifact.h"
 #include "daemon/service/manifest.h"
-#include "daemon/service/put.h"
+
+struct pending_put;
+struct service;
 
 enum found {
     FOUND_NONE,   /* `code` says why */
@@ -24,11 +25,10 @@ enum found {
                        store, `pending` (borrowed) */
     FOUND_MANIFEST, /* `manifest`: given, manifest_unref */
     FOUND_ALIAS,    /* `alias`: its bases are given, bases_unref */
-    FOUND_SOON,     /* another thread verifies it: `again` of the call runs after that */
 };
 
 struct find {
-    int code;                        /* CORRUPT: it is there, damaged */
+    int code;                        /* CORRUPT: it is there, damaged; BUSY: to be verified first */
     struct err err;                  /* of the code */
     const struct store_value *value; /* &stored, or NULL */
     struct artifact *pending;
@@ -41,10 +41,9 @@ struct find {
 const struct pending_put *find_put(const struct service *s, const struct store_id *id,
                                    const struct proof *proof);
 
-/* Looks for the entry of an id with this proof. If a large value has to be verified first, `call` waits
- * for it and goes on with `again`; with `call` NULL such a value is FOUND_NONE. */
+/* Looks for the entry of an id with this proof. */
 enum found find_made(struct service *s, const struct store_id *id, const struct proof *proof,
-                     struct call *call, void (*again)(struct call *call), struct find *out);
+                     struct find *out);
 
 /* Tells the maker and the checksum of the entry of an id with this proof (NULL: any), stored or on its
  * way. False if there is none. */

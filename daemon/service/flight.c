@@ -2,21 +2,21 @@
 /*
  * flight.c - decides which asker of a key holds the lease, which ones wait, and who gets the result.
  *
- * call.c joins flights, build.c and put.c bring results, service.c runs the clock. The phases are in
+ * ask.c joins flights, build.c and put.c bring results, service.c runs the clock. The phases are in
  * flight.h.
  *
  * Invariants:
- *   (a) an ask is ASK_OUT, or in one list of its flight: `busy` if it holds a lease or has a build,
+ *   (a) a waiter is WAITER_OUT, or in one list of its flight: `busy` if it holds a lease or has a build,
  *       else `waiting`;
- *   (b) if asks wait and one of them can make it, somebody holds the lease or the daemon builds it
+ *   (b) if waiters wait and one of them can make it, somebody holds the lease or the daemon builds it
  *       (flight_promote restores this after each departure);
  *   (c) a flight is freed only by flight_settle, and only in phase (6);
  *   (d) callbacks may join, leave or finish any flight: the code that calls them holds a pin, and takes
- *       the next ask from the list's head afresh;
- *   (e) a user has at most one build in a flight, and while it runs none of its asks holds the lease;
- *   (f) an ask waits for other users until `hedge_at_ms`, however often it joins, and a tick more.
+ *       the next waiter from the list's head afresh;
+ *   (e) a user has at most one build in a flight, and while it runs none of its waiters holds the lease;
+ *   (f) a waiter waits for other users until `hedge_at_ms`, however often it joins, and a tick more.
  *
- * Thread: loop thread. Memory: flights are freed in phase (6); asks belong to their callers.
+ * Thread: loop thread. Memory: flights are freed in phase (6); waiters belong to their callers.
  */
 #include "daemon/service/flight.h"
 
@@ -32,7 +32,7 @@ struct flight {
     struct flight *next; /* in its bucket */
     struct store_id id;
     struct proof proof;
-    struct ask_list busy, waiting; /* the second in order of arrival */
+    struct waiter_list busy, waiting; /* the second in order of arrival */
     unsigned n_asks, n_holders;
     struct making *makings; /* (4) */
     unsigned n_storing;     /* (5) */
@@ -130,65 +130,65 @@ uint64_t flight_age_ms(const struct flight *f, uint64_t now_ms)
 
 /* ---- places in a flight ---- */
 
-static void list_add(struct ask_list *list, struct ask *ask)
+static void list_add(struct waiter_list *list, struct waiter *waiter)
 {
-    assert(!ask->in); /* (a) */
-    ask->in = list;
-    ask->next = NULL;
-    ask->prev = list->last;
-    *(list->last ? &list->last->next : &list->first) = ask;
-    list->last = ask;
+    assert(!waiter->in); /* (a) */
+    waiter->in = list;
+    waiter->next = NULL;
+    waiter->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = waiter;
+    list->last = waiter;
 }
 
-static void list_remove(struct ask *ask)
+static void list_remove(struct waiter *waiter)
 {
-    assert(ask->in);
-    *(ask->prev ? &ask->prev->next : &ask->in->first) = ask->next;
-    *(ask->next ? &ask->next->prev : &ask->in->last) = ask->prev;
-    ask->in = NULL;
-    ask->prev = ask->next = NULL;
+    assert(waiter->in);
+    *(waiter->prev ? &waiter->prev->next : &waiter->in->first) = waiter->next;
+    *(waiter->next ? &waiter->next->prev : &waiter->in->last) = waiter->prev;
+    waiter->in = NULL;
+    waiter->prev = waiter->next = NULL;
 }
 
-/* Ends the lease or the build of an ask, which stays in its list. */
-static void ask_rest(struct ask *ask)
+/* Ends the lease or the build of a waiter, which stays in its list. */
+static void waiter_rest(struct waiter *waiter)
 {
-    assert(ask->state != ASK_OUT);
-    assert((ask->state == ASK_MAKING) == (ask->making != NULL));
-    if (ask->state == ASK_HOLDING)
-        ask->flight->n_holders--;
-    if (ask->making)
-        ask->making->ask = NULL;
-    ask->making = NULL;
-    ask->state = ASK_WAITING;
+    assert(waiter->state != WAITER_OUT);
+    assert((waiter->state == WAITER_MAKING) == (waiter->making != NULL));
+    if (waiter->state == WAITER_HOLDING)
+        waiter->flight->n_holders--;
+    if (waiter->making)
+        waiter->making->waiter = NULL;
+    waiter->making = NULL;
+    waiter->state = WAITER_WAITING;
 }
 
-static void ask_link(struct flight *f, struct ask *ask)
+static void waiter_link(struct flight *f, struct waiter *waiter)
 {
-    assert(ask->state == ASK_OUT && !ask->flight); /* (a) */
-    ask->flight = f;
-    ask->state = ASK_WAITING;
-    ask->making = NULL;
-    list_add(&f->waiting, ask);
+    assert(waiter->state == WAITER_OUT && !waiter->flight); /* (a) */
+    waiter->flight = f;
+    waiter->state = WAITER_WAITING;
+    waiter->making = NULL;
+    list_add(&f->waiting, waiter);
     f->n_asks++;
 }
 
-static void ask_unlink(struct ask *ask)
+static void waiter_unlink(struct waiter *waiter)
 {
-    struct flight *f = ask->flight;
-    ask_rest(ask);
-    list_remove(ask);
+    struct flight *f = waiter->flight;
+    waiter_rest(waiter);
+    list_remove(waiter);
     f->n_asks--;
-    ask->state = ASK_OUT;
-    ask->flight = NULL;
+    waiter->state = WAITER_OUT;
+    waiter->flight = NULL;
 }
 
-/* Ends the lease or the build of an ask, which waits from now on. */
-static void ask_wait(struct ask *ask)
+/* Ends the lease or the build of a waiter, which waits from now on. */
+static void waiter_wait(struct waiter *waiter)
 {
-    struct flight *f = ask->flight;
-    ask_rest(ask);
-    list_remove(ask);
-    list_add(&f->waiting, ask);
+    struct flight *f = waiter->flight;
+    waiter_rest(waiter);
+    list_remove(waiter);
+    list_add(&f->waiting, waiter);
 }
 
 /* Returns a new token: a random start and a count through a mixer (SplitMix64, Steele et al. 2014).
@@ -205,34 +205,34 @@ static uint64_t token_next(struct flights *all)
     return z;
 }
 
-static void ask_hold(struct ask *ask, uint64_t now_ms)
+static void waiter_hold(struct waiter *waiter, uint64_t now_ms)
 {
-    struct flight *f = ask->flight;
-    assert(ask->state == ASK_WAITING && ask->can_make);
-    list_remove(ask);
-    list_add(&f->busy, ask);
-    ask->state = ASK_HOLDING;
-    ask->lease_ends_ms = now_ms + ask->lease_ms;
-    ask->token = token_next(f->all);
+    struct flight *f = waiter->flight;
+    assert(waiter->state == WAITER_WAITING && waiter->can_make);
+    list_remove(waiter);
+    list_add(&f->busy, waiter);
+    waiter->state = WAITER_HOLDING;
+    waiter->lease_ends_ms = now_ms + waiter->lease_ms;
+    waiter->token = token_next(f->all);
     f->n_holders++;
-    f->last_uid = ask->uid;
+    f->last_uid = waiter->uid;
 }
 
 static bool flight_is_idle(const struct flight *f) { return !f->n_holders && !f->makings; }
 
-static struct ask *list_find_maker(const struct ask_list *list, bool but, uint32_t uid)
+static struct waiter *list_find_maker(const struct waiter_list *list, bool but, uint32_t uid)
 {
-    struct ask *ask = list->first;
-    while (ask && !(ask->can_make && !(but && ask->uid == uid)))
-        ask = ask->next;
-    return ask;
+    struct waiter *waiter = list->first;
+    while (waiter && !(waiter->can_make && !(but && waiter->uid == uid)))
+        waiter = waiter->next;
+    return waiter;
 }
 
 /* Chooses the next holder when nobody makes it: one of another user than the last, if there is
  * one. */
-static struct ask *flight_next_maker(const struct flight *f)
+static struct waiter *flight_next_maker(const struct flight *f)
 {
-    struct ask *other = list_find_maker(&f->waiting, true, f->last_uid);
+    struct waiter *other = list_find_maker(&f->waiting, true, f->last_uid);
     return other ? other : list_find_maker(&f->waiting, false, 0);
 }
 
@@ -242,25 +242,25 @@ static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_m
     for (const struct making *m = f->makings; m; m = m->next)
         if (m->uid == uid)
             return true;
-    for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
-        if (ask->uid == uid && ask->state == ASK_HOLDING && ask->lease_ends_ms > now_ms)
+    for (const struct waiter *waiter = f->busy.first; waiter; waiter = waiter->next)
+        if (waiter->uid == uid && waiter->state == WAITER_HOLDING && waiter->lease_ends_ms > now_ms)
             return true;
     return false;
 }
 
 static bool flight_all_overdue(const struct flight *f, uint64_t now_ms)
 {
-    for (const struct ask *ask = f->busy.first; ask; ask = ask->next)
-        if (ask->state == ASK_HOLDING && ask->lease_ends_ms > now_ms)
+    for (const struct waiter *waiter = f->busy.first; waiter; waiter = waiter->next)
+        if (waiter->state == WAITER_HOLDING && waiter->lease_ends_ms > now_ms)
             return false;
     return !f->makings;
 }
 
-static void flight_tell_error(struct flight *f, struct ask *ask, const struct err *e)
+static void flight_tell_error(struct flight *f, struct waiter *waiter, const struct err *e)
 {
-    assert(ask->flight == f);
-    ask_unlink(ask);
-    ask->ops->on_error(ask, e);
+    assert(waiter->flight == f);
+    waiter_unlink(waiter);
+    waiter->ops->on_error(waiter, e);
 }
 
 /* Restores (b). If nobody in the flight can make it, the waiters are told. */
@@ -268,10 +268,10 @@ static void flight_promote(struct flight *f, uint64_t now_ms)
 {
     f->pins++;
     while (f->waiting.first && flight_is_idle(f) && !f->telling) {
-        struct ask *ask = flight_next_maker(f);
-        if (ask) {
-            ask_hold(ask, now_ms);
-            ask->ops->on_hold(ask);
+        struct waiter *waiter = flight_next_maker(f);
+        if (waiter) {
+            waiter_hold(waiter, now_ms);
+            waiter->ops->on_hold(waiter);
             break;
         }
         struct err e;
@@ -289,70 +289,71 @@ static void flight_note_hedge(struct flight *f)
 }
 
 /* True if a waiter may hold a lease beside the holders and the builds (3). */
-static bool flight_may_hedge(const struct flight *f, const struct ask *ask, uint64_t now_ms)
+static bool flight_may_hedge(const struct flight *f, const struct waiter *waiter, uint64_t now_ms)
 {
-    if (!ask->can_make)
+    if (!waiter->can_make)
         return false;
     if (flight_all_overdue(f, now_ms))
         return true;
-    return ask->hedge_at_ms && ask->hedge_at_ms <= now_ms && !flight_has_user(f, ask->uid, now_ms);
+    return waiter->hedge_at_ms && waiter->hedge_at_ms <= now_ms &&
+           !flight_has_user(f, waiter->uid, now_ms);
 }
 
 int flight_join(struct flights *all, const struct store_id *id, const struct proof *proof,
-                struct ask *ask, uint64_t now_ms, struct err *e)
+                struct waiter *waiter, uint64_t now_ms, struct err *e)
 {
-    assert(ask->state == ASK_OUT);
+    assert(waiter->state == WAITER_OUT);
     struct flight *f = flight_find(all, id, proof);
     bool idle = !f || flight_is_idle(f);
-    if (idle && !ask->can_make)
+    if (idle && !waiter->can_make)
         return FLIGHT_NONE;
     if (!f && !(f = flight_new(all, id, proof, now_ms)))
         return err_set(e, WARM_ENOMEM, "no memory for a flight");
     if (idle)
         f->began_ms = now_ms;
-    ask_link(f, ask);
-    if (!idle && !flight_may_hedge(f, ask, now_ms))
+    waiter_link(f, waiter);
+    if (!idle && !flight_may_hedge(f, waiter, now_ms))
         return FLIGHT_WAIT;
     if (!idle)
         flight_note_hedge(f);
-    ask_hold(ask, now_ms);
+    waiter_hold(waiter, now_ms);
     return FLIGHT_LEADS;
 }
 
-void flight_leave(struct ask *ask, uint64_t now_ms)
+void flight_leave(struct waiter *waiter, uint64_t now_ms)
 {
-    struct flight *f = ask->flight;
-    if (ask->state == ASK_OUT)
+    struct flight *f = waiter->flight;
+    if (waiter->state == WAITER_OUT)
         return;
-    ask_unlink(ask);
+    waiter_unlink(waiter);
     flight_promote(f, now_ms);
 }
 
-bool flight_is_last(const struct ask *ask)
+bool flight_is_last(const struct waiter *waiter)
 {
-    return ask->state != ASK_OUT && ask->flight->n_asks == 1;
+    return waiter->state != WAITER_OUT && waiter->flight->n_asks == 1;
 }
 
 /* ---- making ---- */
 
-void flight_make(struct ask *ask, struct making *m)
+void flight_make(struct waiter *waiter, struct making *m)
 {
-    struct flight *f = ask->flight;
-    assert(ask->state == ASK_HOLDING);
+    struct flight *f = waiter->flight;
+    assert(waiter->state == WAITER_HOLDING);
     for (const struct making *other = f->makings; other; other = other->next)
-        assert(other->uid != ask->uid); /* (e) */
-    for (struct ask *held = f->busy.first, *next; held; held = next) {
+        assert(other->uid != waiter->uid); /* (e) */
+    for (struct waiter *held = f->busy.first, *next; held; held = next) {
         next = held->next;
-        if (held != ask && held->state == ASK_HOLDING && held->uid == ask->uid)
-            ask_wait(held);
+        if (held != waiter && held->state == WAITER_HOLDING && held->uid == waiter->uid)
+            waiter_wait(held);
     }
     f->n_holders--;
-    ask->state = ASK_MAKING;
-    ask->making = m;
+    waiter->state = WAITER_MAKING;
+    waiter->making = m;
     *m = (struct making){.on_overtaken = m->on_overtaken,
                          .flight = f,
-                         .ask = ask,
-                         .uid = ask->uid,
+                         .waiter = waiter,
+                         .uid = waiter->uid,
                          .next = f->makings};
     f->makings = m;
 }
@@ -362,8 +363,8 @@ void flight_unmake(struct making *m, uint64_t now_ms)
     struct flight *f = m->flight;
     assert(f && f->makings);
     struct making **at = &f->makings;
-    if (m->ask)
-        ask_wait(m->ask);
+    if (m->waiter)
+        waiter_wait(m->waiter);
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
@@ -373,18 +374,18 @@ void flight_unmake(struct making *m, uint64_t now_ms)
 
 /* ---- results ---- */
 
-/* Moves the asks that must be told to a list of the caller's: callbacks may join anew, or take each
+/* Moves the waiters that must be told to a list of the caller's: callbacks may join anew, or take each
  * other out (d). */
-static void list_take(struct ask_list *from, const struct making *by, enum flight_reach reach,
-                      struct ask_list *to)
+static void list_take(struct waiter_list *from, const struct making *by, enum flight_reach reach,
+                      struct waiter_list *to)
 {
-    for (struct ask *ask = from->first, *next; ask; ask = next) {
-        next = ask->next;
-        bool is_its = by && ask == by->ask;
+    for (struct waiter *waiter = from->first, *next; waiter; waiter = next) {
+        next = waiter->next;
+        bool is_its = by && waiter == by->waiter;
         if (is_its || reach == FLIGHT_TO_ALL ||
-            (reach == FLIGHT_TO_WAITERS && ask->state != ASK_MAKING)) {
-            list_remove(ask);
-            list_add(to, ask);
+            (reach == FLIGHT_TO_WAITERS && waiter->state != WAITER_MAKING)) {
+            list_remove(waiter);
+            list_add(to, waiter);
         }
     }
 }
@@ -392,7 +393,7 @@ static void list_take(struct ask_list *from, const struct making *by, enum fligh
 void flight_finish(struct flight *f, struct artifact *result, const struct making *by,
                    enum flight_reach reach, bool storing, uint64_t now_ms)
 {
-    struct ask_list told = {0};
+    struct waiter_list told = {0};
     assert(!by || by->flight == f);
     assert(by || reach == FLIGHT_TO_ALL);
     f->pins++;
@@ -406,9 +407,9 @@ void flight_finish(struct flight *f, struct artifact *result, const struct makin
     list_take(&f->busy, by, reach, &told);
     list_take(&f->waiting, by, reach, &told);
     while (told.first) {
-        struct ask *ask = told.first;
-        ask_unlink(ask);
-        ask->ops->on_result(ask, result);
+        struct waiter *waiter = told.first;
+        waiter_unlink(waiter);
+        waiter->ops->on_result(waiter, result);
     }
     artifact_unref(result);
     f->telling--;
@@ -438,12 +439,12 @@ void flight_pass(struct making *m, const struct err *e)
 {
     struct flight *f = m->flight;
     assert(f && e->code);
-    struct ask_list told = {0};
-    for (struct ask *ask = f->waiting.first, *next; ask; ask = next) {
-        next = ask->next;
-        if (ask->uid == m->uid && ++ask->n_failed >= FLIGHT_FAILURES_MAX) {
-            list_remove(ask);
-            list_add(&told, ask);
+    struct waiter_list told = {0};
+    for (struct waiter *waiter = f->waiting.first, *next; waiter; waiter = next) {
+        next = waiter->next;
+        if (waiter->uid == m->uid && ++waiter->n_failed >= FLIGHT_FAILURES_MAX) {
+            list_remove(waiter);
+            list_add(&told, waiter);
         }
     }
     f->pins++;
@@ -454,7 +455,7 @@ void flight_pass(struct making *m, const struct err *e)
 
 void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms)
 {
-    struct ask_list told = {0};
+    struct waiter_list told = {0};
     f->pins++;
     f->telling++;
     list_take(&f->busy, NULL, FLIGHT_TO_ALL, &told);
@@ -468,43 +469,45 @@ void flight_fail(struct flight *f, const struct err *e, uint64_t now_ms)
 
 /* ---- time ---- */
 
-/* Finds the first ask of a list whose wait has passed. */
-static struct ask *list_expired(const struct ask_list *list, uint64_t now_ms)
+/* Finds the first waiter of a list whose wait has passed. */
+static struct waiter *list_expired(const struct waiter_list *list, uint64_t now_ms)
 {
-    struct ask *ask = list->first;
-    while (ask && !(ask->state != ASK_HOLDING && ask->expires_ms && ask->expires_ms <= now_ms))
-        ask = ask->next;
-    return ask;
+    struct waiter *waiter = list->first;
+    while (waiter &&
+           !(waiter->state != WAITER_HOLDING && waiter->expires_ms && waiter->expires_ms <= now_ms))
+        waiter = waiter->next;
+    return waiter;
 }
 
-/* Finds the first waiter that may hold a lease beside the others (3). If one due ask of a user may
+/* Finds the first waiter that may hold a lease beside the others (3). If one due waiter of a user may
  * not, none of that user may. So a long list costs one look at each user. */
-static struct ask *flight_next_hedge(const struct flight *f, uint64_t now_ms)
+static struct waiter *flight_next_hedge(const struct flight *f, uint64_t now_ms)
 {
-    const struct ask *no = NULL;
-    for (struct ask *ask = f->waiting.first; ask; ask = ask->next) {
-        bool due = ask->can_make && ask->hedge_at_ms && ask->hedge_at_ms <= now_ms;
-        if (no && due && no->uid == ask->uid)
+    const struct waiter *no = NULL;
+    for (struct waiter *waiter = f->waiting.first; waiter; waiter = waiter->next) {
+        bool due = waiter->can_make && waiter->hedge_at_ms && waiter->hedge_at_ms <= now_ms;
+        if (no && due && no->uid == waiter->uid)
             continue;
-        if (flight_may_hedge(f, ask, now_ms))
-            return ask;
-        no = due ? ask : no;
+        if (flight_may_hedge(f, waiter, now_ms))
+            return waiter;
+        no = due ? waiter : no;
     }
     return NULL;
 }
 
 static void flight_tick(struct flight *f, uint64_t now_ms)
 {
-    struct ask *ask;
-    while ((ask = list_expired(&f->waiting, now_ms)) || (ask = list_expired(&f->busy, now_ms))) {
+    struct waiter *waiter;
+    while ((waiter = list_expired(&f->waiting, now_ms)) ||
+           (waiter = list_expired(&f->busy, now_ms))) {
         struct err e;
         err_set(&e, WARM_ETIMEOUT, "it was not made in time");
-        flight_tell_error(f, ask, &e);
+        flight_tell_error(f, waiter, &e);
     }
-    while (!flight_is_idle(f) && (ask = flight_next_hedge(f, now_ms))) {
+    while (!flight_is_idle(f) && (waiter = flight_next_hedge(f, now_ms))) {
         flight_note_hedge(f);
-        ask_hold(ask, now_ms);
-        ask->ops->on_hold(ask);
+        waiter_hold(waiter, now_ms);
+        waiter->ops->on_hold(waiter);
     }
 }
 
@@ -546,12 +549,12 @@ void flights_fail_all(struct flights *all, const struct err *e, uint64_t now_ms)
 
 unsigned flights_count(const struct flights *all) { return all->count; }
 
-static bool list_has_user(const struct ask_list *list, int64_t uid)
+static bool list_has_user(const struct waiter_list *list, int64_t uid)
 {
-    const struct ask *ask = list->first;
-    while (ask && ask->uid != uid)
-        ask = ask->next;
-    return ask != NULL;
+    const struct waiter *waiter = list->first;
+    while (waiter && waiter->uid != uid)
+        waiter = waiter->next;
+    return waiter != NULL;
 }
 
 /* True if somebody makes it, and the user has a part in it. */

@@ -32,7 +32,7 @@
  * A flight is found by store id and proof: two inputs for which an attacker made one key are two
  * flights. A flight knows no sockets, no store and no compiler.
  *
- * Thread: loop thread. Memory: an ask belongs to its caller, and stays at its address until it has left
+ * Thread: loop thread. Memory: a waiter belongs to its caller, and stays at its address until it has left
  * its flight: by flight_leave, or when on_result or on_error is called.
  */
 #ifndef WARM_DAEMON_SERVICE_FLIGHT_H
@@ -47,43 +47,43 @@
 
 struct flight;
 struct flights;
-struct ask;
+struct waiter;
 
-struct ask_ops {
+struct waiter_ops {
     /* Tells the asker that it holds the lease: it must make the artifact, or send its source. */
-    void (*on_hold)(struct ask *ask);
+    void (*on_hold)(struct waiter *waiter);
     /* Hands out the result (borrowed); the asker has left the flight. */
-    void (*on_result)(struct ask *ask, struct artifact *result);
+    void (*on_result)(struct waiter *waiter, struct artifact *result);
     /* Tells why there is no result; the asker has left the flight. NOT_FOUND: nobody makes it any
      * more. */
-    void (*on_error)(struct ask *ask, const struct err *e);
+    void (*on_error)(struct waiter *waiter, const struct err *e);
 };
 
-enum ask_state {
-    ASK_OUT = 0,
-    ASK_WAITING,
-    ASK_HOLDING, /* it holds the lease */
-    ASK_MAKING,  /* the source that it brought is being compiled */
+enum waiter_state {
+    WAITER_OUT = 0,
+    WAITER_WAITING,
+    WAITER_HOLDING, /* it holds the lease */
+    WAITER_MAKING,  /* the source that it brought is being compiled */
 };
 
-struct ask_list {
-    struct ask *first, *last;
+struct waiter_list {
+    struct waiter *first, *last;
 };
 
-struct ask {
-    const struct ask_ops *ops;
+struct waiter {
+    const struct waiter_ops *ops;
     uint32_t uid;         /* its user */
     bool can_make;        /* false: it only waits, and never holds the lease */
     uint64_t lease_ms;    /* how long its lease lasts; after that another asker gets one, too */
     uint64_t expires_ms;  /* when it gives up waiting (TIMEOUT); 0: never */
     uint64_t hedge_at_ms; /* from then on it waits for no other user; 0: it always does */
     /* the flight's: */
-    enum ask_state state;
+    enum waiter_state state;
     unsigned n_failed; /* builds of its own user that failed while it waited */
     struct flight *flight;
-    struct making *making; /* ASK_MAKING */
-    struct ask_list *in;
-    struct ask *prev, *next;
+    struct making *making; /* WAITER_MAKING */
+    struct waiter_list *in;
+    struct waiter *prev, *next;
     uint64_t lease_ends_ms;
     uint64_t token; /* of its lease: hard to guess, never 0, never the same twice */
 };
@@ -93,7 +93,7 @@ struct making {
     /* Tells the build that its asker gets a result from elsewhere now. It may end later, not here. */
     void (*on_overtaken)(struct making *m);
     struct flight *flight; /* NULL: it is in none */
-    struct ask *ask;       /* the asker that brought it; NULL when that has left */
+    struct waiter *waiter; /* the asker that brought it; NULL when that has left */
     uint32_t uid;
     struct making *next;
 };
@@ -116,31 +116,31 @@ unsigned flight_waiters(const struct flight *f);
 uint64_t flight_age_ms(const struct flight *f, uint64_t now_ms);
 
 enum flight_place {
-    FLIGHT_LEADS, /* the asker holds the lease: ask->token (on_hold is not called) */
+    FLIGHT_LEADS, /* the asker holds the lease: waiter->token (on_hold is not called) */
     FLIGHT_WAIT,
     FLIGHT_NONE, /* nobody makes it, and this asker cannot */
 };
 /* Joins the key's flight, or makes it; returns an enum flight_place. The flight's own result is
  * ignored: the caller has looked at it. Negative: NOMEM. */
 int flight_join(struct flights *all, const struct store_id *id, const struct proof *proof,
-                struct ask *ask, uint64_t now_ms, struct err *e);
+                struct waiter *waiter, uint64_t now_ms, struct err *e);
 
-/* Takes the asker out of its flight; its lease, if it holds one, ends. Calls nothing of `ask`.
- * ASK_OUT is fine. */
-void flight_leave(struct ask *ask, uint64_t now_ms);
+/* Takes the asker out of its flight; its lease, if it holds one, ends. Calls nothing of `waiter`.
+ * WAITER_OUT is fine. */
+void flight_leave(struct waiter *waiter, uint64_t now_ms);
 /* True if this asker is the last one in its flight. */
-bool flight_is_last(const struct ask *ask);
+bool flight_is_last(const struct waiter *waiter);
 
-/* Begins a build of the source that the lease holder `ask` brought. Other holders of the same user
+/* Begins a build of the source that the lease holder `waiter` brought. Other holders of the same user
  * wait from now on: one build of a user is enough. flight_unmake ends it, after flight_finish,
  * flight_pass or flight_fail if it had an outcome. The flight lives until then. */
-void flight_make(struct ask *ask, struct making *m);
+void flight_make(struct waiter *waiter, struct making *m);
 /* Ends a build. Its asker waits again if it is still in the flight. */
 void flight_unmake(struct making *m, uint64_t now_ms);
 /* Returns the builds that run, the newest first. */
 struct making *flight_makings(const struct flight *f);
 
-/* The asks that get a result. */
+/* The waiters that get a result. */
 enum flight_reach {
     FLIGHT_TO_MAKER,   /* the asker of build `by` alone; the others stay */
     FLIGHT_TO_WAITERS, /* that asker, and all who have no build of their own */

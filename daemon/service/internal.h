@@ -25,7 +25,7 @@ struct negative {
 
 /* A process asked for an entry in vain, without a lease: the last LOOKS of them. */
 #define LOOKS 64u
-struct look {
+struct recent_miss {
     struct store_id id;
     uint64_t miss, at_ms; /* number in the history; 0: none */
     uint32_t session;
@@ -53,11 +53,13 @@ struct service {
     struct stats stats;
     struct history *history;
     struct flights *flights;
-    struct signers *signers;             /* whose entries of a tier count */
-    struct tier *tier;                   /* NULL: none is configured */
-    struct build *builds;                /* compiles that run */
-    struct audit *audit;                 /* the one that runs; NULL: none */
-    uint32_t n_before_audit;             /* hits until the next */
+    struct flights
+        *children;           /* of shared keys: a build that compiles, and those that wait for it */
+    struct signers *signers; /* whose entries of a tier count */
+    struct tier *tier;       /* NULL: none is configured */
+    struct build *builds;    /* compiles that run */
+    struct audit *audit;     /* the one that runs; NULL: none */
+    uint32_t n_before_audit; /* hits until the next */
     struct build *verifying[VERIFY_MAX]; /* whose sources pool threads verify; NULL: a free place */
     struct pending_put *puts;            /* in the store's queue, the newest first */
     unsigned n_puts;
@@ -65,7 +67,7 @@ struct service {
     unsigned n_awaiting;  /* compiles whose compiler is being identified */
     struct negative negatives[NEGATIVES];
     unsigned next_negative;
-    struct look looks[LOOKS];
+    struct recent_miss looks[LOOKS];
     unsigned next_look;
     struct refusal refusals[REFUSALS];
     bool has_refusals;
@@ -81,14 +83,18 @@ struct service {
 /* Returns the loop's monotonic clock, in ms. */
 static inline uint64_t service_clock_ms(const struct service *s) { return uv_now(s->config.loop); }
 
-/* ---- damaged.c ---- */
+/* ---- refused.c ---- */
 
 /* True if the user refused this value of an entry that was made here for another user. */
-bool damaged_is_refused(const struct service *s, uint32_t uid, const struct key *key,
+bool refused_by_user(const struct service *s, uint32_t uid, const struct key *key,
+                     const struct key *check);
+/* True if another user refused it. */
+bool refused_by_another(const struct service *s, uint32_t uid, const struct key *key,
                         const struct key *check);
-
-/* ---- negative.c ---- */
-
+/* Remembers a user's refusal. */
+void refused_note(struct service *s, uint32_t uid, const struct key *key, const struct key *check);
+/* Forgets all users' refusals of a value. */
+void refused_forget(struct service *s, const struct key *key, const struct key *check);
 /* Finds what a compiler refused a short while ago (borrowed); NULL if nothing is known. */
 struct artifact *negative_find(struct service *s, const struct key *key, const struct proof *proof);
 /* Remembers a compiler's refusal for a short while. */
@@ -102,7 +108,7 @@ void negatives_clear(struct service *s);
 /* Chooses the first hit to audit. */
 void audit_init(struct service *s);
 /* True if the result of this hit must be compiled again and compared. */
-bool audit_wanted(struct service *s, const struct call *call, const struct store_row *row);
+bool audit_wanted(const struct ask *ask, const struct store_row *row);
 /* Ends the audit that runs, if one does. */
 void audit_shutdown(struct service *s);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup.c - decides which entry a GET may have, and answers it at once or when it is made.
+ * lookup.c - decides which entry a GET may have, and what kind of ask it is.
  *
- * The wires ask first with service_get, which answers at once and needs no call. If the value is not
- * there, service_ask joins the key's flight: the client waits for the value, or makes it under a
- * lease. If a large value has to be verified first, service_get_later waits for that.
+ * Most are hits: the wires run the first source with service_get, which needs no ask. After that, service_ask goes on
+ * with the others. What a GET found once is found again by its id and proof: its name is borrowed until the first
+ * answer.
  *
  * Thread: loop thread.
  */
@@ -114,256 +114,160 @@ static int get_value(struct service *s, const struct peer *peer, const struct st
                              : store_get(s->config.store, id, out, e);
 }
 
-/* Finds the entry that a call waited for. Its key may be gone by now, so id and proof decide. */
-static int find_for_call(const struct call *call, struct store_value *out, struct err *e)
-{
-    int code = get_value(call->service, call->peer, &call->id, out, e);
-    if (code)
-        return code;
-    struct proof of = proof_of_row(&out->row);
-    return proof_equal(&of, &call->proof) ? 0 : err_set(e, WARM_ENOT_FOUND, "not found");
-}
-
-int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
-                const struct proof *proof, struct store_value *out, struct err *e)
+int service_get(struct service *s, const struct peer *peer, const struct question *q,
+                struct store_value *out, struct err *e)
 {
     struct store_id id;
     struct store_row row;
-    if (space == WIRE_SPACE_NAME) {
-        id = service_name_id(peer, key);
-    } else {
-        int code = find_id(s, peer, space, key, proof, &id, &row, e);
-        if (code)
-            return code;
-    }
-    int code = get_value(s, peer, &id, out, e);
-    if (code)
-        return code;
-    if (id.owner == STORE_MADE_HERE && damaged_is_refused(s, peer->uid, &id.key, &out->row.check))
-        return err_set(e, WARM_ENOT_FOUND, "refused before");
-    if (space == WIRE_SPACE_NAME && !row_has_name(&out->row, key))
-        return err_set(e, WARM_ENOT_FOUND, "not found");
-    return 0;
+    int code = 0;
+    e->code = 0;
+    if (q->space == WIRE_SPACE_NAME)
+        id = service_name_id(peer, q->key);
+    else
+        code = find_id(s, peer, q->space, q->key, q->proof, &id, &row, e);
+    if (!code)
+        code = get_value(s, peer, &id, out, e);
+    if (!code && id.owner == STORE_MADE_HERE &&
+        refused_by_user(s, peer->uid, &id.key, &out->row.check))
+        code = WARM_ENOT_FOUND;
+    if (!code && q->space == WIRE_SPACE_NAME && !row_has_name(&out->row, q->key))
+        code = WARM_ENOT_FOUND;
+    return e->code = code;
 }
 
-void service_count_hit(struct service *s, const struct peer *peer, enum wire_space space,
-                       struct view key, const struct store_row *row)
+void service_count_hit(struct service *s, const struct peer *peer, const struct question *q,
+                       const struct store_row *row)
 {
-    bookkeeping_hit(s, peer, bookkeeping_is_note(space, key), row);
+    bookkeeping_hit(s, peer, bookkeeping_is_note(q->space, q->key), row);
 }
 
 void service_count_miss(struct service *s, const struct peer *peer, struct view name,
                         const struct err *failure)
 {
-    struct call call = {.service = s,
-                        .peer = peer,
-                        .name = name,
-                        .began_us = clock_wall_us(),
-                        .id = service_name_id(peer, name),
-                        .is_unlisted = bookkeeping_is_unlisted(WIRE_SPACE_NAME, name)};
+    struct ask ask = {.service = s,
+                      .peer = peer,
+                      .name = name,
+                      .began_us = clock_wall_us(),
+                      .id = service_name_id(peer, name),
+                      .is_unlisted = bookkeeping_is_unlisted(WIRE_SPACE_NAME, name)};
     if (failure && bookkeeping_is_failure(failure->code))
-        bookkeeping_failure(&call, failure);
-    if (!call.is_unlisted)
+        bookkeeping_failure(&ask, failure);
+    if (!ask.is_unlisted)
         bookkeeping_asked(s, peer);
-    bookkeeping_get_miss(&call, false);
+    bookkeeping_get_miss(&ask, false);
 }
 
-/* ---- a GET that waits ---- */
+/* ---- asks ---- */
 
-static void on_lease(struct call *call)
+enum step try_own(struct ask *ask, struct look *look)
 {
-    call_answer(call, &(struct answer){.kind = ANSWER_LEASE,
-                                       .token = call->ask.token,
-                                       .deadline_ms = (uint32_t)call->ask.lease_ms});
+    struct store_value *v = &look->find.stored;
+    struct err *e = &look->find.err;
+    assert(!ask->compile);
+    int code = get_value(ask->service, ask->peer, &ask->id, v, e);
+    look->answer.value = v;
+    if (code == 0) {
+        struct proof proof = proof_of_row(&v->row);
+        code = proof_equal(&proof, &ask->proof) ? 0 : WARM_ENOT_FOUND;
+    }
+    if (code == WARM_EBUSY && ask_prepare(ask, &ask->id)) {
+        if (!ask->waits)
+            ask_answer(ask, &(struct answer){.kind = ANSWER_WAIT});
+        return STEP_LATER;
+    }
+    if (code == 0 || bookkeeping_is_failure(code))
+        return code ? STEP_FAILED : STEP_FOUND;
+    ask->was_corrupt |= ask->prepared || code == WARM_ECORRUPT; /* it was there a moment ago */
+    return ask->prepared || code == WARM_EBUSY ? STEP_MISS : STEP_NOT_HERE;
 }
 
-static void on_result(struct call *call, struct artifact *result)
+static void on_lease(struct ask *ask)
 {
-    if (call->ask.token) /* it had been told to make it */
-        call_answer(call, &(struct answer){.kind = ANSWER_OVER});
+    ask_answer(ask, &(struct answer){.kind = ANSWER_LEASE,
+                                     .token = ask->waiter.token,
+                                     .deadline_ms = (uint32_t)ask->waiter.lease_ms});
+}
+
+/* Takes the flight's result, or its error if there is none. An asker that had been told to make it is told nothing. */
+static void on_result(struct ask *ask, struct artifact *result)
+{
+    if (ask->waiter.token)
+        ask_answer(ask, &(struct answer){.kind = ANSWER_OVER});
     else
-        call_answer_artifact(call, result, WIRE_WAS_COALESCED);
+        ask_found(ask, &(struct answer){.artifact = result, .outcome = WIRE_WAS_COALESCED});
 }
 
-static void on_error(struct call *call, const struct err *e)
+static void on_error(struct ask *ask, const struct err *e)
 {
-    if (call->ask.token)
-        call_answer(call, &(struct answer){.kind = ANSWER_OVER});
+    if (ask->waiter.token)
+        ask_answer(ask, &(struct answer){.kind = ANSWER_OVER});
     else if (e->code == WARM_ENOT_FOUND)
-        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+        ask_answer(ask, &(struct answer){.kind = ANSWER_MISS});
     else
-        call_fail(call, e);
+        ask_fail(ask, e);
 }
 
-static const struct call_ops get_ops = {STORE_OTHER, on_lease, on_result, on_error, NULL};
+#define OF_A_GET                                                                                   \
+    .kind = STORE_OTHER, .on_lease = on_lease, .on_result = on_result, .on_error = on_error
+const struct ask_ops ask_for_name = {OF_A_GET,
+                                     .sources = {try_own, try_flight, try_tier, try_maker}};
+const struct ask_ops ask_for_key = {OF_A_GET, .sources = {try_own, try_flight, try_tier}};
+const struct ask_ops ask_of_rank = {OF_A_GET, .sources = {try_own, try_flight, try_maker}};
+const struct ask_ops ask_of_ranks = {OF_A_GET,
+                                     .sources = {try_tier, try_own, try_flight, try_maker}};
 
-/* Joins the key's flight if this GET may wait or make the value. */
-static void get_join(struct call *call)
+/* Names what an ask is for. A name's SHA-256 stands in for a proof, since two names of one key are two flights; it is
+ * left out if nothing will ask for it. */
+static void take_question(struct ask *ask, const struct question *q, int code)
 {
-    if (call->joins)
-        call_join(call);
-    else
-        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
-}
-
-static void get_from_tier(struct call *call)
-{
-    if (call->from_tier)
-        call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
-    else
-        get_join(call);
-}
-
-static void get_begin(struct call *call, enum wire_space space, struct view key)
-{
-    assert(!call->ops && !call->answered);
-    call->ops = &get_ops;
-    call->began_us = clock_wall_us();
-    call->is_unlisted = bookkeeping_is_unlisted(space, key);
-    if (!call->is_unlisted)
-        bookkeeping_asked(call->service, call->peer);
-}
-
-/* Returns what has come from the tier for a call and is on its way to the disk, or NULL: the tier is asked once. */
-static struct artifact *find_coming(const struct call *call)
-{
-    const struct service *s = call->service;
-    const struct pending_put *p = s->tier ? find_put(s, &call->id, NULL) : NULL;
-    struct artifact *a = p ? p->artifact : NULL;
-    bool is_it =
-        a && a->from_tier && a->kind != STORE_MANIFEST && proof_equal(&p->asked, &call->proof);
-    return is_it ? a : NULL;
-}
-
-void service_fail(struct call *call, enum wire_space space, struct view key, const struct err *e)
-{
-    get_begin(call, space, key);
-    if (space == WIRE_SPACE_NAME) {
-        call->name = key;
-        call->id = service_name_id(call->peer, key);
-    } else {
-        call->id = key_id(STORE_MADE_HERE, key);
-    }
-    bookkeeping_failure(call, e);
-    call_fail(call, e);
-}
-
-void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
-                 const struct proof *proof, uint64_t wait_ms)
-{
-    struct service *s = call->service;
-    struct flight *f = NULL;
-    get_begin(call, space, key);
-    if (space == WIRE_SPACE_KEY) {
-        call->id = key_id(STORE_MADE_HERE, key);
-        if (proof)
-            call->proof = *proof;
-        f = proof ? flight_find(s->flights, &call->id, proof) : NULL;
-        mode = ASK_KNOWN; /* only a COMPILE makes those */
-    } else {
-        call->name = key;
-        call->id = service_name_id(call->peer, key);
-        if (mode == ASK_LEASE)
-            bookkeeping_look_is_over(call);
-        if (mode != ASK_LEASE && flights_count(s->flights) == 0)
-            mode = ASK_KNOWN;
-        /* Two names of one key are two flights: the name's SHA-256 stands in for a proof. */
-        if (mode != ASK_KNOWN || flights_count(s->flights) || s->tier)
-            call->proof = proof_of_bytes(key.data, key.len);
-        f = flight_find(s->flights, &call->id, &call->proof);
-    }
-    struct artifact *known = f ? flight_result(f) : find_coming(call);
-    if (known && !known->manifest) {
-        call_answer_artifact(call, known, WIRE_WAS_HIT);
+    struct service *s = ask->service;
+    struct store_row row;
+    if (q->space == WIRE_SPACE_NAME) {
+        ask->name = q->key;
+        ask->id = service_name_id(ask->peer, q->key);
+        ask->joins = q->mode == ASK_LEASE || (q->mode == ASK_WAIT && flights_count(s->flights));
+        if (ask->joins || flights_count(s->flights) || s->tier || *ask->job || code == WARM_EBUSY)
+            ask->proof = proof_of_bytes(q->key.data, q->key.len);
         return;
     }
-    call->joins = mode != ASK_KNOWN;
-    call->ask.can_make = mode == ASK_LEASE;
-    call->ask.uid = call->peer->uid;
-    call->ask.lease_ms = s->config.config->lease_timeout_ms;
-    call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
-    bool asks =
-        (space == WIRE_SPACE_NAME || proof) && !call->is_unlisted && !known &&
-        tier_ask(call,
-                 &(struct tier_question){&call->id, &call->proof,
-                                         space == WIRE_SPACE_NAME ? key : (struct view){"", 0},
-                                         mode == ASK_LEASE},
-                 get_from_tier);
-    if (asks && !call->waits)
-        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
-    if (!asks)
-        get_join(call);
+    ask->id = key_id(STORE_MADE_HERE, q->key);
+    if (q->proof)
+        ask->proof = *q->proof;
+    if (code == WARM_EBUSY &&
+        find_id(s, ask->peer, q->space, q->key, q->proof, &ask->id, &row, NULL) == 0)
+        ask->proof = proof_of_row(&row);
 }
 
-/* ---- ranks on several machines ---- */
-
-/* Answers as the tier decided; from this machine's store if it did not. */
-static void job_answered(struct call *call)
+void service_ask(struct ask *ask, const struct question *q)
 {
-    struct store_value v;
-    struct err e = {0};
-    if (call->from_tier)
-        call_answer_artifact(call, call->from_tier, WIRE_WAS_HIT);
-    else if (!call->tier_knows && find_for_call(call, &v, &e) == 0)
-        call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
-    else
-        get_join(call);
-}
-
-bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_t wait_ms)
-{
-    struct service *s = call->service;
-    assert(*call->job);
-    if (!s->tier || bookkeeping_is_unlisted(WIRE_SPACE_NAME, key))
-        return false;
-    call->id = service_name_id(call->peer, key);
-    call->proof = proof_of_bytes(key.data, key.len);
-    call->ops = &get_ops;
-    call->name = key;
-    call->began_us = clock_wall_us();
-    call->joins = call->ask.can_make = lease;
-    call->ask.uid = call->peer->uid;
-    call->ask.lease_ms = s->config.config->lease_timeout_ms;
-    call->ask.expires_ms = service_clock_ms(s) + (wait_ms ? wait_ms : WAIT_DEFAULT_MS);
-    struct tier_question q = {&call->id, &call->proof, key, lease};
-    if (!tier_ask(call, &q, job_answered)) {
-        call->ops = NULL;
-        call->name = (struct view){0};
-        return false;
+    struct service *s = ask->service;
+    int code = q->why ? q->why->code : WARM_ENOT_FOUND;
+    assert(!ask->ops && !ask->answered && q->key.len);
+    ask->ops = q->space == WIRE_SPACE_KEY ? &ask_for_key
+               : *ask->job                ? &ask_of_ranks
+               : ask->is_rank             ? &ask_of_rank
+                                          : &ask_for_name;
+    ask->began_us = clock_wall_us();
+    ask->is_unlisted = bookkeeping_is_unlisted(q->space, q->key);
+    ask->no_tier = ask->is_unlisted || (q->space == WIRE_SPACE_KEY && !q->proof);
+    if (!ask->is_unlisted)
+        bookkeeping_asked(s, ask->peer);
+    take_question(ask, q, code);
+    ask->waiter.can_make = q->mode == ASK_LEASE && ask->joins;
+    if (ask->waiter.can_make)
+        bookkeeping_look_is_over(ask);
+    ask->waiter.uid = ask->peer->uid;
+    ask->waiter.lease_ms = s->config.config->lease_timeout_ms;
+    ask->waiter.expires_ms = service_clock_ms(s) + (q->wait_ms ? q->wait_ms : WAIT_DEFAULT_MS);
+    ask->was_corrupt = code == WARM_ECORRUPT;
+    bool failed = bookkeeping_is_failure(code);
+    if (failed)
+        bookkeeping_failure(ask, q->why);
+    if (failed && ask->tells_errors && !ask->waiter.can_make) {
+        ask_fail(ask, q->why);
+        return;
     }
-    bookkeeping_asked(s, call->peer);
-    if (!call->waits)
-        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
-    return true;
-}
-
-/* ---- a GET of a large value that has to be verified first ---- */
-
-static void get_again(struct call *call)
-{
-    struct store_value v;
-    struct err e = {0};
-    int code = find_for_call(call, &v, &e);
-    if (code == 0) {
-        call_answer(call, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
-    } else if (bookkeeping_is_failure(code)) {
-        bookkeeping_failure(call, &e);
-        call_fail(call, &e);
-    } else {
-        call->was_corrupt = true; /* it was there a moment ago */
-        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
-    }
-}
-
-void service_get_later(struct call *call, enum wire_space space, struct view key,
-                       const struct proof *proof)
-{
-    struct store_row row;
-    get_begin(call, space, key);
-    int code = find_id(call->service, call->peer, space, key, proof, &call->id, &row, NULL);
-    call->proof = code == 0 ? proof_of_row(&row) : (struct proof){{0}};
-    if (code == 0 && call_prepare(call, &call->id, get_again))
-        call_answer(call, &(struct answer){.kind = ANSWER_WAIT});
-    else
-        call_answer(call, &(struct answer){.kind = ANSWER_MISS});
+    if (ask->ops != &ask_of_ranks && code != WARM_EBUSY)
+        ask->at = 1; /* service_get has looked */
+    ask_step(ask);
 }

@@ -37,36 +37,19 @@ static void write_counter(const struct stats *s, enum stats_counter what, const 
 
 static void write_counters(const struct stats *s, struct writer *out)
 {
-    static const struct {
-        enum stats_counter what;
-        const char *name, *help;
-    } counters[] = {
-        {STATS_hits, "warm_hits", "Requests that were answered from the store."},
-        {STATS_misses, "warm_misses", "Requests whose answer was not in the store."},
-        {STATS_coalesced, "warm_coalesced", "Requests that got the result of another's compile."},
-        {STATS_compiles, "warm_compiles", "Compiles that the daemon ran."},
-        {STATS_errors, "warm_errors", "Requests that ended in an error."},
-        {STATS_hedges, "warm_hedges", "Second compiles, begun because the first was late."},
-        {STATS_puts, "warm_puts", "Values that clients stored."},
-        {STATS_dropped, "warm_dropped", "Values that could not be stored."},
-        {STATS_audits, "warm_audits", "Hits that were compiled again and compared."},
-        {STATS_audit_differences, "warm_audit_differences", "Audits that found other bytes."},
-        {STATS_tier_hits, "warm_tier_hits", "Entries that came from the tier."},
-        {STATS_tier_misses, "warm_tier_misses", "Questions to the tier that found nothing."},
-        {STATS_tier_refused, "warm_tier_refused", "Entries of the tier that did not count."},
-        {STATS_tier_errors, "warm_tier_errors", "Questions and uploads to the tier that failed."},
-        {STATS_tier_timeouts, "warm_tier_timeouts", "The same, without an answer in time."},
-        {STATS_tier_sent, "warm_tier_sent", "Entries that were sent to the tier."},
-        {STATS_tier_dropped, "warm_tier_dropped", "Entries that waited to be sent, and are not."},
-        {STATS_tier_leases, "warm_tier_leases", "Keys that were made here for all nodes."},
-        {STATS_tier_waits, "warm_tier_waits", "Keys that another node made meanwhile."},
-        {STATS_tier_hedges, "warm_tier_hedges", "Keys made beside a node that was late."},
-        {STATS_tier_races, "warm_tier_races", "Cheap keys made though another node makes them."},
-        {STATS_tier_late, "warm_tier_late", "Askers whose budget ended before the answer."},
-        {STATS_tier_overtook, "warm_tier_overtook", "Values that came before those made here."},
+    static const char *const names[] = {
+#define X(name, help) "warm_" #name,
+        STATS_LIST(X)
+#undef X
     };
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        write_counter(s, counters[i].what, counters[i].name, counters[i].help, out);
+    static const char *const helps[] = {
+#define X(name, help) help,
+        STATS_LIST(X)
+#undef X
+    };
+    for (unsigned i = 0; i < STATS_COUNTERS; i++)
+        if (helps[i])
+            write_counter(s, i, names[i], helps[i], out);
     write_family(out, "warm_saved_seconds", "counter", "seconds",
                  "Time that the hits would have taken to make.");
     for (unsigned k = 0; k < STATS_KINDS; k++)

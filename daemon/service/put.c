@@ -43,7 +43,7 @@
 
 /* ---- through the queue ---- */
 
-/* Detaches the put from the call that holds the lease. */
+/* Detaches the put from the ask that holds the lease. */
 static void put_leave_lease(struct pending_put *p)
 {
     p->lease->putting = NULL;
@@ -55,14 +55,14 @@ static void put_leave_lease(struct pending_put *p)
 static void put_is_hashed(struct pending_put *p, bool good)
 {
     struct service *s = p->service;
-    struct call *lease = p->lease;
+    struct ask *lease = p->lease;
     struct flight *f = good ? flight_find(s->flights, &p->id, &p->asked) : NULL;
     if (lease)
         put_leave_lease(p);
     if (f)
         flight_finish(f, p->artifact, NULL, FLIGHT_TO_ALL, false, service_clock_ms(s));
     else if (lease)
-        flight_leave(&lease->ask, service_clock_ms(s));
+        flight_leave(&lease->waiter, service_clock_ms(s));
 }
 
 static void on_stored(void *arg, int status, bool existed, const struct err *e)
@@ -308,7 +308,7 @@ int service_put(struct service *s, const struct peer *peer, const struct service
     if (f && !later) /* even if it could not be stored, the waiters are served */
         flight_finish(f, a, NULL, FLIGHT_TO_ALL, code == 0, service_clock_ms(s));
     else if (put->lease && (!later || code))
-        flight_leave(&put->lease->ask, service_clock_ms(s));
+        flight_leave(&put->lease->waiter, service_clock_ms(s));
     artifact_unref(a);
     return code;
 }

@@ -22,7 +22,7 @@ struct pending_put {
     bool is_ours;       /* its memfd is this process's memory */
     bool is_awaited;    /* a flight waits for its digest */
     struct proof asked; /* by which askers know it: the entry's proof, or the SHA-256 of its name */
-    struct call *lease; /* whose lease it is under; NULL if that call has ended */
+    struct ask *lease;  /* whose lease it is under; NULL if that call has ended */
     uint32_t maker;     /* in whose budgets n_bytes and n_fds are */
     uint64_t n_bytes;
     unsigned n_fds;

@@ -8,6 +8,7 @@
  */
 #include "daemon/service/service.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,11 +34,19 @@ static void on_hedge(void *arg)
     stats_add(&s->stats, STATS_hedges, STORE_OTHER, 1);
 }
 
+static void on_child_hedge(void *arg)
+{
+    struct service *s = arg;
+    stats_add(&s->stats, STATS_hedges, STORE_CUBIN, 1);
+}
+
 static void on_tick(void *arg)
 {
     struct service *s = arg;
+    uint64_t now = service_clock_ms(s);
     builds_tick(s);
-    if (!flights_tick(s->flights, service_clock_ms(s)) && !s->builds)
+    bool flies = flights_tick(s->flights, now);
+    if (!flights_tick(s->children, now) && !flies && !s->builds)
         loop_timer_stop(s->tick);
 }
 
@@ -82,12 +91,14 @@ int service_new(struct service **out, const struct service_config *config, struc
     snprintf(path, sizeof path, "%s/history", config->config->store);
     s->history = history_new(path);
     s->flights = flights_new(on_hedge, s);
+    s->children = flights_new(on_child_hedge, s);
     s->tick = loop_timer_new(config->loop, on_tick, s);
     s->save_tick = loop_timer_new(config->loop, on_save, s);
-    if (!s->flights || !s->history || !s->tick || !s->save_tick) {
+    if (!s->flights || !s->children || !s->history || !s->tick || !s->save_tick) {
         loop_timer_free(s->tick);
         loop_timer_free(s->save_tick);
         flights_free(s->flights);
+        flights_free(s->children);
         history_free(s->history);
         free(s);
         return err_set(e, WARM_ENOMEM, "no memory for flights");
@@ -114,6 +125,7 @@ void service_shutdown(struct service *s)
     s->stopping = true;
     err_set(&e, WARM_ESHUTDOWN, "the daemon is stopping");
     flights_fail_all(s->flights, &e, service_clock_ms(s));
+    flights_fail_all(s->children, &e, service_clock_ms(s));
     pool_stop_identifying(s->config.pool);
     tier_stop(s->tier);
     builds_shutdown(s);
@@ -129,6 +141,7 @@ bool service_owes_nothing(const struct service *s) { return tier_has_let_go(s->t
 
 void service_close(struct service *s)
 {
+    assert(service_is_idle(s));
     log_evictions(s);
     stats_save(&s->stats, s->config.store);
     bookkeeping_departures(s);
@@ -147,6 +160,7 @@ void service_free(struct service *s)
         return;
     negatives_clear(s);
     flights_free(s->flights);
+    flights_free(s->children);
     history_free(s->history);
     signers_free(s->signers);
     free(s);

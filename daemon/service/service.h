@@ -3,19 +3,20 @@
  * service.h - looks up, leases, compiles, stores, lists and removes, for both wires, and decides which
  * peer may see which entry.
  *
- * The files, from the top; a file calls those below it:
+ * Every request for a key is an ask, which goes through a row of sources: ask.h. The files, from the top; a file
+ * calls those below it:
  *
  *     service.c                        composes: timers, drain, shutdown
- *     inspect.c                          filters; the JSON of STATS and INFO
- *     compile_request.c                the asker's side of a COMPILE ──▶ audit.c, negative.c
+ *     inspect.c, metrics.c             filters; the JSON of STATS and INFO; GET /metrics
+ *     compile_request.c, audit.c       COMPILE; compiles of hits, to compare
  *     build.c                          one source on its way through the compiler ──▶ build_store.c
- *     lookup.c, damaged.c              what a GET may have; values that clients refuse
+ *     lookup.c, damaged.c              GET; values that clients refuse
  *     tier_fetch.c                     what other machines made
  *     put.c, work.c                    values on their way to the store
  *     tier_send.c                      sends entries to the tier; tier_internal.h lists the tier's other files
- *     find.c                           finds an entry that this daemon made
- *     call.c                           one request: answered once, counted, in a flight
- *     bookkeeping.c                    counters and history
+ *     find.c                           what this daemon made
+ *     ask.c                            one request: led through its sources, answered once, counted, in a flight
+ *     refused.c, bookkeeping.c         what was refused; counters and history
  *     signers.c                        whose entries of a tier count
  *     flight.c artifact.c manifest.c   tables and values without a service
  *
@@ -26,7 +27,7 @@
  *
  * A name's key is the XXH3-128 of its bytes. The row keeps the name itself, which is compared.
  *
- * Thread: loop thread. Memory: the wire owns its calls; see call.h.
+ * Thread: loop thread. Memory: the wire owns its asks; see ask.h.
  */
 #ifndef WARM_DAEMON_SERVICE_SERVICE_H
 #define WARM_DAEMON_SERVICE_SERVICE_H
@@ -37,9 +38,9 @@
 
 #include "client/wire/wire.h"
 #include "daemon/compiler/pool.h"
+#include "daemon/history/stats.h"
 #include "daemon/process/config.h"
-#include "daemon/service/call.h"
-#include "daemon/service/stats.h"
+#include "daemon/service/ask.h"
 #include "daemon/users/peer.h"
 #include "store/store.h"
 
@@ -101,40 +102,37 @@ static inline struct store_id service_name_id(const struct peer *peer, struct vi
     return (struct store_id){peer->space, key_of_bytes(name.data, name.len)};
 }
 
-/* Finds an entry that this peer may have, and counts nothing: service_count_hit does, once the answer is queued
- * whole. `proof` may be NULL. The value is borrowed until store_turn_end. Errors: NOT_FOUND, CORRUPT; BUSY if a
- * large value has to be verified first (service_get_later). Any other error is the daemon's own
- * (bookkeeping_is_failure) and no miss. */
-int service_get(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
-                const struct proof *proof, struct store_value *out, struct err *e);
-/* Counts the hit of a value that service_get found. */
-void service_count_hit(struct service *s, const struct peer *peer, enum wire_space space,
-                       struct view key, const struct store_row *row);
-/* Finds the row of an entry that this peer may have; counts nothing. NOT_FOUND. */
-int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
-                 struct store_row *out, struct err *e);
-/* Counts a look-up by name that found nothing, or failed, and does not wait. */
-void service_count_miss(struct service *s, const struct peer *peer, struct view name,
-                        const struct err *failure);
-
 enum ask_mode {
     ASK_KNOWN, /* finds values that exist */
     ASK_WAIT,  /* also waits for a lease holder's value */
     ASK_LEASE, /* also takes the lease */
 };
-/* Has the tier decide on a GET of a rank whose job, call->job, runs on several machines: it is there for all
- * ranks, or for none. False, and nothing is done, if no tier can. */
-bool service_ask_for_job(struct call *call, struct view key, bool lease, uint64_t wait_ms);
-/* Goes on after service_get found nothing. Answers at once with MISS, VALUE or LEASE, or with WAIT
- * and later with one of those or ERROR. `wait_ms` 0: the default. */
-void service_ask(struct call *call, enum ask_mode mode, enum wire_space space, struct view key,
-                 const struct proof *proof, uint64_t wait_ms);
-
-/* Goes on after service_get failed: answers at once with ERROR. */
-void service_fail(struct call *call, enum wire_space space, struct view key, const struct err *e);
-/* Goes on after service_get said BUSY: answers with WAIT, and then with VALUE or MISS. */
-void service_get_later(struct call *call, enum wire_space space, struct view key,
-                       const struct proof *proof);
+/* What a GET asks for. */
+struct question {
+    enum wire_space space;
+    struct view key;           /* a name, or the 16 bytes of a key */
+    const struct proof *proof; /* of a key; may be NULL */
+    enum ask_mode mode;
+    uint64_t wait_ms;      /* 0: the default */
+    const struct err *why; /* what service_get said; NULL: it found nothing */
+};
+/* Finds an entry that this peer may have, and counts nothing: service_count_hit does, once the answer is queued
+ * whole. The value is borrowed until store_turn_end. Errors, in e->code, too: NOT_FOUND, CORRUPT; BUSY if a
+ * large value has to be verified first. Any other error is the daemon's own (bookkeeping_is_failure) and no miss. */
+int service_get(struct service *s, const struct peer *peer, const struct question *q,
+                struct store_value *out, struct err *e);
+/* Counts the hit of a value that service_get found. */
+void service_count_hit(struct service *s, const struct peer *peer, const struct question *q,
+                       const struct store_row *row);
+/* Goes on after service_get brought nothing; ranks on several machines begin here (ask->job). Answers with MISS,
+ * VALUE, LEASE or ERROR, or with WAIT and later with one of those. */
+void service_ask(struct ask *ask, const struct question *q);
+/* Counts a look-up by name that found nothing, or failed, and does not wait. */
+void service_count_miss(struct service *s, const struct peer *peer, struct view name,
+                        const struct err *failure);
+/* Finds the row of an entry that this peer may have; counts nothing. NOT_FOUND. */
+int service_peek(struct service *s, const struct peer *peer, enum wire_space space, struct view key,
+                 struct store_row *out, struct err *e);
 
 #define RESOLVE_MAX 16u /* ids under one key: those of so many users */
 /* Writes into `out` at most `cap` ids of entries that this peer may change under a key. An
@@ -145,12 +143,12 @@ size_t service_resolve(struct service *s, const struct peer *peer, enum wire_spa
 /* ---- compile_request.c ---- */
 
 /* Begins a compile: answers with any of the kinds. */
-void service_compile(struct call *call, const struct wire_compile *ask);
+void service_compile(struct ask *ask, const struct wire_compile *m);
 /* Takes the source after NEED: the job's bytes, or a memfd of them (taken; -1 if inline), and the
  * channel to the client's files (taken). Errors are answered. */
-void service_source(struct call *call, const void *data, uint64_t len, int job_fd, int channel_fd);
-/* Takes the client's files after CHECK (call->checking): one state for each path of the manifest. */
-void service_checked(struct call *call, const struct wire_path_seen *states);
+void service_source(struct ask *ask, const void *data, uint64_t len, int job_fd, int channel_fd);
+/* Takes the client's files after CHECK: one state for each path of ask_checking. In ask.c. */
+void service_checked(struct ask *client, const struct wire_path_seen *states);
 
 /* ---- put.c ---- */
 
@@ -174,7 +172,7 @@ struct service_put {
     bool is_ours;     /* this process made the memfd */
     uint64_t len;
     const struct key *check; /* the value's XXH3-128 as the client says; NULL: unknown */
-    struct call *lease;      /* the call that holds the lease; NULL: none */
+    struct ask *lease;       /* the ask that holds the lease; NULL: none */
     bool lease_lost;         /* the client named a lease that it does not hold (any more) */
     /* Called once, and never from within service_put; `status` is 0 once the value is committed. */
     void (*on_done)(void *arg, int status, bool existed, const struct key *key,

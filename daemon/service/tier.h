@@ -3,7 +3,7 @@
  * tier.h - the store beyond the machine, as the service uses it: asked after a local miss, and given what
  * was made here.
  *
- *     a miss ──▶ tier_ask ──▶ warm-tier: GET entry, GET its value ──▶ verified ──▶ put ──▶ `again`
+ *     a miss ──▶ try_tier ──▶ warm-tier: GET entry, GET its value ──▶ verified ──▶ put ──▶ the ask goes on
  *     a put is on disk ──▶ tier_offer ──▶ queue ──▶ warm-tier: PUT value, PUT entry
  *
  * An entry counts only if a trusted key signed it and it answers the request. Its value must have its length
@@ -19,7 +19,7 @@
 #define WARM_DAEMON_SERVICE_TIER_H
 
 #include "daemon/compiler/spawner.h"
-#include "daemon/service/call.h"
+#include "daemon/service/ask.h"
 #include "daemon/service/service.h"
 
 struct tier;
@@ -31,18 +31,6 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
 void tier_stop(struct tier *t);
 /* Ends the helper and frees all. The loop must run once more. NULL is fine. */
 void tier_close(struct tier *t);
-
-/* What a call asks the tier for. */
-struct tier_question {
-    const struct store_id *id;
-    const struct proof *proof; /* the entry's; of a named entry, its name's SHA-256 */
-    struct view name;          /* of a named entry; else empty */
-    bool can_make; /* the call makes it if it is not there: it may have the key's lease */
-};
-/* Asks the tier, if that makes sense, for a call that found nothing here. True if the call waits: `again`
- * runs later unless the call has ended. call->from_tier is then the value, which is on its way to the store,
- * or NULL, and call->tier_said says why. A call asks once for an id. */
-bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call));
 
 /* True if an entry with a value of `len` bytes that took `cost_ms` is not sent: the tier's settings say so, or it is
  * of no use elsewhere. Only `warm tier push` sends it. */

@@ -68,25 +68,25 @@ void tier_cost_note(struct tier *t, const struct store_row *row, const struct ar
     t->costs_changed = true;
 }
 
-static const struct tier_cost *find_cost(const struct tier *t, const struct call *call)
+static const struct tier_cost *find_cost(const struct tier *t, const struct ask *ask)
 {
-    uint64_t hash = call->compile ? hash_of_compiler(&call->compile->address.compiler)
-                                  : hash_of_name(call->name, call->peer->uid);
+    uint64_t hash = ask->compile ? hash_of_compiler(&ask->compile->address.compiler)
+                                 : hash_of_name(ask->name, ask->peer->uid);
     for (size_t i = 0; i < 8; i++)
         if (t->costs[(hash + i) % COSTS].hash == hash)
             return &t->costs[(hash + i) % COSTS];
     return NULL;
 }
 
-uint32_t tier_cost_of(const struct tier *t, const struct call *call)
+uint32_t tier_cost_of(const struct tier *t, const struct ask *ask)
 {
-    const struct tier_cost *c = find_cost(t, call);
+    const struct tier_cost *c = find_cost(t, ask);
     return c ? (uint32_t)(c->mean_ms + 1) : 0;
 }
 
-uint32_t tier_made_cost_of(const struct tier *t, const struct call *call)
+uint32_t tier_made_cost_of(const struct tier *t, const struct ask *ask)
 {
-    const struct tier_cost *c = find_cost(t, call);
+    const struct tier_cost *c = find_cost(t, ask);
     return c && c->n_made ? (uint32_t)(c->made_ms + 1) : 0;
 }
 

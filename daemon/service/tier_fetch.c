@@ -59,8 +59,7 @@
 
 struct tier_wait {
     struct tier_wait *next;
-    struct call *call; /* NULL: it has left */
-    void (*again)(struct call *call);
+    struct ask *ask;       /* NULL: it has left */
     uint64_t ends_ms;      /* in (0) */
     uint64_t waits_end_ms; /* in (0') */
 };
@@ -128,17 +127,25 @@ static void note_absent(struct tier *t, const struct store_id *id)
 
 /* ---- the end of a fetch ---- */
 
+/* Goes on with the askers' own look. A compile looks anew: what came is on its way to the store. */
 static void wake_one(struct tier_wait *w, struct artifact *a)
 {
-    struct call *call = w->call;
-    void (*again)(struct call *) = w->again;
-    assert(!call || (call->tier_wait == &w->call && !call->answered));
+    struct ask *ask = w->ask;
+    assert(!ask || (ask->tier_wait == &w->ask && !ask->answered));
     free(w);
-    if (!call)
+    if (!ask)
         return;
-    call->tier_wait = NULL;
-    call->from_tier = a;
-    again(call);
+    ask->tier_wait = NULL;
+    if (ask->compile) {
+        ask->at = 0;
+        ask_step(ask);
+    } else if (a) {
+        ask_found(ask, &(struct answer){.artifact = a, .outcome = WIRE_WAS_HIT});
+    } else if (*ask->job && ask->tier_knows) {
+        ask_make(ask); /* it is there for no rank */
+    } else {
+        ask_next(ask);
+    }
 }
 
 /* Wakes all askers. `said` is what the tier said, for `warm why`. */
@@ -147,11 +154,11 @@ static void wake(struct tier_fetch *f, struct artifact *a, const char *said)
     while (f->waits) {
         struct tier_wait *w = f->waits;
         f->waits = w->next;
-        if (w->call) {
-            w->call->tier_knows = f->knows;
-            snprintf(w->call->tier_said, sizeof w->call->tier_said, "%s", said);
+        if (w->ask) {
+            w->ask->tier_knows = f->knows;
+            snprintf(w->ask->tier_said, sizeof w->ask->tier_said, "%s", said);
             if (a && f->waited)
-                w->call->tier_ends_ms = 0; /* what it leads to is there, too */
+                w->ask->tier_ends_ms = 0; /* what it leads to is there, too */
         }
         wake_one(w, a);
     }
@@ -419,11 +426,11 @@ static void take_entry(struct tier_fetch *f, struct view bytes)
 
 /* ---- other nodes ---- */
 
-/* Returns for how long a call may wait for other nodes, by what this machine knows. */
-static uint64_t patience_ms(const struct tier *t, const struct call *call)
+/* Returns for how long an ask may wait for other nodes, by what this machine knows. */
+static uint64_t patience_ms(const struct tier *t, const struct ask *ask)
 {
     uint64_t hedge = t->service->config.config->tier_hedge_ms;
-    uint64_t thrice = 3ull * tier_made_cost_of(t, call);
+    uint64_t thrice = 3ull * tier_made_cost_of(t, ask);
     return hedge > thrice ? hedge : thrice;
 }
 
@@ -450,11 +457,11 @@ static void lose_patience(struct tier *t, uint64_t waited_ms)
         (unsigned long long)waited_ms, (unsigned long long)ms);
 }
 
-static void tell_to_wait(struct call *call)
+static void tell_to_wait(struct ask *ask)
 {
-    assert(!call->answered);
-    if (!call->waits)
-        call_answer(call, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
+    assert(!ask->answered);
+    if (!ask->waits)
+        ask_answer(ask, &(struct answer){.kind = ANSWER_WAIT, .n_waiters = 1});
 }
 
 /* Begins phase (0'), or another round of it. */
@@ -465,8 +472,8 @@ static void wait_for_node(struct tier_fetch *f)
     if (!f->waits_for_node) {
         stats_add(&f->tier->service->stats, STATS_tier_waits, STORE_OTHER, 1);
         for (struct tier_wait *w = f->waits; w; w = w->next)
-            if (w->call)
-                tell_to_wait(w->call);
+            if (w->ask)
+                tell_to_wait(w->ask);
     }
     f->waits_for_node = f->waited = true;
     f->poll_at_ms = now + f->poll_ms * 3 / 4 + random_next(&f->random) % (f->poll_ms / 2);
@@ -578,15 +585,15 @@ static void end_waits(struct tier_fetch *f, uint64_t now)
         bool is_over = now >= w->waits_end_ms;
         bool runs_out = f->waits_for_node && (is_over || waits_for_nobody(f->tier));
         bool late = runs_out || (!f->waits_for_node && now >= w->ends_ms);
-        if (w->call && !races && !late) {
+        if (w->ask && !races && !late) {
             at = &w->next;
             continue;
         }
         *at = w->next;
-        if (w->call && runs_out && is_over && !races)
+        if (w->ask && runs_out && is_over && !races)
             lose_patience(f->tier, now - f->began_ms);
-        if (w->call) {
-            snprintf(w->call->tier_said, sizeof w->call->tier_said,
+        if (w->ask) {
+            snprintf(w->ask->tier_said, sizeof w->ask->tier_said,
                      races      ? "another node makes it"
                      : runs_out ? "another node makes it, and is late by %llu ms"
                                 : "no answer in %llu ms",
@@ -662,21 +669,35 @@ size_t tier_fetches_count(const struct tier *t)
 
 /* ---- asking ---- */
 
-static struct tier_fetch *fetch_find(const struct tier *t, const struct store_id *id,
-                                     const struct proof *proof, const char *job)
+/* What an ask is for now. */
+struct wanted {
+    const struct store_id *id;
+    const struct proof *proof; /* the entry's; of a named entry, its name's SHA-256 */
+    bool can_make; /* the ask makes it if it is not there: it may have the key's lease */
+};
+
+static struct wanted wanted_by(const struct ask *ask)
+{
+    if (ask->is_chosen)
+        return (struct wanted){&ask->chosen.id, &ask->chosen.proof, false};
+    return (struct wanted){&ask->id, &ask->proof,
+                           ask->joins && ask->waiter.can_make && !ask->ops->is_child};
+}
+
+static struct tier_fetch *fetch_find(const struct tier *t, const struct wanted *q, const char *job)
 {
     for (struct tier_fetch *f = t->fetches; f; f = f->next)
-        if (!f->is_cancelled && store_id_equal(&f->id, id) && proof_equal(&f->proof, proof) &&
+        if (!f->is_cancelled && store_id_equal(&f->id, q->id) && proof_equal(&f->proof, q->proof) &&
             strcmp(f->job, job) == 0)
             return f;
     return NULL;
 }
 
 /* Begins a fetch; NULL if the helper cannot take it. */
-static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
-                                      const struct tier_question *q, struct view space)
+static struct tier_fetch *fetch_begin(struct tier *t, const struct ask *ask, const struct wanted *q,
+                                      struct view space)
 {
-    bool fits = q->name.len <= STORE_NAME_MAX && space.len < ENTRY_TEXT_MAX;
+    bool fits = ask->name.len <= STORE_NAME_MAX && space.len < ENTRY_TEXT_MAX;
     struct tier_fetch *f = fits ? calloc(1, sizeof *f) : NULL;
     if (!f)
         return NULL;
@@ -687,10 +708,10 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->flight.proof = f->proof;
     memcpy(f->space_text, space.data, space.len);
     f->space = (struct view){f->space_text, space.len};
-    f->uid = call->peer->uid;
-    f->cost_ms = tier_cost_of(t, call);
-    f->patience_ms = patience_ms(t, call);
-    memcpy(f->job, call->job, sizeof f->job);
+    f->uid = ask->peer->uid;
+    f->cost_ms = tier_cost_of(t, ask);
+    f->patience_ms = patience_ms(t, ask);
+    memcpy(f->job, ask->job, sizeof f->job);
     f->leases =
         *f->job || (q->can_make && t->has_key &&
                     (!f->cost_ms || f->cost_ms >= t->service->config.config->tier_min_cost_ms));
@@ -698,9 +719,9 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     f->poll_ms = POLL_MIN_MS;
     memcpy(&f->random, q->id->key.bytes, sizeof f->random);
     f->random ^= clock_mono_ns(); /* nodes must not poll in step */
-    f->name_len = q->name.len;
-    if (q->name.len)
-        memcpy(f->name, q->name.data, q->name.len);
+    f->name_len = ask->name.len;
+    if (ask->name.len)
+        memcpy(f->name, ask->name.data, ask->name.len);
     f->is_queued = !budget_has(f->uid, BUDGET_tier_asks, 1) || queue_next(t);
     if (!budget_take(f->uid, BUDGET_tier_waits, 1)) {
         free(f);
@@ -716,66 +737,77 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct call *call,
     return f;
 }
 
-/* Returns for how long a call may wait for an answer: half of what making it takes. */
-static uint64_t budget_ms(const struct tier *t, const struct call *call)
+/* Returns for how long an ask may wait for an answer: half of what making it takes. */
+static uint64_t budget_ms(const struct tier *t, const struct ask *ask)
 {
-    uint32_t cost = tier_cost_of(t, call);
+    uint32_t cost = tier_cost_of(t, ask);
     if (!cost || cost / 2 >= ASK_BUDGET_MS)
         return ASK_BUDGET_MS;
     return cost / 2 > BUDGET_MIN_MS ? cost / 2 : BUDGET_MIN_MS;
 }
 
-/* True if it makes no sense to ask; call->tier_said then says why, if there is anything to say. */
-static bool is_no_use(const struct tier *t, struct call *call, const struct tier_question *q)
+/* True if it makes no sense to ask; ask->tier_said then says why, if there is anything to say. */
+static bool is_no_use(const struct tier *t, struct ask *ask, const struct wanted *q)
 {
     const struct flight *f = flight_find(t->service->flights, q->id, q->proof);
-    if (f && !flight_result(f) && !*call->job) /* it is being made here */
+    if (f && !flight_result(f) && !*ask->job) /* it is being made here */
         return true;
     if (tier_is_off(t, &t->reads)) {
-        snprintf(call->tier_said, sizeof call->tier_said, "not asked: %.80s", t->reads.said);
+        snprintf(ask->tier_said, sizeof ask->tier_said, "not asked: %.80s", t->reads.said);
         return true;
     }
-    if (!*call->job && is_absent(t, q->id)) {
-        snprintf(call->tier_said, sizeof call->tier_said, "404, a moment ago");
+    if (!*ask->job && is_absent(t, q->id)) {
+        snprintf(ask->tier_said, sizeof ask->tier_said, "404, a moment ago");
         return true;
     }
     return false;
 }
 
-bool tier_ask(struct call *call, const struct tier_question *q, void (*again)(struct call *call))
+/* True if an ask may ask the tier for this; *space is then where. */
+static bool may_ask(const struct tier *t, struct ask *ask, const struct wanted *q,
+                    struct view *space)
 {
-    assert(!call->answered && q->id && q->proof && again);
-    struct tier *t = call->service->tier;
+    bool had_time = !ask->tier_ends_ms || ask->tier_ends_ms > service_clock_ms(ask->service);
+    bool is_named = q->id->owner == STORE_MADE_HERE || ask->name.len;
+    if (!t || t->closing || !t->reads_it || ask->no_tier || ask->tier_wait || !had_time ||
+        !is_named)
+        return false;
+    if ((*ask->job && t->has_no_leases) || ask->n_tier_asks == ASK_TIER_MAX ||
+        key_equal(&ask->tier_asked, &q->id->key))
+        return false;
+    return tier_space(t, ask, q->id->owner, space) && !is_no_use(t, ask, q);
+}
+
+enum step try_tier(struct ask *ask, struct look *look)
+{
+    struct tier *t = ask->service->tier;
+    struct wanted q = wanted_by(ask);
     struct view space;
-    call->from_tier = NULL;
-    if (*call->job && (!t || t->has_no_leases))
-        return false;
-    if (call->tier_ends_ms && call->tier_ends_ms <= service_clock_ms(call->service))
-        return false;
-    if (!t || t->closing || !t->reads_it || call->tier_wait || call->no_tier ||
-        call->n_tier_asks == CALL_TIER_ASKS || key_equal(&call->tier_asked, &q->id->key) ||
-        !tier_space(t, call, q->id->owner, &space) || is_no_use(t, call, q))
-        return false;
+    (void)look;
+    if (!may_ask(t, ask, &q, &space))
+        return STEP_NOT_HERE;
     struct tier_wait *w = malloc(sizeof *w);
-    struct tier_fetch *f = fetch_find(t, q->id, q->proof, call->job);
+    struct tier_fetch *f = fetch_find(t, &q, ask->job);
     if (w && !f)
-        f = fetch_begin(t, call, q, space);
+        f = fetch_begin(t, ask, &q, space);
     if (!w || !f || (f->waits_for_node && waits_for_nobody(t))) {
         free(w);
-        return false;
+        return STEP_NOT_HERE;
     }
-    if (!call->tier_ends_ms)
-        call->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, call);
-    if (!call->tier_waits_end_ms)
-        call->tier_waits_end_ms = service_clock_ms(t->service) + patience_ms(t, call);
-    *w = (struct tier_wait){f->waits, call, again, call->tier_ends_ms, call->tier_waits_end_ms};
+    if (!ask->tier_ends_ms)
+        ask->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, ask);
+    if (!ask->tier_waits_end_ms)
+        ask->tier_waits_end_ms = service_clock_ms(t->service) + patience_ms(t, ask);
+    *w = (struct tier_wait){f->waits, ask, ask->tier_ends_ms, ask->tier_waits_end_ms};
     f->waits = w;
-    call->tier_wait = &w->call;
-    call->tier_asked = q->id->key;
-    call->n_tier_asks++;
+    ask->tier_wait = &w->ask;
+    ask->tier_asked = q.id->key;
+    ask->n_tier_asks++;
     if (f->waits_for_node)
-        tell_to_wait(call);
-    return true;
+        tell_to_wait(ask);
+    if (!ask->compile && !ask->waits)
+        ask_answer(ask, &(struct answer){.kind = ANSWER_WAIT});
+    return STEP_LATER;
 }
 
 void tier_fetches_stop(struct tier *t)

@@ -156,8 +156,8 @@ static inline void tier_tick_start(struct tier *t)
 
 /* True if an entry may leave the machine; *space is then its space there. */
 bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space);
-/* Finds the space in which a call asks. False if it asks for nothing there. */
-bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space);
+/* Finds the space in which an ask asks. False if it asks for nothing there. */
+bool tier_space(const struct tier *t, const struct ask *ask, uint32_t owner, struct view *space);
 /* Counts an answer; logs each new failure once. True if it was no failure of the tier. */
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a);
 /* True if a direction is left alone now. */
@@ -241,10 +241,10 @@ size_t tier_fetches_count(const struct tier *t);
 
 /* Adds the time that making an entry took. */
 void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a);
-/* Returns how long it takes to make what a call wants, in ms; 0: unknown. */
-uint32_t tier_cost_of(const struct tier *t, const struct call *call);
+/* Returns how long it takes to make what an ask wants, in ms; 0: unknown. */
+uint32_t tier_cost_of(const struct tier *t, const struct ask *ask);
 /* Does the same by what this machine made: no other one has a say in it. */
-uint32_t tier_made_cost_of(const struct tier *t, const struct call *call);
+uint32_t tier_made_cost_of(const struct tier *t, const struct ask *ask);
 /* Reads the means from the store. */
 void tier_costs_load(struct tier *t);
 /* Writes them, if they have changed. */

@@ -53,12 +53,12 @@ bool tier_travels(const struct tier *t, const struct store_row *row, struct view
     return owner == geteuid() || shared_space(t, owner, space);
 }
 
-bool tier_space(const struct tier *t, const struct call *call, uint32_t owner, struct view *space)
+bool tier_space(const struct tier *t, const struct ask *ask, uint32_t owner, struct view *space)
 {
-    assert(call->peer);
+    assert(ask->peer);
     *space = view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
     return owner == STORE_MADE_HERE || owner == geteuid() ||
-           (owner == call->peer->space && shared_space(t, owner, space));
+           (owner == ask->peer->space && shared_space(t, owner, space));
 }
 
 bool tier_is_too_old(const struct tier *t, const struct store_row *row)

@@ -85,33 +85,33 @@ static void expect_event(const char *part)
 
 /* ---- calls ---- */
 
-static const struct call_ops ops = {.kind = STORE_TRITON};
+static const struct ask_ops ops = {.kind = STORE_TRITON};
 
-static struct call call_of(const struct peer *peer, const char *name)
+static struct ask call_of(const struct peer *peer, const char *name)
 {
-    return (struct call){.service = rig.service,
-                         .peer = peer,
-                         .ops = &ops,
-                         .name = view_of_text(name),
-                         .id = service_name_id(peer, view_of_text(name))};
+    return (struct ask){.service = rig.service,
+                        .peer = peer,
+                        .ops = &ops,
+                        .name = view_of_text(name),
+                        .id = service_name_id(peer, view_of_text(name))};
 }
 
 /* Counts the request and this answer of a GET. */
-static void answer(struct call *call, const struct answer *a)
+static void answer(struct ask *call, const struct answer *a)
 {
     bookkeeping_asked(rig.service, call->peer);
     bookkeeping_answer(call, a);
 }
 
-static void miss(struct call *call) { answer(call, &(struct answer){.kind = ANSWER_MISS}); }
+static void miss(struct ask *call) { answer(call, &(struct answer){.kind = ANSWER_MISS}); }
 
 /* A compile that alice asked for, with the parts that bookkeeping looks at. */
 static struct toolchain toolchain = {.text = "NVRTC 13.5"};
 
-static struct call compile_of(struct call_compile *c, const char *label)
+static struct ask compile_of(struct compile *c, const char *label)
 {
-    struct call call = call_of(&alice, "");
-    *c = (struct call_compile){.toolchain = &toolchain};
+    struct ask call = call_of(&alice, "");
+    *c = (struct compile){.toolchain = &toolchain};
     strcpy(c->address.hardware, "sm_90");
     strcpy(c->label, label);
     call.name = (struct view){0};
@@ -145,7 +145,7 @@ Test(bookkeeping, the_form_of_a_name_tells_the_kind)
         {"", STORE_OTHER},
         {"x:triton:1", STORE_OTHER}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        cr_expect_eq(bookkeeping_kind_of_name(view_of_text(rows[i].name)), rows[i].kind, "%s",
+        cr_expect_eq(wire_kind_of_name(view_of_text(rows[i].name)), rows[i].kind, "%s",
                      rows[i].name);
 }
 
@@ -213,7 +213,7 @@ Test(bookkeeping, a_hit_of_a_note_or_a_manifest_is_counted_apart)
 Test(bookkeeping, an_administrators_requests_count_nowhere)
 {
     struct store_row row = row_of(STORE_CUBIN);
-    struct call call = call_of(&admin, "triton:1");
+    struct ask call = call_of(&admin, "triton:1");
     bookkeeping_hit(rig.service, &admin, false, &row);
     miss(&call);
     for (unsigned kind = 0; kind < STATS_KINDS; kind++)
@@ -229,7 +229,7 @@ Test(bookkeeping, a_result_counts_by_where_it_came_from)
 {
     struct artifact good = {.kind = STORE_CUBIN, .cost_ms = 30},
                     bad = {.kind = STORE_CUBIN, .cost_ms = 30, .failed = true};
-    struct call call = call_of(&alice, "name");
+    struct ask call = call_of(&alice, "name");
     struct answer a = {.kind = ANSWER_VALUE, .artifact = &good, .outcome = WIRE_WAS_MISS};
     answer(&call, &a);
     expect_session(1, 0, 0, 1, 0);
@@ -258,7 +258,7 @@ Test(bookkeeping, a_list_of_files_that_was_waited_for_is_no_ask)
     static const enum wire_outcome outcomes[] = {WIRE_WAS_HIT, WIRE_WAS_COALESCED};
     struct artifact list = {.kind = STORE_MANIFEST, .cost_ms = 30};
     struct store_value stored = {.row = row_of(STORE_MANIFEST)};
-    struct call call = call_of(&alice, "cc:2:1");
+    struct ask call = call_of(&alice, "cc:2:1");
     for (size_t i = 0; i < 2; i++)
         answer(&call,
                &(struct answer){.kind = ANSWER_VALUE, .artifact = &list, .outcome = outcomes[i]});
@@ -271,7 +271,7 @@ Test(bookkeeping, a_list_of_files_that_was_waited_for_is_no_ask)
 Test(bookkeeping, an_error_counts_under_the_calls_kind)
 {
     struct err e;
-    struct call call = call_of(&alice, "name");
+    struct ask call = call_of(&alice, "name");
     err_set(&e, WARM_EIO, "so it is");
     answer(&call, &(struct answer){.kind = ANSWER_ERROR, .err = &e});
     expect_session(1, 0, 0, 0, 1);
@@ -281,7 +281,7 @@ Test(bookkeeping, an_error_counts_under_the_calls_kind)
 Test(bookkeeping, a_get_that_waited_too_long_is_noted)
 {
     struct err e;
-    struct call call = call_of(&alice, "name");
+    struct ask call = call_of(&alice, "name");
     err_set(&e, WARM_ETIMEOUT, "nobody brought it");
     answer(&call, &(struct answer){.kind = ANSWER_ERROR, .err = &e});
     expect_session(1, 0, 0, 0, 1);
@@ -294,8 +294,8 @@ Test(bookkeeping, a_get_that_waited_too_long_is_noted)
 Test(bookkeeping, a_compiler_that_the_daemon_does_not_load_was_not_asked_for)
 {
     struct err e;
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     err_set(&e, WARM_ENO_TOOLCHAIN, "not that one");
     answer(&call, &(struct answer){.kind = ANSWER_ERROR, .err = &e});
     expect_session(0, 0, 0, 0, 0);
@@ -304,7 +304,7 @@ Test(bookkeeping, a_compiler_that_the_daemon_does_not_load_was_not_asked_for)
 
 Test(bookkeeping, a_lease_is_a_miss_unless_its_client_waited_first)
 {
-    struct call call = call_of(&alice, "triton:1");
+    struct ask call = call_of(&alice, "triton:1");
     answer(&call, &(struct answer){.kind = ANSWER_LEASE});
     expect_session(1, 0, 0, 1, 0);
     expect_event("\"what\": \"lease\"");
@@ -317,7 +317,7 @@ Test(bookkeeping, a_lease_is_a_miss_unless_its_client_waited_first)
 Test(bookkeeping, answers_on_the_way_count_nothing)
 {
     static const enum answer_kind kinds[] = {ANSWER_OVER, ANSWER_WAIT, ANSWER_NEED, ANSWER_CHECK};
-    struct call call = call_of(&alice, "triton:1");
+    struct ask call = call_of(&alice, "triton:1");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         bookkeeping_answer(&call, &(struct answer){.kind = kinds[i]});
     expect_session(0, 0, 0, 0, 0);
@@ -326,7 +326,7 @@ Test(bookkeeping, answers_on_the_way_count_nothing)
 
 Test(bookkeeping, an_unlisted_miss_is_counted_apart)
 {
-    struct call call = call_of(&alice, "jax:stock:1");
+    struct ask call = call_of(&alice, "jax:stock:1");
     call.is_unlisted = true;
     miss(&call);
     expect_session(1, 0, 0, 0, 0);
@@ -339,7 +339,7 @@ Test(bookkeeping, an_unlisted_miss_is_counted_apart)
 
 Test(bookkeeping, a_look_and_the_lease_after_it_are_one_miss)
 {
-    struct call call = call_of(&alice, "triton:1");
+    struct ask call = call_of(&alice, "triton:1");
     miss(&call);
     expect_session(1, 0, 0, 1, 0);
     bookkeeping_look_is_over(&call);
@@ -355,9 +355,9 @@ Test(bookkeeping, a_look_and_the_lease_after_it_are_one_miss)
 Test(bookkeeping, a_look_of_another_process_entry_or_session_stays_a_miss)
 {
     struct peer sibling = alice, elsewhere = alice;
-    struct call call = call_of(&alice, "triton:1"), other = call_of(&alice, "triton:2"),
-                siblings = call_of(&sibling, "triton:1"),
-                elsewheres = call_of(&elsewhere, "triton:1");
+    struct ask call = call_of(&alice, "triton:1"), other = call_of(&alice, "triton:2"),
+               siblings = call_of(&sibling, "triton:1"),
+               elsewheres = call_of(&elsewhere, "triton:1");
     sibling.pid = 51;
     elsewhere.session = bob.session;
     miss(&call);
@@ -387,7 +387,7 @@ static void remove_entry(const struct store_id *id)
 
 Test(bookkeeping, a_miss_of_a_removed_entry_says_so_until_it_is_stored_again)
 {
-    struct call call = call_of(&alice, "triton:1");
+    struct ask call = call_of(&alice, "triton:1");
     cr_assert_eq(service_rig_put(&rig, &alice, service_rig_text("triton:1", "value")), 0);
     remove_entry(&call.id);
     miss(&call);
@@ -401,7 +401,7 @@ Test(bookkeeping, a_miss_of_a_removed_entry_says_so_until_it_is_stored_again)
 
 Test(bookkeeping, a_miss_of_a_damaged_entry_says_so)
 {
-    struct call call = call_of(&alice, "triton:1");
+    struct ask call = call_of(&alice, "triton:1");
     call.was_corrupt = true;
     strcpy(call.tier_said, "nobody has it");
     miss(&call);
@@ -411,7 +411,7 @@ Test(bookkeeping, a_miss_of_a_damaged_entry_says_so)
 
 Test(bookkeeping, an_administrator_is_told_of_all_and_a_user_of_her_own)
 {
-    struct call call = call_of(&bob, "triton:his");
+    struct ask call = call_of(&bob, "triton:his");
     miss(&call);
     cr_expect_str_eq(told(&alice, WIRE_HISTORY_KEY, "triton:his"), "");
     cr_expect_str_neq(told(&bob, WIRE_HISTORY_KEY, "triton:his"), "");
@@ -440,7 +440,7 @@ static void put(const struct peer *peer, const char *name, const char *hardware)
 
 Test(bookkeeping, a_put_completes_its_miss_and_explains_the_next)
 {
-    struct call one = call_of(&alice, "triton:1"), two;
+    struct ask one = call_of(&alice, "triton:1"), two;
     struct peer later = alice; /* in one session, they would be siblings */
     later.session = service_join_session(rig.service, alice.uid, view_of_text("later"));
     two = call_of(&later, "triton:2");
@@ -459,7 +459,7 @@ Test(bookkeeping, a_put_completes_its_miss_and_explains_the_next)
 
 Test(bookkeeping, a_put_without_a_description_explains_nothing)
 {
-    struct call one = call_of(&alice, "triton:1");
+    struct ask one = call_of(&alice, "triton:1");
     answer(&one, &(struct answer){.kind = ANSWER_LEASE});
     put(&alice, "triton:1", "");
     expect_event("\"what\": \"make\", \"cost_ms\": 7");
@@ -469,7 +469,7 @@ Test(bookkeeping, a_put_without_a_description_explains_nothing)
 
 Test(bookkeeping, a_put_of_a_note_is_counted_alone)
 {
-    struct call one = call_of(&alice, "file:1");
+    struct ask one = call_of(&alice, "file:1");
     miss(&one); /* a listed one, to see that it is not completed */
     put(&alice, "file:1", "sm_80");
     cr_expect_eq(counted(STATS_puts, STORE_TRITON), 0u);
@@ -482,8 +482,8 @@ Test(bookkeeping, a_put_of_a_note_is_counted_alone)
 
 Test(bookkeeping, a_compiles_miss_has_what_it_was_asked_for)
 {
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     miss(&call);
     expect_session(1, 0, 0, 1, 0);
     cr_expect_eq(counted(STATS_misses, STORE_CUBIN), 1u);
@@ -493,8 +493,8 @@ Test(bookkeeping, a_compiles_miss_has_what_it_was_asked_for)
 
 Test(bookkeeping, what_the_client_asked_for_may_be_the_reason)
 {
-    struct call_compile c;
-    struct call call = compile_of(&c, "anew.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "anew.cu");
     c.flags = WIRE_COMPILE_RECACHE;
     miss(&call);
     expect_told("anew.cu", "\"reason\": \"disabled\"");
@@ -519,8 +519,8 @@ Test(bookkeeping, how_a_compile_failed_may_be_the_reason)
                 {WARM_ECRASHED, "3.cu", "\"reason\": \"cold\", \"text\": \"\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct err e;
-        struct call_compile c;
-        struct call call = compile_of(&c, rows[i].label);
+        struct compile c;
+        struct ask call = compile_of(&c, rows[i].label);
         err_set(&e, rows[i].code, "why");
         bookkeeping_failed(rig.service, bookkeeping_compile_miss(&call), &e);
         expect_told(rows[i].label, rows[i].want);
@@ -567,8 +567,8 @@ Test(bookkeeping, a_changed_header_is_named_with_both_digests)
                                       file_of("new", 1),
                                       {WIRE_PATH_ABSENT, {{0}}, 0},
                                       {WIRE_PATH_REFUSED, {{0}}, 0}};
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     struct manifest *m = manifest_of(paths, 4, false);
     char old[WARM_KEY_TEXT], new[WARM_KEY_TEXT];
     digest_of("old", old);
@@ -594,8 +594,8 @@ Test(bookkeeping, one_file_under_two_paths_is_one_change_best_by_its_absolute_pa
 {
     static const char *const paths[] = {"sub/a.h", "/i/sub/a.h", "other/a.h"};
     struct wire_path_seen states[] = {file_of("new", 0), file_of("new", 0), file_of("new", 0)};
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     struct manifest *m = manifest_of(paths, 3, true);
     bookkeeping_headers(&call, m, states);
     cr_assert_eq(c.n_changed, 1u);
@@ -607,8 +607,8 @@ Test(bookkeeping, no_more_headers_are_named_than_there_is_room_for)
 {
     static const char *const paths[] = {"/1.h", "/2.h", "/3.h", "/4.h", "/5.h", "/6.h"};
     struct wire_path_seen states[6];
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     struct manifest *m = manifest_of(paths, 6, false);
     for (uint32_t i = 0; i < 6; i++)
         states[i] = file_of(paths[i], i);
@@ -623,8 +623,8 @@ Test(bookkeeping, of_a_long_path_the_end_is_told)
     char path[1000];
     const char *const paths[] = {path};
     struct wire_path_seen state = file_of("new", 0);
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     memset(path, 'x', sizeof path);
     memcpy(path + sizeof path - 8, "/last.h", 8);
     *path = '/';
@@ -643,8 +643,8 @@ Test(bookkeeping, two_names_of_one_file_that_are_two_files_now_are_a_change)
     static const char *const paths[] = {"/a.h", "/b.h"};
     struct wire_path_seen apart[] = {file_of("old", 0), file_of("old", 1)},
                           linked[] = {file_of("old", 0), file_of("old", 0)};
-    struct call_compile c;
-    struct call call = compile_of(&c, "k.cu");
+    struct compile c;
+    struct ask call = compile_of(&c, "k.cu");
     struct manifest *m = manifest_of(paths, 2, true);
     bookkeeping_headers(&call, m, apart);
     cr_assert_eq(c.n_changed, 1u);

@@ -40,7 +40,7 @@ static void follow_with_second(void)
     compile_call_ask(&second, 0);
     cr_assert_str_eq(second.seen, "N", "it has another exact key");
     compile_call_source(&second);
-    COMPILE_CALLS_AWAIT(&rig, second.call.build->state == BUILD_FOLLOWING);
+    COMPILE_CALLS_AWAIT(&rig, second.ask.build->child.waiter.state == WAITER_WAITING);
 }
 
 static bool is_cached(const struct peer *peer, const char *source)
@@ -77,7 +77,7 @@ Test(build, a_source_without_the_announced_proof_is_refused)
 {
     NEEDS_COMPILER(&rig);
     compile_call_init(&first, &alice, GOOD);
-    first.ask.proof.bytes[31] ^= 1;
+    first.wanted.proof.bytes[31] ^= 1;
     compile_call_run(&first, 0);
     cr_expect_str_eq(first.seen, "NE");
     cr_expect_eq(first.code, WARM_EINVALID);
@@ -244,10 +244,11 @@ Test(build, a_follower_waits_for_another_user_only_for_a_while)
     compile_call_finish(&second); /* the first one's compile is still held */
     compile_call_expect(&second, "N=", WIRE_WAS_MISS);
     cr_expect_eq(service_stats(rig.service)->now[STATS_hedges][STORE_CUBIN], 1u);
-    cr_expect_str_eq(first.seen, "N");
-    first.silent = false;
-    compile_call_finish(&first);
-    compile_call_expect(&first, "N=", WIRE_WAS_MISS);
+    cr_expect_str_eq(first.seen, "NC", "the result is the first one's, too, if it has the header");
+    compile_call_checked(&first);
+    compile_call_expect(&first, "NC=", WIRE_WAS_COALESCED);
+    COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
+    cr_expect_eq(compile_calls_compiles(&rig), 1u);
 }
 
 Test(build, another_users_result_ends_a_compile_whose_client_has_the_same_header)
@@ -307,7 +308,7 @@ Test(build, a_cancelled_compile_that_nobody_waits_for_leaves_nothing)
     compile_call_init(&first, &alice, GOOD);
     compile_call_ask(&first, 0);
     compile_call_source(&first);
-    call_drop(&first.call, true);
+    ask_drop(&first.ask, true);
     first.ended = true;
     COMPILE_CALLS_AWAIT(&rig, !rig.service->builds);
     compile_calls_stored(&rig);
@@ -323,7 +324,7 @@ Test(build, a_cancelled_compile_goes_on_for_a_waiter)
     compile_call_ask(&first, 0);
     compile_call_source(&first);
     compile_call_ask(&second, 0);
-    call_drop(&first.call, true);
+    ask_drop(&first.ask, true);
     first.ended = true;
     compile_call_finish(&second);
     compile_call_expect(&second, "W=", WIRE_WAS_COALESCED);

@@ -35,7 +35,7 @@ static void compile(struct compile_call *c, const struct peer *peer, const char 
 
 static enum found look_at(const struct store_id *id, const struct proof *proof)
 {
-    return find_made(rig.service, id, proof, NULL, NULL, &found);
+    return find_made(rig.service, id, proof, &found);
 }
 
 static struct store_id made_here(const struct key *key)
@@ -85,13 +85,13 @@ static void expect_manifest(const struct store_id *id, const struct proof *proof
 static void expect_alias(const struct compile_call *c, struct store_id *out_id,
                          struct proof *out_proof)
 {
-    cr_assert_eq(look_at(&c->call.id, &c->call.proof), FOUND_ALIAS);
+    cr_assert_eq(look_at(&c->ask.id, &c->ask.proof), FOUND_ALIAS);
     *out_id = made_here(&found.alias.key);
     *out_proof = found.alias.proof;
     bases_unref(found.alias.bases);
     store_turn_end(rig.store);
-    cr_expect_not(key_equal(&c->call.id.key, &out_id->key));
-    expect_group(&c->call.id, &out_id->key);
+    cr_expect_not(key_equal(&c->ask.id.key, &out_id->key));
+    expect_group(&c->ask.id, &out_id->key);
 }
 
 /* ---- what leads to a result ---- */
@@ -100,8 +100,8 @@ Test(build_store, a_job_without_a_shared_key_has_its_result_under_its_exact_key)
 {
     NEEDS_COMPILER(&rig);
     compile(&first, &alice, EXACT, 0);
-    expect_result(&first.call.id, &first.call.proof);
-    expect_group(&first.call.id, &no_group);
+    expect_result(&first.ask.id, &first.ask.proof);
+    expect_group(&first.ask.id, &no_group);
 }
 
 Test(build_store, with_headers_a_manifest_leads_from_the_exact_key_to_the_result)
@@ -110,12 +110,12 @@ Test(build_store, with_headers_a_manifest_leads_from_the_exact_key_to_the_result
     struct proof proof;
     NEEDS_COMPILER(&rig);
     compile(&first, &alice, EXACT_WITH_HEADER, 0);
-    expect_manifest(&first.call.id, &first.call.proof, 1, &id, &proof);
-    cr_expect_not(key_equal(&id.key, &first.call.id.key));
-    cr_expect_not(proof_equal(&proof, &first.call.proof));
+    expect_manifest(&first.ask.id, &first.ask.proof, 1, &id, &proof);
+    cr_expect_not(key_equal(&id.key, &first.ask.id.key));
+    cr_expect_not(proof_equal(&proof, &first.ask.proof));
     expect_result(&id, &proof);
-    expect_group(&first.call.id, &first.call.id.key);
-    expect_group(&id, &first.call.id.key);
+    expect_group(&first.ask.id, &first.ask.id.key);
+    expect_group(&id, &first.ask.id.key);
 }
 
 Test(build_store, an_alias_leads_from_the_exact_key_to_the_shared_one)
@@ -153,7 +153,7 @@ Test(build_store, another_spelling_adds_an_alias_alone)
     expect_alias(&second, &two, &two_proof);
     cr_expect(key_equal(&one.key, &two.key));
     cr_expect(proof_equal(&one_proof, &two_proof));
-    cr_expect_eq(row_of(&second.call.id).maker, bob.uid);
+    cr_expect_eq(row_of(&second.ask.id).maker, bob.uid);
     expect_result(&one, &one_proof);
 }
 
@@ -163,15 +163,15 @@ Test(build_store, another_spelling_that_wants_nothing_stored_adds_nothing)
     compile(&first, &alice, GOOD, 0);
     compile(&second, &alice, GOOD_SPELLED, WIRE_COMPILE_NO_STORE);
     cr_expect_eq(second.outcome, WIRE_WAS_HIT);
-    cr_expect_eq(look_at(&second.call.id, &second.call.proof), FOUND_NONE);
+    cr_expect_eq(look_at(&second.ask.id, &second.ask.proof), FOUND_NONE);
 }
 
 Test(build_store, a_result_with_a_warning_is_under_its_exact_key_alone)
 {
     NEEDS_COMPILER(&rig);
     compile(&first, &alice, WARNS, 0);
-    expect_result(&first.call.id, &first.call.proof);
-    expect_group(&first.call.id, &no_group);
+    expect_result(&first.ask.id, &first.ask.proof);
+    expect_group(&first.ask.id, &no_group);
 }
 
 Test(build_store, a_result_of_another_header_is_a_second_alternative)
@@ -180,18 +180,18 @@ Test(build_store, a_result_of_another_header_is_a_second_alternative)
     struct proof one_proof, two_proof;
     NEEDS_COMPILER(&rig);
     compile(&first, &alice, EXACT_WITH_HEADER, 0);
-    expect_manifest(&first.call.id, &first.call.proof, 1, &one, &one_proof);
+    expect_manifest(&first.ask.id, &first.ask.proof, 1, &one, &one_proof);
     compile_call_init(&second, &bob, EXACT_WITH_HEADER);
     second.header = "#define N 2\n";
     compile_call_run(&second, 0);
     cr_assert_str_eq(second.seen, "CN=");
     compile_calls_stored(&rig);
-    expect_manifest(&first.call.id, &first.call.proof, 2, &two, &two_proof);
+    expect_manifest(&first.ask.id, &first.ask.proof, 2, &two, &two_proof);
     cr_expect_not(key_equal(&one.key, &two.key), "the newest is the first one");
     cr_expect(key_equal(&two.key, &second.key));
     cr_expect_eq(row_of(&two).maker, bob.uid);
-    cr_expect_eq(row_of(&first.call.id).maker, alice.uid, "the manifest stays its first maker's");
-    expect_group(&two, &first.call.id.key);
+    cr_expect_eq(row_of(&first.ask.id).maker, alice.uid, "the manifest stays its first maker's");
+    expect_group(&two, &first.ask.id.key);
     expect_result(&one, &one_proof);
 }
 
@@ -201,31 +201,31 @@ Test(build_store, a_result_of_another_header_is_a_second_alternative)
 static bool is_replaced_by(const struct peer *peer)
 {
     compile(&first, &alice, EXACT, 0);
-    uint64_t before = row_of(&first.call.id).created_ms;
+    uint64_t before = row_of(&first.ask.id).created_ms;
     while (clock_wall_coarse_ms() <= before) /* so that the time tells them apart */
         compile_calls_step(&rig);
     compile(&second, peer, EXACT, WIRE_COMPILE_RECACHE);
     cr_assert_eq(second.outcome, WIRE_WAS_MISS);
-    return row_of(&first.call.id).created_ms != before;
+    return row_of(&first.ask.id).created_ms != before;
 }
 
 Test(build_store, its_maker_may_replace_a_result)
 {
     NEEDS_COMPILER(&rig);
     cr_expect(is_replaced_by(&alice));
-    cr_expect_eq(row_of(&first.call.id).maker, alice.uid);
+    cr_expect_eq(row_of(&first.ask.id).maker, alice.uid);
 }
 
 Test(build_store, another_user_does_not_replace_a_result)
 {
     NEEDS_COMPILER(&rig);
     cr_expect_not(is_replaced_by(&bob));
-    cr_expect_eq(row_of(&first.call.id).maker, alice.uid);
+    cr_expect_eq(row_of(&first.ask.id).maker, alice.uid);
 }
 
 Test(build_store, an_administrator_may_replace_a_result)
 {
     NEEDS_COMPILER(&rig);
     cr_expect(is_replaced_by(&root));
-    cr_expect_eq(row_of(&first.call.id).maker, root.uid);
+    cr_expect_eq(row_of(&first.ask.id).maker, root.uid);
 }

@@ -18,7 +18,7 @@ static void expect_error(const struct compile_call *c, const char *seen, int cod
 {
     cr_expect_str_eq(c->seen, seen);
     cr_expect_eq(c->code, code, "error %d", c->code);
-    cr_expect_null(c->call.compile, "its state is freed");
+    cr_expect_null(c->ask.compile, "its state is freed");
 }
 
 /* Has Alice ask for the good source, and then this peer, who waits for what she brings. */
@@ -55,13 +55,13 @@ Test(compile_request, the_compilers_identity_is_a_part_of_the_key)
     compile_call_init(&first, &alice, GOOD);
     compile_call_ask(&first, 0);
     cr_assert_eq(pool_find(rig.pool, view_of_text(""), alice.uid, &toolchain, &e), 0, "%s", e.text);
-    struct address want = {.graph = first.ask.graph, .compiler = toolchain->id};
+    struct address want = {.graph = first.wanted.graph, .compiler = toolchain->id};
     memcpy(want.hardware, first.hardware, sizeof want.hardware);
     struct key key = address_key(&want);
-    cr_expect(key_equal(&first.call.id.key, &key));
+    cr_expect(key_equal(&first.ask.id.key, &key));
     want.compiler.bytes[0] ^= 1;
     key = address_key(&want);
-    cr_expect_not(key_equal(&first.call.id.key, &key));
+    cr_expect_not(key_equal(&first.ask.id.key, &key));
 }
 
 Test(compile_request, a_call_that_comes_meanwhile_waits_for_the_same_result)
@@ -82,8 +82,8 @@ Test(compile_request, another_proof_never_gets_the_result)
     compile_call_init(&first, &alice, GOOD);
     compile_call_init(&second, &alice, GOOD);
     compile_call_init(&third, &alice, GOOD);
-    second.ask.proof.bytes[0] ^= 1;
-    third.ask.proof = second.ask.proof;
+    second.wanted.proof.bytes[0] ^= 1;
+    third.wanted.proof = second.wanted.proof;
     compile_call_ask(&first, 0);
     compile_call_ask(&second, 0);
     cr_expect_str_eq(second.seen, "N", "it waits for nobody's result");
@@ -93,7 +93,7 @@ Test(compile_request, another_proof_never_gets_the_result)
     compile_calls_stored(&rig);
     compile_call_close(&third);
     compile_call_init(&third, &alice, GOOD);
-    third.ask.proof = second.ask.proof;
+    third.wanted.proof = second.wanted.proof;
     compile_call_ask(&third, WIRE_COMPILE_ONLY_IF_CACHED);
     cr_expect_str_eq(third.seen, "M");
     cr_expect_str_eq(second.seen, "N");
@@ -105,7 +105,7 @@ Test(compile_request, another_proof_never_gets_a_result_on_its_way_to_the_store)
     compile_call_init(&first, &alice, GOOD);
     compile_call_init(&second, &alice, GOOD);
     compile_call_init(&third, &alice, GOOD);
-    second.ask.proof.bytes[0] ^= 1;
+    second.wanted.proof.bytes[0] ^= 1;
     compile_call_run(&first, 0);
     cr_assert_not(service_is_idle(rig.service), "the loop has not run since");
     compile_call_ask(&second, 0);
@@ -236,10 +236,10 @@ Test(compile_request, an_unknown_language_or_compiler_is_an_error)
     NEEDS_COMPILER(&rig);
     compile_call_init(&first, &alice, GOOD);
     compile_call_init(&second, &alice, GOOD);
-    first.ask.language = 99;
+    first.wanted.language = 99;
     compile_call_ask(&first, 0);
     expect_error(&first, "E", WARM_EUNSUPPORTED);
-    second.ask.compiler = view_of_text("9.1");
+    second.wanted.compiler = view_of_text("9.1");
     compile_call_ask(&second, 0);
     expect_error(&second, "E", WARM_ENO_TOOLCHAIN);
 }
@@ -252,7 +252,7 @@ Test(compile_request, a_source_that_nobody_asked_for_is_an_error_and_closes_its_
     ask_both(&alice);
     cr_assert_eq(pipe2(job, O_CLOEXEC | O_NONBLOCK), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    service_source(&second.call, NULL, 100, job[1], ends[1]);
+    service_source(&second.ask, NULL, 100, job[1], ends[1]);
     expect_error(&second, "WE", WARM_EINVALID);
     cr_expect_eq(recv(ends[0], &byte, 1, MSG_DONTWAIT), 0, "the channel is closed");
     COMPILE_CALLS_AWAIT(&rig, read(job[0], &byte, 1) == 0); /* and so is the job, by a thread */
@@ -294,7 +294,7 @@ Test(compile_request, a_source_that_comes_after_another_result_is_dropped)
 static void expect_refused(uint64_t len, int job_fd, int code)
 {
     ask_both(&bob);
-    service_source(&first.call, first.job.data, len, job_fd, -1);
+    service_source(&first.ask, first.job.data, len, job_fd, -1);
     expect_error(&first, "NE", code);
     compile_call_finish(&second);
     compile_call_expect(&second, "WN=", WIRE_WAS_MISS);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/service/find.h"
+#include "daemon/service/put.h"
 #include "tests/support/service.h"
 #include "tests/support/store_kit.h"
 
@@ -55,7 +56,7 @@ static enum found find_at(uint8_t place, uint8_t proof, struct find *out)
 {
     struct store_id id = id_of(place);
     struct proof p = {{proof}};
-    return find_made(rig.service, &id, &p, NULL, NULL, out);
+    return find_made(rig.service, &id, &p, out);
 }
 
 static void expect_none(uint8_t place, uint8_t proof, int code)

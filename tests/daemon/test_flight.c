@@ -8,7 +8,7 @@
 
 /* An asker that notes its answers, in one line for all askers. */
 struct asker {
-    struct ask ask;
+    struct waiter ask;
     char name;
     struct asker *leaves; /* who leaves when this one is told its result */
 };
@@ -19,29 +19,29 @@ static struct flights *flights;
 static const struct store_id id = {1, {{1, 2, 3}}};
 static const struct proof proof = {{9}};
 
-static void hear(const struct ask *ask, const char *what)
+static void hear(const struct waiter *ask, const char *what)
 {
     const struct asker *a = (const struct asker *)ask;
     size_t at = strlen(heard);
     snprintf(heard + at, sizeof heard - at, "%c:%s ", a->name, what);
 }
 
-static void on_hold(struct ask *ask) { hear(ask, "turn"); }
-static void on_result(struct ask *ask, struct artifact *result)
+static void on_hold(struct waiter *ask) { hear(ask, "turn"); }
+static void on_result(struct waiter *ask, struct artifact *result)
 {
     struct asker *a = (struct asker *)ask;
-    cr_assert_eq(ask->state, ASK_OUT);
+    cr_assert_eq(ask->state, WAITER_OUT);
     cr_assert_eq(result->len, 1);
     hear(ask, "result");
     if (a->leaves)
         flight_leave(&a->leaves->ask, 0);
 }
-static void on_error(struct ask *ask, const struct err *e)
+static void on_error(struct waiter *ask, const struct err *e)
 {
-    cr_assert_eq(ask->state, ASK_OUT);
+    cr_assert_eq(ask->state, WAITER_OUT);
     hear(ask, err_name(e->code));
 }
-static const struct ask_ops ops = {on_hold, on_result, on_error};
+static const struct waiter_ops ops = {on_hold, on_result, on_error};
 
 static void on_hedge(void *arg)
 {
@@ -203,7 +203,7 @@ Test(flight, a_compile_outlives_its_leader_and_everybody_else)
     flight_make(&a.ask, &m);
     cr_assert_eq(join(&b, 0), FLIGHT_WAIT);
     flight_leave(&a.ask, 0);
-    cr_assert_null(m.ask);
+    cr_assert_null(m.waiter);
     flight_leave(&b.ask, 0);
     cr_assert_str_eq(heard, "");
     struct artifact *made = artifact();
@@ -334,8 +334,8 @@ Test(flight, a_second_attempt_of_a_user_waits_but_its_holders_source_is_not_lost
     flights_tick(flights, 100); /* the turn of a is over: b and c have one too */
     cr_assert_str_eq(heard, "b:turn c:turn ");
     flight_make(&a.ask, &m);
-    cr_assert_eq(b.ask.state, ASK_WAITING);
-    cr_assert_eq(c.ask.state, ASK_HOLDING, "another user's turn is its own");
+    cr_assert_eq(b.ask.state, WAITER_WAITING);
+    cr_assert_eq(c.ask.state, WAITER_HOLDING, "another user's turn is its own");
     flight_leave(&a.ask, 100);
     flight_leave(&c.ask, 100);
     flight_unmake(&m, 100);
@@ -422,7 +422,7 @@ Test(flight, ten_thousand_keys_expire_in_one_tick)
     }
     flights_tick(flights, 10);
     for (unsigned i = 0; i < N; i++) {
-        cr_assert_eq(waiters[i].ask.state, ASK_OUT);
+        cr_assert_eq(waiters[i].ask.state, WAITER_OUT);
         flight_leave(&holders[i].ask, 10);
     }
 }

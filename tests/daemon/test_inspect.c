@@ -122,13 +122,16 @@ Test(inspect, stats_tell_a_user_of_no_other)
     writer_close(&json);
 }
 
-static void on_answer(struct call *call, const struct answer *a) { (void)call, (void)a; }
+static void on_answer(struct ask *call, const struct answer *a) { (void)call, (void)a; }
 
-static void lease(struct call *call, const struct peer *peer, const char *name)
+static void lease(struct ask *call, const struct peer *peer, const char *name)
 {
-    *call = (struct call){
+    *call = (struct ask){
         .service = rig.service, .peer = peer, .on_answer = on_answer, .name = view_of_text(name)};
-    service_ask(call, ASK_LEASE, WIRE_SPACE_NAME, view_of_text(name), NULL, 60000);
+    service_ask(call, &(struct question){.space = WIRE_SPACE_NAME,
+                                         .key = view_of_text(name),
+                                         .mode = ASK_LEASE,
+                                         .wait_ms = 60000});
 }
 
 static size_t n_making(struct view doc)
@@ -143,7 +146,7 @@ static size_t n_making(struct view doc)
 
 Test(inspect, what_is_being_made_is_told_to_its_users)
 {
-    struct call hers, waits, his;
+    struct ask hers, waits, his;
     struct view rest, item, v;
     lease(&hers, &ada, "a");
     lease(&waits, &ada, "a");
@@ -158,7 +161,7 @@ Test(inspect, what_is_being_made_is_told_to_its_users)
     cr_expect_eq(n_making(json_for(&bob, service_write_stats)), 1);
     cr_expect_eq(n_making(json_for(&member, service_write_stats)), 0);
     cr_expect_eq(n_making(json_for(&root, service_write_stats)), 2);
-    call_drop(&hers, false), call_drop(&waits, false), call_drop(&his, false);
+    ask_drop(&hers, false), ask_drop(&waits, false), ask_drop(&his, false);
     cr_expect_eq(n_making(json_for(&root, service_write_stats)), 0);
     writer_close(&json);
 }

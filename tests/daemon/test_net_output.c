@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/net/internal.h"
-#include "daemon/service/torch_value.h"
+#include "daemon/pytorch/torch_value.h"
 #include "daemon/users/budget.h"
 #include "tests/support/service.h"
 

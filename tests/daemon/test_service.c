@@ -23,15 +23,15 @@ TestSuite(service, .init = setup, .fini = teardown, .timeout = 120);
 /* A GET, and all its answers as one text: "W" for WAIT, "L" for LEASE, "M" for MISS, "E" for ERROR, "O" for
  * OVER, "=value". */
 struct asker {
-    struct call call;
+    struct ask ask;
     char seen[64];
     uint64_t token;
     bool ended;
 };
 
-static void on_answer(struct call *call, const struct answer *a)
+static void on_answer(struct ask *ask, const struct answer *a)
 {
-    struct asker *asker = (struct asker *)call; /* its first member */
+    struct asker *asker = (struct asker *)ask; /* its first member */
     size_t n = strlen(asker->seen);
     const char *data;
     int len;
@@ -58,11 +58,14 @@ static void on_answer(struct call *call, const struct answer *a)
 /* Asks for a name after a look-up that found nothing, as the wires do. */
 static void ask(struct asker *a, const struct peer *peer, const char *name, enum ask_mode mode)
 {
-    *a = (struct asker){.call = {.service = rig.service,
-                                 .peer = peer,
-                                 .on_answer = on_answer,
-                                 .name = view_of_text(name)}};
-    service_ask(&a->call, mode, WIRE_SPACE_NAME, view_of_text(name), NULL, 60000);
+    *a = (struct asker){.ask = {.service = rig.service,
+                                .peer = peer,
+                                .on_answer = on_answer,
+                                .name = view_of_text(name)}};
+    service_ask(&a->ask, &(struct question){.space = WIRE_SPACE_NAME,
+                                            .key = view_of_text(name),
+                                            .mode = mode,
+                                            .wait_ms = 60000});
 }
 
 /* True if a look-up finds this value; NULL: finds nothing. */
@@ -70,7 +73,8 @@ static bool finds(const struct peer *peer, const char *name, const char *value)
 {
     struct store_value v;
     struct err e;
-    int code = service_get(rig.service, peer, WIRE_SPACE_NAME, view_of_text(name), NULL, &v, &e);
+    struct question q = {.space = WIRE_SPACE_NAME, .key = view_of_text(name)};
+    int code = service_get(rig.service, peer, &q, &v, &e);
     bool same = code == 0 && value && v.row.len == strlen(value) &&
                 memcmp(v.data, value, strlen(value)) == 0;
     store_turn_end(rig.store);
@@ -138,11 +142,11 @@ Test(service, one_asker_gets_the_lease_and_all_get_its_value)
     cr_assert_str_eq(c.seen, "L", "another user waits for nobody");
     cr_assert_neq(a.token, c.token);
     struct service_put put = service_rig_text("name", "made");
-    put.lease = &a.call;
+    put.lease = &a.ask;
     cr_assert_eq(service_rig_put(&rig, &alice, put), 0);
     service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=made");
-    call_drop(&c.call, false);
+    ask_drop(&c.ask, false);
 }
 
 Test(service, the_lease_of_an_asker_that_goes_away_is_the_next_ones)
@@ -150,10 +154,10 @@ Test(service, the_lease_of_an_asker_that_goes_away_is_the_next_ones)
     struct asker a, b;
     ask(&a, &alice, "name", ASK_LEASE);
     ask(&b, &alice, "name", ASK_LEASE);
-    call_drop(&a.call, false);
+    ask_drop(&a.ask, false);
     cr_assert_str_eq(b.seen, "WL");
     cr_assert(!a.ended, "a call that was dropped is not answered");
-    call_drop(&b.call, false);
+    ask_drop(&b.ask, false);
 }
 
 Test(service, an_asker_that_makes_nothing_waits_for_the_holder_alone)
@@ -164,7 +168,7 @@ Test(service, an_asker_that_makes_nothing_waits_for_the_holder_alone)
     ask(&a, &alice, "name", ASK_LEASE);
     ask(&b, &alice, "name", ASK_WAIT);
     cr_assert_str_eq(b.seen, "W");
-    call_drop(&a.call, false);
+    ask_drop(&a.ask, false);
     cr_assert_str_eq(b.seen, "WM");
 }
 
@@ -177,7 +181,7 @@ Test(service, a_put_of_another_than_the_holder_answers_the_waiters)
     service_rig_until(&rig, &b.ended);
     cr_assert_str_eq(b.seen, "W=theirs");
     if (!a.ended)
-        call_drop(&a.call, false);
+        ask_drop(&a.ask, false);
 }
 
 Test(service, shutdown_answers_each_waiter_with_an_error)
@@ -188,5 +192,5 @@ Test(service, shutdown_answers_each_waiter_with_an_error)
     service_shutdown(rig.service);
     cr_assert_str_eq(b.seen, "WE");
     if (!a.ended)
-        call_drop(&a.call, false);
+        ask_drop(&a.ask, false);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/service/stats.h"
+#include "daemon/history/stats.h"
 #include "tests/support/store_kit.h"
 
 static struct stats s;

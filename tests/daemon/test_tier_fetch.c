@@ -159,7 +159,7 @@ Test(tier_fetch, a_second_asker_joins_the_fetch)
     tier_rig_expect_entry_of(&ask, "another");
     answer(TIER_ABSENT);
     tier_rig_until(&rig, &third, "WM");
-    cr_expect_str_eq(third.call.tier_said, "404");
+    cr_expect_str_eq(third.ask.tier_said, "404");
     ask = of_first;
     answer_entry("graph", "the value");
     tier_rig_until(&rig, &first, "W=");
@@ -291,13 +291,13 @@ Test(tier_fetch, an_entry_that_does_not_count_is_a_miss_and_not_asked_for_again)
         n_unsigned += bad->n_unsigned;
         n_damaged += bad->n_damaged;
         n_other += bad->n_other;
-        cr_expect_eq(rig.tier->n_unsigned, n_unsigned, "%s: %s", bad->name, first.call.tier_said);
-        cr_expect_eq(rig.tier->n_damaged, n_damaged, "%s: %s", bad->name, first.call.tier_said);
-        cr_expect_eq(rig.tier->n_other, n_other, "%s: %s", bad->name, first.call.tier_said);
+        cr_expect_eq(rig.tier->n_unsigned, n_unsigned, "%s: %s", bad->name, first.ask.tier_said);
+        cr_expect_eq(rig.tier->n_damaged, n_damaged, "%s: %s", bad->name, first.ask.tier_said);
+        cr_expect_eq(rig.tier->n_other, n_other, "%s: %s", bad->name, first.ask.tier_said);
         cr_expect_eq(count(STATS_tier_refused), i + 1);
         tier_rig_ask(&rig, &second, ASK_KNOWN, bad->name);
         cr_expect_str_eq(second.seen, "M", "%s", bad->name);
-        cr_expect_str_eq(second.call.tier_said, "404, a moment ago");
+        cr_expect_str_eq(second.ask.tier_said, "404, a moment ago");
     }
     cr_expect_eq(rig.service->n_puts, 0u);
     cr_expect_eq(count(STATS_tier_hits), 0u);
@@ -328,7 +328,7 @@ Test(tier_fetch, a_trusted_key_counts_until_it_is_revoked)
     tier_rig_entry("graph-2", view_of_text("the value"), &entry);
     tier_rig_answer_entry(&rig, &ask, &entry, &revoked);
     tier_rig_until(&rig, &first, "WM");
-    cr_expect_str_eq(first.call.tier_said, "signature of revoked key revoked");
+    cr_expect_str_eq(first.ask.tier_said, "signature of revoked key revoked");
     cr_expect_eq(rig.tier->n_unsigned, 1u);
 }
 
@@ -372,7 +372,7 @@ Test(tier_fetch, a_large_value_with_other_bytes_is_a_miss)
         answer_large_entry(name, value);
         answer_wrong_value(wrong, value);
         tier_rig_until(&rig, &first, "WM");
-        cr_expect_eq(rig.tier->n_damaged, n_bad, "%d: %s", (int)wrong, first.call.tier_said);
+        cr_expect_eq(rig.tier->n_damaged, n_bad, "%d: %s", (int)wrong, first.ask.tier_said);
         cr_expect_eq(rig.tier->n_damaged + rig.tier->n_other, (size_t)wrong + 1);
         tier_rig_ask(&rig, &second, ASK_KNOWN, name);
         cr_expect_str_eq(second.seen, "M", "it is remembered");
@@ -414,7 +414,7 @@ Test(tier_fetch, three_failures_in_a_row_and_nobody_is_sent_there_until_a_probe_
     cr_expect_eq(count(STATS_tier_misses), 0u, "an error is no miss");
     tier_rig_ask(&rig, &first, ASK_KNOWN, "graph-0");
     cr_expect_str_eq(first.seen, "M");
-    cr_expect_str_eq(first.call.tier_said, "not asked: outcome 8");
+    cr_expect_str_eq(first.ask.tier_said, "not asked: outcome 8");
     for (int i = 0; i < 2; i++) { /* the daemon's own question */
         ask = tier_rig_take(&rig, TIER_GET);
         cr_expect_eq(strncmp(ask.name, "00/e-0000", 9), 0, "%s", ask.name);
@@ -478,7 +478,7 @@ Test(tier_fetch, the_death_of_the_helper_is_a_miss_for_all_and_is_not_remembered
     fake_helper_die(&rig.helper);
     tier_rig_until(&rig, &first, "WM");
     tier_rig_until(&rig, &second, "WM");
-    cr_expect_str_eq(first.call.tier_said, "warm-tier ended");
+    cr_expect_str_eq(first.ask.tier_said, "warm-tier ended");
     tier_rig_ask(&rig, &first, ASK_KNOWN, "graph");
     cr_expect_str_eq(first.seen, "M", "there is no helper");
     tier_rig_accept(&rig);
@@ -498,7 +498,7 @@ Test(tier_fetch, all_waits_end_if_the_daemon_stops)
     tier_stop(rig.tier);
     cr_expect_str_eq(first.seen, "WM");
     cr_expect_str_eq(second.seen, "WM");
-    cr_expect_str_eq(first.call.tier_said, "the daemon is stopping");
+    cr_expect_str_eq(first.ask.tier_said, "the daemon is stopping");
     tier_rig_ask(&rig, &third, ASK_KNOWN, "another");
     cr_expect_str_eq(third.seen, "M");
     answer_entry("graph", "the value");
@@ -523,7 +523,7 @@ Test(tier_fetch, an_asker_waits_for_half_of_what_making_it_takes)
             teach_cost(all[i].taught, all[i].cost_ms);
         uint64_t began = now();
         ask_first(ASK_KNOWN, all[i].name);
-        cr_expect_eq(first.call.tier_ends_ms - began, all[i].budget_ms, "%s", all[i].name);
+        cr_expect_eq(first.ask.tier_ends_ms - began, all[i].budget_ms, "%s", all[i].name);
         answer(TIER_ABSENT);
         TIER_RIG_AWAIT(&rig, first.ended);
         if (fake_helper_is_asked(&rig.helper)) /* the machine was busy, and the budget over */
@@ -537,7 +537,7 @@ Test(tier_fetch, a_late_answer_is_not_waited_for)
     teach_cost("a:1", CHEAP_MS);
     ask_first(ASK_KNOWN, "a:2");
     tier_rig_until(&rig, &first, "WM");
-    cr_expect_eq(strncmp(first.call.tier_said, "no answer in ", 13), 0, "%s", first.call.tier_said);
+    cr_expect_eq(strncmp(first.ask.tier_said, "no answer in ", 13), 0, "%s", first.ask.tier_said);
     cr_expect_eq(count(STATS_tier_late), 1u);
     struct tier_ask cancel = tier_rig_take(&rig, (enum tier_operation)TIER_CANCEL);
     cr_expect_eq(cancel.id, ask.id, "nobody makes it here: the answer is of no use");
@@ -593,7 +593,7 @@ Test(tier_fetch, who_can_make_the_key_gets_its_lease)
     cr_expect_eq(ask.slot, 0u);
     answer(TIER_LEASE);
     tier_rig_until(&rig, &first, "WL");
-    cr_expect_str_eq(first.call.tier_said, "404; this node makes it");
+    cr_expect_str_eq(first.ask.tier_said, "404; this node makes it");
     cr_expect_eq(count(STATS_tier_leases), 1u);
     cr_expect_eq(count(STATS_tier_misses), 1u);
     cr_expect_null(rig.tier->fetches);
@@ -740,7 +740,7 @@ Test(tier_fetch, a_cheap_key_is_made_beside_the_node_that_makes_it)
         while (strcmp(first.seen, "WL") != 0)
             step_with_maker();
         if (count(STATS_tier_races)) {
-            cr_expect_str_eq(first.call.tier_said, "another node makes it");
+            cr_expect_str_eq(first.ask.tier_said, "another node makes it");
             cr_expect_geq(now() - began, 300u);
         }
         tier_rig_leave(&first);

@@ -46,7 +46,7 @@ static uint64_t ask_until(enum ask_mode mode, const char *name, const char *seen
     tier_rig_ask(&rig, &call, mode, name);
     while (strcmp(call.seen, seen) != 0) {
         cr_assert_lt(now() - began, 60000u, "%s: %s, not %s (%s)", name, call.seen, seen,
-                     call.call.tier_said);
+                     call.ask.tier_said);
         step_with_maker();
     }
     return now() - began;
@@ -66,7 +66,7 @@ Test(tier_patience, a_tier_that_only_says_wait_costs_tier_hedge_once)
     uint64_t took = ask_until(ASK_LEASE, "graph-1", "WL");
     cr_expect_geq(took, HEDGE_MS);
     cr_expect_lt(took, HEDGE_MS + SLACK_MS);
-    cr_expect(strstr(call.call.tier_said, "another node makes it, and is late"));
+    cr_expect(strstr(call.ask.tier_said, "another node makes it, and is late"));
     leave();
     for (int i = 0; i < 20; i++) { /* within tier_breaker */
         char name[32];
@@ -127,7 +127,7 @@ Test(tier_patience, what_a_user_says_of_costs_makes_nobody_elses_wait_longer)
     struct store_row row = {.id.owner = 4001, .maker = 4001, .name = view_of_text("a:1")};
     tier_cost_note(rig.tier, &row, &made);
     struct peer liar = {.uid = 4001};
-    struct call of_liar = {.peer = &liar, .name = view_of_text("a:2")};
+    struct ask of_liar = {.peer = &liar, .name = view_of_text("a:2")};
     cr_expect_eq(tier_made_cost_of(rig.tier, &of_liar), 500001u);
     cr_expect_lt(ask_until(ASK_LEASE, "a:2", "WL"), HEDGE_MS + SLACK_MS);
     leave();

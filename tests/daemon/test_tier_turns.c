@@ -40,7 +40,7 @@ static void up(void)
 
 TestSuite(tier_turns, .init = up, .fini = teardown, .timeout = 120);
 
-static void on_answer(struct call *of, const struct answer *a)
+static void on_answer(struct ask *of, const struct answer *a)
 {
     struct tier_call *c = (struct tier_call *)of;
     c->ended = service_rig_note(c->seen, sizeof c->seen, a->kind);
@@ -51,9 +51,11 @@ static void ask_for_nothing(struct tier_call *c, const struct peer *peer, unsign
 {
     struct key key = key_of_bytes(&n, sizeof n);
     struct proof proof = proof_of_bytes(&n, sizeof n);
-    *c = (struct tier_call){.call = {.service = rig.service, .peer = peer, .on_answer = on_answer}};
-    service_ask(&c->call, ASK_KNOWN, WIRE_SPACE_KEY, (struct view){key.bytes, sizeof key.bytes},
-                &proof, 60000);
+    *c = (struct tier_call){.ask = {.service = rig.service, .peer = peer, .on_answer = on_answer}};
+    service_ask(&c->ask, &(struct question){.space = WIRE_SPACE_KEY,
+                                            .key = {key.bytes, sizeof key.bytes},
+                                            .proof = &proof,
+                                            .wait_ms = 60000});
 }
 
 /* Takes all requests that come within a few ticks; returns how many there are by now. */

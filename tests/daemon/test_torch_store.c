@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "client/wire/memfd.h"
+#include "daemon/pytorch/torch_store.h"
+#include "daemon/pytorch/torch_value.h"
 #include "daemon/service/artifact.h"
-#include "daemon/service/torch_store.h"
-#include "daemon/service/torch_value.h"
 #include "tests/support/service.h"
 
 #define FX "pt2:fx-graph-v1::%s:c1"
@@ -198,8 +198,8 @@ Test(torch_store, a_graph_keeps_its_value)
     group_of(&ada, ENTRY, "a");
     settle();
     snprintf(name, sizeof name, FX, fx_key('a'));
-    cr_assert_eq(service_get(rig.service, &ada, WIRE_SPACE_NAME, view_of_text(name), NULL, &v, &e),
-                 0);
+    struct question q = {.space = WIRE_SPACE_NAME, .key = view_of_text(name)};
+    cr_assert_eq(service_get(rig.service, &ada, &q, &v, &e), 0);
     cr_expect(v.row.len == 5 && memcmp(v.data, "graph", 5) == 0);
     store_turn_end(rig.store);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/service/torch_value.h"
+#include "daemon/pytorch/torch_value.h"
 
 /* Takes apart, puts together, compares. Returns the length of the stored form, 0: as it came. */
 static size_t round_trip(struct view json, uint32_t *cost_ms)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/service/torch_value.h"
+#include "daemon/pytorch/torch_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -63,9 +63,9 @@ void compile_calls_step(struct service_rig *r)
     usleep(1000);
 }
 
-static void on_answer(struct call *call, const struct answer *a)
+static void on_answer(struct ask *ask, const struct answer *a)
 {
-    struct compile_call *c = (struct compile_call *)call;
+    struct compile_call *c = (struct compile_call *)ask;
     cr_assert_not(c->ended, "answered after the last answer: %s", c->seen);
     c->ended = service_rig_note(c->seen, sizeof c->seen, a->kind);
     if (a->kind == ANSWER_ERROR)
@@ -87,22 +87,25 @@ void compile_call_init(struct compile_call *c, const struct peer *peer, const ch
                       .options = &option,
                       .n_options = 1};
     struct err e;
-    *c = (struct compile_call){
-        .call = {.service = rig.service, .peer = peer, .on_answer = on_answer},
-        .rig = &rig,
-        .ask = {.language = JOB_CUDA, .compiler = view_of_text(""), .label = view_of_text("f.cu")},
-        .header = "#define N 1\n",
-        .channel = -1};
+    *c =
+        (struct compile_call){.ask = {.service = rig.service, .peer = peer, .on_answer = on_answer},
+                              .rig = &rig,
+                              .wanted = {.language = JOB_CUDA,
+                                         .compiler = view_of_text(""),
+                                         .label = view_of_text("f.cu")},
+                              .header = "#define N 1\n",
+                              .channel = -1};
     writer_init(&c->job, 0);
     job_encode(&job, &c->job);
-    cr_assert_eq(job_key(&job, c->hardware, &c->ask.graph, &c->ask.proof, &e), 0, "%s", e.text);
+    cr_assert_eq(job_key(&job, c->hardware, &c->wanted.graph, &c->wanted.proof, &e), 0, "%s",
+                 e.text);
 }
 
 void compile_call_ask(struct compile_call *c, uint32_t flags)
 {
-    c->ask.flags = flags;
-    c->ask.hardware = view_of_text(c->hardware);
-    service_compile(&c->call, &c->ask);
+    c->wanted.flags = flags;
+    c->wanted.hardware = view_of_text(c->hardware);
+    service_compile(&c->ask, &c->wanted);
 }
 
 static void close_channel(struct compile_call *c)
@@ -124,12 +127,12 @@ void compile_call_source(struct compile_call *c)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     calls[i] = c;
     c->channel = ends[0];
-    service_source(&c->call, c->job.data, c->job.len, -1, ends[1]);
+    service_source(&c->ask, c->job.data, c->job.len, -1, ends[1]);
 }
 
 void compile_call_checked(struct compile_call *c)
 {
-    const struct manifest *m = c->call.checking;
+    const struct manifest *m = ask_checking(&c->ask);
     cr_assert(m);
     struct wire_path_seen *states = calloc(m->n_paths + 1, sizeof *states);
     uint32_t header = UINT32_MAX; /* all names of h.h lead to one file */
@@ -142,7 +145,7 @@ void compile_call_checked(struct compile_call *c)
         states[i] = (struct wire_path_seen){WIRE_PATH_FILE,
                                             proof_of_bytes(c->header, strlen(c->header)), header};
     }
-    service_checked(&c->call, states);
+    service_checked(&c->ask, states);
     free(states);
 }
 
@@ -155,9 +158,9 @@ void compile_call_finish(struct compile_call *c)
 {
     for (int i = 0; !c->ended; i++) {
         cr_assert_lt(i, COMPILE_CALLS_STEPS_MAX, "no end after %s", c->seen);
-        if (last_answer(c) == 'N' && c->call.n_sources < c->call.n_needs)
+        if (last_answer(c) == 'N' && c->ask.n_sources < c->ask.n_needs)
             compile_call_source(c);
-        else if (c->call.checking)
+        else if (ask_checking(&c->ask))
             compile_call_checked(c);
         else
             compile_calls_step(c->rig);
@@ -199,8 +202,8 @@ void compile_call_expect(const struct compile_call *c, const char *seen, enum wi
 void compile_call_close(struct compile_call *c)
 {
     close_channel(c);
-    if (!c->ended && c->call.ops)
-        call_drop(&c->call, false);
+    if (!c->ended && c->ask.ops)
+        ask_drop(&c->ask, false);
     c->ended = true;
     writer_close(&c->job);
 }

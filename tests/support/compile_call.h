@@ -19,10 +19,10 @@
     cr_skip_test("no CUDA toolchain: set WARM_TOOLCHAIN or run `make toolchain`")
 
 struct compile_call {
-    struct call call; /* its first member */
+    struct ask ask; /* its first member */
     struct service_rig *rig;
     struct writer job;
-    struct wire_compile ask; /* the test may change it before compile_call_ask */
+    struct wire_compile wanted; /* the test may change it before compile_call_ask */
     char hardware[WARM_HARDWARE_MAX];
     const char *header; /* content of its h.h; NULL: it has none */
     bool silent;

@@ -81,9 +81,9 @@ uint64_t tier_rig_count(const struct tier_rig *r, enum stats_counter what)
 
 /* ---- askers ---- */
 
-static void on_answer(struct call *call, const struct answer *a)
+static void on_answer(struct ask *ask, const struct answer *a)
 {
-    struct tier_call *c = (struct tier_call *)call;
+    struct tier_call *c = (struct tier_call *)ask;
     cr_assert_not(c->ended, "answered after the last answer: %s", c->seen);
     c->ended = service_rig_note(c->seen, sizeof c->seen, a->kind);
     if (a->kind != ANSWER_VALUE)
@@ -97,9 +97,12 @@ static void on_answer(struct call *call, const struct answer *a)
 void tier_rig_ask(struct tier_rig *r, struct tier_call *c, enum ask_mode mode, const char *name)
 {
     *c = (struct tier_call){
-        .call = {.service = r->service, .peer = &r->peer, .on_answer = on_answer}};
+        .ask = {.service = r->service, .peer = &r->peer, .on_answer = on_answer}};
     snprintf(c->name, sizeof c->name, "%s", name);
-    service_ask(&c->call, mode, WIRE_SPACE_NAME, view_of_text(c->name), NULL, 60000);
+    service_ask(&c->ask, &(struct question){.space = WIRE_SPACE_NAME,
+                                            .key = view_of_text(c->name),
+                                            .mode = mode,
+                                            .wait_ms = 60000});
 }
 
 void tier_rig_until(struct tier_rig *r, const struct tier_call *c, const char *seen)
@@ -113,7 +116,7 @@ void tier_rig_until(struct tier_rig *r, const struct tier_call *c, const char *s
 void tier_rig_leave(struct tier_call *c)
 {
     if (!c->ended)
-        call_drop(&c->call, false);
+        ask_drop(&c->ask, false);
     c->ended = true;
 }
 

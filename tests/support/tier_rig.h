@@ -43,8 +43,8 @@ uint64_t tier_rig_count(const struct tier_rig *r, enum stats_counter what);
 /* ---- askers ---- */
 
 struct tier_call {
-    struct call call; /* its first member */
-    char seen[16];    /* all answers, a letter each: service_rig_note */
+    struct ask ask; /* its first member */
+    char seen[16];  /* all answers, a letter each: service_rig_note */
     char name[32];
     char value[64]; /* of =, if it is a short one */
     uint64_t len;

@@ -15,7 +15,7 @@ Nothing here raises, because an exception of a put would end the training.
 
 A value is JSON, {"data": base64 of a pickle, "time_taken_ms": 123}. It is stored as eight bytes of magic
 and the pickle, with the time as the entry's cost, so that equal pickles are stored once. The daemon does
-the same for clients that speak Redis (daemon/service/torch_value.h).
+the same for clients that speak Redis (daemon/pytorch/torch_value.h).
 """
 
 from __future__ import annotations

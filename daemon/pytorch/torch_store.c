@@ -7,7 +7,7 @@
  *
  * Thread: loop thread, but for torch_store_take_file_apart: any.
  */
-#include "daemon/service/torch_store.h"
+#include "daemon/pytorch/torch_store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/service/torch_value.h"
+#include "daemon/pytorch/torch_value.h"
 
 #define SCAN_MAX (2u << 20) /* bytes of an entry that are searched for references */
 #define REFERENCES_MAX 8u   /* FX graphs of one entry: a forward and a backward, seldom more */

@@ -13,8 +13,8 @@
  *
  * Thread: loop thread, unless a function says other. Memory: see each function.
  */
-#ifndef WARM_DAEMON_SERVICE_TORCH_STORE_H
-#define WARM_DAEMON_SERVICE_TORCH_STORE_H
+#ifndef WARM_DAEMON_PYTORCH_TORCH_STORE_H
+#define WARM_DAEMON_PYTORCH_TORCH_STORE_H
 
 #include "daemon/service/service.h"
 

@@ -18,40 +18,41 @@
 #include "keygen/bytes.h"
 #include "store/store.h"
 
-/* The counters by their names in JSON. The lifetime record has them in this order: append only. */
+/* The counters by their names in JSON, and their help in the metrics; NULL: they are not there. The lifetime record has
+ * them in this order: append only. */
 #define STATS_LIST(X)                                                                              \
-    X(hits)                                                                                        \
-    X(misses)                                                                                      \
-    X(compiles)          /* results of a compiler, good or bad, that this daemon made */           \
-    X(coalesced)         /* requests that waited for another's work and got its result */          \
-    X(errors)            /* requests that ended in an error of the daemon or the compiler */       \
-    X(hedges)            /* a second asker was told to make a value that is late */                \
-    X(puts)              /* values that clients stored */                                          \
-    X(dropped)           /* values that could not be stored: no space, or a fault */               \
-    X(saved_ms)          /* the time that making the hits would have cost */                       \
-    X(audits)            /* hits that were made once more and compared (audit.c) */                \
-    X(audit_differences) /* of these, those that yielded other bytes */                            \
-    X(tier_hits)         /* entries that came from the tier (tier.h) */                            \
-    X(tier_misses)       /* look-ups there that found nothing */                                   \
-    X(tier_refused)      /* entries from there that did not count */                               \
-    X(tier_sent)         /* entries that were sent there */                                        \
-    X(tier_sent_bytes)   /* bytes of their values */                                               \
-    X(tier_hit_bytes)    /* bytes of the values that came from there */                            \
-    X(tier_errors)       /* questions and uploads that failed; no misses */                        \
-    X(tier_timeouts)     /* of these kinds, those without an answer in time; not in tier_errors */ \
-    X(tier_dropped)      /* entries that waited to be sent, and are not */                         \
-    X(tier_leases)       /* keys that this daemon made for all nodes */                            \
-    X(tier_waits)        /* keys that another node made meanwhile */                               \
-    X(tier_hedges)       /* keys that were made beside a node that was late */                     \
-    X(tier_races)        /* askers that made what another node makes, since it is cheap */         \
-    X(tier_late)         /* askers whose budget ended before the answer */                         \
-    X(tier_overtook)     /* values from there that came before those that were being made */       \
-    X(internal_hits)     /* of notes and manifests: no result of its own */                        \
-    X(internal_misses)   /* of notes */                                                            \
-    X(internal_puts)     /* the same */
+    X(hits, "Requests that were answered from the store.")                                         \
+    X(misses, "Requests whose answer was not in the store.")                                       \
+    X(compiles, "Compiles that the daemon ran.")                                                   \
+    X(coalesced, "Requests that got the result of another's compile.")                             \
+    X(errors, "Requests that ended in an error.")                                                  \
+    X(hedges, "Second compiles, begun because the first was late.")                                \
+    X(puts, "Values that clients stored.")                                                         \
+    X(dropped, "Values that could not be stored.")                                                 \
+    X(saved_ms, NULL) /* the time that making the hits would have cost */                          \
+    X(audits, "Hits that were compiled again and compared.")                                       \
+    X(audit_differences, "Audits that found other bytes.")                                         \
+    X(tier_hits, "Entries that came from the tier.")                                               \
+    X(tier_misses, "Questions to the tier that found nothing.")                                    \
+    X(tier_refused, "Entries of the tier that did not count.")                                     \
+    X(tier_sent, "Entries that were sent to the tier.")                                            \
+    X(tier_sent_bytes, NULL)                                                                       \
+    X(tier_hit_bytes, NULL)                                                                        \
+    X(tier_errors, "Questions and uploads to the tier that failed.")                               \
+    X(tier_timeouts, "The same, without an answer in time.")                                       \
+    X(tier_dropped, "Entries that waited to be sent, and are not.")                                \
+    X(tier_leases, "Keys that were made here for all nodes.")                                      \
+    X(tier_waits, "Keys that another node made meanwhile.")                                        \
+    X(tier_hedges, "Keys made beside a node that was late.")                                       \
+    X(tier_races, "Cheap keys made though another node makes them.")                               \
+    X(tier_late, "Askers whose budget ended before the answer.")                                   \
+    X(tier_overtook, "Values that came before those made here.")                                   \
+    X(internal_hits, NULL) /* of notes and manifests: no result of its own */                      \
+    X(internal_misses, NULL)                                                                       \
+    X(internal_puts, NULL)
 
 enum stats_counter {
-#define X(name) STATS_##name,
+#define X(name, help) STATS_##name,
     STATS_LIST(X)
 #undef X
         STATS_COUNTERS

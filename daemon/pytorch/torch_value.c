@@ -8,7 +8,7 @@
  *
  * Thread: any; no state.
  */
-#include "daemon/service/torch_value.h"
+#include "daemon/pytorch/torch_value.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/service/stats.h"
+#include "daemon/history/stats.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define STATS_RECORD_MAX 4096u /* bytes: what the store takes */
 
 static const char *const stats_names[STATS_COUNTERS] = {
-#define X(name) #name,
+#define X(name, help) #name,
     STATS_LIST(X)
 #undef X
 };

@@ -13,8 +13,8 @@
  *
  * Thread: any; no state. Memory: all of it is the caller's.
  */
-#ifndef WARM_DAEMON_SERVICE_TORCH_VALUE_H
-#define WARM_DAEMON_SERVICE_TORCH_VALUE_H
+#ifndef WARM_DAEMON_PYTORCH_TORCH_VALUE_H
+#define WARM_DAEMON_PYTORCH_TORCH_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
