@@ -172,6 +172,8 @@ static int walk(struct walk *w, bool to_the_end)
                        : err_sys(w->e, WARM_EIO, errno, "cannot look at %s, for %s", name_of(w),
                                  w->what);
         int code = check_part(w, &st, is_above);
+        if (!code && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) /* it would hold its reader */
+            code = err_set(w->e, WARM_EINVALID, "%s: %s is no file", w->what, name_of(w));
         if (!code && S_ISLNK(st.st_mode))
             code = follow(w);
         if (code)

@@ -25,7 +25,7 @@
 #include "keygen/err.h"
 
 /* Checks a file or folder. `what` is a name for people, such as "the store". DENIED: another user could
- * change it; IO: nobody can tell. */
+ * change it; INVALID: it is a pipe or a socket; IO: nobody can tell. */
 int owned_path_check(const char *path, const char *what, struct err *e);
 /* Checks only the folders above: nobody else can replace the entry at the path. */
 int owned_path_check_folders(const char *path, const char *what, struct err *e);

@@ -69,6 +69,12 @@ __attribute__((format(printf, 2, 3))) static int say(int status, const char *for
     return status;
 }
 
+/* Returns what kept a file from being read. */
+static const char *read_error(int error)
+{
+    return error == EINVAL ? "not a regular file" : strerror(error);
+}
+
 /* Reads a whole file. Returns 0 or an errno. */
 static int read_file(const char *path, struct bytes *out)
 {
@@ -134,7 +140,7 @@ static int write_argument(struct run *run, uint32_t i)
         return fill_argument(run, i, path + 1);
     int error = read_file(path, &file);
     if (error)
-        return say(USAGE, "%s: %s", path, strerror(error));
+        return say(USAGE, "%s: %s", path, read_error(error));
     int status = DONE;
     if (npy_read(file.data, file.len, &run->b.buffers.at[i].type, &elements, &e))
         status = say(USAGE, "%s: argument %" PRIu32 ": %s", path, i, e.text);
@@ -342,7 +348,7 @@ int main(int argc, char **argv)
         return status;
     int error = read_file(run.path, &run.file);
     if (error)
-        return say(USAGE, "%s: %s", run.path, strerror(error));
+        return say(USAGE, "%s: %s", run.path, read_error(error));
     if (graph_bundle_read(run.file.data, run.file.len, &run.b, &e))
         status = say(USAGE, "%s: %s", run.path, e.text);
     if (!status)

@@ -67,6 +67,17 @@ Test(owned_path, own_files_and_what_is_not_there_yet_are_fine)
     free(missing);
 }
 
+/* Who opens a pipe waits for a writer, without end. */
+Test(owned_path, a_pipe_is_no_file)
+{
+    char *pipe = path_join(folder, "pipe"), *link = path_join(folder, "link");
+    cr_assert(mkfifo(pipe, 0600) == 0 && symlink("pipe", link) == 0);
+    cr_expect_eq(owned_path_check(link, "the settings", &e), WARM_EINVALID);
+    cr_expect(strstr(e.text, "the settings: ") && strstr(e.text, "/pipe is no file"), "%s", e.text);
+    free(pipe);
+    free(link);
+}
+
 Test(owned_path, what_others_may_write_is_refused_at_each_part)
 {
     static const mode_t modes[] = {0777, 0757, 0775 /* the group of no user */};
