@@ -8,13 +8,12 @@
  * command with an option that is not in the table runs and is not kept. The files that are read are
  * traced. commands/tool.c and run_cached.c call cc_plan.
  *
- * Place of temporary sources. Programs put the sources that they generate into folders with random
- * or private names. If all sources lie in one temporary folder, that folder is a root (tool.h), as
- * are a temporary folder of -include and the working folder. PyTensor compiles where its user works, and
- * names no file there: that folder is a root too. Under -g the debug information then
- * names the folder where the result was first compiled: a debugger finds one of several equal
- * copies there. A result in which the folder shows otherwise, or that a text may have computed from
- * its name (root_names.c), is kept for that folder alone. So are all results with WARM_TOOL_EXACT=1.
+ * Places. Checkouts, homes and temporary folders differ. Roots (tool.h) are the one folder of all sources, the
+ * working folder, the folder in which both lie, and a temporary folder of -include, if arguments name them. PyTensor
+ * compiles where its user works, and names no file there: that folder is a root too. A result in which a root
+ * shows, or that a text may have computed from its name (root_names.c), is kept for its own folder. So are all
+ * results with -g, and with WARM_TOOL_EXACT=1. But generated sources have roots under -g: the debug information
+ * then names the folder where the result was first compiled, and a debugger finds one of several equal copies there.
  *
  * TorchInductor's sources reach __FILE__ by macros for messages, PyTensor's by assert. GCC gets -fmacro-prefix-map=ROOT/=
  * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The
@@ -298,18 +297,30 @@ static int add_outputs(struct command *c, struct err *e)
 
 /* ---- roots ---- */
 
-static bool takes_roots(const struct command *c)
+/* True for files that TorchInductor generates in its cache folder, and PyTorch (load_inline) or
+ * PyTensor partly from a user's code. In the latter, only __FILE__ from the user's own hand must be the
+ * whole name. */
+static bool is_generated(const char *path, bool names_show)
 {
-    return !c->job->exact && !(c->dependencies && !tool_is_gcc(c->job)) && !c->prints;
+    return strstr(path, "/torchinductor_") ||
+           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
+           (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path)));
 }
 
-/* Returns the length of the one temporary folder of all files; 0 if there is none. */
+static bool takes_roots(const struct command *c)
+{
+    return !c->job->exact && !(c->dependencies && !tool_is_gcc(c->job)) && !c->prints &&
+           c->n_files &&
+           (c->preprocesses || !(c->debug || c->shows_names) || is_generated(c->files[0], false));
+}
+
+/* Returns the length of the one folder of all files; 0 if there is none. */
 static size_t common_folder(const struct command *c)
 {
     size_t len = 0;
     for (size_t i = 0; i < c->n_files; i++) {
         const char *slash = strrchr(c->files[i], '/');
-        if (!slash || !tool_is_temporary(c->files[i]) ||
+        if (!slash || c->files[i][0] != '/' ||
             (i &&
              (len != (size_t)(slash - c->files[i]) || strncmp(c->files[i], c->files[0], len) != 0)))
             return 0;
@@ -390,36 +401,22 @@ static bool depends_alike(const struct command *c)
     return true;
 }
 
-/* Adds a folder as a root, but never the temporary folder itself: too many files are below that. */
-static bool add_folder(struct command *c, const char *path, size_t len)
-{
-    char folder[PATH_MAX];
-    if (len >= sizeof folder)
-        return false;
-    memcpy(folder, path, len);
-    folder[len] = '\0';
-    return !tool_is_temporary(folder) || tool_add_root(c->job, folder, len);
-}
-
 /* Adds the roots. A root must not be named by anything that counts as it is written: there it
  * means the one folder. */
 static bool add_roots(struct command *c, size_t len)
 {
     const char *cwd = c->job->cwd;
     const char *slash = c->include ? strrchr(c->include, '/') : NULL;
-    if (!add_folder(c, c->files[0], len))
-        return false;
-    if (slash && tool_is_temporary(c->include) &&
-        !add_folder(c, c->include, (size_t)(slash - c->include)))
-        return false;
-    if (tool_is_temporary(cwd) && !add_folder(c, cwd, strlen(cwd)))
-        return false;
-    if (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c) &&
-        !tool_add_root(c->job, cwd, strlen(cwd)))
-        return false;
+    bool ok = tool_add_places(c->job, c->files[0], len);
+    if (slash && slash > c->include && tool_is_temporary(c->include))
+        ok = ok && tool_add_root(c->job, c->include, (size_t)(slash - c->include));
+    if ((len && tool_is_temporary(c->files[0]) && tool_is_temporary(cwd)) ||
+        (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c)))
+        ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
         free(c->job->roots[--c->job->n_roots]);
-    return true;
+    c->job->debug_shows = c->debug && c->job->n_roots;
+    return ok;
 }
 
 /* ---- spelling ---- */
@@ -428,7 +425,8 @@ static bool add_roots(struct command *c, size_t len)
  * folder, or arguments other than the sources and -o name it, too. */
 static bool is_left_to_roots(const struct command *c)
 {
-    size_t len = common_folder(c), file = 0;
+    bool is_temporary = c->n_files && tool_is_temporary(c->files[0]);
+    size_t len = is_temporary ? common_folder(c) : 0, file = 0;
     char *spelled = len ? spelling_of(c->job, c->files[0]) : NULL;
     bool is_here = spelled && !strchr(spelled, '/');
     free(spelled);
@@ -487,16 +485,6 @@ static int spell(struct command *c, struct err *e)
 }
 
 /* ---- names without roots ---- */
-
-/* True for files that TorchInductor generates in its cache folder, and PyTorch (load_inline) or
- * PyTensor partly from a user's code. In the latter, only __FILE__ from the user's own hand must be the
- * whole name. */
-static bool is_generated(const char *path, bool names_show)
-{
-    return strstr(path, "/torchinductor_") ||
-           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
-           (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path)));
-}
 
 /* True if the compiler can replace the roots that the command will have. The option ends a name at
  * the first '='. */
@@ -650,9 +638,9 @@ static int make_key(struct command *c, struct err *e)
     if (!code && !names_show)
         code = spell(c, e);
     bool maps = can_map_roots(c, names_show);
-    size_t folder =
-        takes_roots(c) && (maps || c->preprocesses || !names_show) ? common_folder(c) : 0;
-    if (code || (folder && !add_roots(c, folder)))
+    size_t folder = common_folder(c);
+    bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
+    if (code || (rooted && !add_roots(c, folder)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = map_roots(c, e)))
         return code;

@@ -232,8 +232,8 @@ static const struct cc_option table[] = {
     {"--param=", PREFIX, KEEP, NULL},
     {"-pthread", ALONE, KEEP, NULL},
     {"-pipe", ALONE, KEEP, NULL},
-    {"-p", ALONE, KEEP, NULL},
-    {"-pg", ALONE, KEEP, NULL},
+    {"-p", ALONE, DEBUG, NULL}, /* as -g for profilers, which read the sources */
+    {"-pg", ALONE, DEBUG, NULL},
     {"-emit-llvm", ALONE, SHOWS, NULL},
     {"-target", SEPARATE, KEEP, NULL},
     {"--target=", PREFIX, KEEP, NULL},

@@ -5,7 +5,8 @@
  *
  * The file is one rule, "TARGETS: FILES", then with -MP a line "FILE:" for each file but the first.
  * GCC's algorithm (libcpp/mkdeps.cc, make_write, the same since GCC 4): names have a space between
- * them. A name that would go beyond column 72 gets a new line, after " \".
+ * them. A name that would go beyond column 72 gets a new line, after " \". nvcc writes "TARGET : FILE \", then a
+ * line for each other file, as they are included (13.0, 13.5): there only the names change.
  *
  * Thread: any; no state.
  */
@@ -81,6 +82,9 @@ static bool pack_name(const struct tool_job *job, const char *name, size_t len, 
     return true;
 }
 
+/* True if the compiler breaks lines by the lengths of names. nvcc puts each name on a line of its own. */
+static bool breaks_lines(const struct tool_job *job) { return strcmp(job->family, "nvcc") != 0; }
+
 static bool pack_all(const struct tool_job *job, struct view file, struct view log,
                      struct writer *out)
 {
@@ -88,7 +92,8 @@ static bool pack_all(const struct tool_job *job, struct view file, struct view l
     bool is_target = true;
     while (at < end) {
         size_t len = name_len(at, end);
-        if (len == 1 && *at == '\\' && at + 1 < end && at[1] == '\n') { /* the rule goes on */
+        if (breaks_lines(job) && len == 1 && *at == '\\' && at + 1 < end &&
+            at[1] == '\n') { /* the rule goes on */
             at += 2;
             if (at == end || *at++ != ' ')
                 return false;
@@ -146,7 +151,7 @@ bool dependencies_unpack(const struct tool_job *job, struct view packed, struct 
     assert(job && out && (packed.data || packed.len == 0));
     const char *at = packed.data, *end = at + packed.len;
     size_t column = 0;
-    bool in_rule = true, in_targets = true, ok = true;
+    bool in_rule = breaks_lines(job), in_targets = true, ok = true;
     while (ok && at < end) {
         struct writer name;
         size_t len = name_len(at, end);
@@ -167,6 +172,8 @@ bool dependencies_unpack(const struct tool_job *job, struct view packed, struct 
         if (ok && at[len] == '\n') {
             writer_u8(out, '\n');
             in_rule = false;
+        } else if (ok && !breaks_lines(job)) {
+            writer_u8(out, ' ');
         } else if (ok && !in_rule) {
             ok = false;
         }

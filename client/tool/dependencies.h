@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dependencies.h - the file of dependencies that GCC writes (-MD, -MF), for another folder.
+ * dependencies.h - the file of dependencies that GCC or nvcc writes (-MD, -MF), for another folder.
  *
  *     "/tmp/a/m.o: /tmp/a/m.cc \<newline> /tmp/a/h.h"
  *        ──dependencies_pack──▶ "<0>/m.o: <0>/m.cc <0>/h.h"     on one line; <0>: a root (tool.h)
  *        ──dependencies_unpack──▶ the file as GCC writes it with the roots of that job
  *
- * GCC breaks the lines of the rule by the lengths of names, so they are broken anew.
+ * GCC breaks the lines of the rule by the lengths of names, so they are broken anew; nvcc's stay.
  *
  * Thread: any; no state. Memory: the caller's.
  */

@@ -221,6 +221,83 @@ bool tool_add_root(struct tool_job *job, const char *path, size_t len)
     return true;
 }
 
+bool tool_is_output(const struct tool_job *job, const char *arg)
+{
+    assert(job && arg);
+    for (size_t k = 0; k < job->n_outputs; k++) {
+        size_t len = strlen(arg), n = strlen(job->outputs[k]), before = len - n;
+        if (len >= n && strcmp(arg + before, job->outputs[k]) == 0 &&
+            (before == 0 || arg[before - 1] == '=' || (before == 2 && strncmp(arg, "-o", 2) == 0)))
+            return true;
+    }
+    return false;
+}
+
+/* True if an argument names something in the folder. The name of an output counts in a file of dependencies. */
+static bool is_mentioned(const struct tool_job *job, const char *folder, size_t len)
+{
+    for (int i = 1; i < job->argc; i++) {
+        const char *at = job->given ? job->given[i] : job->argv[i];
+        bool counts = job->dependencies || !tool_is_output(job, at);
+        while (counts && (at = memmem(at, strlen(at), folder, len))) {
+            at += len;
+            if (*at == '/' || *at == '\0')
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a folder that the command names, but never a temporary folder itself, or one that has the user's home: too
+ * much lies there that is not the command's. */
+static bool add_place(struct tool_job *job, const char *path, size_t len)
+{
+    const char *home = getenv("HOME");
+    char folder[PATH_MAX];
+    if (len < 2 || len >= sizeof folder || !is_mentioned(job, path, len))
+        return true;
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    if (tool_is_temporary_folder(folder) ||
+        (home && (strcmp(home, folder) == 0 || tool_is_below(home, folder))))
+        return true;
+    return tool_add_root(job, folder, len);
+}
+
+/* Returns the length of the folder that has both. */
+static size_t common_len(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    size_t len = 0;
+    for (size_t i = 0; i <= a_len && i <= b_len; i++) {
+        bool ends = (i == a_len || a[i] == '/') && (i == b_len || b[i] == '/');
+        if (ends)
+            len = i;
+        if (i == a_len || i == b_len || a[i] != b[i])
+            break;
+    }
+    return len;
+}
+
+/* Returns the length of the working folder's part to which the "../" of a source lead. */
+static size_t folder_above(const struct tool_job *job, const char *source)
+{
+    size_t len = strlen(job->cwd);
+    for (; strncmp(source, "../", 3) == 0; source += 3)
+        while (len && job->cwd[--len] != '/')
+            continue;
+    return len;
+}
+
+bool tool_add_places(struct tool_job *job, const char *source, size_t len)
+{
+    assert(job && source);
+    size_t cwd = strlen(job->cwd);
+    size_t common = len ? common_len(source, len, job->cwd, cwd) : folder_above(job, source);
+    bool is_deep = common && memchr(job->cwd + 1, '/', common - 1); /* not /home or /usr */
+    return add_place(job, source, len) && add_place(job, job->cwd, job->in_top ? 0 : cwd) &&
+           add_place(job, job->cwd, is_deep ? common : 0);
+}
+
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)
 {
     assert(job && path && out_rest);
@@ -443,19 +520,37 @@ bool tool_is_of_pytensor(const char *path)
     return folder && strchr(folder + 1, '/');
 }
 
-bool tool_is_temporary(const char *path)
+/* Calls `fits` for each folder of temporary files. */
+static bool any_temporary(const char *path, bool (*fits)(const char *path, const char *folder))
 {
-    assert(path);
     static const char *const variables[] = {"TMPDIR", "TORCHINDUCTOR_CACHE_DIR",
                                             "TRITON_CACHE_DIR"};
     static const char *const folders[] = {"/tmp", "/var/tmp", "/dev/shm"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (tool_is_below(path, folders[i]))
+        if (fits(path, folders[i]))
             return true;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-        if (tool_is_below(path, getenv(variables[i])))
+        if (fits(path, getenv(variables[i])))
             return true;
-    return tool_is_of_extension(path) || tool_is_of_pytensor(path);
+    return false;
+}
+
+static bool is_same(const char *path, const char *folder)
+{
+    return folder && strcmp(path, folder) == 0;
+}
+
+bool tool_is_temporary_folder(const char *path)
+{
+    assert(path);
+    return any_temporary(path, is_same);
+}
+
+bool tool_is_temporary(const char *path)
+{
+    assert(path);
+    return any_temporary(path, tool_is_below) || tool_is_of_extension(path) ||
+           tool_is_of_pytensor(path);
 }
 
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)

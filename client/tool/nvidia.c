@@ -5,9 +5,9 @@
  *
  *     nvcc -cubin -ptx -fatbin -c -dc   options of keygen/cuda/options.h, and of cc_options.h for
  *                                       the host's compiler; a command with any other option
- *                                       runs and is not kept. The path of the source counts if
- *                                       the output is relocatable, or has names that are made of
- *                                       the path (path_names.h)
+ *                                       runs and is not kept. The folders of the command are
+ *                                       roots (tool.h), but not if the output is relocatable, or
+ *                                       has names that are made of the path (path_names.h)
  *     cicc, nvlink, fatbinary           options of nvidia_options.h, as written, without
  *                                       the names of outputs and of temporary inputs; for cicc,
  *                                       which writes completed names into its output, the
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "client/tool/cc_options.h"
+#include "client/tool/dependencies.h"
 #include "client/tool/nvidia_options.h"
 #include "client/tool/tool.h"
 #include "keygen/cuda/options.h"
@@ -149,24 +150,52 @@ static int nvcc_outputs(struct tool_job *job, const struct options *o, const str
     int code = tool_add_output(job, output, e);
     if (code || !o->dependencies)
         return code;
-    return tool_add_output(job,
-                           o->dependency_file >= 0 ? value_at(w, o->dependency_file)
-                                                   : with_ending(job, output, false, "d"),
-                           e);
+    job->dependencies = o->dependency_file >= 0 ? value_at(w, o->dependency_file)
+                                                : with_ending(job, output, false, "d");
+    return tool_add_output(job, job->dependencies, e);
 }
 
-/* True if an argument beside the input and the outputs names a root, or a variable does. */
-static bool spells_root(const struct tool_job *job, const char *input)
+/* True if a folder to search stands in this argument. */
+static bool is_include(const struct options *o, const char *arg)
+{
+    for (size_t i = 0; i < o->n_include_dirs; i++) {
+        const char *at = o->include_dirs[i].data;
+        if (at >= arg && at <= arg + strlen(arg))
+            return true;
+    }
+    return false;
+}
+
+/* True if an argument beside the input, the outputs and the folders to search names a root, or a variable does. */
+static bool spells_root(const struct tool_job *job, const struct options *o, const char *input)
 {
     for (int i = 1; i < job->argc; i++) {
         const char *arg = job->argv[i];
-        bool is_output = false;
-        for (size_t k = 0; k < job->n_outputs; k++)
-            is_output |= strstr(arg, job->outputs[k]) != NULL;
-        if (strcmp(arg, input) != 0 && !is_output && tool_names_root(job, arg, strlen(arg)))
+        if (strcmp(arg, input) != 0 && !tool_is_output(job, arg) && !is_include(o, arg) &&
+            tool_names_root(job, arg, strlen(arg)))
             return true;
     }
     return tool_environment_names_root(job, environment);
+}
+
+/* True if nvcc's file of dependencies names the files of each root alike. */
+static bool depends_alike(const struct tool_job *job)
+{
+    for (size_t i = 0; i < job->n_roots; i++)
+        if (!dependencies_can_name(job->roots[i]))
+            return false;
+    return true;
+}
+
+static int add_roots(struct tool_job *job, const struct options *o, const char *input,
+                     struct err *e)
+{
+    const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
+    bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
+    while (job->n_roots &&
+           (spells_root(job, o, input) || (job->dependencies && !depends_alike(job))))
+        free(job->roots[--job->n_roots]);
+    return ok ? 0 : refuse(e, input, "the command names too many folders");
 }
 
 static int nvcc_key(struct tool_job *job, const struct options *o, const char *input, bool native,
@@ -176,25 +205,29 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     struct cuda_scan scan = {0};
     uint8_t *source;
     size_t len;
-    const char *slash = strrchr(input, '/');
     int code = tool_read_file(input, SOURCE_MAX_BYTES, &source, &len, e);
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = job->exact || job->in_top || o->shows_cwd || o->dependencies ||
-                      o->relocatable || cuda_scan_uses_file(&scan);
+    bool names_show =
+        job->exact || job->in_top || o->shows_cwd || o->relocatable || cuda_scan_uses_file(&scan);
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
-    if (!names_show && slash && tool_is_temporary(input) &&
-        !tool_add_root(job, input, (size_t)(slash - input)))
-        code = refuse(e, input, "the command names too many temporary folders");
-    while (job->n_roots && spells_root(job, input))
-        free(job->roots[--job->n_roots]);
+    if (!names_show)
+        code = add_roots(job, o, input, e);
     if (!code)
         code = begin(job, &key, DOMAIN_NVCC, e);
     if (!code) {
         key_add_text(&key, HARDWARE, o->hardware);
-        options_add(o, &key, OPTION);
+        options_add_shared(o, &key, OPTION);
+        for (size_t i = 0; i < o->n_include_dirs; i++) {
+            char *dir = strndup(o->include_dirs[i].data, o->include_dirs[i].len);
+            if (!dir)
+                code = err_set(e, WARM_ENOMEM, "no memory");
+            else
+                tool_key_path(job, &key, PATHS, dir);
+            free(dir);
+        }
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
         tool_key_path(job, &key, PATHS, input);
@@ -248,13 +281,13 @@ static int add_words(struct tool_job *job, struct words *w, struct err *e)
 
 #define HOST_OPTION "an option for the host's compiler that warm does not know, or does not keep"
 
-/* True if the option changes code or messages alone. */
-static bool is_for_host(const char *text, bool *debug)
+/* True if the option changes code or messages alone. *shows: it may show the names of sources. */
+static bool is_for_host(const char *text, bool *shows)
 {
     const struct cc_option *o = text[0] == '-' ? cc_option_find(text) : NULL;
     bool whole = o && (o->form == ALONE || o->form == PREFIX ||
                        (o->form == EITHER && text[strlen(o->name)]));
-    *debug |= o && o->rule == DEBUG;
+    *shows |= o && (o->rule == DEBUG || o->rule == SHOWS);
     return whole &&
            (o->rule == KEEP || o->rule == SHOWS || o->rule == DEBUG || o->rule == NO_DEBUG);
 }
@@ -270,7 +303,7 @@ static int check_option(const char *tool, const char *option, struct err *e)
 }
 
 /* Checks options for another tool, which programs quote once more. Each must be in that tool's table. */
-static int check_inner(const struct inner_options *inner, bool *debug, bool *native, struct err *e)
+static int check_inner(const struct inner_options *inner, bool *shows, bool *native, struct err *e)
 {
     char text[4096], *rest, *value = text;
     int n =
@@ -285,7 +318,7 @@ static int check_inner(const struct inner_options *inner, bool *debug, bool *nat
         return refuse(e, value, "warm does not read quotes and blanks in options for another tool");
     *native |= inner->tool == INNER_HOST && strstr(value, "native");
     for (char *o = strtok_r(value, ",", &rest); o; o = strtok_r(NULL, ",", &rest)) {
-        if (inner->tool == INNER_HOST && !is_for_host(o, debug))
+        if (inner->tool == INNER_HOST && !is_for_host(o, shows))
             return refuse(e, o, HOST_OPTION);
         if (inner->tool != INNER_HOST &&
             check_option(inner->tool == INNER_FATBINARY ? "fatbinary" : "cicc", o, e))

@@ -193,6 +193,7 @@ static int check_status(const struct compiler_run *run, struct err *e)
 /* NULL-terminated lists of what the names of sections begin with. */
 static const char *const debug_sections[] = {".debug", ".zdebug", ".rela.debug", ".nv_debug", NULL};
 static const char *const symbol_names[] = {".strtab", NULL};
+static const char *const no_sections[] = {NULL};
 
 static bool begins_with_one(const char *name, size_t left, const char *const *list)
 {
@@ -258,13 +259,14 @@ static int check_text(const uint8_t *data, size_t len, const char *text,
     return 0;
 }
 
-/* Returns REFUSED if the bytes show a root outside of debug information, or the spelling of a source
+/* Returns REFUSED if the bytes show a root, unless debug information may, or the spelling of a source
  * outside of symbol names. (The symbol of a source file has the source's name without folders.) */
 static int check_names(const struct tool_job *job, const uint8_t *data, size_t len, struct err *e)
 {
     int code = 0;
     for (size_t i = 0; !code && i < job->n_roots; i++)
-        code = check_text(data, len, job->roots[i], debug_sections, e);
+        code = check_text(data, len, job->roots[i], job->debug_shows ? debug_sections : no_sections,
+                          e);
     for (size_t i = 0; !code && i < job->n_spelled; i++)
         code = check_text(data, len, job->spelled[i], symbol_names, e);
     return code;

@@ -11,6 +11,7 @@
  *     __builtin_FILE,  of the system's folders may spell them. Clang names a lambda and a type
  *     source_location, without a name by the file and line: "(lambda at /tmp/x/m.cc:3:1)"
  *     __PRETTY_FUNCTION__
+ *     (a list of known headers may, by their digests)
  *     ##               may join any of them: no such text may spell a piece of one that has a '_',
  *                      but CUDA's own headers, which join none to what they are given
  *
@@ -89,7 +90,36 @@ static bool is_piece(struct view word)
     return false;
 }
 
+/* Headers, by the digest of all their bytes, whose use of such names is harmless: they hand them on to functions that
+ * are compiled elsewhere. So the name stands in the result as it is, where result.c finds it. Another text that could
+ * compute with it must spell the type. */
+static const struct {
+    const char *sha256, *type;
+} harmless[] = {
+    /* PyTorch 2.13, c10/util: StringUtil.h (a default argument), Exception.h, logging_common.h (parameters),
+     * logging_is_not_google_glog.h (arguments of the logger's constructor) */
+    {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "SourceLocation"},
+    {"fdc201485183bb83a21e48f829f78c78dcfbcac23cfdca08c9c7098707f8d733", "SourceLocation"},
+    {"b6f3aa374a0f2d3251678eee879c5aa4732065a6162e210dab33ac69d39a4780", "SourceLocation"},
+    {"0f6575659cae938aed7812ca7a12bc86b9dbdfcf47e9ca60bffab51e98f7427a", "SourceLocation"},
+};
+
+/* Returns the type by which a harmless header hands names on; NULL for other inputs. */
+static const char *type_of_harmless(const struct input *i)
+{
+    char text[2 * sizeof i->digest + 1];
+    if (!i || i->kind != INPUT_FILE)
+        return NULL;
+    bytes_to_hex(&i->digest, sizeof i->digest, text);
+    for (size_t k = 0; k < sizeof harmless / sizeof harmless[0]; k++)
+        if (strcmp(harmless[k].sha256, text) == 0)
+            return harmless[k].type;
+    return NULL;
+}
+
 struct asking {
+    const char *type; /* of a harmless header that was read; NULL: none was */
+    bool is_harmless; /* the text is such a header: the names of callers do not count */
     bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
     bool is_system;   /* the text is a system's header: only names of types count */
     bool is_toolkits; /* it is a header of CUDA's toolkit: pieces do not count */
@@ -100,7 +130,9 @@ static void on_word(void *self, enum cuda_place place, struct view word)
 {
     struct asking *a = self;
     (void)place;
-    for (size_t i = 0; !a->is_system && i < sizeof caller_names / sizeof caller_names[0]; i++)
+    a->asks |= !a->is_system && !a->is_harmless && a->type && view_is(word, a->type);
+    for (size_t i = 0;
+         !a->is_system && !a->is_harmless && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= view_is(word, caller_names[i]);
     a->asks |= !a->is_system && !a->is_toolkits && is_piece(word);
     a->asks |= a->names_types && view_is(word, "__PRETTY_FUNCTION__");
@@ -183,11 +215,14 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
     struct asking a = {.names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job)};
     size_t len = 0;
     const char *toolkit = toolkit_of(in, &len);
+    for (size_t i = 0; !a.type && i < in->n; i++)
+        a.type = type_of_harmless(&in->list[i]);
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         a.is_toolkits = from && from->root == 0 && is_of_toolkit(from->path, toolkit, len);
         a.is_system = from && from->root == 0 && is_system(from->path);
+        a.is_harmless = type_of_harmless(from) != NULL;
         if (text.len == 0 || (a.is_system && !a.names_types))
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);

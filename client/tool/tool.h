@@ -18,7 +18,8 @@
  * nvidia_options.c (cicc, nvlink, fatbinary). An option that is in no table is not understood. The
  * first key covers only what most results need; run_cached.c has the keys of runs that need more.
  *
- * Roots: folders and files whose own place does not count (a temporary folder with a random name).
+ * Roots: folders and files whose own place does not count: those of the sources, the working folder, a
+ * temporary folder with a random name.
  * In keys, names of inputs and texts a mark replaces the root, and a hit puts the root back.
  *
  * Thread: main; the process does nothing else. Memory: a job borrows argv and the environment;
@@ -64,11 +65,13 @@ struct tool_job {
     bool preprocesses;   /* the command only preprocesses: it computes nothing with texts */
     bool reads_marks;    /* its source is preprocessed: line markers name the files */
     bool terminal;       /* an output is one, so messages have its colours and width */
-    bool times_show;     /* the result has times of files: a touched file is a changed one */
-    bool lazy;           /* the output is a precompiled header: made when it is needed (pch.h) */
-    bool timed_log;      /* its messages may be of ptxas, with the time that it took */
-    bool path_names;     /* an output of nvcc may have names that are made of the source's path */
-    bool by_form;        /* the key has a canonical form of the source: messages must not show it */
+    bool
+        debug_shows; /* the roots may stand in debug information: any of several equal texts will do */
+    bool times_show; /* the result has times of files: a touched file is a changed one */
+    bool lazy;       /* the output is a precompiled header: made when it is needed (pch.h) */
+    bool timed_log;  /* its messages may be of ptxas, with the time that it took */
+    bool path_names; /* an output of nvcc may have names that are made of the source's path */
+    bool by_form;    /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
     bool exact; /* the key has all folders as they are, and the source as it is */
     bool loud;  /* messages count, and all that they depend on: locale, terminal */
@@ -123,6 +126,10 @@ void tool_expand(struct tool_job *job, bool is_nvcc);
 
 /* Adds a root. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);
+/* Adds the places of a command as roots, as far as an argument names them: the folder of its sources (the first `len`
+ * bytes of `source`; 0: it has none of its own), the working folder, and the one in which both lie. False if there
+ * are too many. */
+bool tool_add_places(struct tool_job *job, const char *source, size_t len);
 /* Returns the index of the root that `path` is or lies in, and in *out_rest the text behind it (""
  * or "/x"). -1: none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
@@ -134,6 +141,8 @@ int tool_root_of(const struct tool_job *job, const char *path, const char **out_
  */
 int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 
+/* True if the argument is the name of an output, alone or behind "-o" or '='. */
+bool tool_is_output(const struct tool_job *job, const char *arg);
 /* True if the text names a root: then it means that folder, and not the root of another run. */
 bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
 /* True if a variable with one of these names (as for tool_key_environment) names a root, or a variable by
@@ -178,6 +187,8 @@ bool tool_is_of_extension(const char *path);
 bool tool_is_of_pytensor(const char *path);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
+/* True if it is such a folder. */
+bool tool_is_temporary_folder(const char *path);
 
 /* Reads a whole file of at most `max` bytes. Gives *out (free()). */
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);

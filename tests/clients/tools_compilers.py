@@ -183,7 +183,7 @@ class Nvcc(kit.TestCase):
         return result
 
     def expect(self, hits, misses):
-        self.assertEqual((self.told.count("hit: nvcc"), self.told.count("miss: nvcc")), (hits, misses))
+        self.assertEqual((self.told.count("hit: nvcc"), self.told.count("miss: nvcc")), (hits, misses), self.told.text())
 
     def test_cold_and_warm_are_as_without(self):
         for mode in ("-cubin", "-ptx", "-fatbin", "-c"):
@@ -203,6 +203,70 @@ class Nvcc(kit.TestCase):
         other = self.project("b")
         self.assertEqual(self.compile("-cubin", folder=other), cold)
         self.expect(1, 0)
+
+    def checkouts(self):
+        """Returns two projects with a folder to build in, whose names have other lengths and depths."""
+        for name in ("p", "deep/er/checkout"):
+            folder = os.path.join(self.daemon.folder, name)
+            os.makedirs(os.path.join(folder, "build"))
+            os.mkdir(os.path.join(folder, "inc"))
+            self.write("inc/v.h", "#define VALUE 1\n", folder)
+            self.write("k.cu", '#include "v.h"\n__global__ void k(float *p) { p[threadIdx.x] = VALUE; }\n'
+                       "void run(float *p) { k<<<1, 1>>>(p); }\n", folder)
+            yield folder
+
+    def build(self, folder, *options, **settings):
+        """Compiles a project's source by its full name, in its folder to build in. Returns the files that this leaves."""
+        here = os.path.join(folder, "build")
+        for name in os.listdir(here):
+            os.unlink(os.path.join(here, name))
+        self.told.begin()
+        self.daemon.run([kit.NVCC, "-arch=sm_90", "-I" + os.path.join(folder, "inc"), os.path.join(folder, "k.cu"),
+                         *options], cwd=here, WARM_TOOL_DEBUG=self.told.path, **settings)
+        return read_files(here)
+
+    @staticmethod
+    def masked(files):
+        """Returns files without the names of nvcc's temporary files, which differ in each run."""
+        return {name: re.sub(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}", b"tmpxft", data) for name, data in files.items()}
+
+    def test_a_project_in_another_folder_is_taken_and_equals_a_fresh_build_there(self):
+        one, two = self.checkouts()
+        for options in (("-cubin", "-o", "out"), ("-ptx", "-MD", "-MF", "out.d", "-o", "out"), ("-c", "-o", "out"),
+                        ("-c", "-MD", "-MT", "out", "-MF", "out.d", "-o", "out", "-Xcompiler", "-fPIC")):
+            with self.subTest(options):
+                self.build(one, *options)
+                self.expect(0, 1)
+                taken = self.build(two, *options)
+                self.expect(1, 0)
+                self.assertEqual(self.masked(taken), self.masked(self.build(two, *options, warm=False)))
+
+    def test_a_project_in_another_folder_is_made_there_if_its_place_may_show(self):
+        one, two = self.checkouts()
+        tail = "__device__ int f() { constexpr int n = sizeof(__FILE__); return n; }\n"
+        for options, text in ((("-cubin", "-lineinfo", "-o", "out"), ""), (("-dc", "-o", "out"), ""),
+                              (("-c", "-Xcompiler", "-g", "-o", "out"), ""), (("-cubin", "-o", "out"), tail)):
+            with self.subTest(options, text=text):
+                for folder in (one, two):
+                    with open(os.path.join(folder, "k.cu"), "a") as f:
+                        f.write(text)
+                self.build(one, *options)
+                self.build(two, *options)
+                self.expect(0, 1)
+                self.build(two, *options)
+                self.expect(1, 0)
+
+    def test_objects_of_a_project_from_two_folders_link(self):
+        objects = []
+        for i, folder in enumerate(self.checkouts()):
+            with open(os.path.join(folder, "k.cu")) as f:
+                text = f.read()
+            objects += [self.build(folder, "-c", "-o", "out")["out"]]
+            self.write("k.cu", text.replace("run", f"run{i}").replace("void k", f"void k{i}").replace("k<", f"k{i}<"),
+                       folder)
+            objects += [self.build(folder, "-c", "-o", "out")["out"]]
+        self.expect(0, 1)
+        self.assertEqual(self.link(*objects[1:]), "")
 
     SOURCES = {
         "static": "static __device__ int t;\nstatic __global__ void f() { t = 1; }\n"

@@ -11,7 +11,7 @@
 /* A job whose one root is `root`. */
 static struct tool_job job_in(const char *root)
 {
-    struct tool_job job = {.argc = 0};
+    struct tool_job job = {.family = "cc"};
     cr_assert(tool_add_root(&job, root, strlen(root)));
     return job;
 }

@@ -218,9 +218,10 @@ Test(result, the_folder_may_show_in_debug_information_alone)
     static const char *const sources[] = {"int f(void) { return 1; }",
                                           "const char *f(void) { return __FILE__; }"};
     char *out;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         char *source = path_join(here.root, "m.c");
-        leaves(source, sources[i]);
+        here.job.debug_shows = i < 2; /* of a generated source alone */
+        leaves(source, sources[i % 2]);
         cr_assert_eq(run_command(&out, "gcc -g -c %s -o %s 2>&1", source, here.object), 0, "%s",
                      out);
         free(out);

@@ -173,6 +173,23 @@ Test(root_names, only_headers_of_the_toolkit_that_ran_may_spell_pieces)
     cr_expect(is_refused(), "the folder of another toolkit");
 }
 
+Test(root_names, a_known_header_may_hand_names_on_if_no_other_text_can_compute_with_them)
+{
+    static const uint8_t known[] = {0xa0, 0x13, 0xb3, 0xb0, 0x6b, 0x1f, 0x1f, 0x69,
+                                    0x1c, 0x21, 0xdb, 0xd3, 0x0f, 0x25, 0x55, 0xf4,
+                                    0x9f, 0xab, 0xba, 0xdc, 0xaa, 0x9a, 0x6c, 0x45,
+                                    0x7f, 0xe7, 0xc7, 0x96, 0x37, 0xd9, 0x19, 0x15};
+    static const char text[] = "struct SourceLocation { static SourceLocation current("
+                               "const char *file = __builtin_FILE()); };\n";
+    add(true, "m.cc", "int x;\n");
+    add(false, "c10/util/StringUtil.h", text);
+    cr_expect(is_refused(), "a header of another digest");
+    memcpy(list[1].digest.bytes, known, sizeof known);
+    cr_expect(!is_refused());
+    add(true, "n.h", "constexpr auto here = c10::SourceLocation::current();\n");
+    cr_expect(is_refused());
+}
+
 /* ---- the folder ---- */
 
 Test(root_names, a_text_that_spells_the_folder_is_refused_whoever_expands_it)

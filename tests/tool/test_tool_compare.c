@@ -298,6 +298,72 @@ Test(tool_compare, temporary_folders_count_where_clang_names_types_by_them)
               {NULL, NULL, TAKEN}}});
 }
 
+/* ---- a project in another folder ---- */
+
+/* A project with a folder to build in, twice: with a name of another length, and deeper. */
+#define PROJECT(source)                                                                            \
+    "for d in p deep/er/checkout; do mkdir -p $d/src $d/inc $d/b; "                                \
+    "printf '#define H 1\\nint h();\\n' >$d/inc/h.h; printf '%b' '#include \"h.h\"\\n" source      \
+    "\\n' "                                                                                        \
+    ">$d/src/m.cc; done"
+#define IN_BOTH(command, expected)                                                                 \
+    {                                                                                              \
+        {NULL, "cd p/b && P=${PWD%/b} && " command, MADE},                                         \
+            {NULL, "cd deep/er/checkout/b && P=${PWD%/b} && " command, expected},                  \
+            {NULL, NULL, TAKEN}, {NULL, "cd p/b && P=${PWD%/b} && " command, TAKEN},               \
+    }
+#define COMPILE "$CXX -std=c++20 -I$P/inc -c $P/src/m.cc "
+
+Test(tool_compare, a_project_in_another_folder_is_taken_if_its_place_shows_nowhere)
+{
+    COMPARE({"an object", PROJECT("int f() { return H; }"), IN_BOTH(COMPILE "-o m.o", TAKEN)},
+            {"optimized, without asserts",
+             PROJECT("#include <string>\\nint f(std::string s) { return s.size() + H; }"),
+             IN_BOTH(COMPILE "-O2 -DNDEBUG -o $P/b/m.o", TAKEN)},
+            {"a file of dependencies", PROJECT("int g() { return H; }"),
+             IN_BOTH(COMPILE "-MD -MP -MF $P/b/m.d -o $P/b/m.o", TAKEN)},
+            {"a source by its way from here", PROJECT("int i() { return H; }"),
+             IN_BOTH("$CXX -I$P/inc -MMD -c ../src/m.cc -o m.o", TAKEN)},
+            {"an error", PROJECT("int f() { return nothere; }"), IN_BOTH(COMPILE "-o m.o", TAKEN)},
+            {"a warning in a header's macro", PROJECT("int f() { int unused; return H; }"),
+             IN_BOTH(COMPILE "-Wall -o m.o", TAKEN)},
+            {"a library", PROJECT("int f() { return H; }"),
+             IN_BOTH("$CXX -shared -fPIC -I$P/inc $P/src/m.cc -o $P/b/libm.so", TAKEN)},
+            {"preprocessed", PROJECT("const char *f() { return __FILE__; }"),
+             IN_BOTH("$CXX -E -I$P/inc $P/src/m.cc -o m.ii", TAKEN)});
+}
+
+Test(tool_compare, a_project_in_another_folder_is_made_there_if_its_place_may_show)
+{
+    COMPARE(
+        {"debug information", PROJECT("int f() { return H; }"), IN_BOTH(COMPILE "-g -o m.o", MADE)},
+        {"a profiler", PROJECT("int f() { return H; }"), IN_BOTH(COMPILE "-pg -o m.o", MADE)},
+        {"an assert", PROJECT("#include <cassert>\\nint f(int x) { assert(x); return H; }"),
+         IN_BOTH(COMPILE "-o m.o", MADE)},
+        {"a hash of its name",
+         PROJECT("constexpr int h(const char *s) { return *s ? *s + 7 * h(s + 1) : 0; }\\n"
+                 "int f() { constexpr int n = h(__FILE__); return n; }"),
+         IN_BOTH(COMPILE "-O2 -o m.o", MADE)},
+        {"the length of a caller's name",
+         PROJECT("constexpr int n(const char *s) { return *s ? 1 + n(s + 1) : 0; }\\n"
+                 "int f(int l = n(__builtin_FILE())) { return l; }\\nint g() { return f(); }"),
+         IN_BOTH(COMPILE "-O2 -o m.o", MADE)},
+        {"a place in the source",
+         PROJECT("#include <source_location>\\nint f() { return "
+                 "std::source_location::current().file_name()[1]; }"),
+         IN_BOTH(COMPILE "-O2 -o m.o", MADE)},
+        {"a name in a header's text",
+         PROJECT("int f() { return H; }") "; for d in p deep/er/checkout; do echo 'inline const "
+                                          "char *here() { return __FILE__; }' >>$d/inc/h.h; done",
+         IN_BOTH(COMPILE "-o m.o", MADE)},
+        {"a macro of the command", PROJECT("const char *f() { return R; }"),
+         IN_BOTH(COMPILE "-DR='\"'$P'\"' -o m.o", MADE)},
+        {"an option that may hash names", PROJECT("static int s = H; int *f() { return &s; }"),
+         IN_BOTH(COMPILE "-fsanitize=undefined -o m.o", MADE)},
+        {"a place where libraries are searched", PROJECT("int f() { return H; }"),
+         IN_BOTH("$CXX -shared -fPIC -I$P/inc $P/src/m.cc -Wl,-rpath,$P/lib -o m.so", MADE)});
+}
+
 /* ---- how a source is spelled ---- */
 
 #define THREE(options, second)                                                                     \

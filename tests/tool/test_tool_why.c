@@ -94,8 +94,6 @@ Test(tool_why, it_names_the_place_in_which_an_equal_command_ran)
          false},
         {".", "-g -c $H/a/k.c", ".", "-g -c $H/b/k.c",
          "source file: H/a/k.c \xe2\x86\x92 H/b/k.c\n", false},
-        {"c", "-c $H/a/k.c", "c", "-c $H/b/k.c", "source file: H/a/k.c \xe2\x86\x92 H/b/k.c\n",
-         false},
         {".", "-c $H/a/k.c", ".", "-c b/k.c", "source file: a/k.c \xe2\x86\x92 b/k.c\n", false},
         {"a", "-g -c k.c", "c", "-g -c k.c", "working folder: H/a \xe2\x86\x92 H/c\n", true},
         /* the nearest is the same command, not another one in this folder */
