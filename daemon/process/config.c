@@ -226,6 +226,15 @@ static int config_unknown(const char *name, struct err *e)
                    meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
+/* Notes a line of an older file about what is a constant by now. */
+static int config_note_constant(struct config *c, const struct config_entry *entry, struct err *e)
+{
+    char text[120];
+    snprintf(text, sizeof text, "%s is %s and no setting any more: remove the line", entry->name,
+             entry->standard);
+    return config_add_text(&c->warnings, &c->n_warnings, text, e);
+}
+
 int config_set(struct config *c, const char *name, const char *value, struct err *e)
 {
     enum log_level level;
@@ -233,6 +242,8 @@ int config_set(struct config *c, const char *name, const char *value, struct err
     for (unsigned i = 0; i < CONFIG_KEYS; i++) {
         if (!config_name_equal(name, config_entries[i].name))
             continue;
+        if (!*config_entries[i].help && c->reading == CONFIG_FILE)
+            return config_note_constant(c, &config_entries[i], e);
         if (i == CONFIG_KEY_log_level && !log_level_from_name(value, &level))
             return err_set(e, WARM_EINVALID,
                            "log_level: \"%s\" is none of error, warning, info, debug", value);
@@ -602,6 +613,8 @@ void config_help(struct writer *out)
     for (size_t i = 0; i < CONFIG_KEYS; i++) {
         const struct config_entry *entry = &config_entries[i];
         char option[64];
+        if (!*entry->help)
+            continue;
         int n = snprintf(option, sizeof option, "--%s %s", entry->name, placeholders[entry->type]);
         for (int k = 2; k < n; k++)
             option[k] = option[k] == '_' ? '-' : option[k];
@@ -638,6 +651,8 @@ void config_write_json(const struct config *c, struct writer *out)
     writer_u8(out, '{');
     for (size_t i = 0; i < CONFIG_KEYS; i++) {
         const struct config_entry *entry = &config_entries[i];
+        if (!*entry->help)
+            continue;
         writer_format(out, "%s\"%s%s\": {\"value\": ", i ? ", " : "", entry->name,
                       units[entry->type]);
         config_write_value(c, entry, out);

@@ -19,7 +19,8 @@
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 
-/* type, name, default, meaning (shown by --help and in warmd.conf(5)) */
+/* type, name, default, meaning (shown by --help and in warmd.conf(5)). Without a meaning it is a constant that tests
+ * change by an option; a file that names it gets a warning. */
 #define CONFIG_LIST(X)                                                                             \
     X(TEXT, socket, "",                                                                            \
       "path of the socket; empty: $WARM_SOCKET, else $XDG_RUNTIME_DIR/warm/warmd.sock, root: "     \
@@ -80,15 +81,12 @@
       "NAME:BASE64 of a public key that is no longer trusted; its entries here are removed, too; " \
       "may be given more than once")                                                               \
     X(TIME, tier_expire, "30d", "a tier in Redis forgets an object after this; 0: never")          \
-    X(TIME, tier_lease, "10s",                                                                     \
-      "if a node dies while it makes a key, other nodes wait for this long")                       \
-    X(TIME, tier_hedge, "5s",                                                                      \
-      "an asker waits for other nodes for this, or three times what such a key took here")         \
-    X(TIME, tier_breaker, "45s",                                                                   \
-      "for this the tier is left alone after three failures, and nodes after a wait in vain")      \
-    X(COUNT, tier_queue, "100000", "entries that wait to be sent; further ones are not sent")      \
-    X(TIME, tier_queue_age, "1d", "an entry that waits for longer is not sent")                    \
-    X(COUNT, tier_uploads, "4", "entries that are sent at once, 1 to 16")                          \
+    X(TIME, tier_lease, "10s", "")                                                                 \
+    X(TIME, tier_hedge, "5s", "")                                                                  \
+    X(TIME, tier_breaker, "45s", "")                                                               \
+    X(COUNT, tier_queue, "100000", "")                                                             \
+    X(TIME, tier_queue_age, "1d", "")                                                              \
+    X(COUNT, tier_uploads, "4", "")                                                                \
     X(SIZE, tier_bandwidth, "0", "bytes a second that are sent to the tier; 0: no limit")          \
     X(TIME, tier_min_cost, "20ms", "entries that took less time to make are not sent to the tier") \
     X(SIZE, tier_max_value, "512M", "larger values are not sent to the tier, nor taken from it")   \
@@ -153,7 +151,7 @@ struct config {
     char *log_level, *log_format;
     char *worker;
     char *file;      /* the file that was read; NULL: none */
-    char **warnings; /* about values that a later version will refuse, a line each */
+    char **warnings; /* about lines that mean nothing, or that a later version will refuse */
     size_t n_warnings;
 };
 

@@ -95,6 +95,17 @@ Test(config, a_file_has_comments_blanks_and_lists)
     cr_assert_eq(config.origin[CONFIG_KEY_nvrtc], CONFIG_FILE);
 }
 
+Test(config, what_is_a_constant_now_is_a_warning_in_an_old_file)
+{
+    cr_assert_eq(read_text("jobs = 3\ntier_lease = 1s\ntier-uploads = many\n"), 0, "%s", e.text);
+    cr_expect_eq(config.tier_lease_ms, 10000);
+    cr_expect_eq(config.tier_uploads, 4);
+    cr_assert_eq(config.n_warnings, 2);
+    cr_expect_not_null(strstr(config.warnings[0], ":2: tier_lease is 10s and no setting any more"),
+                       "%s", config.warnings[0]);
+    cr_expect_not_null(strstr(config.warnings[1], ":3: tier_uploads"), "%s", config.warnings[1]);
+}
+
 Test(config, an_error_names_the_line)
 {
     cr_assert_eq(read_text("max_size = 1G\n\nsockets = x\n"), WARM_EINVALID);

@@ -355,9 +355,9 @@ Test(install, daemon_reads_the_configuration)
 Test(install, configuration_and_its_manual_name_every_setting_and_default)
 {
     static const struct {
-        const char *name, *standard;
+        const char *name, *standard, *help;
     } settings[] = {
-#define X(type, name, standard, help) {#name, standard},
+#define X(type, name, standard, help) {#name, standard, help},
         CONFIG_LIST(X)
 #undef X
     };
@@ -367,6 +367,8 @@ Test(install, configuration_and_its_manual_name_every_setting_and_default)
     char *conf = file_read(conf_path, &len), *page = file_read(page_path, &len);
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!*settings[i].help)
+            continue; /* a constant */
         snprintf(want, sizeof want, "%s%s =%s%s", *settings[i].standard ? "\n#" : "",
                  settings[i].name, *settings[i].standard ? " " : "", settings[i].standard);
         cr_expect_not_null(strstr(conf, want), "warmd.conf lacks \"%s\"", want);
