@@ -125,9 +125,10 @@ def has(python, module):
     return _has[python, module]
 
 
-def python_with(module):
-    """Returns the first interpreter that has a module, or None."""
-    return next((p for p in pythons() if not module or has(p, module)), None)
+def python_with(module, better=""):
+    """Returns the first interpreter that has a module, and that has `better`, too, if there is one; or None."""
+    those = [p for p in pythons() if not module or has(p, module)]
+    return next((p for p in those if better and has(p, better)), those[0] if those else None)
 
 
 def nvrtc_folders(cuda):

@@ -39,11 +39,12 @@ LAST_LINES = 3  # of stderr, for the table
 
 
 class Step:
-    """A row of the table. `limit` is in seconds; `settings` are for the runs with warm."""
+    """A row of the table. `limit` is in seconds; `settings` are for the runs with warm. It runs where Python has the
+    module `needs`, and better where that has `better`, too."""
 
-    def __init__(self, number, name, run, limit, needs="", arguments=(), settings=None):
+    def __init__(self, number, name, run, limit, needs="", arguments=(), settings=None, better=""):
         self.number, self.name, self.run, self.limit = number, name, run, limit
-        self.needs, self.arguments, self.settings = needs, arguments, settings or {}
+        self.needs, self.arguments, self.settings, self.better = needs, arguments, settings or {}, better
 
 
 class Failed(Exception):
@@ -107,7 +108,7 @@ class Run:
 
     def three(self, step, row, deadline):
         """Plain, cold, warm: the same numbers, and hits on the third."""
-        python = machine.python_with(step.needs)
+        python = machine.python_with(step.needs, step.better)
         if not python:
             row["verdict"] = f"no {step.needs}"
             return
@@ -139,7 +140,8 @@ class Run:
         if hits and row["cold_misses"] and row["warm_misses"] >= row["cold_misses"]:
             return f"WRONG: {row['warm_misses']} misses when warm, {row['cold_misses']} when cold"
         notes = [seen["warm"]["note"]] if "note" in seen["warm"] else []
-        counts = f"{row['warm_hits']} hits, {row['warm_misses']} misses"
+        hits, misses = row["warm_hits"], row["warm_misses"]
+        counts = f"{hits} hit{'s' * (hits != 1)}, {misses} miss{'es' * (misses != 1)}"
         return ", ".join(["right", *notes, counts, *self.where(seen["warm"])])
 
     def where(self, said):
@@ -244,7 +246,7 @@ class Run:
             Step(2, "is a link a load", self.jitcmp, 90),
             Step(3, "PTX", self.three, 20, "", ["ptx_loads.py"]),
             Step(3, "PTX, loads served", self.three, 20, "", ["ptx_loads.py"], settings=jit),
-            Step(3, "PTX by cuda.core", self.three, 30, "cuda.core", ["ptx_core.py"]),
+            Step(3, "PTX by cuda.core", self.three, 30, "cuda.core", ["ptx_core.py"], better="nvidia.cu13"),
             Step(4, "CuPy", self.three, 60, "cupy", ["cupy_kernels.py"]),
             Step(5, "torch jiterator", self.three, 50, "torch", ["jiterator.py"]),
             Step(6, "torch.compile", self.three, 90, "torch", ["torch_step.py", "default"]),
