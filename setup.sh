@@ -15,8 +15,9 @@ command -v dpkg-query >/dev/null || {
 
 missing=
 for package in "$@"; do
-    case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) in
-    installed) ;;
+    case $package in *:*) arch=${package#*:} ;; *) arch=$(dpkg --print-architecture) ;; esac
+    case " $(dpkg-query -W -f='${Architecture}=${db:Status-Status} ' "$package" 2>/dev/null)" in
+    *" $arch=installed "* | *" all=installed "*) ;;
     *) missing="$missing $package" ;;
     esac
 done

@@ -125,3 +125,17 @@ WEAK int pthread_setattr_default_np(const pthread_attr_t *attr)
     *(void **)&real = dlsym(RTLD_DEFAULT, "pthread_setattr_default_np");
     return real ? real(attr) : ENOSYS;
 }
+
+#ifdef __aarch64__
+uint32_t __aarch64_cas4_sync(uint32_t expected, uint32_t desired, uint32_t *at);
+
+/* Compares and swaps with a full barrier: Debian's libuv, which GCC has built, calls it, and zig's runtime
+ * has all of its kind but this one. */
+WEAK uint32_t __aarch64_cas4_sync(uint32_t expected, uint32_t desired, uint32_t *at)
+{
+    __sync_synchronize();
+    uint32_t was = __sync_val_compare_and_swap(at, expected, desired);
+    __sync_synchronize();
+    return was;
+}
+#endif

@@ -241,7 +241,7 @@ Test(graph_compile, jobs_at_once_are_answered_each_for_itself)
 {
     enum { N = 12, OF_HIT = 3, BROKEN = 7 };
     static const char *const options[] = {"--gpu-architecture=sm_90", "-I."};
-    char sources[N][128], names[N][16];
+    char sources[N][320], names[N][16];
     struct warm_job jobs[N];
     struct warm_result results[N], alone;
     int codes[N];

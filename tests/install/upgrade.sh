@@ -24,7 +24,7 @@ warm=$1
 cd
 step() { touch "/tmp/steps/$1"; }
 await() { until [ -e "/tmp/steps/$1" ]; do sleep 0.2; done; }
-keys() { $warm ls --all --json | grep -o '"key": "[0-9a-f]*"' | sort >"$1"; }
+keys() { $warm ls --all --json | grep -oE '"key": ?"[0-9a-f]+"' | sort >"$1"; }
 all_there() { # KEYS: the daemon has all of these
     keys now
     [ -z "$(comm -23 "$1" now)" ] || { echo "entries are gone:"; comm -23 "$1" now; return 1; }
@@ -49,7 +49,7 @@ PROGRAM
 $warm run g++ -DN=0 -O2 -c words.cc -o first.o
 $warm put kept value
 keys before
-[ "$(wc -l <before)" -gt 1 ]
+[ "$(wc -l <before)" -gt 1 ] || { echo "the store has nothing:"; $warm ls --all; exit 1; }
 $warm --version
 $warm run sh program.sh 2>program.txt &
 program=$!
@@ -76,7 +76,7 @@ $warm daemon stop >/dev/null
 END
 }
 
-files='find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /root -prune -o -path /home -prune -o -path "/var/lib/*" -prune -o
+files='find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /root -prune -o -path /home -prune -o -path "/var/lib/*" -prune -o \
     -path "/var/cache/*" -prune -o -path /var/log -prune -o -path /etc/dnf -prune -o -path "*/__pycache__" -prune -o -not -type d -print | sort'
 
 # try WARM: a life in $root, with install_old, install_new, install_old and remove_all
