@@ -57,6 +57,9 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
            "imported 1 entry, 3 B; kept 1 that was here\n");
     expect(warm(&k, &out, "import --keep-existing --json %s", file), 0, out,
            "\"entries\":0,\"kept\":2,\"expired\":0,");
+    expect(warm(&other, &out, "put brief %s --ttl 1s", file), 0, out, "");
+    expect(warm(&other, &out, "export %s/brief --text brief; sleep 2", k.dir), 0, out, "");
+    expect(warm(&other, &out, "import %s/brief", k.dir), 0, out, "0 entries, 0 B; 1 had expired\n");
     w.data[9 * 512] ^= 1; /* of the second value */
     archive_write(cut, w.data, w.len);
     expect(warm(&k, &out, "import %s", cut), 1, out, "two: damaged");
