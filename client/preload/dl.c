@@ -28,6 +28,8 @@ static const struct preload_family families[] = {
     {"cuGetProcAddress", driver_stand_in},
     {"mlirPassManagerRunOnOp", mlir_stand_in},
     {"PyInit__cutlass_ir", python_stand_in},
+    {"wp_cuda_compile_program", python_stand_in},
+    {"wp_compile_cpp", python_stand_in},
 };
 
 /* Returns the family of a name; NULL if it has none. */

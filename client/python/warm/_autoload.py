@@ -17,6 +17,7 @@ framework first compiles.
     triton.compiler.compiler        notes what a kernel reads that is not in Triton's key: warm._triton_reads
     triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
     cutlass.base_dsl.compiler       gives CuTe DSL's compiler our pass manager: warm._cute
+    warp._src.build                 asks for what NVIDIA Warp compiles: warm._warp
     redis.connection                checks who listens at our socket
 
 With TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch reaches the same daemon through the `redis` package.
@@ -115,6 +116,12 @@ def _patch_cute(module: ModuleType) -> None:
     install(module)
 
 
+def _patch_warp(module: ModuleType) -> None:
+    from warm._warp import install
+
+    install(module)
+
+
 def _patch_redis(module: ModuleType) -> None:
     from warm._client import check_peer
 
@@ -146,6 +153,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "triton.compiler.compiler": _patch_sources,
     "triton.backends.nvidia.compiler": _patch_stages,
     "cutlass.base_dsl.compiler": _patch_cute,
+    "warp._src.build": _patch_warp,
     "redis.connection": _patch_redis,
 }
 
@@ -220,4 +228,8 @@ def library(name: str) -> None:
         _patch(_LIBRARIES[name])
 
 
-_LIBRARIES = {"PyInit__cutlass_ir": "cutlass.base_dsl.compiler"}  # by that function
+_LIBRARIES = {  # by that function
+    "PyInit__cutlass_ir": "cutlass.base_dsl.compiler",
+    "wp_cuda_compile_program": "warp._src.build",
+    "wp_compile_cpp": "warp._src.build",
+}
