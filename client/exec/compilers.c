@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const names[] = {"g++",     "gcc",       "c++",   "cc",
-                                    "clang++", "clang",     "ptxas", "cicc",
-                                    "nvlink",  "fatbinary", "nvcc",  "ptxas-blackwell"};
+static const char *const names[] = {
+    "g++",  "gcc",    "c++",       "cc",   "clang++",         "clang",   "ptxas",
+    "cicc", "nvlink", "fatbinary", "nvcc", "ptxas-blackwell", "tileiras"};
 
 /* True for "-12", "-12.2" or nothing. */
 static bool is_version_suffix(const char *s)

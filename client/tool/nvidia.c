@@ -8,7 +8,7 @@
  *                                       runs and is not kept. The folders of the command are
  *                                       roots (tool.h), but not if the output is relocatable, or
  *                                       has names that are made of the path (path_names.h)
- *     cicc, nvlink, fatbinary           options of nvidia_options.h, as written, without
+ *     cicc, nvlink, fatbinary, tileiras options of nvidia_options.h, as written, without
  *                                       the names of outputs and of temporary inputs; for cicc,
  *                                       which writes completed names into its output, the
  *                                       working folder too
@@ -361,7 +361,7 @@ static int nvcc_plan(struct tool_job *job, struct err *e)
     return code;
 }
 
-/* ---- cicc, nvlink, fatbinary ---- */
+/* ---- cicc, nvlink, fatbinary, tileiras ---- */
 
 /* Options that name outputs, with the name after '=' or in the next argument. */
 static const char *const output_options[] = {
@@ -377,6 +377,7 @@ static const char *const output_options[] = {
     "--gen_device_file_name",
     "--module_id_file_name",
     "--register-link-binaries",
+    "--remarks-output-file",
 };
 
 static bool names_module_id(const char *option)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia_options.c - decides which options of cicc, nvlink and fatbinary a kept run may have: two
+ * nvidia_options.c - decides which options of cicc, nvlink, fatbinary and tileiras a kept run may have: two
  * lists for each tool. nvidia.c looks every argument up.
  *
  * Kept options change code or messages alone and count as they are written. The value of one that
@@ -58,6 +58,12 @@ static const struct {
      "-ident= -prec_sqrt= -prec_div= -fmad= -ftz= -fast-math -maxrregcount= -split-compile= "
      "-fmad -return-at-end -dont-merge-basicblocks ",
      "-h -help -V -version -optf -options-file "},
+    {"tileiras",
+     "-O* -opt-level -opt-level= -gpu-name -gpu-name= -arch -arch= -lineinfo -device-debug -g "
+     "-host-arch= -host-os= -sanitize= -preview= -l -remark-format=command-line "
+     "-remark-format=yaml -remarks= -remarks-analysis= -remarks-failed= -remarks-missed= "
+     "-remarks-passed= ",
+     "-help -help-list -help-hidden -version -list-versions "},
 };
 
 /* True if the list has the option, or `dashed`, has it with one dash less. */

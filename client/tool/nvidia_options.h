@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia_options.h - the options of cicc, nvlink and fatbinary that a kept run may have.
+ * nvidia_options.h - the options of cicc, nvlink, fatbinary and tileiras that a kept run may have.
  *
  * Thread: any; no state. Memory: none.
  */

@@ -15,7 +15,7 @@
  *              that it reads, and the clock
  *
  * Tables of options: cc_options.c (gcc, g++, clang), keygen/cuda/options_tables.c (nvcc, ptxas),
- * nvidia_options.c (cicc, nvlink, fatbinary). An option that is in no table is not understood. The
+ * nvidia_options.c (cicc, nvlink, fatbinary, tileiras). An option that is in no table is not understood. The
  * first key covers only what most results need; run_cached.c has the keys of runs that need more.
  *
  * Roots: folders and files whose own place does not count: those of the sources, the working folder, a
@@ -198,7 +198,7 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);
 /* Does the same for ptxas. */
 int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e);
-/* Does the same for nvcc, cicc, nvlink and fatbinary. */
+/* Does the same for nvcc, cicc, nvlink, fatbinary and tileiras. */
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 
 /* Runs the job from the cache, or for real, and stores the result. Returns the exit status, or -1

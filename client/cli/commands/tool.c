@@ -37,12 +37,13 @@ static plan_fn find_front_end(const char *program)
         const char *name; /* as compiler_name() returns it */
         plan_fn plan;
     } front_ends[] = {
-        {"ptxas", ptxas_plan},   {"ptxas-blackwell", ptxas_plan},
-        {"nvcc", nvidia_plan},   {"cicc", nvidia_plan},
-        {"nvlink", nvidia_plan}, {"fatbinary", nvidia_plan},
-        {"clang++", cc_plan},    {"clang", cc_plan},
-        {"g++", cc_plan},        {"gcc", cc_plan},
-        {"c++", cc_plan},        {"cc", cc_plan},
+        {"ptxas", ptxas_plan},     {"ptxas-blackwell", ptxas_plan},
+        {"nvcc", nvidia_plan},     {"cicc", nvidia_plan},
+        {"nvlink", nvidia_plan},   {"fatbinary", nvidia_plan},
+        {"tileiras", nvidia_plan}, {"clang++", cc_plan},
+        {"clang", cc_plan},        {"g++", cc_plan},
+        {"gcc", cc_plan},          {"c++", cc_plan},
+        {"cc", cc_plan},
     };
     const char *name = compiler_name(program);
     for (size_t i = 0; name && i < sizeof front_ends / sizeof front_ends[0]; i++)
@@ -162,7 +163,8 @@ const struct command cmd_tool = {
     .summary = "Run a compiler, or take its result from the cache",
     .synopsis = "[--argv0 NAME] -- PROGRAM [ARGUMENT...]",
     .help =
-        "Runs PROGRAM (ptxas, nvcc, cicc, nvlink, fatbinary, gcc, g++, clang) as it would run by\n"
+        "Runs PROGRAM (ptxas, nvcc, cicc, nvlink, fatbinary, tileiras, gcc, g++, clang) as it "
+        "would run by\n"
         "itself: output files, standard output and error and exit status are the compiler's own.\n"
         "They come from the cache if the same run is known and all files that it read are\n"
         "unchanged. Runs that cannot be kept soundly, and all runs without a daemon, are real.\n"
