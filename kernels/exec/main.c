@@ -24,6 +24,8 @@
 
 #include "kernels/exec/exec.h"
 #include "kernels/exec/npy.h"
+#include "keygen/json.h"
+#include "keygen/shown.h"
 
 #define FILE_MAX ((size_t)1 << 36)
 #define SHOWN 6 /* elements of a result without -o */
@@ -57,15 +59,16 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Prints "warm: MESSAGE" on stderr, and returns the status. */
+/* Prints "warm: MESSAGE" on stderr, and returns the status. The message may have names of a bundle of anybody. */
 __attribute__((format(printf, 2, 3))) static int say(int status, const char *format, ...)
 {
+    char text[4096];
     va_list args;
     va_start(args, format);
-    fputs("warm: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text[shown_clean(text, strlen(text))] = '\0';
+    fprintf(stderr, "warm: %s\n", text);
     return status;
 }
 
@@ -227,15 +230,11 @@ static int take_result(struct run *run, uint32_t i)
 /* Prints a text as a string of JSON. */
 static void print_text(const char *text)
 {
-    putchar('"');
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            printf("\\u%04x", (unsigned)*text);
-        else
-            putchar(*text);
-    putchar('"');
+    struct writer w;
+    writer_init(&w, 0);
+    json_write_text(&w, text, strlen(text));
+    fwrite(w.data, 1, w.len, stdout);
+    writer_close(&w);
 }
 
 static void print_times(const struct run *run)

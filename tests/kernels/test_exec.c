@@ -461,6 +461,8 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
     command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");
     command_is(cpu.folder, HERE, "/dev/zero =1 =1", 2, "/dev/zero: not a regular file");
+    command_is(cpu.folder, HERE, "$(printf 'a\\033b\\302\\233c') =1", 2,
+               "warm: a?b?c: No such file");
     command_is(cpu.folder, HERE, "loop.bundle =7 --repeat 2", 0, "then 2 runs of ");
     command_is(cpu.folder, HERE, "loop.bundle =7", 0, "result 0  f32  5007");
     command_is(cpu.folder, HERE, "graphs.cpp", 2, "not a compiled graph");
