@@ -101,6 +101,8 @@ struct command {
     bool header;        /* -x c++-header */
     bool has_language;  /* -x: any file may be a source */
     bool verbose;
+    bool splits, lto, seeded;
+    bool reads_input; /* the source is standard input */
     bool shows_names;
     bool warns_of_headers; /* -Winvalid-pch: the compiler would warn of a stub */
     bool native;
@@ -138,11 +140,7 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
 {
     switch (o->rule) {
     case REFUSE: return refuse(e, arg, o->note);
-    case OUTPUT:
-        c->output = value;
-        return strcmp(value, "-") == 0
-                   ? refuse(e, "-o -", "the result goes to standard output: name a file")
-                   : 0;
+    case OUTPUT: c->output = value; return 0;
     case LANGUAGE: return take_language(c, value, e);
     case STOP:
         c->stops = true;
@@ -158,6 +156,10 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case SHOWS: c->shows_names = true; return 0;
     case DEBUG: c->debug = true; return 0;
     case NO_DEBUG: c->debug = false; return 0;
+    case SPLIT: c->debug = c->splits = true; return 0;
+    case LTO: c->lto = c->shows_names = true; return 0;
+    case SEED: c->seeded = c->shows_names = true; return 0;
+    case STDIN: c->reads_input = c->has_language = true; return 0;
     case LINKER: return cc_linker_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case PREPROCESSOR: return cc_preprocessor_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case ASSEMBLER: return cc_assembler_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
@@ -275,20 +277,38 @@ static int add_header_output(struct command *c, struct err *e)
     return tool_add_output(c->job, output, e);
 }
 
+/* True if the result is printed. GCC's assembler and linker take "-" for the name of a file. */
+static bool to_standard_output(const struct command *c)
+{
+    return c->output && strcmp(c->output, "-") == 0 &&
+           (c->preprocesses || c->assembles || !tool_is_gcc(c->job));
+}
+
 static int add_outputs(struct command *c, struct err *e)
 {
     int code = c->dependencies ? add_dependencies(c, e) : 0;
-    if (code || c->n_files == 0)
+    if (code || (c->n_files == 0 && !c->reads_input))
         return code;
-    bool makes_header = c->header || (!c->stops && is_header_name(c->files[0]));
+    if (c->lto && c->stops && !c->preprocesses && !c->seeded && tool_is_gcc(c->job))
+        return refuse(e, "-flto",
+                      "GCC puts random numbers into names of the object: add -frandom-seed");
+    if (c->reads_input && (c->n_files || (!c->output && !c->preprocesses && !c->prints)))
+        return refuse(e, "-", "the source is standard input: name the output, and no other source");
+    bool makes_header = c->header || (!c->stops && c->n_files && is_header_name(c->files[0]));
     if (makes_header && !c->preprocesses && !c->prints && !c->assembles)
         return c->n_files == 1 && !c->dependencies ? add_header_output(c, e)
-                                                   : refuse(e, c->files[0],
+                                                   : refuse(e, c->n_files ? c->files[0] : "-",
                                                             "the command makes several precompiled "
                                                             "headers, or a dependency file of one");
+    if (c->output && c->prints)
+        return refuse(e, "-o", "it names a file for a command that only prints");
+    if (c->splits && (!c->stops || !c->output || c->n_files != 1))
+        return refuse(e, "-gsplit-dwarf",
+                      "it also writes a file that has no name here: use -c and -o");
+    if (c->splits && !c->preprocesses && !c->assembles)
+        code = tool_add_output(c->job, derived(c, c->output, ".dwo", false), e);
     if (c->output)
-        return c->prints ? refuse(e, "-o", "it names a file for a command that only prints")
-                         : tool_add_output(c->job, c->output, e);
+        return code || to_standard_output(c) ? code : tool_add_output(c->job, c->output, e);
     if (c->preprocesses || c->prints)
         return 0;
     return c->stops ? add_objects(c, c->assembles ? ".s" : ".o", e)
@@ -452,7 +472,8 @@ static bool hides_spelling(const struct command *c)
         if (is_source(c->files[i]) && !is_one_of(extension(c->files[i]), names))
             return false;
     return !c->job->exact && !c->job->loud && !c->shows_names && !c->debug && !c->dependencies &&
-           !c->prints && !c->preprocesses && !c->assembles && !c->has_language && !c->tells_folders;
+           !c->prints && !c->preprocesses && !c->assembles && !c->has_language &&
+           !c->tells_folders && !c->lto;
 }
 
 /* Takes the sources in their one spelling, in the key and in the compiler's arguments. */
@@ -601,11 +622,12 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    job->keys_cwd = root < 0 && (job->exact || c->debug || (c->dependencies && !tool_is_gcc(job)) ||
-                                 job->in_top || spells_folder(c));
+    job->keys_cwd =
+        root < 0 && (job->exact || c->debug || c->lto || (c->dependencies && !tool_is_gcc(job)) ||
+                     job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
-    for (size_t i = 0; (c->dependencies || c->header) && i < c->job->n_outputs; i++)
+    for (size_t i = 0; (c->dependencies || c->header || c->splits) && i < c->job->n_outputs; i++)
         tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
 }
 
@@ -625,6 +647,19 @@ static void add_program(struct command *c, struct key_builder *key)
         key_add_text(key, PROGRAM, path ? path : "");
 }
 
+/* Adds standard input, which the compiler then reads again. */
+static int add_input(struct key_builder *key, struct err *e)
+{
+    uint8_t *data;
+    size_t len;
+    int code = tool_read_input(SOURCE_MAX_BYTES, &data, &len, e);
+    if (code)
+        return code;
+    key_add(key, SOURCE, data, len);
+    free(data);
+    return 0;
+}
+
 static int make_key(struct command *c, struct err *e)
 {
     struct key_builder sources, key;
@@ -634,6 +669,8 @@ static int make_key(struct command *c, struct err *e)
     c->job->expands_macros = c->has_language;
     key_begin(&sources, DOMAIN_CC_SOURCES);
     int code = add_sources(c, &sources, &names_show, e);
+    if (!code && c->reads_input)
+        code = add_input(&sources, e);
     key_end(&sources, &sources_key, &sources_proof);
     if (!code && !names_show)
         code = spell(c, e);
@@ -732,7 +769,7 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
     for (int i = 1; !code && i < job->argc; i++)
         code = take_argument(&c, &i, e);
     job->preprocesses = c.preprocesses;
-    if (!code && c.verbose && c.n_files)
+    if (!code && c.verbose && (c.n_files || c.reads_input) && !c.preprocesses)
         code = refuse(e, "-v", "it prints the names of temporary files, which differ in each run");
     if (!code)
         code = add_outputs(&c, e);

@@ -40,7 +40,7 @@ static const struct cc_option table[] = {
     {"-MV", ALONE, KEEP, NULL},
     {"-MG", ALONE, REFUSE, "it takes a missing header for one that is made later"},
     {"@", PREFIX, REFUSE, "warm cannot read this file of options: write them on the command line"},
-    {"-", ALONE, REFUSE, "it reads the source from standard input: name a file"},
+    {"-", ALONE, STDIN, NULL},
 
     /* the preprocessor */
     {"-D", EITHER, KEEP, NULL},
@@ -99,6 +99,7 @@ static const struct cc_option table[] = {
 
     /* debug information */
     {"-g0", ALONE, NO_DEBUG, NULL},
+    {"-gsplit-dwarf", ALONE, SPLIT, NULL},
     {"-gsplit-dwarf", PREFIX, REFUSE, WRITES},
     {"-gmodules", ALONE, REFUSE, PARTS},
     {"-grecord-command-line", ALONE, REFUSE, NAMES},
@@ -132,7 +133,8 @@ static const struct cc_option table[] = {
     {"-fpch-preprocess", ALONE, REFUSE, PARTS},
     {"-fplugin", PREFIX, REFUSE, READS},
     {"-fpass-plugin", PREFIX, REFUSE, READS},
-    {"-flto", PREFIX, REFUSE, "with it, the linker compiles once more"},
+    {"-flto", PREFIX, LTO, NULL},
+    {"-frandom-seed=", PREFIX, SEED, NULL},
     {"-fthin", PREFIX, REFUSE, READS},
     {"-foffload", PREFIX, REFUSE, PARTS},
     {"-fopenmp-targets", PREFIX, REFUSE, PARTS},

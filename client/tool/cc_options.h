@@ -34,6 +34,10 @@ enum cc_rule {
     DEPENDENCY_FILE,  /* names it */
     DEBUG,            /* the working folder counts */
     NO_DEBUG,
+    SPLIT,        /* the same as DEBUG, and writes a file of debug information beside the object */
+    LTO,          /* the same as DEBUG: the object has packed texts. GCC's has random names */
+    SEED,         /* then it has none */
+    STDIN,        /* the source is standard input */
     LINKER,       /* its options for the linker must be in the linker's list */
     ASSEMBLER,    /* those for the assembler in the assembler's */
     PREPROCESSOR, /* its options must be one macro */

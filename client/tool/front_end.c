@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -551,6 +552,31 @@ bool tool_is_temporary(const char *path)
     assert(path);
     return any_temporary(path, tool_is_below) || tool_is_of_extension(path) ||
            tool_is_of_pytensor(path);
+}
+
+int tool_read_input(size_t max, uint8_t **out, size_t *out_len, struct err *e)
+{
+    assert(out && out_len);
+    static bool is_copy; /* an earlier plan of this command took it */
+    char buffer[1 << 16];
+    ssize_t n;
+    if (is_copy)
+        return lseek(STDIN_FILENO, 0, SEEK_SET) == 0
+                   ? tool_read_file("/proc/self/fd/0", max, out, out_len, e)
+                   : err_set(e, WARM_EREFUSED, "cannot read standard input again");
+    if (isatty(STDIN_FILENO))
+        return err_set(e, WARM_EREFUSED, "the source is what somebody types");
+    int fd = memfd_create("warm-input", MFD_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, WARM_EREFUSED, errno, "no memory for standard input");
+    bool ok = true;
+    while (ok && (n = read(STDIN_FILENO, buffer, sizeof buffer)) != 0)
+        ok = n > 0 ? write(fd, buffer, (size_t)n) == n : errno == EINTR;
+    ok = ok && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, STDIN_FILENO) >= 0;
+    close(fd);
+    is_copy = ok;
+    return ok ? tool_read_file("/proc/self/fd/0", max, out, out_len, e)
+              : err_set(e, WARM_EREFUSED, "cannot read standard input");
 }
 
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e)

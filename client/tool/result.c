@@ -28,7 +28,8 @@
 #include "keygen/domains.h"
 
 static const char magic[4] = "WRES";
-#define ROOT_MARK 1     /* the byte in texts, before a digit */
+#define ROOT_MARK 1     /* the byte in texts, before a digit, */
+#define NO_ROOT ':'     /* or before this: then it is that byte */
 #define FILE_NAME_MIN 4 /* characters: shorter names of outputs are not searched for in files */
 
 /* ---- texts ---- */
@@ -54,15 +55,15 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
 {
     struct writer marked;
     const char *data = (const char *)text->data;
-    if (text->failed || (text->len && memchr(data, ROOT_MARK, text->len)))
-        return err_set(e, WARM_EREFUSED,
-                       "its messages have more than 64 MiB, or a byte 0x01, which marks folders in "
-                       "a kept text");
+    if (text->failed)
+        return err_set(e, WARM_EREFUSED, "its messages have more than 64 MiB");
     writer_init(&marked, 0);
     for (size_t i = 0; i < text->len;) {
         int root = data[i] == '/' ? root_at(job, data + i, text->len - i) : -1;
         if (root < 0) {
-            writer_u8(&marked, (uint8_t)data[i++]);
+            writer_u8(&marked, (uint8_t)data[i]);
+            if (data[i++] == ROOT_MARK)
+                writer_u8(&marked, NO_ROOT);
             continue;
         }
         writer_u8(&marked, ROOT_MARK);
@@ -103,6 +104,8 @@ static void print_text(const struct tool_job *job, struct view text, int fd)
             return;
         if (root < job->n_roots)
             write_all(fd, job->roots[root], strlen(job->roots[root]));
+        else if (mark + 1 < end && mark[1] == NO_ROOT)
+            write_all(fd, mark, 1);
         at = mark + 2;
     }
 }

@@ -92,29 +92,62 @@ static bool is_piece(struct view word)
 
 /* Headers, by the digest of all their bytes, whose use of such names is harmless: they hand them on to functions that
  * are compiled elsewhere. So the name stands in the result as it is, where result.c finds it. Another text that could
- * compute with it must spell the type. */
-static const struct {
-    const char *sha256, *type;
+ * compute with it must spell the type. Other headers of that release, in the same folder, join at most one '_' to what
+ * they are given, so a text that makes a name with them spells a piece of it. */
+static const struct harmless {
+    const char *sha256, *path, *type; /* path: below the release's folder */
 } harmless[] = {
-    /* PyTorch 2.13, c10/util: StringUtil.h (a default argument), Exception.h, logging_common.h (parameters),
-     * logging_is_not_google_glog.h (arguments of the logger's constructor) */
-    {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "SourceLocation"},
-    {"fdc201485183bb83a21e48f829f78c78dcfbcac23cfdca08c9c7098707f8d733", "SourceLocation"},
-    {"b6f3aa374a0f2d3251678eee879c5aa4732065a6162e210dab33ac69d39a4780", "SourceLocation"},
-    {"0f6575659cae938aed7812ca7a12bc86b9dbdfcf47e9ca60bffab51e98f7427a", "SourceLocation"},
+    /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
+    {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "c10/util/StringUtil.h",
+     "SourceLocation"},
+    {"fdc201485183bb83a21e48f829f78c78dcfbcac23cfdca08c9c7098707f8d733", "c10/util/Exception.h",
+     "SourceLocation"},
+    {"b6f3aa374a0f2d3251678eee879c5aa4732065a6162e210dab33ac69d39a4780",
+     "c10/util/logging_common.h", "SourceLocation"},
+    {"0f6575659cae938aed7812ca7a12bc86b9dbdfcf47e9ca60bffab51e98f7427a",
+     "c10/util/logging_is_not_google_glog.h", "SourceLocation"},
 };
 
-/* Returns the type by which a harmless header hands names on; NULL for other inputs. */
-static const char *type_of_harmless(const struct input *i)
+/* Returns the row of a harmless header; NULL for other inputs. */
+static const struct harmless *find_harmless(const struct input *i)
 {
     char text[2 * sizeof i->digest + 1];
-    if (!i || i->kind != INPUT_FILE)
+    size_t len = i && i->kind == INPUT_FILE ? strlen(i->path) : 0;
+    if (!len)
         return NULL;
-    bytes_to_hex(&i->digest, sizeof i->digest, text);
-    for (size_t k = 0; k < sizeof harmless / sizeof harmless[0]; k++)
+    for (size_t k = 0; k < sizeof harmless / sizeof harmless[0]; k++) {
+        size_t n = strlen(harmless[k].path);
+        if (len <= n || strcmp(i->path + len - n, harmless[k].path) != 0)
+            continue;
+        bytes_to_hex(&i->digest, sizeof i->digest, text);
         if (strcmp(harmless[k].sha256, text) == 0)
-            return harmless[k].type;
+            return &harmless[k];
+    }
     return NULL;
+}
+
+/* The release that a harmless header belongs to. */
+struct release {
+    const char *type; /* NULL: no such header was read */
+    const char *folder;
+    size_t len;
+    uint8_t root;
+};
+
+static struct release release_of(const struct inputs *in)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        const struct harmless *h = find_harmless(&in->list[i]);
+        if (h)
+            return (struct release){h->type, in->list[i].path,
+                                    strlen(in->list[i].path) - strlen(h->path), in->list[i].root};
+    }
+    return (struct release){0};
+}
+
+static bool is_of_release(const struct input *i, const struct release *r)
+{
+    return r->type && i->root == r->root && strncmp(i->path, r->folder, r->len) == 0;
 }
 
 struct asking {
@@ -122,7 +155,8 @@ struct asking {
     bool is_harmless; /* the text is such a header: the names of callers do not count */
     bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
     bool is_system;   /* the text is a system's header: only names of types count */
-    bool is_toolkits; /* it is a header of CUDA's toolkit: pieces do not count */
+    bool
+        joins_none; /* it is a header of CUDA's toolkit, or of a known release: pieces do not count */
     bool asks;
 };
 
@@ -134,7 +168,7 @@ static void on_word(void *self, enum cuda_place place, struct view word)
     for (size_t i = 0;
          !a->is_system && !a->is_harmless && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= view_is(word, caller_names[i]);
-    a->asks |= !a->is_system && !a->is_toolkits && is_piece(word);
+    a->asks |= !a->is_system && !a->joins_none && is_piece(word);
     a->asks |= a->names_types && view_is(word, "__PRETTY_FUNCTION__");
 }
 
@@ -215,14 +249,15 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
     struct asking a = {.names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job)};
     size_t len = 0;
     const char *toolkit = toolkit_of(in, &len);
-    for (size_t i = 0; !a.type && i < in->n; i++)
-        a.type = type_of_harmless(&in->list[i]);
+    struct release release = release_of(in);
+    a.type = release.type;
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
-        a.is_toolkits = from && from->root == 0 && is_of_toolkit(from->path, toolkit, len);
+        a.joins_none = from && ((from->root == 0 && is_of_toolkit(from->path, toolkit, len)) ||
+                                is_of_release(from, &release));
         a.is_system = from && from->root == 0 && is_system(from->path);
-        a.is_harmless = type_of_harmless(from) != NULL;
+        a.is_harmless = find_harmless(from) != NULL;
         if (text.len == 0 || (a.is_system && !a.names_types))
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);

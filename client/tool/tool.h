@@ -193,6 +193,10 @@ bool tool_is_temporary_folder(const char *path);
 /* Reads a whole file of at most `max` bytes. Gives *out (free()). */
 int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len, struct err *e);
 
+/* Reads all of standard input, which the process's next program reads again: a copy takes its place. Gives *out (free()).
+ * REFUSED for a terminal. */
+int tool_read_input(size_t max, uint8_t **out, size_t *out_len, struct err *e);
+
 /* Fills in the job of a host compiler from program and argv: a front end. Errors: as tool_plan. `w` may be
  * NULL. */
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e);

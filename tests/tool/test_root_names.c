@@ -41,6 +41,8 @@ static void forget(void)
     in.n = 0;
 }
 
+static void forget_last(void) { free(paths[--in.n]); }
+
 static void up(void)
 {
     dir = temp_dir_new();
@@ -182,10 +184,15 @@ Test(root_names, a_known_header_may_hand_names_on_if_no_other_text_can_compute_w
     static const char text[] = "struct SourceLocation { static SourceLocation current("
                                "const char *file = __builtin_FILE()); };\n";
     add(true, "m.cc", "int x;\n");
-    add(false, "c10/util/StringUtil.h", text);
+    add(false, "release/c10/util/StringUtil.h", text);
     cr_expect(is_refused(), "a header of another digest");
     memcpy(list[1].digest.bytes, known, sizeof known);
     cr_expect(!is_refused());
+    add(false, "release/torch/enum.h", "#define E(name) _ ## name\n");
+    cr_expect(!is_refused(), "a header of the same release");
+    add(false, "other/h.h", "#define E(name) _ ## name\n");
+    cr_expect(is_refused(), "another's");
+    forget_last();
     add(true, "n.h", "constexpr auto here = c10::SourceLocation::current();\n");
     cr_expect(is_refused());
 }

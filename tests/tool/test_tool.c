@@ -520,7 +520,9 @@ Test(tool, what_a_trace_cannot_show_is_run_for_real)
     write_text(&lab, "a.c", "int main(void) { return 0; }\n");
     cr_assert_eq(
         sh(&lab, NULL, "for i in 1 2; do " GCC "-save-temps a.c -o a && test -f a.s; done"), 0);
-    cr_assert_eq(sh(&lab, NULL, "for i in 1 2; do echo 'int x;' | " GCC "-x c -c - -o x.o; done"),
+    cr_assert_eq(sh(&lab, NULL,
+                    "for i in 1 2; do echo 'int x;' | " GCC "-x c -c - -o /dev/null; done; echo "
+                    "'int x = Y;' | WARM_SOCKET=/nowhere " GCC "-DY=1 -x c -c - -o x.o"),
                  0);
     cr_assert_eq(sh(&lab, NULL, "for i in 1 2; do " GCC "-c a.c -o /dev/null; done"), 0);
     cr_assert_eq(sh(&lab, NULL,

@@ -364,6 +364,65 @@ Test(tool_compare, a_project_in_another_folder_is_made_there_if_its_place_may_sh
          IN_BOTH("$CXX -shared -fPIC -I$P/inc $P/src/m.cc -Wl,-rpath,$P/lib -o m.so", MADE)});
 }
 
+/* ---- standard input, and results in more than one file ---- */
+
+Test(tool_compare, standard_input_is_a_source_like_any_other)
+{
+    COMPARE({"an object",
+             "echo 'int x = V;' >in",
+             {{NULL, "$CXX -DV=1 -x c++ -c - -o m.o <in", MADE},
+              {NULL, "cat in | $CXX -DV=1 -x c++ -c - -o m.o", TAKEN},
+              {"echo 'int y = V;' >in", NULL, MADE},
+              {"echo '#include \"h.h\"' >in; echo 'int z = 1;' >h.h", NULL, MADE},
+              {"echo 'int z = 2;' >h.h", NULL, MADE}}},
+            {"nothing",
+             ":",
+             {{NULL, "$CXX -march=native -E - </dev/null", MADE},
+              {NULL, NULL, TAKEN},
+              {NULL, "$CXX -march=native -E -v - </dev/null", MADE},
+              {NULL, NULL, TAKEN}}},
+            {"with messages",
+             "echo 'int f() { return nothere; }' >in",
+             {{NULL, "$CXX -x c++ -c - -o m.o <in", MADE}, {NULL, NULL, TAKEN}}},
+            {"to standard output",
+             "printf 'int f() { return 1; }\\nchar s[] = \"\\001\";\\n' >in",
+             {{NULL, "$CXX -x c++ -S - -o - <in", MADE}, {NULL, NULL, TAKEN}}},
+            {"beside a file",
+             "echo 'int x;' | tee in >a.cc",
+             {{NULL, "$CXX -x c++ a.cc - -c <in", REAL}}});
+    if (has_compiler("clang"))
+        COMPARE({"an object to standard output",
+                 "echo 'int f(void) { return 7; }' >in",
+                 {{NULL, "$CLANG -x c -c - -o - <in", MADE},
+                  {NULL, NULL, TAKEN},
+                  {"echo 'int f(void) { return 8; }' >in", NULL, MADE}}});
+}
+
+Test(tool_compare, debug_information_in_its_own_file_comes_back)
+{
+    COMPARE({"beside the object", IN_TWO("echo 'int f(int x) { return x; }'"),
+             STEPS_IN_TWO("$CXX -g -gsplit-dwarf -c m.cc -o m.o", MADE)},
+            {"under another name",
+             "echo 'int f(int x) { return x; }' >m.cc",
+             {{NULL, "$CXX -g -gsplit-dwarf -c m.cc -o a.o", MADE},
+              {NULL, "$CXX -g -gsplit-dwarf -c m.cc -o b.o", MADE},
+              {"rm *.dwo", NULL, TAKEN}}},
+            {"of a link",
+             "echo 'int main() {}' >m.cc",
+             {{NULL, "$CXX -g -gsplit-dwarf m.cc -o m", REAL}}});
+}
+
+Test(tool_compare, what_the_linker_compiles_is_kept_if_it_comes_out_alike)
+{
+    COMPARE({"a library", IN_TWO("echo 'int f(int x) { return x * 3; }'"),
+             STEPS_IN_TWO("$CXX -O2 -flto -fPIC -shared m.cc -o m.so", MADE)},
+            {"an object with a seed", IN_TWO("echo 'int f(int x) { return x * 5; }'"),
+             STEPS_IN_TWO("$CXX -O2 -flto -frandom-seed=7 -c m.cc -o m.o", MADE)});
+    if (has_compiler("clang"))
+        COMPARE({"an object", IN_TWO("echo 'int f(int x) { return x * 3; }'"),
+                 STEPS_IN_TWO("$CLANG -O2 -flto -c m.cc -o m.o", MADE)});
+}
+
 /* ---- how a source is spelled ---- */
 
 #define THREE(options, second)                                                                     \
