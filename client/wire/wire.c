@@ -64,6 +64,16 @@ static bool begins(struct view name, const char *prefix)
     return name.len > len && memcmp(name.data, prefix, len) == 0;
 }
 
+bool wire_name_is_note(struct view name)
+{
+    return begins(name, "file:") || begins(name, "jax:ahead:") || begins(name, "form:");
+}
+
+bool wire_name_is_second(struct view name)
+{
+    return begins(name, "jax:stock:") || begins(name, "ptxas:exact:");
+}
+
 /* True for "pt2:", 64 digits, "::": PyTorch's best configuration of one kernel, under the digest of
  * the candidates. */
 static bool is_tuned_kernel(struct view name)

@@ -165,6 +165,11 @@ const char *wire_kind_name(uint8_t kind);
 bool wire_kind_from_name(const char *name, uint8_t *out);
 /* Returns the kind that the artifacts under a name of this form have: neither a GET nor RESP tells. */
 uint8_t wire_kind_of_name(struct view name);
+/* True for names under which clients keep notes of their own: "file:" (client/lib/identity.c), "jax:ahead:"
+ * (client/python/warm/jax/_ahead.py), "form:" (PROTOCOL.md). */
+bool wire_name_is_note(struct view name);
+/* True for names that a client tries after the first one missed. */
+bool wire_name_is_second(struct view name);
 
 enum wire_space {
     WIRE_SPACE_NAME = 0, /* any name of 1 to WIRE_NAME_MAX bytes, in the user's own space */

@@ -6,8 +6,7 @@
  * ask.c calls bookkeeping_answer for each answer of an ask; lookup.c counts hits that need none.
  * put.c and the compile's files tell the rest. Nothing in here changes an answer.
  *
- * Names that begin with "file:" (client/lib/identity.c), "jax:ahead:" (client/python/warm/jax/_ahead.py) or
- * "form:" (forms.h) are notes of clients: internal counters have them, and no session.
+ * Notes of clients (wire_name_is_note) are in internal counters, and in no session.
  *
  * Thread: loop thread, but for bookkeeping_job.
  */
@@ -30,22 +29,14 @@
 #define PASSING_MS 60000u /* what lives no longer is no part of a result */
 #define DEPARTURES 64u    /* that are read from the store at once */
 
-static bool begins(struct view key, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    return key.len > len && memcmp(key.data, prefix, len) == 0;
-}
-
 bool bookkeeping_is_note(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME &&
-           (begins(key, "file:") || begins(key, "jax:ahead:") || begins(key, FORMS_PREFIX));
+    return space == WIRE_SPACE_NAME && wire_name_is_note(key);
 }
 
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
 {
-    return bookkeeping_is_note(space, key) ||
-           (space == WIRE_SPACE_NAME && (begins(key, "jax:stock:") || begins(key, "ptxas:exact:")));
+    return space == WIRE_SPACE_NAME && (wire_name_is_note(key) || wire_name_is_second(key));
 }
 
 /* ---- sessions ---- */

@@ -43,7 +43,6 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
 

@@ -44,7 +44,6 @@
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/build.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/tier.h"
 #include "keygen/cuda/job.h"
 #include "store/clock.h"
 

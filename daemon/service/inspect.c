@@ -12,10 +12,10 @@
 
 #include "client/exec/elf.h"
 #include "client/wire/version.h"
+#include "daemon/nodes/signers.h"
+#include "daemon/nodes/tier.h"
 #include "daemon/process/log.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/signers.h"
-#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 #include "keygen/json.h"
 

@@ -103,6 +103,13 @@ void negative_add(struct service *s, const struct key *key, const struct proof *
 /* Forgets all refusals. */
 void negatives_clear(struct service *s);
 
+/* ---- tier_fetch.c ---- */
+
+/* Polls, races and ends waits. */
+void tier_fetches_tick(struct tier *t);
+/* Ends all waits. */
+void tier_fetches_stop(struct tier *t);
+
 /* ---- audit.c ---- */
 
 /* Chooses the first hit to audit. */

@@ -11,10 +11,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/nodes/tier.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/tier.h"
 #include "store/clock.h"
 
 #define WAIT_DEFAULT_MS 30000u /* of a native GET that names no deadline */

@@ -9,8 +9,8 @@
  * Thread: loop thread.
  */
 #include "client/wire/version.h"
+#include "daemon/nodes/tier.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/tier.h"
 
 #define USERS_SHOWN 64u
 #define REFUSED_COUNTED 64u

@@ -27,13 +27,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/nodes/tier.h"
 #include "daemon/process/closer.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/tier.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"
 
@@ -80,7 +80,10 @@ static void on_stored(void *arg, int status, bool existed, const struct err *e)
     if (p->is_awaited)
         put_is_hashed(p, status == 0);
     if (!status && !existed && p->travels)
-        tier_offer(s->tier, &p->id, p->artifact);
+        tier_offer(s->tier, &(struct store_row){.id = p->id,
+                                                .len = p->artifact->len,
+                                                .cost_ms = p->artifact->cost_ms,
+                                                .check = p->artifact->check});
     if (!status && !existed)
         stats_add_time(&s->stats.put_times, kind, clock_mono_ns() - p->queued_ns);
     if (status) {
@@ -108,7 +111,7 @@ static int queue_put(const struct pending_put *p, struct store_put *put, struct 
     put->row.len = a->len;
     put->row.kind = a->kind;
     put->row.cost_ms = a->cost_ms;
-    put->row.tier = tier_marks(p->service->tier, &put->row, a);
+    put->row.tier = tier_marks(p->service->tier, &put->row, a->from_tier);
     put->row.signer = a->signer;
     copy->travels = put->row.tier & STORE_TIER_WAITS;
     put->data = a->data;

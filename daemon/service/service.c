@@ -12,12 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/nodes/signers.h"
+#include "daemon/nodes/tier.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/build.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/signers.h"
-#include "daemon/service/tier.h"
+#include "daemon/service/put.h"
 
 #define SAVE_MS 60000u /* between writes of the lifetime counters */
 
@@ -80,6 +81,21 @@ static void on_save(void *arg)
     history_save(s->history);
 }
 
+static bool is_made(void *arg, const struct store_id *id)
+{
+    const struct service *s = arg;
+    return flight_find(s->flights, id, NULL) || find_put(s, id, NULL);
+}
+
+static uint64_t first_put_ns(void *arg)
+{
+    const struct service *s = arg;
+    uint64_t first = UINT64_MAX;
+    for (const struct pending_put *p = s->puts; p; p = p->next)
+        first = p->queued_ns < first ? p->queued_ns : first;
+    return first;
+}
+
 int service_new(struct service **out, const struct service_config *config, struct err *e)
 {
     struct service *s = calloc(1, sizeof *s);
@@ -107,8 +123,19 @@ int service_new(struct service **out, const struct service_config *config, struc
     stats_load(&s->stats, config->store);
     loop_timer_start(s->save_tick, SAVE_MS, SAVE_MS);
     *out = s;
-    int code = signers_new(&s->signers, s, e);
-    return code || !config->spawner ? code : tier_new(&s->tier, s, config->spawner, e);
+    int code = signers_new(&s->signers, config->config, config->store, config->loop, e);
+    struct tier_host host = {.loop = config->loop,
+                             .config = config->config,
+                             .store = config->store,
+                             .stats = &s->stats,
+                             .signers = s->signers,
+                             .spawner = config->spawner,
+                             .is_made = is_made,
+                             .first_put_ns = first_put_ns,
+                             .on_tick = tier_fetches_tick,
+                             .on_stop = tier_fetches_stop,
+                             .arg = s};
+    return code || !config->spawner ? code : tier_new(&s->tier, &host, e);
 }
 
 void service_drain(struct service *s) { s->stopping = true; }

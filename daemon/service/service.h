@@ -11,13 +11,11 @@
  *     compile_request.c, audit.c       COMPILE; compiles of hits, to compare
  *     build.c                          one source on its way through the compiler ──▶ build_store.c
  *     lookup.c, damaged.c              GET; values that clients refuse
- *     tier_fetch.c                     what other machines made
+ *     tier_fetch.c                     what other machines made ──▶ daemon/nodes
  *     put.c, work.c                    values on their way to the store
- *     tier_send.c                      sends entries to the tier; tier_internal.h lists the tier's other files
  *     find.c                           what this daemon made
  *     ask.c                            one request: led through its sources, answered once, counted, in a flight
  *     refused.c, bookkeeping.c         what was refused; counters and history
- *     signers.c                        whose entries of a tier count
  *     flight.c artifact.c manifest.c   tables and values without a service
  *
  * Trust. An entry has an owner. A client's puts are in the space of its peer (peer.h), and no other

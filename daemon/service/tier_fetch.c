@@ -41,11 +41,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/nodes/tier_state.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
+#include "daemon/service/compile_request.h"
+#include "daemon/service/internal.h"
 #include "daemon/service/manifest.h"
 #include "daemon/service/put.h"
-#include "daemon/service/tier_internal.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"
 
@@ -102,6 +104,8 @@ struct tier_fetch {
     char name[STORE_NAME_MAX];
 };
 
+static struct service *service_of(const struct tier *t) { return t->host.arg; }
+
 /* ---- definite misses ---- */
 
 static size_t absent_place(const struct key *key)
@@ -114,15 +118,14 @@ static size_t absent_place(const struct key *key)
 static bool is_absent(const struct tier *t, const struct store_id *id)
 {
     size_t i = absent_place(&id->key);
-    return t->absent[i].until_ms > service_clock_ms(t->service) &&
-           store_id_equal(&t->absent[i].id, id);
+    return t->absent[i].until_ms > tier_now_ms(t) && store_id_equal(&t->absent[i].id, id);
 }
 
 static void note_absent(struct tier *t, const struct store_id *id)
 {
     size_t i = absent_place(&id->key);
     t->absent[i].id = *id;
-    t->absent[i].until_ms = service_clock_ms(t->service) + ABSENT_MS;
+    t->absent[i].until_ms = tier_now_ms(t) + ABSENT_MS;
 }
 
 /* ---- the end of a fetch ---- */
@@ -168,6 +171,7 @@ static void fetch_end(struct tier_fetch *f, struct artifact *a, const char *said
 {
     assert(!f->is_sent && !f->is_verified_now); /* nobody else has it */
     LIST_REMOVE(f->tier->fetches, f);
+    f->tier->n_fetches--;
     budget_give(f->uid, BUDGET_tier_waits, 1);
     wake(f, a, said);
     artifact_unref(f->artifact);
@@ -197,7 +201,7 @@ static void fetch_received(struct tier_fetch *f)
 static void fetch_refuse(struct tier_fetch *f, uint64_t *count, const char *why)
 {
     struct tier *t = f->tier;
-    stats_add(&t->service->stats, STATS_tier_refused, STORE_OTHER, 1);
+    stats_add(t->host.stats, STATS_tier_refused, STORE_OTHER, 1);
     ++*count;
     tier_log_once(t, t->refused, "an entry does not count", why);
     note_absent(t, &f->id);
@@ -207,14 +211,15 @@ static void fetch_refuse(struct tier_fetch *f, uint64_t *count, const char *why)
 /* Returns the flight in which the key is being made here; NULL if nothing that comes would be of use. */
 static struct flight *flight_behind(const struct tier_fetch *f)
 {
-    struct flight *flight = flight_find(f->tier->service->flights, &f->flight.id, &f->flight.proof);
+    struct flight *flight =
+        flight_find(service_of(f->tier)->flights, &f->flight.id, &f->flight.proof);
     return flight && !flight_result(flight) ? flight : NULL;
 }
 
 /* Hands the entry that came to its makers here, and ends their compiles. */
 static void fetch_overtakes(struct tier_fetch *f, struct artifact *a)
 {
-    struct service *s = f->tier->service;
+    struct service *s = service_of(f->tier);
     struct flight *flight = flight_behind(f);
     if (!flight || a->kind == STORE_MANIFEST)
         return;
@@ -247,7 +252,7 @@ static bool fetch_follows(struct tier_fetch *f)
 /* Stores what has arrived, so that the askers find it. */
 static void fetch_arrived(struct tier_fetch *f)
 {
-    struct service *s = f->tier->service;
+    struct service *s = service_of(f->tier);
     const struct tier_entry *entry = &f->entry;
     struct artifact *a = f->artifact;
     assert(a && a->len == entry->len && entry_is(entry, f->space, &f->id.key, &f->proof));
@@ -261,6 +266,8 @@ static void fetch_arrived(struct tier_fetch *f)
     a->signer = f->signer_id;
     struct store_row row = {.id = f->id,
                             .maker = f->uid,
+                            .kind = entry->kind,
+                            .cost_ms = entry->cost_ms,
                             .group = entry->group,
                             .expires_ms = entry->expires_ms,
                             .compiler = entry->compiler,
@@ -270,7 +277,7 @@ static void fetch_arrived(struct tier_fetch *f)
                             .name = {f->name, f->name_len}};
     if (is_made)
         row.proof = f->proof;
-    tier_cost_note(f->tier, &row, a);
+    tier_cost_note(f->tier, &row, true);
     put_result(s, NULL, a, &row, true);
     tier_queue_forget(f->tier, &f->id);
     stats_add(&s->stats, STATS_tier_hits, a->kind, 1);
@@ -322,7 +329,7 @@ static int take_value(struct tier_fetch *f, int fd, uint64_t len, struct err *e)
 static void fetch_failed(struct tier_fetch *f, const struct tier_answer *a, bool works)
 {
     if (works) {
-        stats_add(&f->tier->service->stats, STATS_tier_misses, STORE_OTHER, 1);
+        stats_add(f->tier->host.stats, STATS_tier_misses, STORE_OTHER, 1);
         note_absent(f->tier, &f->id);
         f->knows = true;
     }
@@ -349,7 +356,7 @@ static void on_value(struct tier_errand *errand, const struct tier_answer *a, in
     tier_note(f->tier, &f->tier->reads, a);
     if (take_value(f, fd, a->length, &e) != 0)
         fetch_refuse(f, &f->tier->n_damaged, e.text);
-    else if (service_work_start(f->tier->service, &f->work, verify, verified))
+    else if (service_work_start(service_of(f->tier), &f->work, verify, verified))
         f->is_verified_now = true;
     else
         fetch_end(f, NULL, "no memory for the value");
@@ -384,7 +391,7 @@ static int read_entry(struct tier_fetch *f, struct view bytes, uint64_t **out_co
     if (!f->bytes)
         return err_set(e, WARM_ENOMEM, "no memory for an entry");
     memcpy(f->bytes, bytes.data, bytes.len);
-    const struct signers *signers = t->service->signers;
+    const struct signers *signers = t->host.signers;
     int code = entry_read(f->bytes, bytes.len, &signers->trusted, &f->entry, &signer, e);
     *out_count = code == WARM_EDENIED ? &t->n_unsigned : &t->n_other;
     if (code)
@@ -398,7 +405,7 @@ static int read_entry(struct tier_fetch *f, struct view bytes, uint64_t **out_co
         return err_set(e, WARM_ECORRUPT, "another entry has its name");
     if (f->entry.expires_ms && f->entry.expires_ms <= clock_wall_ms())
         return err_set(e, WARM_ENOT_FOUND, "it has expired");
-    if (f->entry.len > t->service->config.config->tier_max_value)
+    if (f->entry.len > t->host.config->tier_max_value)
         return err_set(e, WARM_ETOO_BIG, "its value is larger than tier_max_value");
     *out_count = &t->n_damaged;
     if (f->entry.is_inline && !entry_has_value(&f->entry, f->entry.value.data, f->entry.value.len))
@@ -426,11 +433,19 @@ static void take_entry(struct tier_fetch *f, struct view bytes)
 
 /* ---- other nodes ---- */
 
+/* Tells how long it takes to make what an ask wants. */
+static struct tier_cost cost_of(const struct tier *t, const struct ask *ask)
+{
+    return tier_cost_of(t, ask->compile ? &ask->compile->address.compiler : NULL, ask->name,
+                        ask->peer->uid);
+}
+
 /* Returns for how long an ask may wait for other nodes, by what this machine knows. */
 static uint64_t patience_ms(const struct tier *t, const struct ask *ask)
 {
-    uint64_t hedge = t->service->config.config->tier_hedge_ms;
-    uint64_t thrice = 3ull * tier_made_cost_of(t, ask);
+    uint64_t hedge = t->host.config->tier_hedge_ms;
+    struct tier_cost made = cost_of(t, ask);
+    uint64_t thrice = made.n_made ? 3ull * (uint32_t)(made.made_ms + 1) : 0;
     return hedge > thrice ? hedge : thrice;
 }
 
@@ -440,18 +455,15 @@ static uint64_t hedge_ms(const struct tier_fetch *f)
     return f->patience_ms - (f->patience_ms >> (f->slot + 1));
 }
 
-static bool waits_for_nobody(const struct tier *t)
-{
-    return service_clock_ms(t->service) < t->no_waits_until_ms;
-}
+static bool waits_for_nobody(const struct tier *t) { return tier_now_ms(t) < t->no_waits_until_ms; }
 
 /* Has nobody wait for other nodes for a while. */
 static void lose_patience(struct tier *t, uint64_t waited_ms)
 {
-    uint64_t ms = t->service->config.config->tier_breaker_ms;
+    uint64_t ms = t->host.config->tier_breaker_ms;
     if (waits_for_nobody(t))
         return;
-    t->no_waits_until_ms = service_clock_ms(t->service) + ms;
+    t->no_waits_until_ms = tier_now_ms(t) + ms;
     log_warning(
         "the tier: another node held a key up for %llu ms; nobody waits for others for %llu ms",
         (unsigned long long)waited_ms, (unsigned long long)ms);
@@ -468,9 +480,9 @@ static void tell_to_wait(struct ask *ask)
 static void wait_for_node(struct tier_fetch *f)
 {
     assert(f->poll_ms >= POLL_MIN_MS && !f->is_sent);
-    uint64_t now = service_clock_ms(f->tier->service);
+    uint64_t now = tier_now_ms(f->tier);
     if (!f->waits_for_node) {
-        stats_add(&f->tier->service->stats, STATS_tier_waits, STORE_OTHER, 1);
+        stats_add(f->tier->host.stats, STATS_tier_waits, STORE_OTHER, 1);
         for (struct tier_wait *w = f->waits; w; w = w->next)
             if (w->ask)
                 tell_to_wait(w->ask);
@@ -491,7 +503,7 @@ static bool ask_for_entry(struct tier_fetch *f)
     struct tier *t = f->tier;
     bool asks = f->leases && !t->has_no_leases && (f->waits || !f->waits_for_node);
     bool hedges = asks && f->waits_for_node && f->slot < SLOTS_MAX &&
-                  service_clock_ms(t->service) - f->began_ms >= hedge_ms(f);
+                  tier_now_ms(t) - f->began_ms >= hedge_ms(f);
     f->errand = (struct tier_errand){.fd = -1,
                                      .done = on_entry,
                                      .user = f,
@@ -499,7 +511,7 @@ static bool ask_for_entry(struct tier_fetch *f)
                                              .limit = ENTRY_OBJECT_MAX,
                                              .wants_bytes = true,
                                              .timeout_ms = ASK_MS,
-                                             .lease_ms = t->service->config.config->tier_lease_ms,
+                                             .lease_ms = t->host.config->tier_lease_ms,
                                              .slot = hedges ? ++f->slot : 0}};
     if (asks)
         memcpy(f->errand.ask.job, f->job, sizeof f->job);
@@ -517,12 +529,12 @@ static void take_lease(struct tier_fetch *f)
     tier_lease_add(t, &f->id, &f->errand.ask);
     f->knows = true;
     if (!f->waited)
-        stats_add(&t->service->stats, STATS_tier_misses, STORE_OTHER, 1);
+        stats_add(t->host.stats, STATS_tier_misses, STORE_OTHER, 1);
     if (!f->errand.ask.slot) {
         fetch_end(f, NULL, "404; this node makes it");
         return;
     }
-    stats_add(&t->service->stats, STATS_tier_hedges, STORE_OTHER, 1);
+    stats_add(t->host.stats, STATS_tier_hedges, STORE_OTHER, 1);
     wait_for_node(f);
     wake(f, NULL, "another node makes it, and is late");
 }
@@ -598,8 +610,8 @@ static void end_waits(struct tier_fetch *f, uint64_t now)
                      : runs_out ? "another node makes it, and is late by %llu ms"
                                 : "no answer in %llu ms",
                      (unsigned long long)(now - f->began_ms));
-            stats_add(&f->tier->service->stats, races ? STATS_tier_races : STATS_tier_late,
-                      STORE_OTHER, 1);
+            stats_add(f->tier->host.stats, races ? STATS_tier_races : STATS_tier_late, STORE_OTHER,
+                      1);
         }
         wake_one(w, NULL);
         at = &f->waits; /* the asker may have done anything, but for ending this fetch */
@@ -651,20 +663,12 @@ static void queue_run(struct tier *t)
 
 void tier_fetches_tick(struct tier *t)
 {
-    uint64_t now = service_clock_ms(t->service);
+    uint64_t now = tier_now_ms(t);
     queue_run(t);
     for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
         next = f->next; /* only this fetch can end here */
         fetch_tick(f, now);
     }
-}
-
-size_t tier_fetches_count(const struct tier *t)
-{
-    size_t n = 0;
-    for (const struct tier_fetch *f = t->fetches; f; f = f->next)
-        n++;
-    return n;
 }
 
 /* ---- asking ---- */
@@ -693,6 +697,12 @@ static struct tier_fetch *fetch_find(const struct tier *t, const struct wanted *
     return NULL;
 }
 
+static uint32_t cost_ms(const struct tier *t, const struct ask *ask)
+{
+    struct tier_cost cost = cost_of(t, ask);
+    return cost.n ? (uint32_t)(cost.mean_ms + 1) : 0;
+}
+
 /* Begins a fetch; NULL if the helper cannot take it. */
 static struct tier_fetch *fetch_begin(struct tier *t, const struct ask *ask, const struct wanted *q,
                                       struct view space)
@@ -709,13 +719,12 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct ask *ask, con
     memcpy(f->space_text, space.data, space.len);
     f->space = (struct view){f->space_text, space.len};
     f->uid = ask->peer->uid;
-    f->cost_ms = tier_cost_of(t, ask);
+    f->cost_ms = cost_ms(t, ask);
     f->patience_ms = patience_ms(t, ask);
     memcpy(f->job, ask->job, sizeof f->job);
-    f->leases =
-        *f->job || (q->can_make && t->has_key &&
-                    (!f->cost_ms || f->cost_ms >= t->service->config.config->tier_min_cost_ms));
-    f->began_ms = service_clock_ms(t->service);
+    f->leases = *f->job || (q->can_make && t->has_key &&
+                            (!f->cost_ms || f->cost_ms >= t->host.config->tier_min_cost_ms));
+    f->began_ms = tier_now_ms(t);
     f->poll_ms = POLL_MIN_MS;
     memcpy(&f->random, q->id->key.bytes, sizeof f->random);
     f->random ^= clock_mono_ns(); /* nodes must not poll in step */
@@ -733,6 +742,7 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct ask *ask, con
         return NULL;
     }
     LIST_ADD(t->fetches, f);
+    t->n_fetches++;
     tier_tick_start(t);
     return f;
 }
@@ -740,7 +750,7 @@ static struct tier_fetch *fetch_begin(struct tier *t, const struct ask *ask, con
 /* Returns for how long an ask may wait for an answer: half of what making it takes. */
 static uint64_t budget_ms(const struct tier *t, const struct ask *ask)
 {
-    uint32_t cost = tier_cost_of(t, ask);
+    uint32_t cost = cost_ms(t, ask);
     if (!cost || cost / 2 >= ASK_BUDGET_MS)
         return ASK_BUDGET_MS;
     return cost / 2 > BUDGET_MIN_MS ? cost / 2 : BUDGET_MIN_MS;
@@ -749,7 +759,7 @@ static uint64_t budget_ms(const struct tier *t, const struct ask *ask)
 /* True if it makes no sense to ask; ask->tier_said then says why, if there is anything to say. */
 static bool is_no_use(const struct tier *t, struct ask *ask, const struct wanted *q)
 {
-    const struct flight *f = flight_find(t->service->flights, q->id, q->proof);
+    const struct flight *f = flight_find(service_of(t)->flights, q->id, q->proof);
     if (f && !flight_result(f) && !*ask->job) /* it is being made here */
         return true;
     if (tier_is_off(t, &t->reads)) {
@@ -767,7 +777,7 @@ static bool is_no_use(const struct tier *t, struct ask *ask, const struct wanted
 static bool may_ask(const struct tier *t, struct ask *ask, const struct wanted *q,
                     struct view *space)
 {
-    bool had_time = !ask->tier_ends_ms || ask->tier_ends_ms > service_clock_ms(ask->service);
+    bool had_time = !ask->tier_ends_ms || ask->tier_ends_ms > tier_now_ms(t);
     bool is_named = q->id->owner == STORE_MADE_HERE || ask->name.len;
     if (!t || t->closing || !t->reads_it || ask->no_tier || ask->tier_wait || !had_time ||
         !is_named)
@@ -775,7 +785,7 @@ static bool may_ask(const struct tier *t, struct ask *ask, const struct wanted *
     if ((*ask->job && t->has_no_leases) || ask->n_tier_asks == ASK_TIER_MAX ||
         key_equal(&ask->tier_asked, &q->id->key))
         return false;
-    return tier_space(t, ask, q->id->owner, space) && !is_no_use(t, ask, q);
+    return tier_space(t, ask->peer->space, q->id->owner, space) && !is_no_use(t, ask, q);
 }
 
 enum step try_tier(struct ask *ask, struct look *look)
@@ -795,9 +805,9 @@ enum step try_tier(struct ask *ask, struct look *look)
         return STEP_NOT_HERE;
     }
     if (!ask->tier_ends_ms)
-        ask->tier_ends_ms = service_clock_ms(t->service) + budget_ms(t, ask);
+        ask->tier_ends_ms = tier_now_ms(t) + budget_ms(t, ask);
     if (!ask->tier_waits_end_ms)
-        ask->tier_waits_end_ms = service_clock_ms(t->service) + patience_ms(t, ask);
+        ask->tier_waits_end_ms = tier_now_ms(t) + patience_ms(t, ask);
     *w = (struct tier_wait){f->waits, ask, ask->tier_ends_ms, ask->tier_waits_end_ms};
     f->waits = w;
     ask->tier_wait = &w->ask;

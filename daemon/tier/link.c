@@ -2,7 +2,7 @@
 /*
  * link.c - decides when warm-tier is started, when it hangs, and how each request to it ends.
  *
- * daemon/service/tier.c starts it; tier_fetch.c, tier_lease.c and tier_send.c send requests.
+ * daemon/nodes/tier.c starts it; tier_fetch.c, tier_lease.c and tier_send.c send requests.
  *
  * Thread: loop thread.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_signers.c - the numbers of keys that count, of a service without a tier. */
-#include "daemon/service/signers.h"
+#include "daemon/nodes/signers.h"
 
 #include <criterion/criterion.h>
 
@@ -53,7 +53,7 @@ Test(signers, a_key_keeps_its_number_in_the_store)
     cr_assert_null(s->sweep);
     struct signers was = *s;
     for (int i = 0; i < 1000; i++) {
-        cr_assert_eq(signers_new(&again, rig.service, NULL), 0);
+        cr_assert_eq(signers_new(&again, &rig.config, rig.store, &rig.loop, NULL), 0);
         bool same = again->n == was.n && memcmp(again->table, was.table, sizeof was.table) == 0;
         cr_assert(i < 999 || same, "the keys have other numbers");
         bool swept = again->sweep != NULL;

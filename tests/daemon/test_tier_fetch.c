@@ -152,7 +152,7 @@ Test(tier_fetch, a_second_asker_joins_the_fetch)
     ask_first(ASK_KNOWN, "graph");
     tier_rig_ask(&rig, &second, ASK_KNOWN, "graph");
     cr_expect_str_eq(second.seen, "W");
-    cr_expect_eq(tier_fetches_count(rig.tier), 1u);
+    cr_expect_eq(rig.tier->n_fetches, 1u);
     struct tier_ask of_first = ask;
     tier_rig_ask(&rig, &third, ASK_KNOWN, "another");
     ask = tier_rig_take(&rig, TIER_GET);
@@ -194,7 +194,7 @@ Test(tier_fetch, a_fetch_that_nobody_wants_is_cancelled_and_its_late_answer_is_d
     UP(NULL);
     ask_first(ASK_KNOWN, "graph");
     cancel_first();
-    cr_expect_eq(tier_fetches_count(rig.tier), 1u, "until its request ends");
+    cr_expect_eq(rig.tier->n_fetches, 1u, "until its request ends");
     answer_entry("graph", "the value");
     TIER_RIG_AWAIT(&rig, !rig.tier->fetches);
     cr_expect_eq(rig.service->n_puts, 0u);

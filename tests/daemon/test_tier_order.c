@@ -7,18 +7,19 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/service/put.h"
-#include "daemon/service/tier_internal.h"
+#include "daemon/nodes/tier_state.h"
 
-static struct service service;
 static struct tier *tier;
+static uint64_t put_ns; /* when the oldest put on its way to the disk came */
+
+static uint64_t first_put_ns(void *arg) { return *(uint64_t *)arg; }
 
 static void setup(void)
 {
     tier = calloc(1, sizeof *tier);
     cr_assert(tier);
-    service = (struct service){.puts = NULL};
-    tier->service = &service;
+    put_ns = UINT64_MAX;
+    tier->host = (struct tier_host){.first_put_ns = first_put_ns, .arg = &put_ns};
 }
 
 static void teardown(void) { free(tier); }
@@ -76,11 +77,10 @@ Test(tier_order, of_leased_ones_the_first_offered_goes_and_one_time_holds_up_nob
 
 Test(tier_order, a_leased_one_waits_for_puts_and_for_uploads)
 {
-    struct pending_put older = {.queued_ns = 10}, newer = {.queued_ns = 90, .next = &older};
     add(9, true, 30);
-    service.puts = &newer;
+    put_ns = 10;
     expect_next(0, true);
-    newer.next = NULL;
+    put_ns = 90;
     tier->uploads[3].runs = true;
     tier->uploads[3].item.offered_ns = 20;
     expect_next(0, true);

@@ -123,12 +123,11 @@ Test(tier_patience, what_another_machine_says_of_costs_makes_no_wait_longer)
 Test(tier_patience, what_a_user_says_of_costs_makes_nobody_elses_wait_longer)
 {
     UP("tier_hedge", HEDGE);
-    struct artifact made = {.kind = STORE_OTHER, .cost_ms = 500000};
-    struct store_row row = {.id.owner = 4001, .maker = 4001, .name = view_of_text("a:1")};
-    tier_cost_note(rig.tier, &row, &made);
-    struct peer liar = {.uid = 4001};
-    struct ask of_liar = {.peer = &liar, .name = view_of_text("a:2")};
-    cr_expect_eq(tier_made_cost_of(rig.tier, &of_liar), 500001u);
+    struct store_row row = {
+        .id.owner = 4001, .maker = 4001, .cost_ms = 500000, .name = view_of_text("a:1")};
+    tier_cost_note(rig.tier, &row, false);
+    struct tier_cost of_liar = tier_cost_of(rig.tier, NULL, view_of_text("a:2"), 4001);
+    cr_expect(of_liar.n_made == 1 && of_liar.made_ms == 500000);
     cr_expect_lt(ask_until(ASK_LEASE, "a:2", "WL"), HEDGE_MS + SLACK_MS);
     leave();
 }

@@ -12,7 +12,8 @@
 #ifndef WARM_TESTS_SUPPORT_TIER_RIG_H
 #define WARM_TESTS_SUPPORT_TIER_RIG_H
 
-#include "daemon/service/tier_internal.h"
+#include "daemon/nodes/tier_state.h"
+#include "daemon/service/internal.h"
 #include "tests/support/fake_helper.h"
 #include "tests/support/service.h"
 

@@ -15,19 +15,41 @@
  *
  * Thread: loop thread, but for the digests of large values. Memory: tier_close frees it.
  */
-#ifndef WARM_DAEMON_SERVICE_TIER_H
-#define WARM_DAEMON_SERVICE_TIER_H
+#ifndef WARM_DAEMON_NODES_TIER_H
+#define WARM_DAEMON_NODES_TIER_H
+
+#include <uv.h>
 
 #include "daemon/compiler/spawner.h"
-#include "daemon/service/ask.h"
-#include "daemon/service/service.h"
+#include "daemon/history/stats.h"
+#include "daemon/nodes/signers.h"
+#include "daemon/process/config.h"
+#include "store/store.h"
 
 struct tier;
 
-/* Makes the tier of the service's configuration, and starts the helper. *out is NULL if none is
- * configured. INVALID: a setting of it is wrong; IO, NOMEM. */
-int tier_new(struct tier **out, struct service *s, struct spawner *spawner, struct err *e);
-/* Ends all waits: the calls go on without it, and nobody waits any more. NULL is fine. */
+/* What a tier has of its daemon. All borrowed until tier_close. */
+struct tier_host {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct store *store;
+    struct stats *stats;
+    const struct signers *signers;
+    struct spawner *spawner;
+    /* True if somebody here makes an entry, or it is on its way to the disk. */
+    bool (*is_made)(void *arg, const struct store_id *id);
+    /* Returns when the oldest put on its way to the disk came; UINT64_MAX: there is none. */
+    uint64_t (*first_put_ns)(void *arg);
+    /* Runs the clock of look-ups (tier_fetch.c); and ends them. */
+    void (*on_tick)(struct tier *t);
+    void (*on_stop)(struct tier *t);
+    void *arg;
+};
+
+/* Makes the tier of a configuration, and starts the helper. *out is NULL if none is configured. INVALID: a setting
+ * of it is wrong; IO, NOMEM. */
+int tier_new(struct tier **out, const struct tier_host *host, struct err *e);
+/* Ends all waits: the asks go on without it, and nobody waits any more. NULL is fine. */
 void tier_stop(struct tier *t);
 /* Ends the helper and frees all. The loop must run once more. NULL is fine. */
 void tier_close(struct tier *t);
@@ -36,9 +58,9 @@ void tier_close(struct tier *t);
  * of no use elsewhere. Only `warm tier push` sends it. */
 bool tier_keeps(const struct tier *t, const struct store_row *row, uint64_t len, uint32_t cost_ms);
 /* Returns the marks of an entry that is about to be put, and notes what making it took. */
-uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a);
-/* Queues an entry that is on disk now and has STORE_TIER_WAITS. */
-void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a);
+uint32_t tier_marks(struct tier *t, const struct store_row *row, bool from_tier);
+/* Queues an entry that is on disk now and has STORE_TIER_WAITS: by its id, length, cost and digest. */
+void tier_offer(struct tier *t, const struct store_row *row);
 /* Marks entries as waiting; `cb` gets those that were not. UNSUPPORTED: no tier (NULL), or no key; NOMEM. */
 int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report_cb cb, void *arg,
               struct err *e);

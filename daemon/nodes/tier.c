@@ -7,7 +7,7 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/service/tier.h"
+#include "daemon/nodes/tier.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/nodes/tier_state.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
-#include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 #include "tier/url.h"
 
@@ -85,7 +85,7 @@ int tier_push(struct tier *t, const struct store_id *ids, size_t n, store_report
     if (!p)
         return err_set(e, WARM_ENOMEM, "no memory for a push");
     *p = (struct tier_push){.tier = t, .cb = cb, .arg = arg};
-    int code = store_mark(t->service->config.store, ids, n, 0, STORE_TIER_WAITS, on_marked, p, e);
+    int code = store_mark(t->host.store, ids, n, 0, STORE_TIER_WAITS, on_marked, p, e);
     if (code) {
         free(p);
         return code;
@@ -107,7 +107,7 @@ void tier_save(struct tier *t)
 static void on_tick(void *arg)
 {
     struct tier *t = arg;
-    tier_fetches_tick(t);
+    t->host.on_tick(t);
     tier_leases_tick(t);
     if (!t->fetches && !t->leases)
         loop_timer_stop(t->tick);
@@ -124,7 +124,7 @@ static void on_send(void *arg) { tier_send_next(arg); }
 
 static bool make_timers(struct tier *t)
 {
-    uv_loop_t *loop = t->service->config.loop;
+    uv_loop_t *loop = t->host.loop;
     t->tick = loop_timer_new(loop, on_tick, t);
     t->scan_timer = loop_timer_new(loop, on_scan, t);
     t->unmark_timer = loop_timer_new(loop, on_unmark, t);
@@ -142,8 +142,7 @@ static void free_timers(struct tier *t)
     loop_timer_free(t->probe_timer);
 }
 
-static int start_link(struct tier *t, const struct config *c, struct spawner *spawner,
-                      struct err *e)
+static int start_link(struct tier *t, const struct config *c, struct err *e)
 {
     char program[PATH_MAX], why[200];
     struct tier_url url;
@@ -159,8 +158,8 @@ static int start_link(struct tier *t, const struct config *c, struct spawner *sp
         return err_set(e, WARM_EIO, "there is no program %s for the tier", program);
     if (!make_timers(t))
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
-    struct tier_link_config config = {.loop = t->service->config.loop,
-                                      .spawner = spawner,
+    struct tier_link_config config = {.loop = t->host.loop,
+                                      .spawner = t->host.spawner,
                                       .program = program,
                                       .url = c->tier,
                                       .credentials = c->tier_credentials,
@@ -186,17 +185,17 @@ static int read_mode(struct tier *t, const struct config *c, struct err *e)
     return 0;
 }
 
-int tier_new(struct tier **out, struct service *s, struct spawner *spawner, struct err *e)
+int tier_new(struct tier **out, const struct tier_host *host, struct err *e)
 {
-    assert(s && s->config.config && spawner);
-    const struct config *c = s->config.config;
+    assert(host->config && host->spawner && host->signers);
+    const struct config *c = host->config;
     *out = NULL;
     if (!*c->tier)
         return 0;
     struct tier *t = calloc(1, sizeof *t);
     if (!t)
         return err_set(e, WARM_ENOMEM, "no memory for the tier");
-    t->service = s;
+    t->host = *host;
     for (size_t i = 0; i < UPLOADS_MAX; i++) {
         struct tier_upload *u = &t->uploads[i];
         *u = (struct tier_upload){.tier = t, .entry_fd = -1, .errand = {.user = u}};
@@ -204,14 +203,14 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
     }
     t->reads.what = "reads";
     t->writes.what = "writes";
-    t->has_key = s->signers->has_key;
+    t->has_key = host->signers->has_key;
     int code =
-        s->signers->trusted.n
+        host->signers->trusted.n
             ? read_mode(t, c, e)
             : err_set(e, WARM_EINVALID,
                       "a tier needs tier_key or tier_trusted: unsigned entries do not count");
     if (code == 0)
-        code = start_link(t, c, spawner, e);
+        code = start_link(t, c, e);
     if (code) {
         free_timers(t);
         free(t);
@@ -222,7 +221,7 @@ int tier_new(struct tier **out, struct service *s, struct spawner *spawner, stru
              !t->reads_it ? "written only"
              : t->has_key ? "read and written"
                           : "read only",
-             s->signers->trusted.n, s->signers->trusted.n == 1 ? "key" : "keys");
+             host->signers->trusted.n, host->signers->trusted.n == 1 ? "key" : "keys");
     *out = t;
     return 0;
 }
@@ -232,7 +231,7 @@ void tier_stop(struct tier *t)
     if (!t)
         return;
     t->closing = true;
-    tier_fetches_stop(t);
+    t->host.on_stop(t);
     tier_leases_close(t);
 }
 

@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/wire/wire.h"
+#include "daemon/nodes/tier_state.h"
 #include "daemon/process/log.h"
-#include "daemon/service/bookkeeping.h"
-#include "daemon/service/tier_internal.h"
+#include "daemon/users/peer.h"
 #include "store/clock.h"
 
 /* ---- what travels ---- */
@@ -24,9 +25,9 @@
 static bool shared_space(const struct tier *t, uint32_t owner, struct view *space)
 {
     static char text[128]; /* until the next call */
-    const char *share = t->service->config.config->tier_share;
+    const char *share = t->host.config->tier_share;
     if (strcmp(share, "group") == 0 && owner == PEER_TRUST_SPACE) {
-        snprintf(text, sizeof text, "group %.100s", t->service->config.config->trust_group);
+        snprintf(text, sizeof text, "group %.100s", t->host.config->trust_group);
     } else if (strcmp(share, "user") == 0 && owner < PEER_TRUST_SPACE) {
         const struct passwd *user = getpwuid(owner);
         if (!user)
@@ -43,7 +44,7 @@ static bool shared_space(const struct tier *t, uint32_t owner, struct view *spac
 bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space)
 {
     uint32_t owner = row->id.owner;
-    if (owner != STORE_MADE_HERE && bookkeeping_is_note(WIRE_SPACE_NAME, row->name))
+    if (owner != STORE_MADE_HERE && wire_name_is_note(row->name))
         return false;
     if (owner == STORE_MADE_HERE) {
         *space = view_of_text("made");
@@ -53,24 +54,23 @@ bool tier_travels(const struct tier *t, const struct store_row *row, struct view
     return owner == geteuid() || shared_space(t, owner, space);
 }
 
-bool tier_space(const struct tier *t, const struct ask *ask, uint32_t owner, struct view *space)
+bool tier_space(const struct tier *t, uint32_t peer_space, uint32_t owner, struct view *space)
 {
-    assert(ask->peer);
     *space = view_of_text(owner == STORE_MADE_HERE ? "made" : "user");
     return owner == STORE_MADE_HERE || owner == geteuid() ||
-           (owner == ask->peer->space && shared_space(t, owner, space));
+           (owner == peer_space && shared_space(t, owner, space));
 }
 
 bool tier_is_too_old(const struct tier *t, const struct store_row *row)
 {
-    return row->created_ms + t->service->config.config->tier_queue_age_ms < clock_wall_ms();
+    return row->created_ms + t->host.config->tier_queue_age_ms < clock_wall_ms();
 }
 
 /* ---- breakers ---- */
 
 bool tier_is_off(const struct tier *t, const struct tier_breaker *b)
 {
-    return b->n_failures >= FAILURES_MAX || service_clock_ms(t->service) < b->off_until_ms;
+    return b->n_failures >= FAILURES_MAX || tier_now_ms(t) < b->off_until_ms;
 }
 
 void tier_log_once(struct tier *t, char last[200], const char *what, const char *why)
@@ -90,7 +90,7 @@ static bool is_success(uint32_t outcome)
 void tier_leave_alone(struct tier *t, struct tier_breaker *b, uint64_t ms)
 {
     assert(ms && (b == &t->reads || b == &t->writes));
-    b->off_until_ms = service_clock_ms(t->service) + ms;
+    b->off_until_ms = tier_now_ms(t) + ms;
     if (b == &t->reads)
         loop_timer_start(t->probe_timer, ms, 0);
 }
@@ -109,8 +109,7 @@ bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer 
     if (t->closing) /* warmd ends the helper itself */
         return false;
     bool is_late = strncmp(a->said, "timed out", 9) == 0;
-    stats_add(&t->service->stats, is_late ? STATS_tier_timeouts : STATS_tier_errors, STORE_OTHER,
-              1);
+    stats_add(t->host.stats, is_late ? STATS_tier_timeouts : STATS_tier_errors, STORE_OTHER, 1);
     if (strcmp(b->said, a->said) != 0)
         log_warning("the tier: %s fail: %s", b->what, a->said);
     memcpy(b->said, a->said, sizeof b->said);
@@ -121,6 +120,6 @@ bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer 
     if (a->outcome == TIER_DENIED || a->outcome == TIER_MISSET)
         b->n_failures = FAILURES_MAX;
     if (++b->n_failures >= FAILURES_MAX)
-        tier_leave_alone(t, b, t->service->config.config->tier_breaker_ms);
+        tier_leave_alone(t, b, t->host.config->tier_breaker_ms);
     return false;
 }

@@ -18,9 +18,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/nodes/tier_state.h"
 #include "daemon/process/log.h"
-#include "daemon/service/put.h"
-#include "daemon/service/tier_internal.h"
 #include "store/clock.h"
 
 #define SCAN_MS 10u      /* between two slices */
@@ -65,12 +64,11 @@ static void add_item(struct tier *t, const struct tier_item *item)
         t->items[least] = *item;
 }
 
-void tier_queue_add(struct tier *t, const struct store_id *id, const struct artifact *a,
-                    bool is_leased)
+void tier_queue_add(struct tier *t, const struct store_row *row, bool is_leased)
 {
-    assert(a->hashed);
+    const struct store_id *id = &row->id;
     struct tier_item item = {.id = *id,
-                             .value = value_of(a->cost_ms, 0, a->len),
+                             .value = value_of(row->cost_ms, 0, row->len),
                              .is_urgent = t->leases != NULL,
                              .is_leased = is_leased,
                              .since_ms = clock_wall_ms(),
@@ -81,7 +79,7 @@ void tier_queue_add(struct tier *t, const struct store_id *id, const struct arti
     for (size_t i = 0; i < UPLOADS_MAX; i++) { /* or of one that is being sent: it is sent, too */
         struct tier_upload *u = &t->uploads[i];
         if (u->runs && store_id_equal(&u->item.id, id))
-            u->is_outdated |= u->n_bytes != a->len || !key_equal(&u->check, &a->check);
+            u->is_outdated |= u->n_bytes != row->len || !key_equal(&u->check, &row->check);
     }
     if (!is_known(t, id))
         add_item(t, &item);
@@ -91,9 +89,7 @@ void tier_queue_add(struct tier *t, const struct store_id *id, const struct arti
  * An entry under a lease that is younger must wait: other nodes take it as a sign that all it leads to is there. */
 static uint64_t first_offered_ns(const struct tier *t)
 {
-    uint64_t first = UINT64_MAX;
-    for (const struct pending_put *p = t->service->puts; p; p = p->next)
-        first = p->queued_ns < first ? p->queued_ns : first;
+    uint64_t first = t->host.first_put_ns(t->host.arg);
     for (size_t i = 0; i < t->n_items; i++)
         if (t->items[i].is_urgent && t->items[i].offered_ns < first)
             first = t->items[i].offered_ns;
@@ -166,8 +162,7 @@ void tier_queue_flush(struct tier *t)
     assert(t->n_unmark <= UNMARK_MAX);
     loop_timer_stop(t->unmark_timer);
     if (t->n_unmark)
-        store_mark(t->service->config.store, t->unmark, t->n_unmark, STORE_TIER_WAITS, 0, NULL,
-                   NULL, NULL);
+        store_mark(t->host.store, t->unmark, t->n_unmark, STORE_TIER_WAITS, 0, NULL, NULL, NULL);
     t->n_unmark = 0;
 }
 
@@ -184,23 +179,23 @@ void tier_queue_done(struct tier *t, const struct store_id *id)
 
 bool tier_keeps(const struct tier *t, const struct store_row *row, uint64_t len, uint32_t cost_ms)
 {
-    const struct config *c = t->service->config.config;
+    const struct config *c = t->host.config;
     struct view space;
     return !t->has_key || len > c->tier_max_value || len == 0 ||
            (cost_ms && cost_ms < c->tier_min_cost_ms) || !tier_travels(t, row, &space);
 }
 
-uint32_t tier_marks(struct tier *t, const struct store_row *row, const struct artifact *a)
+uint32_t tier_marks(struct tier *t, const struct store_row *row, bool from_tier)
 {
-    if (a->from_tier)
+    if (from_tier)
         return STORE_TIER_CAME;
     if (!t)
         return 0;
-    tier_cost_note(t, row, a);
-    if (t->closing || tier_keeps(t, row, a->len, a->cost_ms))
+    tier_cost_note(t, row, false);
+    if (t->closing || tier_keeps(t, row, row->len, row->cost_ms))
         return 0;
-    if (tier_queue_length(t) >= t->service->config.config->tier_queue) {
-        stats_add(&t->service->stats, STATS_tier_dropped, a->kind, 1);
+    if (tier_queue_length(t) >= t->host.config->tier_queue) {
+        stats_add(t->host.stats, STATS_tier_dropped, row->kind, 1);
         return 0;
     }
     t->n_marked++;
@@ -218,7 +213,7 @@ static void on_row(void *arg, const struct store_row *row)
     if (is_known(t, &row->id))
         return;
     if (tier_is_too_old(t, row)) {
-        stats_add(&t->service->stats, STATS_tier_dropped, row->kind, 1);
+        stats_add(t->host.stats, STATS_tier_dropped, row->kind, 1);
         if (t->n_unmark < UNMARK_MAX - 1) /* else the next scan */
             tier_queue_done(t, &row->id);
         return;
@@ -231,7 +226,7 @@ static void on_row(void *arg, const struct store_row *row)
 void tier_queue_read(struct tier *t)
 {
     assert(t->scans || t->closing);
-    struct store *store = t->service->config.store;
+    struct store *store = t->host.store;
     int more = t->closing ? 0 : store_scan(store, &t->cursor, SCAN_ROWS, on_row, t, NULL);
     store_turn_end(store);
     if (t->n_unmark > UNMARK_MAX / 2)

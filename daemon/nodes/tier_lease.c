@@ -23,9 +23,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/nodes/tier_state.h"
 #include "daemon/process/list.h"
-#include "daemon/service/find.h"
-#include "daemon/service/tier_internal.h"
 
 #define LEASE_OP_MS 2000u
 #define AGAIN_MS 100u /* between two tries to give a lease back */
@@ -45,7 +44,7 @@ struct tier_lease *tier_lease_find(const struct tier *t, const struct store_id *
     return l;
 }
 
-static uint64_t lease_ms(const struct tier *t) { return t->service->config.config->tier_lease_ms; }
+static uint64_t lease_ms(const struct tier *t) { return t->host.config->tier_lease_ms; }
 
 static struct tier_lease *lease_new(struct tier *t, const struct store_id *id,
                                     const struct tier_ask *ask)
@@ -59,7 +58,7 @@ static struct tier_lease *lease_new(struct tier *t, const struct store_id *id,
     memcpy(l->name, ask->name, sizeof l->name);
     memcpy(l->token, ask->token, sizeof l->token);
     l->slot = ask->slot;
-    l->next_ms = service_clock_ms(t->service) + lease_ms(t) / 3;
+    l->next_ms = tier_now_ms(t) + lease_ms(t) / 3;
     LIST_ADD(t->leases, l);
     tier_tick_start(t);
     return l;
@@ -69,14 +68,14 @@ void tier_lease_add(struct tier *t, const struct store_id *id, const struct tier
 {
     if (tier_lease_find(t, id) || !lease_new(t, id, ask))
         return;
-    stats_add(&t->service->stats, STATS_tier_leases, STORE_OTHER, 1);
+    stats_add(t->host.stats, STATS_tier_leases, STORE_OTHER, 1);
 }
 
 bool tier_lease_offered(struct tier *t, const struct store_id *id)
 {
     struct tier_lease *l = tier_lease_find(t, id);
     if (l && !l->offered_ms)
-        l->offered_ms = service_clock_ms(t->service);
+        l->offered_ms = tier_now_ms(t);
     return l != NULL;
 }
 
@@ -99,7 +98,7 @@ static void on_answer(struct tier_errand *errand, const struct tier_answer *a, i
         close(fd);
     if (errand->ask.operation == TIER_RELEASE) {
         l->is_owed &= a->outcome != TIER_OK;
-        l->next_ms = service_clock_ms(l->tier->service) + AGAIN_MS;
+        l->next_ms = tier_now_ms(l->tier) + AGAIN_MS;
     }
     if (l->is_over)
         lease_leave(l);
@@ -125,7 +124,7 @@ static bool lease_send(struct tier_lease *l, enum tier_operation operation)
 static void lease_leave(struct tier_lease *l)
 {
     assert(l->is_over && !l->is_busy);
-    uint64_t now = service_clock_ms(l->tier->service);
+    uint64_t now = tier_now_ms(l->tier);
     bool gives = l->is_owed && !l->is_lost && now < l->give_up_ms;
     if (!gives || (now >= l->next_ms && !lease_send(l, TIER_RELEASE)))
         lease_free(l);
@@ -137,7 +136,7 @@ static void lease_over(struct tier_lease *l, bool give)
     assert(!l->is_over);
     l->is_over = true;
     l->is_owed = give;
-    l->next_ms = service_clock_ms(l->tier->service);
+    l->next_ms = tier_now_ms(l->tier);
     l->give_up_ms = l->next_ms + 2 * LEASE_OP_MS; /* one for a RENEW that is on its way */
     if (!l->is_busy)
         lease_leave(l);
@@ -167,15 +166,14 @@ void tier_lease_end(struct tier *t, const struct store_id *id)
 /* True if somebody here still makes the key, or its entry is on its way. */
 static bool lease_is_used(const struct tier_lease *l, uint64_t now)
 {
-    struct service *s = l->tier->service;
     if (l->offered_ms)
         return tier_queue_has(l->tier, &l->id) && now - l->offered_ms < SEND_LIMIT_MS;
-    return flight_find(s->flights, &l->id, NULL) || find_put(s, &l->id, NULL);
+    return l->tier->host.is_made(l->tier->host.arg, &l->id);
 }
 
 void tier_leases_tick(struct tier *t)
 {
-    uint64_t now = service_clock_ms(t->service);
+    uint64_t now = tier_now_ms(t);
     for (struct tier_lease *l = t->leases, *next; l; l = next) {
         next = l->next;
         if (l->is_busy)

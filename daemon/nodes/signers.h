@@ -13,10 +13,13 @@
  *
  * Thread: loop thread. Memory: signers_free frees it.
  */
-#ifndef WARM_DAEMON_SERVICE_SIGNERS_H
-#define WARM_DAEMON_SERVICE_SIGNERS_H
+#ifndef WARM_DAEMON_NODES_SIGNERS_H
+#define WARM_DAEMON_NODES_SIGNERS_H
 
-#include "daemon/service/service.h"
+#include <uv.h>
+
+#include "daemon/process/config.h"
+#include "store/store.h"
 #include "tier/signing.h"
 
 #define SIGNERS_MAX 64u /* in the record */
@@ -27,7 +30,8 @@ struct signer {
 };
 
 struct signers {
-    struct service *service;
+    uv_loop_t *loop;
+    struct store *store;
     struct signing_key key; /* the own one, which signs */
     bool has_key;
     struct trusted_keys trusted;  /* by the settings; */
@@ -39,7 +43,8 @@ struct signers {
 
 /* Reads the keys of the settings, and tells the store whose entries count. Without a tier, keys that cannot be read
  * are logged, and none counts. With one: INVALID, DENIED, IO: a key cannot be read. NOMEM. */
-int signers_new(struct signers **out, struct service *s, struct err *e);
+int signers_new(struct signers **out, const struct config *c, struct store *store, uv_loop_t *loop,
+                struct err *e);
 /* Ends the sweep. NULL is fine. */
 void signers_close(struct signers *s);
 /* Frees all. NULL is fine. */

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/service/bookkeeping.h"
-#include "daemon/service/tier_internal.h"
+#include "client/wire/memfd.h"
+#include "daemon/nodes/tier_state.h"
 #include "store/clock.h"
 
 _Static_assert(ENTRY_INLINE_MAX <= STORE_INLINE_MAX, "the bytes of an inline entry are at hand");
@@ -68,7 +68,7 @@ static void upload_over(struct tier_upload *u)
 /* Ends the upload of an entry that is not sent. */
 static void upload_drop(struct tier_upload *u)
 {
-    stats_add(&u->tier->service->stats, STATS_tier_dropped, u->kind, 1);
+    stats_add(u->tier->host.stats, STATS_tier_dropped, u->kind, 1);
     upload_over(u);
 }
 
@@ -99,8 +99,8 @@ static void on_entry_sent(struct tier_errand *errand, const struct tier_answer *
         close(fd);
     if (!upload_goes_on(u, a))
         return;
-    stats_add(&t->service->stats, STATS_tier_sent, u->kind, 1);
-    stats_add(&t->service->stats, STATS_tier_sent_bytes, u->kind, u->n_bytes);
+    stats_add(t->host.stats, STATS_tier_sent, u->kind, 1);
+    stats_add(t->host.stats, STATS_tier_sent_bytes, u->kind, u->n_bytes);
     upload_close(u);
     tier_lease_sent(t, &u->item.id);
     upload_done(u);
@@ -123,7 +123,7 @@ static bool send_entry(struct tier_upload *u)
     memcpy(u->errand.ask.name, u->name, sizeof u->name);
     u->errand.ask.timeout_ms = SEND_MS;
     u->errand.ask.length = u->entry.len;
-    u->errand.ask.expire_ms = u->tier->service->config.config->tier_expire_ms;
+    u->errand.ask.expire_ms = u->tier->host.config->tier_expire_ms;
     memcpy(u->errand.ask.sha256, sum.bytes, sizeof sum.bytes);
     u->errand.fd = u->entry_fd;
     u->errand.done = on_entry_sent;
@@ -146,14 +146,14 @@ static bool send_value(struct tier_upload *u, const struct store_value *v,
     assert((v->data != NULL) != (v->fd >= 0));
     char hex[65];
     int fd = v->fd;
-    if (v->data && memfd_from_bytes(v->data, (size_t)v->row.len, &fd, NULL) != 0)
+    if (v->data && (fd = memfd_of_bytes("warm", v->data, (size_t)v->row.len, NULL)) < 0)
         return false;
     bytes_to_hex(content->bytes, sizeof content->bytes, hex);
     snprintf(u->errand.ask.name, sizeof u->errand.ask.name, "%.2s/b-%s", hex, hex);
     u->errand.ask.operation = TIER_PUT;
     u->errand.ask.timeout_ms = SEND_MS + (uint32_t)(v->row.len / RATE_MIN);
     u->errand.ask.length = v->row.len;
-    u->errand.ask.expire_ms = u->tier->service->config.config->tier_expire_ms;
+    u->errand.ask.expire_ms = u->tier->host.config->tier_expire_ms;
     memcpy(u->errand.ask.sha256, content->bytes, sizeof content->bytes);
     u->errand.fd = fd;
     u->errand.done = on_value_sent;
@@ -192,10 +192,10 @@ static bool write_entry(struct tier_upload *u, const struct store_value *v, stru
         out->value = (struct view){v->data, (size_t)row->len};
     u->entry.len = 0;
     u->entry.failed = false;
-    entry_write(out, &u->tier->service->signers->key, &u->entry);
+    entry_write(out, &u->tier->host.signers->key, &u->entry);
     entry_name(out->space, &row->id.key, &proof, u->name);
-    return !u->entry.failed &&
-           memfd_from_bytes(u->entry.data, u->entry.len, &u->entry_fd, NULL) == 0;
+    u->entry_fd = u->entry.failed ? -1 : memfd_of_bytes("warm", u->entry.data, u->entry.len, NULL);
+    return u->entry_fd >= 0;
 }
 
 /* ---- the next one ---- */
@@ -217,7 +217,7 @@ static void on_verified(void *arg, int status)
 /* Counts what an upload takes of tier_bandwidth: the next one begins when that has passed. */
 static void take_bandwidth(struct tier *t, uint64_t n)
 {
-    uint64_t rate = t->service->config.config->tier_bandwidth, now = service_clock_ms(t->service);
+    uint64_t rate = t->host.config->tier_bandwidth, now = tier_now_ms(t);
     if (!rate)
         return;
     if (t->send_at_ms < now)
@@ -230,7 +230,7 @@ static bool upload_start(struct tier_upload *u)
 {
     assert(u->runs && u->entry_fd < 0);
     struct tier *t = u->tier;
-    struct store *store = t->service->config.store;
+    struct store *store = t->host.store;
     struct store_value v;
     struct tier_entry entry;
     struct view space;
@@ -258,7 +258,7 @@ static bool upload_start(struct tier_upload *u)
 
 static struct tier_upload *free_upload(struct tier *t)
 {
-    uint64_t most = t->service->config.config->tier_uploads;
+    uint64_t most = t->host.config->tier_uploads;
     if (t->n_uploads >= most)
         return NULL;
     for (size_t i = 0; i < UPLOADS_MAX; i++)
@@ -270,7 +270,7 @@ static struct tier_upload *free_upload(struct tier *t)
 void tier_send_soon(struct tier *t)
 {
     assert(t->has_key || t->closing);
-    uint64_t now = service_clock_ms(t->service), at = now + PAUSE_MS;
+    uint64_t now = tier_now_ms(t), at = now + PAUSE_MS;
     if (at < t->writes.off_until_ms)
         at = t->writes.off_until_ms;
     if (at < t->send_at_ms)
@@ -282,7 +282,7 @@ void tier_send_soon(struct tier *t)
 /* True if an upload may begin now. While writes fail, one at a time finds out if they work again. */
 static bool may_send(struct tier *t)
 {
-    uint64_t now = service_clock_ms(t->service);
+    uint64_t now = tier_now_ms(t);
     if (t->closing || !tier_link_is_ready(t->link) || !t->has_key)
         return false;
     if (now < t->writes.off_until_ms || now < t->send_at_ms) {
@@ -316,11 +316,11 @@ void tier_send_next(struct tier *t)
         tier_queue_scan(t);
 }
 
-void tier_offer(struct tier *t, const struct store_id *id, const struct artifact *a)
+void tier_offer(struct tier *t, const struct store_row *row)
 {
     if (!t || t->closing)
         return;
-    tier_queue_add(t, id, a, tier_lease_offered(t, id));
+    tier_queue_add(t, row, tier_lease_offered(t, &row->id));
     tier_send_next(t);
 }
 

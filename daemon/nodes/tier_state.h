@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier_internal.h - what the files tier*.c share.
+ * tier_state.h - what the files tier*.c share.
  *
  * The files, from the top; a file calls those below it:
  *
  *     tier.c         composes: settings, keys, helper, timers
  *     tier_report.c  STATS, metrics
- *     tier_fetch.c   asks, waits for other nodes, verifies what comes ──▶ put.c ──▶ tier_send.c, tier_queue.c
  *     tier_send.c    sends what was put
  *     tier_lease.c   leases on keys that this daemon makes for all nodes
  *     tier_queue.c   what is sent, and next
@@ -15,12 +14,11 @@
  *
  * Thread: loop thread. Memory: tier_close frees it.
  */
-#ifndef WARM_DAEMON_SERVICE_TIER_INTERNAL_H
-#define WARM_DAEMON_SERVICE_TIER_INTERNAL_H
+#ifndef WARM_DAEMON_NODES_TIER_STATE_H
+#define WARM_DAEMON_NODES_TIER_STATE_H
 
-#include "daemon/service/internal.h"
-#include "daemon/service/signers.h"
-#include "daemon/service/tier.h"
+#include "daemon/nodes/tier.h"
+#include "daemon/process/loop_timer.h"
 #include "daemon/tier/link.h"
 #include "tier/entry.h"
 
@@ -96,13 +94,14 @@ struct tier_push {
 
 /* The mean cost of what has one kind and one compiler, or names that begin alike. */
 struct tier_cost {
-    uint64_t hash;          /* 0: free */
-    float mean_ms, made_ms; /* of all; of those that this machine made */
+    uint64_t hash; /* 0: free */
+    float mean_ms,
+        made_ms; /* of all; of those that this machine made: no other one has a say in it */
     uint32_t n, n_made;
 };
 
 struct tier {
-    struct service *service;
+    struct tier_host host;
     struct tier_link *link;
     bool has_key, reads_it, closing;
     struct tier_breaker reads, writes;
@@ -110,7 +109,8 @@ struct tier {
     struct tier_errand probe;
     bool probes, was_ready;
 
-    struct tier_fetch *fetches;
+    struct tier_fetch *fetches; /* tier_fetch.c of the service: */
+    size_t n_fetches;
     struct loop_timer *tick; /* runs while there are fetches or leases */
     bool has_no_leases;      /* the backend cannot, or may not */
     uint64_t
@@ -145,6 +145,9 @@ struct tier {
     bool costs_changed;
 };
 
+/* Returns the loop's monotonic clock, in ms. */
+static inline uint64_t tier_now_ms(const struct tier *t) { return uv_now(t->host.loop); }
+
 /* Starts the clock of fetches and leases. */
 static inline void tier_tick_start(struct tier *t)
 {
@@ -156,8 +159,8 @@ static inline void tier_tick_start(struct tier *t)
 
 /* True if an entry may leave the machine; *space is then its space there. */
 bool tier_travels(const struct tier *t, const struct store_row *row, struct view *space);
-/* Finds the space in which an ask asks. False if it asks for nothing there. */
-bool tier_space(const struct tier *t, const struct ask *ask, uint32_t owner, struct view *space);
+/* Finds the space in which a peer with this space asks for an entry. False if it asks for nothing there. */
+bool tier_space(const struct tier *t, uint32_t peer_space, uint32_t owner, struct view *space);
 /* Counts an answer; logs each new failure once. True if it was no failure of the tier. */
 bool tier_note(struct tier *t, struct tier_breaker *b, const struct tier_answer *a);
 /* True if a direction is left alone now. */
@@ -172,8 +175,7 @@ bool tier_is_too_old(const struct tier *t, const struct store_row *row);
 /* ---- tier_queue.c ---- */
 
 /* Adds an entry that is on disk now. `is_leased`: other nodes hear by it that all is there. */
-void tier_queue_add(struct tier *t, const struct store_id *id, const struct artifact *a,
-                    bool is_leased);
+void tier_queue_add(struct tier *t, const struct store_row *row, bool is_leased);
 /* Reads all rows for entries that wait, in slices: scan_timer runs. */
 void tier_queue_scan(struct tier *t);
 /* Reads the next slice. */
@@ -228,23 +230,13 @@ void tier_leases_close(struct tier *t);
 /* Frees those that could not be given back. The link has ended all requests. */
 void tier_leases_free(struct tier *t);
 
-/* ---- tier_fetch.c ---- */
-
-/* Polls, races and ends waits. */
-void tier_fetches_tick(struct tier *t);
-/* Ends all waits. */
-void tier_fetches_stop(struct tier *t);
-/* Returns how many run. */
-size_t tier_fetches_count(const struct tier *t);
-
 /* ---- tier_cost.c ---- */
 
 /* Adds the time that making an entry took. */
-void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a);
-/* Returns how long it takes to make what an ask wants, in ms; 0: unknown. */
-uint32_t tier_cost_of(const struct tier *t, const struct ask *ask);
-/* Does the same by what this machine made: no other one has a say in it. */
-uint32_t tier_made_cost_of(const struct tier *t, const struct ask *ask);
+void tier_cost_note(struct tier *t, const struct store_row *row, bool from_tier);
+/* Tells how long it takes to make what a compiler makes, or, with NULL, what has a user's name; in ms, 0: unknown. */
+struct tier_cost tier_cost_of(const struct tier *t, const struct key *compiler, struct view name,
+                              uint32_t uid);
 /* Reads the means from the store. */
 void tier_costs_load(struct tier *t);
 /* Writes them, if they have changed. */

@@ -9,7 +9,7 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/service/signers.h"
+#include "daemon/nodes/signers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #include "client/lib/owned_path.h"
 #include "daemon/process/log.h"
-#include "daemon/service/internal.h"
+#include "daemon/process/loop_timer.h"
 
 _Static_assert(TRUSTED_MAX <= STORE_SIGNERS_MAX, "each trusted key may have entries");
 _Static_assert(TRUSTED_MAX < SIGNERS_MAX, "each has a number");
@@ -136,8 +136,7 @@ static bool read_record(struct signers *s)
 {
     uint8_t bytes[SIGNERS_MAX * RECORD_SIGNER];
     size_t len;
-    if (store_meta_get(s->service->config.store, RECORD, bytes, sizeof bytes, &len) != 0 ||
-        len % RECORD_SIGNER)
+    if (store_meta_get(s->store, RECORD, bytes, sizeof bytes, &len) != 0 || len % RECORD_SIGNER)
         return false;
     struct reader r = reader_over(bytes, len);
     while (r.len) {
@@ -157,7 +156,7 @@ static void write_record(const struct signers *s)
         writer_bytes(&w, s->table[i].public, sizeof s->table[i].public);
     }
     if (!w.failed)
-        store_meta_put(s->service->config.store, RECORD, w.data ? w.data : (void *)"", w.len);
+        store_meta_put(s->store, RECORD, w.data ? w.data : (void *)"", w.len);
     writer_close(&w);
 }
 
@@ -192,7 +191,7 @@ static bool number_keys(struct signers *s)
         numbers[n++] = find_signer(s, key->public)->number;
     }
     assert(s->n <= SIGNERS_MAX);
-    store_trust(s->service->config.store, numbers, n);
+    store_trust(s->store, numbers, n);
     return differs;
 }
 
@@ -224,7 +223,7 @@ static void on_sweep(void *arg)
 {
     struct signers *s = arg;
     struct signers_sweep *sweep = s->sweep;
-    struct store *store = s->service->config.store;
+    struct store *store = s->store;
     int more = store_scan(store, &sweep->cursor, SWEEP_ROWS, on_row, s, NULL);
     store_turn_end(store);
     if (sweep->n_remove)
@@ -243,7 +242,7 @@ static void sweep_start(struct signers *s)
 {
     s->sweep = calloc(1, sizeof *s->sweep);
     if (s->sweep)
-        s->sweep->timer = loop_timer_new(s->service->config.loop, on_sweep, s);
+        s->sweep->timer = loop_timer_new(s->loop, on_sweep, s);
     if (s->sweep && s->sweep->timer)
         loop_timer_start(s->sweep->timer, SWEEP_MS, 0);
     else
@@ -261,14 +260,15 @@ void signers_close(struct signers *s)
 
 /* ---- its life ---- */
 
-int signers_new(struct signers **out, struct service *service, struct err *e)
+int signers_new(struct signers **out, const struct config *c, struct store *store, uv_loop_t *loop,
+                struct err *e)
 {
-    const struct config *c = service->config.config;
     struct err why = {0};
     struct signers *s = calloc(1, sizeof *s);
     if (!s)
         return err_set(e, WARM_ENOMEM, "no memory for the tier's keys");
-    s->service = service;
+    s->store = store;
+    s->loop = loop;
     int code = read_keys(s, c, &why);
     if (code && *c->tier) {
         free(s);
@@ -276,7 +276,7 @@ int signers_new(struct signers **out, struct service *service, struct err *e)
     }
     if (code) {
         log_warning("%s: no entry that came from a tier counts", why.text);
-        *s = (struct signers){.service = service};
+        *s = (struct signers){.store = store, .loop = loop};
     }
     bool differs = number_keys(s);
     write_record(s);

@@ -9,8 +9,7 @@
  */
 #include <string.h>
 
-#include "daemon/service/compile_request.h"
-#include "daemon/service/tier_internal.h"
+#include "daemon/nodes/tier_state.h"
 
 #define RECORD "tier.costs"
 #define WEIGHT 8u /* of the past: the mean follows a change within so many results */
@@ -53,47 +52,35 @@ static void add_cost(float *mean_ms, uint32_t *n, uint32_t cost_ms)
     *mean_ms += ((float)cost_ms - *mean_ms) / (float)*n;
 }
 
-void tier_cost_note(struct tier *t, const struct store_row *row, const struct artifact *a)
+void tier_cost_note(struct tier *t, const struct store_row *row, bool from_tier)
 {
-    if (!t || !a->cost_ms || a->kind == STORE_MANIFEST)
+    if (!t || !row->cost_ms || row->kind == STORE_MANIFEST)
         return;
     uint64_t hash = row->id.owner == STORE_MADE_HERE ? hash_of_compiler(&row->compiler)
                                                      : hash_of_name(row->name, row->maker);
     struct tier_cost *c = place_of(t, hash);
     if (c->hash != hash)
         *c = (struct tier_cost){.hash = hash};
-    add_cost(&c->mean_ms, &c->n, a->cost_ms);
-    if (!a->from_tier)
-        add_cost(&c->made_ms, &c->n_made, a->cost_ms);
+    add_cost(&c->mean_ms, &c->n, row->cost_ms);
+    if (!from_tier)
+        add_cost(&c->made_ms, &c->n_made, row->cost_ms);
     t->costs_changed = true;
 }
 
-static const struct tier_cost *find_cost(const struct tier *t, const struct ask *ask)
+struct tier_cost tier_cost_of(const struct tier *t, const struct key *compiler, struct view name,
+                              uint32_t uid)
 {
-    uint64_t hash = ask->compile ? hash_of_compiler(&ask->compile->address.compiler)
-                                 : hash_of_name(ask->name, ask->peer->uid);
+    uint64_t hash = compiler ? hash_of_compiler(compiler) : hash_of_name(name, uid);
     for (size_t i = 0; i < 8; i++)
         if (t->costs[(hash + i) % COSTS].hash == hash)
-            return &t->costs[(hash + i) % COSTS];
-    return NULL;
-}
-
-uint32_t tier_cost_of(const struct tier *t, const struct ask *ask)
-{
-    const struct tier_cost *c = find_cost(t, ask);
-    return c ? (uint32_t)(c->mean_ms + 1) : 0;
-}
-
-uint32_t tier_made_cost_of(const struct tier *t, const struct ask *ask)
-{
-    const struct tier_cost *c = find_cost(t, ask);
-    return c && c->n_made ? (uint32_t)(c->made_ms + 1) : 0;
+            return t->costs[(hash + i) % COSTS];
+    return (struct tier_cost){.hash = hash};
 }
 
 void tier_costs_load(struct tier *t)
 {
     size_t len = 0;
-    if (store_meta_get(t->service->config.store, RECORD, t->costs, sizeof t->costs, &len) != 0 ||
+    if (store_meta_get(t->host.store, RECORD, t->costs, sizeof t->costs, &len) != 0 ||
         len != sizeof t->costs)
         memset(t->costs, 0, sizeof t->costs);
     for (size_t i = 0; i < COSTS; i++)
@@ -105,6 +92,6 @@ void tier_costs_load(struct tier *t)
 void tier_costs_save(struct tier *t)
 {
     if (t->costs_changed)
-        store_meta_put(t->service->config.store, RECORD, t->costs, sizeof t->costs);
+        store_meta_put(t->host.store, RECORD, t->costs, sizeof t->costs);
     t->costs_changed = false;
 }

@@ -4,12 +4,12 @@
  *
  * Thread: loop thread.
  */
-#include "daemon/service/tier_internal.h"
+#include "daemon/nodes/tier_state.h"
 #include "keygen/json.h"
 
 static void write_direction(const struct tier *t, const struct tier_breaker *b, struct writer *out)
 {
-    uint64_t now = service_clock_ms(t->service);
+    uint64_t now = tier_now_ms(t);
     writer_format(
         out, "\"%s\": {\"state\": \"%s\", \"off_ms\": %llu, \"failures\": %u, \"said\": ", b->what,
         tier_is_off(t, b) ? "off"
@@ -27,13 +27,13 @@ void tier_write_json(const struct tier *t, struct writer *out)
         return;
     }
     writer_format(out, ", \"tier\": {\"url\": ");
-    json_write_text(out, t->service->config.config->tier, strlen(t->service->config.config->tier));
+    json_write_text(out, t->host.config->tier, strlen(t->host.config->tier));
     writer_format(out,
                   ", \"ready\": %s, \"signs\": %s, \"leases_held\": %zu, \"can_lease\": %s, "
                   "\"asking\": %zu, \"queue\": %llu, \"queue_oldest_ms\": %llu, \"sending\": %zu, "
                   "\"refused\": {\"signature\": %llu, \"value\": %llu, \"other\": %llu}, ",
                   tier_link_is_ready(t->link) ? "true" : "false", t->has_key ? "true" : "false",
-                  tier_leases_count(t), t->has_no_leases ? "false" : "true", tier_fetches_count(t),
+                  tier_leases_count(t), t->has_no_leases ? "false" : "true", t->n_fetches,
                   (unsigned long long)tier_queue_length(t),
                   (unsigned long long)tier_queue_oldest_ms(t), t->n_uploads,
                   (unsigned long long)t->n_unsigned, (unsigned long long)t->n_damaged,
