@@ -24,13 +24,13 @@
 #include <unistd.h>
 
 #include "client/wire/version.h"
+#include "daemon/headers/manifest.h"
 #include "daemon/native/internal.h"
 #include "daemon/net/protocols.h"
 #include "daemon/process/closer.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
-#include "daemon/service/manifest.h"
 #include "daemon/users/budget.h"
 
 #define COPY_MAX 4096u /* bytes; a longer value is not copied, but sent from its place */

@@ -22,8 +22,8 @@
 #include <xxhash.h>
 
 #include "client/wire/memfd.h"
+#include "daemon/headers/manifest.h"
 #include "daemon/process/closer.h"
-#include "daemon/service/manifest.h"
 
 #define HOLES_MAX (1u << 20) /* bytes: a memfd up to this may be all holes */
 #define HASH_PIECE (64u << 10)

@@ -18,12 +18,12 @@
 #include <string.h>
 
 #include "daemon/compiler/pool.h"
+#include "daemon/headers/manifest.h"
 #include "daemon/history/recipe.h"
 #include "daemon/process/log.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/manifest.h"
 #include "store/clock.h"
 
 #define PASSING_MS 60000u /* what lives no longer is no part of a result */

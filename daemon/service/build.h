@@ -20,9 +20,9 @@
 #ifndef WARM_DAEMON_SERVICE_BUILD_H
 #define WARM_DAEMON_SERVICE_BUILD_H
 
+#include "daemon/headers/manifest.h"
+#include "daemon/headers/manifest_paths.h"
 #include "daemon/service/compile_request.h"
-#include "daemon/service/manifest.h"
-#include "daemon/service/manifest_paths.h"
 
 enum build_state {
     BUILD_VERIFYING, /* on a pool thread, or waiting for a place there */

@@ -13,8 +13,8 @@
 #ifndef WARM_DAEMON_SERVICE_FIND_H
 #define WARM_DAEMON_SERVICE_FIND_H
 
+#include "daemon/headers/manifest.h"
 #include "daemon/service/artifact.h"
-#include "daemon/service/manifest.h"
 
 struct pending_put;
 struct service;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/headers/manifest.h"
 #include "daemon/process/log.h"
-#include "daemon/service/manifest.h"
 #include "keygen/bytes.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"

@@ -16,7 +16,7 @@
  *     find.c                           what this daemon made
  *     ask.c                            one request: led through its sources, answered once, counted, in a flight
  *     refused.c, bookkeeping.c         what was refused; counters and history
- *     flight.c artifact.c manifest.c   tables and values without a service
+ *     flight.c artifact.c              tables and values without a service
  *
  * Trust. An entry has an owner. A client's puts are in the space of its peer (peer.h), and no other
  * peer finds them. A value that the daemon compiled belongs to STORE_MADE_HERE. Its maker and

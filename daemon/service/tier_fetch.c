@@ -41,12 +41,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/headers/manifest.h"
 #include "daemon/nodes/tier_state.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/manifest.h"
 #include "daemon/service/put.h"
 #include "daemon/users/budget.h"
 #include "store/clock.h"

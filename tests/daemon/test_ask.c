@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/headers/manifest.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/manifest.h"
 #include "daemon/users/budget.h"
 #include "tests/support/service.h"
 

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "daemon/compiler/toolchain.h"
+#include "daemon/headers/manifest.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/manifest.h"
 #include "tests/support/service.h"
 
 static struct service_rig rig;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/service/manifest.h"
+#include "daemon/headers/manifest.h"
 
 /* A file whose content is `byte`, or nothing there. */
 static struct manifest_state state(uint32_t path, int byte)
@@ -120,7 +120,7 @@ Test(manifest, equal_files_must_be_one_file_where_they_were)
     }
 }
 
-/* A path may be meant from one folder or from another (daemon/service/manifest_paths.h): an asker may read both. */
+/* A path may be meant from one folder or from another (daemon/headers/manifest_paths.h): an asker may read both. */
 Test(manifest, forms_of_a_path_are_one_file_where_that_counts)
 {
     const struct view paths[] = {view_of_text("one/a.h"), view_of_text("\1a.h")};

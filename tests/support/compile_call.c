@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "client/lib/packet.h"
+#include "daemon/headers/manifest.h"
 #include "daemon/service/internal.h"
-#include "daemon/service/manifest.h"
 
 #define CALLS_MAX 8
 

@@ -44,15 +44,15 @@
  * Thread: any, but references are counted on the loop thread. Memory: a manifest owns a copy of its
  * bytes, and its views point into that.
  */
-#ifndef WARM_DAEMON_SERVICE_MANIFEST_H
-#define WARM_DAEMON_SERVICE_MANIFEST_H
+#ifndef WARM_DAEMON_HEADERS_MANIFEST_H
+#define WARM_DAEMON_HEADERS_MANIFEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/wire/wire.h"
-#include "daemon/service/manifest_paths.h"
+#include "daemon/headers/manifest_paths.h"
 #include "keygen/bytes.h"
 #include "keygen/err.h"
 #include "keygen/key.h"

@@ -7,7 +7,7 @@
  *
  * Thread: any; no state of its own. Memory: see manifest.h.
  */
-#include "daemon/service/manifest.h"
+#include "daemon/headers/manifest.h"
 #include "keygen/domains.h"
 
 #include <assert.h>

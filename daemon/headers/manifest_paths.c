@@ -7,7 +7,7 @@
  *
  * Thread: any; no state of its own.
  */
-#include "daemon/service/manifest_paths.h"
+#include "daemon/headers/manifest_paths.h"
 
 #include <assert.h>
 #include <stdio.h>
