@@ -245,11 +245,16 @@ Test(result, the_working_folder_shows_only_if_it_is_in_the_key)
     cr_expect_eq(keep(), WARM_EREFUSED, "in a text");
 }
 
-Test(result, a_text_with_the_mark_of_a_root_is_not_kept)
+Test(result, a_text_with_the_mark_of_a_root_comes_back_as_it_is)
 {
+    char *printed;
     says(&here.run.out, "\1"
-                        "0\n");
-    cr_expect_eq(keep(), WARM_EREFUSED);
+                        "0\1:\n");
+    cr_assert_eq(keep(), 0, "%s", e.text);
+    replay(&there.job, &printed);
+    cr_expect_str_eq(printed, "\1"
+                              "0\1:\n");
+    free(printed);
 }
 
 /* ---- its bytes ---- */
