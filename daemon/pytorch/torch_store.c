@@ -20,8 +20,9 @@
 
 #define SCAN_MAX (2u << 20) /* bytes of an entry that are searched for references */
 #define REFERENCES_MAX 8u   /* FX graphs of one entry: a forward and a backward, seldom more */
-#define FX_NAME "pt2:fx-graph-v1::%.*s:c1"
-#define FX_NAME_MAX 80u
+#define FX_NAME "pt2:fx-graph-v1::%.*s:c1%s"
+#define FX_NAME_MAX 88u
+#define CHECKED ":checked" /* ends the names of client/python/warm/torch.py */
 #define ENTRY "pt2:autograd-experimental::"
 
 /* ---- in ---- */
@@ -163,7 +164,9 @@ static void regroup(struct service *s, const struct store_id *id, const struct k
             close(put.fd);
 }
 
-static struct key group_of(struct service *s, const struct peer *peer, struct view entry)
+/* Returns the group of an entry, whose graphs' names end with `end`, and moves them into it. */
+static struct key group_of(struct service *s, const struct peer *peer, struct view entry,
+                           const char *end)
 {
     struct references found;
     struct key group = {{0}};
@@ -176,7 +179,7 @@ static struct key group_of(struct service *s, const struct peer *peer, struct vi
         group = key_of_bytes(all, found.n * TORCH_VALUE_FX_KEY);
     for (size_t i = 0; i < found.n; i++) {
         int len = snprintf(name, sizeof name, FX_NAME, (int)TORCH_VALUE_FX_KEY,
-                           (const char *)found.keys[i].data);
+                           (const char *)found.keys[i].data, end);
         struct store_id id = service_name_id(peer, (struct view){name, (size_t)len});
         regroup(s, &id, &group);
     }
@@ -187,15 +190,18 @@ struct key torch_store_group(struct service *s, const struct peer *peer, struct 
                              const struct artifact *entry)
 {
     struct key none = {{0}};
+    const size_t n = sizeof CHECKED - 1;
+    const char *end =
+        name.len > n && memcmp(name.data + name.len - n, CHECKED, n) == 0 ? CHECKED : "";
     if (name.len < sizeof ENTRY || memcmp(name.data, ENTRY, sizeof ENTRY - 1) != 0 ||
         entry->len == 0 || entry->len > TORCH_VALUE_MAX)
         return none;
     if (entry->data)
-        return group_of(s, peer, (struct view){entry->data, entry->len});
+        return group_of(s, peer, (struct view){entry->data, entry->len}, end);
     void *copy = entry->len <= SCAN_MAX ? malloc(entry->len) : NULL;
     struct key group = none;
     if (copy && file_read_start(entry->fd, copy, entry->len, NULL) == 0)
-        group = group_of(s, peer, (struct view){copy, entry->len});
+        group = group_of(s, peer, (struct view){copy, entry->len}, end);
     free(copy);
     return group;
 }

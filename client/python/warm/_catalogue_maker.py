@@ -93,10 +93,16 @@ def make() -> bytes:
     _Watcher.watch()
     with tempfile.TemporaryDirectory(prefix="warm-catalogue-") as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        before = _first_graph(torch, _catalogue)
+        before = _first_graph(torch)
         _import_all()
         _register_late(torch)
-        return _catalogue.pack(before, _catalogue.read(_catalogue.paths()), _dispatcher.dumps(_catalogue.root()))
+        return _catalogue.pack(before, _reading(), _dispatcher.dumps(_catalogue.root()))
+
+
+def _reading() -> Any:
+    from warm import _catalogue, _functions, _tables
+
+    return _tables.read(_catalogue.root()), _functions.read(_catalogue.root())
 
 
 class _Watcher:
@@ -121,8 +127,8 @@ class _Enough(Exception):
     """Ends a compile when the code is generated, before a compiler runs."""
 
 
-def _first_graph(torch: Any, catalogue: Any) -> Any:
-    """Compiles a small model. Returns the entries of all tables when AOTAutograd asks for its first graph."""
+def _first_graph(torch: Any) -> Any:
+    """Compiles a small model. Returns the entries of all tables and spaces when AOTAutograd asks for its first graph."""
     import torch._functorch._aot_autograd.autograd_cache as autograd_cache
     import torch._inductor.graph as graph
 
@@ -131,7 +137,7 @@ def _first_graph(torch: Any, catalogue: Any) -> Any:
 
     def check_cacheable(gm: Any) -> None:
         if not found:
-            found.append(catalogue.read(catalogue.paths()))
+            found.append(_reading())
         real(gm)
 
     generate = graph.GraphLowering.codegen
@@ -150,6 +156,7 @@ def _first_graph(torch: Any, catalogue: Any) -> Any:
                 torch.compile(lambda x: (x.sin() @ x).sum())(x)
             except Exception:
                 pass
+    autograd_cache.check_cacheable, graph.GraphLowering.codegen = real, generate
     return found[0]
 
 

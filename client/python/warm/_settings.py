@@ -120,9 +120,23 @@ def _switch_lines(traces: bool) -> Iterator[str]:
         yield f"opt_einsum={einsum.strategy}"
 
 
+def _foreign_handler() -> str:
+    """Returns the name of a class of the program whose object is one of Inductor's handlers, or "". torch's key has what
+    inductor_choices_class makes."""
+    module = sys.modules.get("torch._inductor.virtualized")
+    config = sys.modules.get("torch._inductor.config")
+    if module is None or getattr(config, "inductor_choices_class", None) is not None:
+        return ""
+    held = map(type, list(vars(module.threadlocal).values()))
+    return next((kind.__qualname__ for kind in held if not is_of_torch(kind)), "")
+
+
 def settings(traces: bool) -> tuple[str, str]:
     """Returns why no graph must be kept with these settings, or "", and the text that the key must have. `traces`:
     the graph is one that AOTAutograd traces."""
+    handler = _foreign_handler()
+    if handler:
+        return f"the handler {handler} is the program's: no key has its code", ""
     try:
         return "", ", ".join((*_config_lines(), *_switch_lines(traces)))
     except _Foreign as e:

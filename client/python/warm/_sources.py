@@ -4,7 +4,7 @@
     source                          kept by torch in            a change is seen by     what follows
     ------------------------------  --------------------------  ----------------------  ----------------------------
     decompositions, lowerings,      containers of the modules   identity of all values  not kept, unless the catalogue
-    fallbacks, patterns, passes,    in _PACKAGES, and of their  (_watch.py), then       of this build has each entry
+    fallbacks, patterns, passes,    in _PACKAGES, and of their  (_tables.py), then       of this build has each entry
     meta and fake kernels, kernels  classes and objects         their texts             (_catalogue.py)
     of higher-order operators,
     devices' code generators
@@ -12,8 +12,11 @@
     operators                       dispatcher                  dispatcher's modules
     kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
                                                                 loaded and register     torch has another dump
-    functions of torch's modules    the modules, their classes  not seen, if a program  kept, without the
-                                                                replaces one            program's code
+    functions, classes, constants   the modules, their classes  their code; then        not kept, unless the catalogue
+    of torch's modules                                          versions of the         has each of them
+                                                                dictionaries
+                                                                (_functions.py)
+    Inductor's handlers             virtualized.threadlocal     their classes           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
     switches of torch.backends      torch._C                    SWITCHES                in the key
@@ -149,20 +152,20 @@ def at(path: str) -> Any:
     return inside(value)
 
 
-def py_kernels() -> dict[Any, Any]:
-    """Returns the kernels in Python of torch's operators: tables by operator."""
+def operators() -> tuple[list[dict[Any, Any]], dict[str, Any]]:
+    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path."""
     import torch
 
-    found = {}
+    spaces, found = [vars(torch.ops)], {}
     for name, space in list(vars(torch.ops).items()):
         if name not in _TORCH or name == "higher_order":  # the latter are objects of modules
             continue
-        for packet in list(getattr(space, "__dict__", {}).values()):
-            for overload in list(getattr(packet, "__dict__", {}).values()):
-                table = getattr(overload, "__dict__", {}).get("py_kernels")
-                if table:
-                    found[overload] = table
-    return found
+        spaces.append(vars(space))
+        for packet in [one for one in vars(space).values() if type(one).__name__ == "OpOverloadPacket"]:
+            spaces.append(vars(packet))
+            for overload in [one for one in vars(packet).values() if type(one).__name__ == "OpOverload"]:
+                found[f"torch.ops:{overload}"] = overload.py_kernels
+    return spaces, found
 
 
 def leaves(value: Any, key: tuple[Any, ...] = (), depth: int = 0) -> Iterator[tuple[tuple[Any, ...], Any]]:

@@ -101,7 +101,7 @@ class Reader:
             return self._part(lambda v: f"operator {v}")
         if kind.__name__ in _IGNORED:
             return lambda v: name
-        if kind.__module__.startswith("sympy."):  # objects of sympy remember their hash
+        if any(base.__module__ == "sympy.core.basic" for base in kind.__mro__):  # objects of sympy remember their hash
             return lambda v: f"{name} {v!r}"
         return self._part(self._reader_of(kind, name))
 

@@ -37,6 +37,7 @@ from warm import _catalogue, _client, _dumps, _forms, _hardware, _identity, _ope
 
 _LEASED = "pt2:fx-graph"
 _GRAPHS = (_LEASED, "pt2:autograd")
+_CHECKED = ":checked"  # ends a graph's name: what comes over RESP was not checked, and must not be taken
 _HEAD = b'{"data": "'
 _TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
 _COST = re.compile(rb'"time_taken_ms": ([0-9]{1,9})')
@@ -74,6 +75,10 @@ def _is_graph(key: str, stored: bytes) -> bool:
     if not key.startswith(_GRAPHS):
         return True
     return stored.startswith(_HEAD) or (stored.startswith(_STORED) and b"torch." in stored[:256])
+
+
+def _name(key: str) -> str:
+    return key + _CHECKED if key.startswith(_GRAPHS) else key
 
 
 # ---- may a process wait? ----
@@ -418,6 +423,7 @@ class Backend:
     def get(self, key: str) -> bytes | None:
         if _is_dumping():
             return None
+        key = _name(key)
         try:
             waits = key.startswith(_LEASED) and _may_wait()
             if key.startswith(_GRAPHS) and not waits and not _catalogue.is_there_for_all():
@@ -444,6 +450,7 @@ class Backend:
     def put(self, key: str, data: bytes) -> None:
         if _is_dumping():
             return
+        key = _name(key)
         try:
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)

@@ -4,8 +4,8 @@
     mutations.py --python FOLDER [--cases N] [--seed N]
 
 FOLDER has the package `warm`. Each case is a small model and one change of what a compile reads: an entry of a table
-(replaced, removed, wrapped, with another closure or other defaults), a setting, the memory that arguments share, a
-function inside of a higher-order operator. Tables and settings are found by walking torch's modules. The model is
+(replaced, removed, wrapped, with another closure or other defaults), a function, method, class or constant of torch's
+modules, a setting, the memory that arguments share, a function inside of a higher-order operator. Tables and settings are found by walking torch's modules. The model is
 traced in two forks of one process, with the change and without it. If a key is equal and its graph would be kept,
 both are compiled: the results must be equal bit for bit. The exit status is 0 if all of this holds."""
 
@@ -30,7 +30,7 @@ sys.path.append(options.python)
 os.environ.update(TORCH_DEVICE_BACKEND_AUTOLOAD="0", OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1",
                   TORCHINDUCTOR_VEC_ISA_OK="1", WARM_DISABLE="1")
 
-from warm import _autoload, _catalogue, _catalogue_maker, _sources  # noqa: E402
+from warm import _autoload, _catalogue, _catalogue_maker, _functions, _sources, _tables  # noqa: E402
 
 sys.meta_path.insert(0, _catalogue_maker._Watcher())
 import torch  # noqa: E402
@@ -76,8 +76,8 @@ MODELS = {
 
 def entry(draw):
     """Returns a change of an entry of a table, and its name."""
-    path = draw.choice(PATHS)
-    table = _sources.at(path)
+    path = draw.choice(sorted(TABLES))
+    table = TABLES[path]
     keys = list(table) if isinstance(table, dict) else list(range(len(table)))
     if draw.random() < 0.7 and isinstance(table, dict):  # operators that the models use, more often than others
         keys = [k for k in keys if any(f".{name}" in str(k) for name in USED)] or keys
@@ -124,6 +124,30 @@ def altered(value, how):
                 cell.cell_contents = wrapped(cell.cell_contents)
                 return
     raise Unchanged
+
+
+def replaced(draw):
+    """Returns a change of what a module or class of torch has by name, and its name."""
+    space = draw.choice(SPACES)
+    row = draw.choice(space.rows)
+    others = [other for other in space.rows if other[1:2] == row[1:2] or len(other) == len(row)]
+    other, how = draw.choice(others), draw.choice(("swap", "remove", "wrap", "code", "constant"))
+
+    def change():
+        value = space.held[row[0]]
+        if row[1] == "=":
+            new = value + 1 if isinstance(value, int) else not value
+        elif how == "wrap" and callable(value):
+            new = wrapped(value)
+        elif how == "swap":
+            new = space.held[other[0]]
+        else:
+            altered(getattr(value, "__func__", value), how)
+            return
+        if new is value:
+            raise Unchanged
+        setattr(space.owner, row[0], staticmethod(new) if isinstance(value, staticmethod) else new)
+    return change, f"{how} {row[0]} of {space.path}"
 
 
 class Unchanged(Exception):
@@ -178,27 +202,32 @@ class Enough(BaseException):
 
 def keys_of(model, arguments):
     """Returns the keys under which a model's graphs would be kept: AOTAutograd's and Inductor's, or None."""
-    found = {}
-    real_key, real_prepare = autograd_cache.autograd_cache_key, codecache.FxGraphCache.prepare_key
-
-    def key(*values, **more):
-        made = real_key(*values, **more)
-        found["autograd"] = made[0]
-        return made
-
-    def prepare(*values, **more):
-        made = real_prepare(*values, **more)
-        found["graph"] = made[0][0] if made[0] is not None else None
-        raise Enough
-
-    autograd_cache.autograd_cache_key, codecache.FxGraphCache.prepare_key = key, staticmethod(prepare)
+    FOUND.clear()
     try:
         torch.compile(model)(*arguments)
     except Enough:
         pass
-    finally:
-        autograd_cache.autograd_cache_key, codecache.FxGraphCache.prepare_key = real_key, staticmethod(real_prepare)
-    return found
+    return dict(FOUND)
+
+
+def note_keys():
+    """Hooks the functions that make keys, before the reference of what torch has is read."""
+    real_key, real_prepare = autograd_cache.autograd_cache_key, codecache.FxGraphCache.prepare_key
+
+    def key(*values, **more):
+        made = real_key(*values, **more)
+        FOUND["autograd"] = made[0]
+        return made
+
+    def prepare(*values, **more):
+        made = real_prepare(*values, **more)
+        FOUND["graph"] = made[0][0] if made[0] is not None else None
+        raise Enough
+
+    autograd_cache.autograd_cache_key, codecache.FxGraphCache.prepare_key = key, staticmethod(prepare)
+    hooks = {id(key.__code__), id(prepare.__code__)}
+    is_hook = _functions._is_hook
+    _functions._is_hook = lambda value: is_hook(value) or id(_functions._code_of(value)) in hooks
 
 
 def results_of(model, arguments):
@@ -292,7 +321,7 @@ def one_case(draw):
                      inputs, after)
     if kind < 0.15:
         return opaque_case(draw)
-    change, name = (entry if kind < 0.65 else setting if kind < 0.9 else switch)(draw)
+    change, name = (entry if kind < 0.4 else replaced if kind < 0.7 else setting if kind < 0.93 else switch)(draw)
     return check(name, change, model, inputs, inputs)
 
 
@@ -303,15 +332,18 @@ def main():
     _catalogue._state.catalogue, _catalogue._state.name = _catalogue.Catalogue(made.stdout), "made"
     _autoload._patch_codecache(codecache)
     _autoload._patch_autograd(autograd_cache)
-    PATHS[:] = [p for p in _catalogue._state.catalogue.first if not p.startswith("warm:") and _sources.at(p)]
+    note_keys()
     keys_of(MODELS["pointwise"], inputs())  # loads what a compile loads
     torch._dynamo.reset()
+    TABLES.update((p, t) for p, t in _tables.Watched(list(_catalogue._state.catalogue.first))._find().items() if t)
+    SPACES[:] = [s for s in _functions.read(_catalogue.root()) if s.rows and s.path.startswith(CHANGED)]
     counts = collections.Counter(one_case(random.Random(f"{options.seed} {i}")) for i in range(options.cases))
     print(f"{options.cases} cases: {', '.join(f'{n} {what}' for what, n in sorted(counts.items()))}")
     return 1 if counts["wrong"] or not counts["not kept"] else 0
 
 
-PATHS, BASES = [], {}
+TABLES, SPACES, BASES, FOUND = {}, [], {}, {}
+CHANGED = tuple(f"torch.{name}" for name in ("_inductor", "_functorch", "_decomp", "_refs", "_prims", "_subclasses", "fx"))
 USED = ("silu", "erf", "exp", "tanh", "mm", "softmax", "layer_norm", "gelu", "softplus", "where", "slice", "cumsum", "add",
         "mul", "as_strided", "scaled_dot", "sum", "sub", "div", "sigmoid", "view", "permute")  # fmt: skip
 SHARED = {(share, offset): functools.partial(inputs, share, offset) for share, offset in (("shared", 0), ("apart", 3))}
