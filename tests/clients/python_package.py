@@ -22,7 +22,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os
 sys.path.insert(0, PACKAGE)
 
 import warm
-from warm import _client, _wire
+from warm import _client, _marks, _wire
 
 
 class Case(kit.TestCase):
@@ -191,6 +191,38 @@ class Api(Case):
 
     def test_stats_are_those_of_the_daemon(self):
         self.assertIn("hits", self.client(self.daemon).stats())
+
+
+class Marks(unittest.TestCase):
+    class Object:
+        pass
+
+    def check(self, held, change_one, is_object=False):
+        other = {"a": 1}
+        watch = _marks.Watch([held, other], [_marks.of(held, is_object), _marks.of(other, is_object)], is_object)
+        self.assertEqual(watch.changed(), [])
+        for change in (change_one, lambda: held.update(a=object()), lambda: held.pop("b"), lambda: held.update(c=1)):
+            change()
+            self.assertEqual(watch.changed(), [0])
+            watch.set(0, _marks.of(held, is_object))
+            self.assertEqual(watch.changed(), [])
+        other.clear()
+        self.assertEqual(watch.changed(), [1])
+
+    def check_all(self):
+        one, held = self.Object(), {"a": 1, "b": 2}
+        one.a, one.b = 1, 2
+        self.check(held, lambda: held.update(a=3))
+        self.check(vars(one), lambda: setattr(one, "a", 3), True)
+
+    def test_by_the_versions_of_dictionaries(self):
+        self.assertEqual(_marks._has_versions(False), sys.version_info < (3, 14))
+        self.assertEqual(_marks._has_versions(True), sys.version_info < (3, 13))
+        self.check_all()
+
+    def test_by_identity_where_dictionaries_have_no_versions(self):
+        with unittest.mock.patch.object(_marks, "_has_versions", lambda is_object: False):
+            self.check_all()
 
 
 class Probe(Case):

@@ -28,30 +28,31 @@ def _version(held: dict[Any, Any]) -> int:
 
 
 class _Object:
-    pass
+    a: Any
 
 
 @functools.cache
-def _has_versions() -> bool:
-    """Returns True if each change of a dictionary gives it a new version, and nothing else does."""
+def _has_versions(is_object: bool) -> bool:
+    """Returns True if each change of a dictionary, or of an object's attributes, gives it a new version, and nothing else
+    does. In Python 3.13 the latter is not so."""
     one = _Object()
-    for held in ({"a": 1}, vars(one), dict(vars(_Object))):
-        for i in range(64):  # so often that Python specializes its code
-            seen = [_version(held)]
-            held["a"] = i
-            seen.append(_version(held))
-            if held is vars(one):
-                one.a = ~i
-            else:
-                held.update(a=~i)
-            seen.append(_version(held))
-            held["b"] = i
-            seen.append(_version(held))
-            del held["b"]
-            seen.append(_version(held))
-            held.get("a"), held.copy(), len(held)
-            if len(set(seen)) != len(seen) or _version(held) != seen[-1]:
-                return False
+    held = vars(one) if is_object else {"a": 1}
+    for i in range(64):  # so often that Python specializes its code
+        seen = [_version(held)]
+        held["a"] = i
+        seen.append(_version(held))
+        if is_object:
+            one.a = ~i
+        else:
+            held.update(a=~i)
+        seen.append(_version(held))
+        held["b"] = i
+        seen.append(_version(held))
+        del held["b"]
+        seen.append(_version(held))
+        held.get("a"), held.copy(), len(held)
+        if len(set(seen)) != len(seen) or _version(held) != seen[-1]:
+            return False
     return True
 
 
@@ -61,9 +62,9 @@ class _Identities(tuple[int, ...]):
     kept: Any
 
 
-def of(held: dict[Any, Any]) -> Any:
-    """Returns a mark, which is another one after each change."""
-    if _has_versions():
+def of(held: dict[Any, Any], is_object: bool = False) -> Any:
+    """Returns a mark, which is another one after each change. `is_object`: it has the attributes of an object."""
+    if _has_versions(is_object):
         return _version(held)
     values = tuple(held.values())
     mark = _Identities(map(id, values))
@@ -74,14 +75,15 @@ def of(held: dict[Any, Any]) -> Any:
 class Watch:
     """Compares the marks of dictionaries with those that they had."""
 
-    def __init__(self, dicts: Sequence[dict[Any, Any]], marks: Sequence[Any]) -> None:
+    def __init__(self, dicts: Sequence[dict[Any, Any]], marks: Sequence[Any], are_objects: bool = False) -> None:
+        self._has_versions = _has_versions(are_objects)
         self._dicts, self._marks = dicts, [*marks]
         places = [(id(held) + _VERSION_AT) // _WORD for held in (*dicts, _NOTHING, _NOTHING)]
         self._get = operator.itemgetter(*places)  # a tuple, as these are two or more
 
     def changed(self) -> list[int]:
         """Returns which dictionaries have changed, as indexes."""
-        if _has_versions():
+        if self._has_versions:
             now = [*self._get(_memory())[:-2]]
         else:
             now = [tuple(map(id, held.values())) for held in self._dicts]

@@ -97,7 +97,7 @@ class Watched:
 
     def _find(self) -> dict[str, Any]:
         spaces, found = _sources.operators()
-        self._operators = _marks.Watch(spaces, [*map(_marks.of, spaces)])
+        self._operators = _marks.Watch(spaces, [_marks.of(space, True) for space in spaces], are_objects=True)
         if self._known is None:
             found.update((p, v) for p, v in _sources.containers().items() if _sources.is_read(v))
         else:
