@@ -236,6 +236,7 @@ class Switches(kit.TestCase):
     def test_a_graph_that_came_through_the_redis_package_is_not_taken(self):
         with Warmed() as daemon:
             names = [name for name in torch_names(daemon) if name.endswith(":checked")]
+            self.assertTrue(names)
             daemon.warm("rm", *names)
             left = [name for name in torch_names(daemon) if name.startswith("pt2:fx-graph")]
             self.assertEqual(len(left), 2, "those that came over RESP")

@@ -41,14 +41,15 @@ _CALLED = tuple(
 _NOT_CALLED = ("torch._inductor.runtime.compile_tasks", "torch._inductor.compile_worker")  # what a compile wrote
 
 _FUNCTION = types.FunctionType
-_CONSTANT, _HOOK = "=", "warm"  # what entries of constants and of this package's own hooks have for a value
+_CONSTANT = "="  # what entries of constants have in front of the value
+_SYMPY = f"{os.sep}sympy{os.sep}"
 _OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _BUILTIN = frozenset(_texts._BUILTIN)
 _PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
 _WRAPPERS = frozenset((property, functools.partial, functools.cached_property, types.MethodType,
                        type(functools.cache(len))))  # fmt: skip
 _COUNTED = frozenset((_FUNCTION, staticmethod, classmethod, *_BUILTIN, *_WRAPPERS))
-_SETS_GLOBAL = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
+_SETS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "STORE_ATTR", "DELETE_GLOBAL", "DELETE_ATTR"))
 _NO_CLOSURE = ((), ("__class__",))  # super() needs the latter
 _get = operator.attrgetter("__code__.co_name", "__code__.co_filename", "__code__.co_firstlineno", "__defaults__",
                            "__kwdefaults__")  # fmt: skip
@@ -72,6 +73,9 @@ def _is_called(name: str) -> bool:
 def _row(reader: _texts.Reader, name: str, value: Any, kind: type) -> tuple[Any, ...] | None:
     """Returns the entry of a value that is no plain function; None if it does not count."""
     if kind is _FUNCTION:
+        code = value.__code__
+        if _SYMPY in code.co_filename:  # it encloses tables that sympy fills
+            return name, code.co_name, code.co_filename, code.co_firstlineno
         return name, reader.whole(value)
     if kind is staticmethod or kind is classmethod:
         inner = value.__func__
@@ -108,7 +112,7 @@ def _scan(reader: _texts.Reader, path: str, owner: Any, held: dict[str, Any]) ->
             rows.append(row)
     inside = path if path.endswith(":") else f"{path}."
     dicts = [(inside + n, c, gc.get_referents(c.__dict__)[0]) for n, c in classes if _is_scanned(c, owner, path)]
-    return _written(reader, Space(path, owner, held, mark, rows)), dicts
+    return _written(Space(path, owner, held, mark, rows)), dicts
 
 
 def _is_scanned(value: type, owner: Any, path: str) -> bool:
@@ -116,7 +120,14 @@ def _is_scanned(value: type, owner: Any, path: str) -> bool:
     return value is not owner and not path.startswith("torch._C") and type(value).__name__ != "tensortype"
 
 
-def _written(reader: _texts.Reader, space: Space) -> Space:
+def _defaults(part: Any) -> Any:
+    """Returns defaults of a function, with the classes of those that are no constants."""
+    if isinstance(part, dict):
+        return [*part, _defaults(tuple(part.values()))]
+    return tuple(value if type(value) in _PLAIN else type(value).__qualname__ for value in part)
+
+
+def _written(space: Space) -> Space:
     """Returns a space whose entries marshal can write: defaults may be objects."""
     try:
         marshal.dumps(space.rows, 2)
@@ -127,10 +138,7 @@ def _written(reader: _texts.Reader, space: Space) -> Space:
         try:
             marshal.dumps(row, 2)
         except ValueError:
-            try:
-                row = row[0], reader.whole(space.held[row[0]])
-            except Exception as e:
-                row = row[0], f"? {e}"[:80]
+            row = tuple(_defaults(part) if isinstance(part, (tuple, dict)) else part for part in row)
         rows.append(row)
     return space._replace(rows=rows)
 
@@ -167,13 +175,13 @@ def _is_known(row: tuple[Any, ...]) -> bool:
 
 
 def _stored(spaces: list[Space]) -> set[str]:
-    """Returns the names of the variables of modules that torch's own functions set."""
+    """Returns the names that torch's own functions set, as variables of modules or as attributes."""
     found: set[str] = set()
     todo = [code for space in spaces for value in space.held.values() if (code := _code_of(value)) is not None]
     for code in todo:  # which grows
         todo += [one for one in code.co_consts if type(one) is types.CodeType]
-        sets = any(op in _SETS_GLOBAL for op in code.co_code[::2])
-        found.update(code.co_names if sets else ())
+        pairs = zip(code.co_code[::2], code.co_code[1::2])
+        found.update(name for op, i in pairs if op in _SETS for name in code.co_names[i::256])
     return found
 
 
@@ -191,7 +199,7 @@ def pack(before: list[Space], after: list[Space]) -> dict[str, tuple[tuple[bytes
                 digests.append(digest(row))
             known[row[0]] = is_needed, *digests
         constants = {row[0] for row in space.rows if row[1] == _CONSTANT}
-        changing = {name for name in constants if len(known[name]) > 2 or (space.path.endswith(":") and name in stored)}
+        changing = {name for name in constants if len(known[name]) > 2 or name in stored}
         kept = {name: value for name, value in known.items() if name not in changing and len(value) > 1}
         found[space.path] = tuple({digest(rows) for rows in readings}), marshal.dumps(kept, 2)
     return found

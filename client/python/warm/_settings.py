@@ -31,6 +31,7 @@ _HARMLESS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _UUID = "uuid"
+_MAKERS = ("torch", "builtins", "sympy", "warm")  # of objects that torch itself makes a handler
 
 
 class _Foreign(Exception):
@@ -128,7 +129,7 @@ def _foreign_handler() -> str:
     if module is None or getattr(config, "inductor_choices_class", None) is not None:
         return ""
     held = map(type, list(vars(module.threadlocal).values()))
-    return next((kind.__qualname__ for kind in held if not is_of_torch(kind)), "")
+    return next((kind.__qualname__ for kind in held if kind.__module__.partition(".")[0] not in _MAKERS), "")
 
 
 def settings(traces: bool) -> tuple[str, str]:
