@@ -215,7 +215,9 @@ def _code_of(value: Any) -> Any:
 
 
 def _is_hook(value: Any) -> bool:
-    """Returns True for a function of this package, which hooks torch's."""
+    """Returns True for a function or class of this package, which it put in the place of torch's."""
+    if isinstance(value, type):
+        return str(getattr(sys.modules.get(value.__module__), "__file__", "")).startswith(_OWN)
     code = _code_of(value)
     return code is not None and code.co_filename.startswith(_OWN)
 
