@@ -93,6 +93,32 @@ int view_order(struct view a, struct view b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+bool text_is_one_of(const char *text, const char *const *list)
+{
+    return view_is_one_of(view_of_text(text), list);
+}
+
+bool text_begins_with_one(const char *text, const char *const *list)
+{
+    while (*list && !text_begins(text, *list))
+        list++;
+    return *list;
+}
+
+bool text_has_one_of(const char *text, const char *const *list)
+{
+    while (*list && !strstr(text, *list))
+        list++;
+    return *list;
+}
+
+bool view_is_one_of(struct view v, const char *const *list)
+{
+    while (*list && !view_is(v, *list))
+        list++;
+    return *list;
+}
+
 void bytes_to_hex(const void *data, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";

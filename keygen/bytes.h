@@ -51,6 +51,16 @@ static inline bool view_equal(struct view a, struct view b)
 {
     return a.len == b.len && (!a.len || memcmp(a.data, b.data, a.len) == 0);
 }
+/* A list of texts, for the functions below. */
+#define ONE_OF(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* True if the text is one of a list, which ends with NULL. */
+bool text_is_one_of(const char *text, const char *const *list);
+/* True if the text begins with one of a list. */
+bool text_begins_with_one(const char *text, const char *const *list);
+/* True if the text contains one of a list. */
+bool text_has_one_of(const char *text, const char *const *list);
+/* True if the view is one of a list. */
+bool view_is_one_of(struct view v, const char *const *list);
 /* True if a text begins or ends with another. */
 static inline bool text_begins(const char *text, const char *with)
 {

@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "keygen/bytes.h"
+
 /* What the dynamic section of an object says. */
 struct object {
     const ElfW(Sym) * symbols;
@@ -62,20 +64,13 @@ static struct object object_of(const struct dl_phdr_info *of)
     return out;
 }
 
-static bool has_prefix(const char *name, const char *const *prefixes)
-{
-    for (; *prefixes; prefixes++)
-        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0)
-            return true;
-    return false;
-}
-
 static bool imports(const struct object *o, const char *const *prefixes)
 {
     for (size_t t = 0; t < 2 && o->symbols && o->names; t++)
         for (size_t i = t ? 0 : o->n_relative; i < o->tables[t].len / sizeof(ElfW(Rela)); i++) {
             const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(o->tables[t].first[i].r_info)];
-            if (symbol->st_shndx == SHN_UNDEF && has_prefix(o->names + symbol->st_name, prefixes))
+            if (symbol->st_shndx == SHN_UNDEF &&
+                text_begins_with_one(o->names + symbol->st_name, prefixes))
                 return true;
         }
     return false;

@@ -110,14 +110,6 @@ struct command {
 
 /* ---- the command line ---- */
 
-static bool is_one_of(const char *text, const char *const *list)
-{
-    for (; *list; list++)
-        if (strcmp(text, *list) == 0)
-            return true;
-    return false;
-}
-
 static int refuse(struct err *e, const char *arg, const char *why)
 {
     return err_set(e, WARM_EREFUSED, "%s: %s", arg, why);
@@ -128,7 +120,7 @@ static int take_language(struct command *c, const char *language, struct err *e)
     static const char *const names[] = {
         "c",         "c++",  "c-header",           "c++-header", "cpp-output", "c++-cpp-output",
         "assembler", "none", "assembler-with-cpp", NULL};
-    if (!is_one_of(language, names))
+    if (!text_is_one_of(language, names))
         return refuse(e, language, "warm does not know this language of -x");
     c->header = strstr(language, "-header") != NULL;
     c->has_language = true;
@@ -209,13 +201,13 @@ static bool is_source(const char *path)
     static const char *const names[] = {".c",  ".cc", ".cpp", ".cxx", ".c++", ".C", ".i",
                                         ".ii", ".h",  ".hh",  ".hpp", ".hxx", ".H", ".s",
                                         ".S",  ".cp", ".CPP", ".tcc", NULL};
-    return is_one_of(extension(path), names);
+    return text_is_one_of(extension(path), names);
 }
 
 static bool is_header_name(const char *path)
 {
     static const char *const names[] = {".h", ".hh", ".hpp", ".hxx", ".H", ".tcc", NULL};
-    return is_one_of(extension(path), names);
+    return text_is_one_of(extension(path), names);
 }
 
 /* Returns the name of an output: "b.o" for "a/b.cpp" and ".o", in the working folder if `here`. */
@@ -469,7 +461,7 @@ static bool hides_spelling(const struct command *c)
     static const char *const names[] = {".c", ".cc", ".cpp", ".cxx", ".c++",
                                         ".C", ".cp", ".CPP", NULL};
     for (size_t i = 0; i < c->n_files; i++)
-        if (is_source(c->files[i]) && !is_one_of(extension(c->files[i]), names))
+        if (is_source(c->files[i]) && !text_is_one_of(extension(c->files[i]), names))
             return false;
     return !c->job->exact && !c->job->loud && !c->shows_names && !c->debug && !c->dependencies &&
            !c->prints && !c->preprocesses && !c->assembles && !c->has_language &&

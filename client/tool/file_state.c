@@ -74,16 +74,12 @@ static int long_digest(struct warm *w, const char *path, struct proof *out)
 
 bool file_is_binary(const char *path)
 {
-    static const char *const heads[] = {"\177ELF", "!<arch>", "!<thin>", "glibc-ld"};
-    char head[8] = "";
+    char head[9] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ssize_t n = fd >= 0 ? read(fd, head, sizeof head) : -1;
+    ssize_t n = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
     if (fd >= 0)
         close(fd);
-    for (size_t i = 0; n > 0 && i < sizeof heads / sizeof heads[0]; i++)
-        if (strncmp(head, heads[i], strlen(heads[i])) == 0)
-            return true;
-    return false;
+    return n > 0 && text_begins_with_one(head, ONE_OF("\177ELF", "!<arch>", "!<thin>", "glibc-ld"));
 }
 
 static bool shows_mappings(const char *path)

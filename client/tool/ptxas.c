@@ -41,12 +41,8 @@ static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE"};
 /* True for commands that only print: `--version`, `--help`. */
 static bool prints_only(const struct tool_job *job)
 {
-    static const char *const names[] = {"--version",      "-V",         "--help", "-h",
-                                        "--list-version", "-version-ls"};
-    for (size_t i = 0; job->argc == 2 && i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(job->argv[1], names[i]) == 0)
-            return true;
-    return false;
+    return job->argc == 2 && text_is_one_of(job->argv[1], ONE_OF("--version", "-V", "--help", "-h",
+                                                                 "--list-version", "-version-ls"));
 }
 
 static void begin(struct tool_job *job, struct key_builder *key, const char *domain,

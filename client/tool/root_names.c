@@ -40,14 +40,8 @@ static const char *const caller_names[] = {"__BASE_FILE__", "__builtin_FILE", "_
 
 static bool is_system(const char *path)
 {
-    static const char *const folders[] = {"/include/c++/", "/lib/gcc/", "/lib/clang/",
-                                          "/lib/llvm-"};
-    if (strncmp(path, "/usr/include/", 13) == 0 || strncmp(path, "/usr/lib/", 9) == 0)
-        return true;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (strstr(path, folders[i]))
-            return true;
-    return false;
+    return text_begins_with_one(path, ONE_OF("/usr/include/", "/usr/lib/")) ||
+           text_has_one_of(path, ONE_OF("/include/c++/", "/lib/gcc/", "/lib/clang/", "/lib/llvm-"));
 }
 
 /* Returns the folder of the CUDA toolkit whose nvcc ran, in *out_len bytes; NULL if none did. nvcc
@@ -69,12 +63,9 @@ static const char *toolkit_of(const struct inputs *in, size_t *out_len)
 /* True for a header of that toolkit. */
 static bool is_of_toolkit(const char *path, const char *toolkit, size_t len)
 {
-    static const char *const folders[] = {"/include/", "/targets/", "/bin/../include/",
-                                          "/bin/../targets/"};
-    for (size_t i = 0; toolkit && strncmp(path, toolkit, len) == 0 && i < 4; i++)
-        if (strncmp(path + len, folders[i], strlen(folders[i])) == 0)
-            return true;
-    return false;
+    return toolkit && strncmp(path, toolkit, len) == 0 &&
+           text_begins_with_one(path + len, ONE_OF("/include/", "/targets/", "/bin/../include/",
+                                                   "/bin/../targets/"));
 }
 
 /* True for a piece of a name that ## can join to it. Every name begins with '_', so pieces that cover it

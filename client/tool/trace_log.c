@@ -233,12 +233,9 @@ static void see_search(struct reading *r, const char *folders)
 /* True for compilers whose use of the clock is recorded (trace.c). */
 static bool tells_clock(const char *program)
 {
-    static const char *const names[] = {"cc1", "cc1plus", "cc1obj", "cc1objplus", "clang"};
     const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(base, names[i]) == 0)
-            return true;
-    return strncmp(base, "clang-", 6) == 0 && base[6] >= '0' && base[6] <= '9';
+    return text_is_one_of(base, ONE_OF("cc1", "cc1plus", "cc1obj", "cc1objplus", "clang")) ||
+           (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
 }
 
 static int see_record(struct reading *r, char what, const char *path, struct err *e)
@@ -328,8 +325,7 @@ static bool is_value_of(const char *text, const char *variable)
 static bool is_temporary_folder(const char *path)
 {
     return is_value_of(path, "TMPDIR") || is_value_of(path, "TMP") || is_value_of(path, "TEMP") ||
-           strcmp(path, "/tmp") == 0 || strcmp(path, "/var/tmp") == 0 ||
-           strcmp(path, "/usr/tmp") == 0;
+           text_is_one_of(path, ONE_OF("/tmp", "/var/tmp", "/usr/tmp"));
 }
 
 /* True for paths that every process looks at, and that no result depends on. nvcc lists the temporary folder
@@ -346,21 +342,17 @@ static bool is_harmless(const struct entry *entry)
                                        "/proc/filesystems",
                                        "/proc/self/maps",
                                        "/proc/self/stat",
-                                       "/proc/sys/vm/overcommit_memory"};
-    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
-        if (strcmp(entry->path, read[i]) == 0)
-            return true;
+                                       "/proc/sys/vm/overcommit_memory",
+                                       NULL};
+    if (text_is_one_of(entry->path, read))
+        return true;
     unsigned beyond = entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_WRITE);
     if ((beyond == 0 || beyond == SEEN_LIST) && is_temporary_folder(entry->path))
         return true;
     return beyond == 0 && (is_value_of(entry->path, "PWD") || is_value_of(entry->path, "HOME"));
 }
 
-static bool is_header(const char *path)
-{
-    size_t len = strlen(path), suffix = strlen(PCH_SUFFIX);
-    return len > suffix && strcmp(path + len - suffix, PCH_SUFFIX) == 0;
-}
+static bool is_header(const char *path) { return text_ends(path, PCH_SUFFIX); }
 
 /* ---- inputs ---- */
 
@@ -639,11 +631,9 @@ static int add_headers_inputs(struct reading *r, struct err *e)
  * those that the key covers in another way. */
 static bool is_harmless_variable(const struct reading *r, const char *name)
 {
-    static const char *const names[] = {"TMPDIR", "TMP",  "TEMP",      "TEMPDIR",
-                                        "PWD",    "PATH", "MAKEFLAGS", "MFLAGS"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
+    if (text_is_one_of(
+            name, ONE_OF("TMPDIR", "TMP", "TEMP", "TEMPDIR", "PWD", "PATH", "MAKEFLAGS", "MFLAGS")))
+        return true;
     if (!r->job->loud)
         return tool_is_of_messages(name);
     return strcmp(name, "TERM") == 0 && !r->job->terminal;

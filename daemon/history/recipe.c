@@ -103,11 +103,7 @@ static size_t stem_of(struct view option)
 /* True for options whose value is the next argument. */
 static bool takes_next(struct view option)
 {
-    static const char *const names[] = {"-D", "-U", "-I", "-include", "--pre-include", "-arch"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (view_is(option, names[i]))
-            return true;
-    return false;
+    return view_is_one_of(option, ONE_OF("-D", "-U", "-I", "-include", "--pre-include", "-arch"));
 }
 
 static void add_options(struct recipe *r, const struct job *job)

@@ -125,15 +125,11 @@ static void fail(int code, const char *text)
  * of its include folders; this holds even for a client that does not. */
 static bool is_system_path(const char *path)
 {
-    static const char *const folders[] = {"/etc/", "/proc/", "/sys/", "/dev/"};
     if (strstr(path, "/../"))
         return false; /* the client resolves it and decides */
     while (path[0] == '/' && path[1] == '/')
         path++;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
-            return true;
-    return false;
+    return text_begins_with_one(path, ONE_OF("/etc/", "/proc/", "/sys/", "/dev/"));
 }
 
 /* Waits for the packet that answers `id`. Gives its descriptor, -1 if it has none. */

@@ -188,13 +188,6 @@ static void print_settings(void)
     remote_close(&r);
 }
 
-static bool is_one_of(const char *word, const char *const *list)
-{
-    while (*list && strcmp(word, *list) != 0)
-        list++;
-    return *list;
-}
-
 static const struct command *command_of(const char *name)
 {
     size_t n;
@@ -234,7 +227,7 @@ static void print_words(const char *command, const char *before)
         print_commands();
     else if (strcmp(command, before) == 0 && of && of->synopsis[0] >= 'a' && of->synopsis[0] <= 'z')
         print_verbs(of->synopsis);
-    else if (is_one_of(command, takes_keys) && *before != '-')
+    else if (text_is_one_of(command, takes_keys) && *before != '-')
         print_keys();
 }
 

@@ -98,11 +98,8 @@ static void link_free(void *state)
 /* True for options that put times into a log, read files, or make unknown output. */
 static bool is_refused(const char *option)
 {
-    static const char *const parts[] = {"time", "verbose", "options-file", "cache", "dump", "file"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(option, parts[i]))
-            return true;
-    return false;
+    return text_has_one_of(option,
+                           ONE_OF("time", "verbose", "options-file", "cache", "dump", "file"));
 }
 
 static struct link *link_new(struct jitlink_library *library, uint32_t n, const char **options)

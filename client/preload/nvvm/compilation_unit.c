@@ -92,16 +92,10 @@ static bool is_configured(void)
 /* True for the options of nvvm.h, 13.5, and numba-cuda's. */
 static bool is_known(const char *option)
 {
-    static const char *const words[] = {"-g", "-generate-line-info", "-gen-lto", "-numba-debug"};
-    static const char *const begins[] = {
-        "-opt=", "-arch=", "-ftz=", "-prec-div=", "-prec-sqrt=", "-fma="};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(option, words[i]) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (strncmp(option, begins[i], strlen(begins[i])) == 0)
-            return true;
-    return false;
+    return text_is_one_of(option,
+                          ONE_OF("-g", "-generate-line-info", "-gen-lto", "-numba-debug")) ||
+           text_begins_with_one(
+               option, ONE_OF("-opt=", "-arch=", "-ftz=", "-prec-div=", "-prec-sqrt=", "-fma="));
 }
 
 /* ---- keys ---- */

@@ -78,7 +78,8 @@ static const char *const refused_flags[] = {"xla_dump_to",
                                             "xla_gpu_target_config_filename",
                                             "xla_gpu_experimental_collective_perf_table_path",
                                             "xla_gpu_experimental_matmul_perf_table_path",
-                                            "xla_gpu_gemm_autotuner_override_file"};
+                                            "xla_gpu_gemm_autotuner_override_file",
+                                            NULL};
 
 static const struct message debug_options = {dump_fields, debug_maps, refused_fields, 0, NULL};
 static const struct message build_options = {none, none, none, 3, &debug_options};
@@ -159,20 +160,11 @@ static bool is_empty(const struct field *f)
     return f->payload.len == 0 || (f->type == VARINT && at[0] == 0);
 }
 
-static bool is_refused_name(struct view name)
-{
-    for (size_t i = 0; i < sizeof refused_flags / sizeof *refused_flags; i++)
-        if (strlen(refused_flags[i]) == name.len &&
-            memcmp(refused_flags[i], name.data, name.len) == 0)
-            return true;
-    return false;
-}
-
 /* True if a field, or the option that an entry of a map names, is refused. */
 static bool is_refused(const struct message *m, const struct field *f)
 {
     if (holds(m->maps, f->number))
-        return is_refused_name(key_of_entry(f->payload));
+        return view_is_one_of(key_of_entry(f->payload), refused_flags);
     return holds(m->refused, f->number) && !is_empty(f);
 }
 
@@ -182,7 +174,7 @@ bool pjrt_flag_is_refused(const char *flag)
     const char *value = flag + dashes + len;
     if (strcmp(value, "=false") == 0 || strcmp(value, "=0") == 0 || strcmp(value, "=") == 0)
         return false;
-    return is_refused_name((struct view){flag + dashes, len});
+    return view_is_one_of((struct view){flag + dashes, len}, refused_flags);
 }
 
 /* Gives the fields that count, sorted (free()). Errors: REFUSED, MALFORMED, NOMEM. */

@@ -153,9 +153,8 @@ static int compare_texts(const void *a, const void *b)
 
 static bool is_for_dumps(const char *flag)
 {
-    return strncmp(flag, "--xla_dump_", 11) == 0 ||
-           strncmp(flag, "--xla_enable_dumping", 20) == 0 ||
-           strncmp(flag, "--xla_detailed_logging", 22) == 0;
+    return text_begins_with_one(
+        flag, ONE_OF("--xla_dump_", "--xla_enable_dumping", "--xla_detailed_logging"));
 }
 
 /* Adds flags in sorted order. If a flag is given twice, the last one counts: then all keep their
@@ -225,19 +224,12 @@ static const char *const known_targets[] = {"Sharding",
                                             "mhlo.erf",
                                             "xla.sdy.GlobalToLocalShape",
                                             "xla.sdy.LocalToGlobalShape",
-                                            "xla.sdy.FuncResultSharding"};
-
-static bool is_known(struct view target)
-{
-    for (size_t i = 0; i < sizeof known_targets / sizeof *known_targets; i++)
-        if (view_is(target, known_targets[i]))
-            return true;
-    return false;
-}
+                                            "xla.sdy.FuncResultSharding",
+                                            NULL};
 
 static int add_target(struct key_builder *b, const struct pjrt_target *targets, struct view name)
 {
-    if (is_known(name))
+    if (view_is_one_of(name, known_targets))
         return 0;
     for (const struct pjrt_target *t = targets; t; t = t->next)
         if (t->len == name.len && memcmp(t->name, name.data, name.len) == 0) {
