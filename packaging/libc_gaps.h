@@ -23,6 +23,11 @@
 #define GRND_NONBLOCK 1u
 #endif
 
+/* Debian's libuv refers to `environ` in a way that gives the program a copy of its own, and zig's linker does not know
+ * that it is the C library's `__environ`: the copy would stay NULL. */
+extern char **__environ;
+#define environ __environ
+
 /* Behind each is the glibc that has it first. */
 
 int memfd_create(const char *name, unsigned flags);                                /* glibc 2.27 */

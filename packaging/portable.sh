@@ -65,3 +65,5 @@ for library in $loaded; do
     install -D -m 644 "$work/loaded/$library" "$root$prefix/$library"
     "$triplet-strip" "$root$prefix/$library"
 done
+# A program that is linked for an older C library may start, or not.
+[ "$arch" != "$(uname -m)" ] || "$root$prefix/bin/warmd" --version >/dev/null || { echo "portable: warmd does not start" >&2; exit 1; }
