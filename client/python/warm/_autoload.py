@@ -49,9 +49,10 @@ def _patch_torch(module: ModuleType) -> None:
 
 
 def _patch_codecache(module: ModuleType) -> None:
-    from warm.torch import note_vectors, remember_key, tell_bypasses, tell_guards, watch
+    from warm.torch import name_kernels, note_vectors, remember_key, tell_bypasses, tell_guards, watch
 
     watch(module)
+    name_kernels(module)
     note_vectors(module)
     remember_key(module)
     tell_bypasses(module)

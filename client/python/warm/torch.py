@@ -341,6 +341,23 @@ def watch_autograd(module: ModuleType) -> None:
     cache.try_load = staticmethod(load)
 
 
+_EMBEDDED = "// Triton kernels are embedded as comments in "
+
+
+def name_kernels(codecache: ModuleType) -> None:
+    """Hooks write: the first line of AOTInductor's kernels, a comment, has the path of a file beside them, and a file's
+    name is a hash of its content. With the name alone, a kernel has the same name in every folder."""
+    real = codecache.write
+
+    def write(content: Any, extension: str, *arguments: Any, **options: Any) -> Any:
+        if extension == "kernel.cpp" and isinstance(content, str) and content.startswith(_EMBEDDED):
+            line, newline, rest = content.partition("\n")
+            content = _EMBEDDED + os.path.basename(line) + newline + rest
+        return real(content, extension, *arguments, **options)
+
+    codecache.write = write  # type: ignore[attr-defined]
+
+
 def note_vectors(codecache: ModuleType) -> None:
     """Hooks _save_graph: a graph with code for the CPU has the name of its vector instructions. Its loops take as
     many values at once as these have lanes, and no key has their name."""
