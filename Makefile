@@ -43,7 +43,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
 # `make check-layers` checks every file.
 KEYGEN_DIRS  = keygen $(addprefix keygen/,canon graph mlir bytecode ptx cuda)
 GRAPH_DIRS   = $(addprefix kernels/,program vjp codegen bundle)
-EXEC_DIRS    = kernels/exec
+EXEC_DIRS    = kernels/eval kernels/exec
 STORE_DIRS   = store
 LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 TOOL_DIRS    = client/trace client/tool
@@ -52,17 +52,15 @@ PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink nvvm d
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier nodes headers service pytorch net native redis http)
-KERNEL_DIRS  = kernels/eval
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
-    $(WORKER_DIRS) $(DAEMON_DIRS) daemon $(KERNEL_DIRS) kernels/examples
+    $(WORKER_DIRS) $(DAEMON_DIRS) daemon kernels/examples
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a
 CLIENT  = $(B)/lib/libwarm.a
 DAEMON  = $(B)/obj/daemon.a
 TIER    = $(B)/obj/tier.a
-KERNELS = $(B)/obj/kernels.a
 GRAPH   = $(B)/obj/graph.a
 EXEC    = $(B)/obj/exec.a
 
@@ -102,12 +100,11 @@ $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
-$(KERNELS): $(call obj,$(KERNEL_DIRS))
 $(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
 $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
-$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(KERNELS) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/preload.a $(B)/obj/tests/support.a:
+$(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/preload.a $(B)/obj/tests/support.a:
 	$(Q) rm -f $@; $(AR) rcs $@ $^
 
 $(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
@@ -145,7 +142,7 @@ $(B)/libexec/warm/warm-tier: $(B)/obj/tier/main.o $(TIER) $(CLIENT)
 
 # Runs a compiled graph on a GPU: dynamic, so that it can load the driver.
 $(B)/libexec/warm/warm-exec: $(B)/obj/kernels/exec/main.o $(EXEC) $(GRAPH) $(KEYGEN)
-	$(Q) $(LINK) -o $@ $^ -ldl $(CRYPTO)
+	$(Q) $(LINK) -o $@ $^ -ldl -lm $(CRYPTO)
 
 # Tests: one program of all suites, and any one suite alone as $(B)/tests/test_NAME.
 CLI       = $(B)/obj/command.a

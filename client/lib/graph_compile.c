@@ -21,7 +21,7 @@
 #include "client/lib/graph_plan.h"
 #include "client/lib/request.h"
 #include "kernels/bundle/graph_bundle.h"
-#include "kernels/vjp/optimizer.h"
+#include "kernels/vjp/wanted.h"
 #include "keygen/canon/canon.h"
 
 #define LAUNCHES_MAX 1000000u
@@ -43,60 +43,23 @@ struct compiling {
 
 /* ---- the plan ---- */
 
-/* Gives the derivative for the chosen arguments, or for all of f32; or the training step. */
-static int derivative(const struct warm_graph *g, const struct program *p, uint32_t f,
-                      struct program **out, struct err *e)
-{
-    const struct block *b = &p->blocks.at[p->functions.at[f].block];
-    struct optimizer optimizer;
-    uint32_t n = 0, *arguments = malloc(((size_t)b->n_args + 1) * sizeof *arguments);
-    int rc = arguments ? 0 : err_set(e, WARM_ENOMEM, "arguments");
-    if (g->n_arguments > b->n_args)
-        rc = err_set(e, WARM_EINVALID, "gradients of %zu arguments of %u", g->n_arguments,
-                     b->n_args);
-    for (uint32_t i = 0; rc == 0 && i < b->n_args; i++) {
-        if (g->n_arguments ? i < g->n_arguments : program_tensor(p, b->args + i)->elem == ELEM_F32)
-            arguments[n++] = g->n_arguments ? g->arguments[i] : i;
-    }
-    if (rc == 0 && n == 0)
-        rc = err_set(e, WARM_EINVALID, "no argument is f32: nothing has a gradient");
-    for (uint32_t i = 0; rc == 0 && i < n; i++)
-        if (arguments[i] >= b->n_args)
-            rc = err_set(e, WARM_EINVALID, "the gradient of argument %u, and there are %u",
-                         arguments[i], b->n_args);
-    if (rc == 0 && g->optimizer)
-        rc = optimizer_parse(g->optimizer, &optimizer, e);
-    if (rc == 0)
-        rc = g->optimizer ? optimizer_step(p, f, arguments, n, &optimizer, out, e)
-                          : vjp_function(p, f, arguments, n, out, e);
-    free(arguments);
-    return rc;
-}
-
-/* Gives the function that is compiled: the only public one, without calls, or its derivative. */
-static int wanted(const struct warm_graph *g, const struct program *p, struct program **out,
-                  struct err *e)
-{
-    uint32_t f = program_function(p, NULL);
-    if (f == PROGRAM_NONE)
-        return err_set(e, WARM_EINVALID, "a module must have one public function");
-    return g->flags & WARM_GRAPH_VJP ? derivative(g, p, f, out, e) : program_flatten(p, f, out, e);
-}
-
 /* Generates the code and the plan of a graph. */
 static int plan_graph(struct compiling *c, struct err *e)
 {
     struct program *p = NULL, *f = NULL;
     int rc = program_read(c->g->data, c->g->len, &p, e);
     if (rc == 0)
-        rc = wanted(c->g, p, &f, e);
+        rc = wanted_function(p,
+                             &(struct wanted){c->g->flags & WARM_GRAPH_VJP, c->g->arguments,
+                                              c->g->n_arguments, c->g->optimizer},
+                             &f, e);
     program_free(p);
     if (rc == 0)
         rc = codegen_function(f, program_function(f, NULL), &c->code, e);
     if (rc == 0 && c->code.launches.n > LAUNCHES_MAX)
         rc = err_set(e, WARM_ETOO_BIG, "more than %u launches", LAUNCHES_MAX);
     if (rc == 0)
-        rc = graph_bundle_plan(f, program_function(f, NULL), &c->code, &c->bundle, e);
+        rc = graph_bundle_plan(&c->code, &c->bundle, e);
     program_free(f);
     return rc;
 }
@@ -296,6 +259,13 @@ static int fill_result(struct compiling *c, struct warm_graph_result *out)
     struct writer bytes;
     uint64_t made_ms = 0;
     writer_init(&bytes, 0);
+    c->bundle.module = (struct view){c->g->data, c->g->len};
+    c->bundle.optimizer = view_of_text(c->g->optimizer ? c->g->optimizer : "");
+    c->bundle.derives = c->g->flags & WARM_GRAPH_VJP;
+    for (size_t i = 0; i < c->g->n_arguments; i++)
+        PUSH(&c->bundle, c->bundle.gradients, c->g->arguments[i]);
+    if (c->bundle.failed)
+        return err_set(&c->w->err, WARM_ENOMEM, "a bundle");
     graph_bundle_write(&c->bundle, &bytes);
     for (uint32_t i = 0; i < c->n_results; i++)
         made_ms += c->results[i].value.cost_ms;

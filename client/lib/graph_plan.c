@@ -103,12 +103,13 @@ static bool read_code(struct reader *r, struct codegen *out)
     return !r->failed && !out->failed && !out->source.failed;
 }
 
-/* Clears the cubins, the target and the compiler: a plan has none. */
+/* Clears the cubins, the target, the compiler and what was compiled: a plan has none. */
 static void strip(struct graph_bundle *b)
 {
     for (uint32_t i = 0; i < b->kernels.n; i++)
         b->kernels.at[i] = (struct graph_kernel){{NULL, 0}, {NULL, 0}};
-    b->target = b->compiler = (struct view){NULL, 0};
+    b->target = b->compiler = b->module = b->optimizer = (struct view){NULL, 0};
+    b->gradients.n = 0;
 }
 
 bool graph_plan_get(struct warm *w, const char *name, struct codegen *code,

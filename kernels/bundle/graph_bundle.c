@@ -66,8 +66,15 @@ void graph_bundle_write(const struct graph_bundle *b, struct writer *out)
         writer_u32(out, b->loops.at[i].first);
         writer_u32(out, b->loops.at[i].end);
         writer_u64(out, b->loops.at[i].trips);
+        writer_u32(out, b->loops.at[i].condition);
     }
     writer_blob(out, b->constants.data, b->constants.len);
+    writer_blob(out, b->module.data, b->module.len);
+    writer_blob(out, b->optimizer.data, b->optimizer.len);
+    writer_u8(out, b->derives);
+    writer_u32(out, b->gradients.n);
+    for (uint32_t i = 0; i < b->gradients.n; i++)
+        writer_u32(out, b->gradients.at[i]);
     if (!out->failed)
         bytes_store(out->data + begin + 24,
                     XXH3_64bits(out->data + begin + CHECKED_FROM, out->len - begin - CHECKED_FROM),
@@ -129,13 +136,18 @@ static bool read_launch(struct reader *r, struct graph_bundle *b)
 }
 
 /* Reads the loops: each inside of the one that is open, or behind it. */
-static bool read_loops(struct reader *r, struct graph_bundle *b)
+static bool read_loops(struct reader *r, struct graph_bundle *b, uint32_t version)
 {
     uint32_t ends[GRAPH_LOOPS_OPEN_MAX], depth = 0, from = 0;
     for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
         struct graph_loop l = {.first = reader_u32(r)};
         l.end = reader_u32(r);
         l.trips = reader_u64(r);
+        l.condition = version > 2 ? reader_u32(r) : GRAPH_NONE;
+        if (l.condition != GRAPH_NONE &&
+            (l.condition >= b->buffers.n || b->buffers.at[l.condition].type.elem != ELEM_I1 ||
+             b->buffers.at[l.condition].type.n != 1))
+            return false;
         while (depth && ends[depth - 1] <= l.first)
             depth--;
         bool crosses = depth && l.end > ends[depth - 1];
@@ -150,8 +162,23 @@ static bool read_loops(struct reader *r, struct graph_bundle *b)
     return true;
 }
 
+/* Reads what was compiled. */
+static bool read_module(struct reader *r, struct graph_bundle *b)
+{
+    b->module = reader_blob(r, SIZE_MAX);
+    b->optimizer = reader_blob(r, SIZE_MAX);
+    b->derives = reader_u8(r) != 0;
+    for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
+        uint32_t argument = reader_u32(r);
+        if (r->failed)
+            return false;
+        PUSH(b, b->gradients, argument);
+    }
+    return !r->failed;
+}
+
 static bool read_body(struct reader *r, struct graph_bundle *b, uint32_t n_kernels,
-                      uint32_t n_buffers)
+                      uint32_t n_buffers, uint32_t version)
 {
     b->target = reader_blob(r, 64);
     b->compiler = reader_blob(r, 256);
@@ -175,11 +202,13 @@ static bool read_body(struct reader *r, struct graph_bundle *b, uint32_t n_kerne
     for (uint32_t i = 0, n = reader_u32(r); i < n; i++)
         if (!read_launch(r, b))
             return false;
-    if (b->n_forward > b->launches.n || !read_loops(r, b))
+    if (b->n_forward > b->launches.n || !read_loops(r, b, version))
         return false;
     struct view constants = reader_blob(r, SIZE_MAX);
     writer_bytes(&b->constants, constants.data, constants.len);
     b->failed |= b->constants.failed;
+    if (version > 2 && !read_module(r, b))
+        return false;
     if (b->failed || !reader_done(r) || b->n_arguments > b->buffers.n ||
         b->arena > GRAPH_BUNDLE_ARENA_MAX)
         return false;
@@ -203,9 +232,10 @@ int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, st
         return err_set(e, WARM_EMALFORMED, "not a compiled graph");
     reader_bytes(&r, 8);
     uint32_t version = reader_u32(&r);
-    if (!r.failed && version != GRAPH_BUNDLE_VERSION)
-        return err_set(e, WARM_EVERSION, "a compiled graph of version %u; this program reads %u",
-                       version, GRAPH_BUNDLE_VERSION);
+    if (!r.failed && (version < GRAPH_BUNDLE_OLDEST || version > GRAPH_BUNDLE_VERSION))
+        return err_set(e, WARM_EVERSION,
+                       "a compiled graph of version %u; this program reads %u to %u", version,
+                       GRAPH_BUNDLE_OLDEST, GRAPH_BUNDLE_VERSION);
     out->n_arguments = reader_u32(&r);
     out->arena = reader_u64(&r);
     uint64_t sum = reader_u64(&r);
@@ -215,7 +245,7 @@ int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, st
         return err_set(e, WARM_ETRUNCATED, "a compiled graph of %zu bytes", len);
     if (sum != XXH3_64bits((const uint8_t *)data + CHECKED_FROM, len - CHECKED_FROM))
         return err_set(e, WARM_ECORRUPT, "the compiled graph is damaged: its checksum is another");
-    if (!read_body(&r, out, n_kernels, n_buffers))
+    if (!read_body(&r, out, n_kernels, n_buffers, version))
         return out->failed
                    ? err_set(e, WARM_ENOMEM, "a compiled graph")
                    : err_set(e, WARM_EMALFORMED, "a compiled graph with a number out of range");
@@ -230,13 +260,15 @@ void graph_bundle_close(struct graph_bundle *b)
     free(b->loops.at);
     free(b->operands.at);
     free(b->results.at);
+    free(b->gradients.at);
     writer_close(&b->constants);
 }
 
 /* ---- running ---- */
 
 int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
-                     int (*launch)(void *context, const struct graph_launch *l), void *context)
+                     int (*launch)(void *context, const struct graph_launch *l),
+                     int (*goes_on)(void *context, uint32_t buffer, bool *out), void *context)
 {
     if (!WARM_EXPECT(first <= end && end <= b->launches.n))
         return WARM_EINVALID;
@@ -245,32 +277,37 @@ int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
         uint64_t round;
     } open[GRAPH_LOOPS_OPEN_MAX];
     uint32_t depth = 0, next = 0, i = first; /* next: the loop to open next */
+    int rc = 0;
     while (next < b->loops.n && b->loops.at[next].first < first)
         next++;
-    while (i < end || depth) {
+    while (rc == 0 && (i < end || depth)) {
         const struct graph_loop *l = depth ? &b->loops.at[open[depth - 1].loop] : NULL;
-        if (l && i == l->end && ++open[depth - 1].round < l->trips) {
-            i = l->first;
-            next = open[depth - 1].loop + 1;
-        } else if (l && i == l->end) {
-            depth--;
-        } else if (next < b->loops.n && b->loops.at[next].first == i) {
+        bool ends = l && i == l->end,
+             opens = !ends && next < b->loops.n && b->loops.at[next].first == i;
+        if (!ends && !opens) {
+            rc = launch(context, &b->launches.at[i++]);
+            continue;
+        }
+        if (opens) {
             if (!WARM_EXPECT(depth < GRAPH_LOOPS_OPEN_MAX))
                 return WARM_EINVALID; /* reading and codegen see to it */
-            open[depth].loop = next;
-            open[depth].round = 0;
-            i = b->loops.at[next].trips ? i : b->loops.at[next].end;
-            depth += b->loops.at[next++].trips != 0;
-            while (next < b->loops.n &&
-                   b->loops.at[next].first < i) /* inside of one without trips */
-                next++;
+            open[depth].loop = next++;
+            open[depth++].round = 0;
+            l = &b->loops.at[open[depth - 1].loop];
         } else {
-            int rc = launch(context, &b->launches.at[i++]);
-            if (rc)
-                return rc;
+            open[depth - 1].round++;
         }
+        bool again = open[depth - 1].round < (l->condition == GRAPH_NONE ? l->trips : 1);
+        if (l->condition != GRAPH_NONE && goes_on)
+            rc = goes_on(context, l->condition, &again);
+        i = again ? l->first : l->end;
+        if (again)
+            next = open[depth - 1].loop + 1;
+        depth -= !again;
+        while (!again && next < b->loops.n && b->loops.at[next].first < i)
+            next++; /* inside of one that is over */
     }
-    return 0;
+    return rc;
 }
 
 struct count {
@@ -287,7 +324,10 @@ static int count_launch(void *context, const struct graph_launch *l)
 uint64_t graph_bundle_count(const struct graph_bundle *b, uint64_t most)
 {
     struct count count = {0, most};
-    graph_bundle_run(b, 0, b->launches.n, count_launch, &count);
+    for (uint32_t i = 0; i < b->loops.n; i++)
+        if (b->loops.at[i].condition != GRAPH_NONE)
+            return most;
+    graph_bundle_run(b, 0, b->launches.n, count_launch, NULL, &count);
     return count.n;
 }
 

@@ -18,7 +18,9 @@
 #include "kernels/codegen/codegen.h"
 
 #define GRAPH_BUNDLE_MAGIC "WARMGRPH"
-#define GRAPH_BUNDLE_VERSION 2u
+#define GRAPH_BUNDLE_VERSION 3u
+#define GRAPH_BUNDLE_OLDEST 2u /* that is read, too: no module, no conditions */
+#define GRAPH_NONE UINT32_MAX
 #define GRAPH_LOOPS_OPEN_MAX 64u /* loops inside of loops */
 #define GRAPH_BUNDLE_ALIGN 256u  /* bytes: of each tensor in the arena and in `constants` */
 #define GRAPH_BUNDLE_ARENA_MAX ((uint64_t)1 << 50)
@@ -48,6 +50,7 @@ struct graph_launch {
 struct graph_loop {
     uint32_t first, end; /* launches: first to end - 1 */
     uint64_t trips;
+    uint32_t condition; /* NONE; or a buffer of i1: there is another round while it is true */
 };
 
 struct graph_bundle {
@@ -64,27 +67,33 @@ struct graph_bundle {
     uint32_t n_arguments;
     uint64_t arena; /* bytes */
     struct writer constants;
+    /* What was compiled: StableHLO, the arguments with gradients, the optimizer. All empty in version 2. */
+    struct view module, optimizer;
+    VECTOR(uint32_t) gradients;
+    bool derives;
     bool failed;
 };
 
 /* Returns the bytes of a tensor. */
 uint64_t graph_tensor_bytes(const struct tensor *t);
 
-/* Plans the buffers of a function and its code. Fills *out (graph_bundle_close, also after an error) but for
+/* Plans the buffers of generated code. Fills *out (graph_bundle_close, also after an error) but for
  * target, compiler, keys and cubins. Errors: TOO_BIG for the arena; NOMEM. */
-int graph_bundle_plan(const struct program *p, uint32_t function, const struct codegen *code,
-                      struct graph_bundle *out, struct err *e);
+int graph_bundle_plan(const struct codegen *code, struct graph_bundle *out, struct err *e);
 /* Appends the bundle; check writer->failed. */
 void graph_bundle_write(const struct graph_bundle *b, struct writer *out);
 /* Reads and checks a bundle: each number in it is in range. What its cubins do is not known.
  * Fills *out (graph_bundle_close, also after an error), which borrows the bytes. Errors: MALFORMED,
  * TRUNCATED, CORRUPT, VERSION, NOMEM. */
 int graph_bundle_read(const void *data, size_t len, struct graph_bundle *out, struct err *e);
-/* Calls `launch` for launches first to end - 1, and again for the rounds of loops. No loop may cross the
- * range. Stops at the first error of `launch`, and returns it. Memory: none. */
+/* Calls `launch` for launches first to end - 1, and again for the rounds of loops. `goes_on` tells the value of a
+ * condition; without it such a loop has one round. No loop may cross the range. Stops at the first error of the
+ * two, and returns it. Memory: none. */
 int graph_bundle_run(const struct graph_bundle *b, uint32_t first, uint32_t end,
-                     int (*launch)(void *context, const struct graph_launch *l), void *context);
-/* Returns how many launches a run makes, with each round of its loops; `most` if it makes more. */
+                     int (*launch)(void *context, const struct graph_launch *l),
+                     int (*goes_on)(void *context, uint32_t buffer, bool *out), void *context);
+/* Returns how many launches a run makes, with each round of its loops; `most` if it makes more, or if a loop has a
+ * condition. */
 uint64_t graph_bundle_count(const struct graph_bundle *b, uint64_t most);
 /* Frees what the others filled in. */
 void graph_bundle_close(struct graph_bundle *b);

@@ -148,6 +148,15 @@ static void plan_launches(struct plan *plan, const struct codegen *code)
     }
 }
 
+/* Returns the buffer of a loop's condition. */
+static uint32_t condition_buffer(struct plan *plan, uint32_t value)
+{
+    if (value == PROGRAM_NONE)
+        return GRAPH_NONE;
+    plan->failed |= !WARM_EXPECT(plan->buffers[value]); /* a launch writes it */
+    return plan->buffers[value] - 1;
+}
+
 static void plan_all(struct plan *plan, const struct block *b, const struct codegen *code)
 {
     const struct program *p = plan->p;
@@ -170,7 +179,8 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
     for (uint32_t i = 0; i < code->loops.n && !out->failed; i++)
         PUSH(out, out->loops,
              (struct graph_loop){code->loops.at[i].first, code->loops.at[i].end,
-                                 code->loops.at[i].trips});
+                                 code->loops.at[i].trips,
+                                 condition_buffer(plan, code->loops.at[i].condition)});
     for (uint32_t i = 0; i < b->n_results && !out->failed; i++) {
         uint32_t value = code->places[p->operands.at[b->results + i]];
         if (!plan->buffers[value])
@@ -181,12 +191,10 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
         PUSH(out, out->kernels, (struct graph_kernel){{NULL, 0}, {NULL, 0}});
 }
 
-int graph_bundle_plan(const struct program *p, uint32_t function, const struct codegen *code,
-                      struct graph_bundle *out, struct err *e)
+int graph_bundle_plan(const struct codegen *code, struct graph_bundle *out, struct err *e)
 {
-    if (!WARM_EXPECT(function < p->functions.n))
-        return err_set(e, WARM_EINVALID, "no function has the number %u", function);
-    const struct block *b = &p->blocks.at[p->functions.at[function].block];
+    const struct program *p = code->p;
+    const struct block *b = &p->blocks.at[p->functions.at[0].block];
     size_t n = (size_t)p->values.n + 1;
     struct plan plan = {.p = p,
                         .out = out,

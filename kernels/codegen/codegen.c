@@ -15,7 +15,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "kernels/codegen/spread.h"
 #include "kernels/codegen/tiled.h"
+#include "kernels/program/gather.h"
 #include "kernels/vjp/vjp.h"
 #include "keygen/expect.h"
 
@@ -25,83 +27,188 @@
 #define GROUP_ARGS_MAX 256       /* of such a launch; CUDA passes 4 KiB of arguments at least */
 #define ARGS_MAX 4000            /* of a launch of one draft; sm_70 and later take 32 764 bytes */
 #define SMALL_WORK_MAX (1 << 15) /* statements: some us in one block, our estimate of a launch */
+#define BLOCK_WORK_MAX (1 << 16) /* of all that one block does */
 #define OWNS_MAX 8               /* more only make code longer */
+#define SIDE_NAMES_MAX 256       /* values of a side function */
 #define STEPS_MAX 24             /* likewise */
-#define ZERO UINT32_MAX          /* in place of a name: the number 0 */
+#define LAUNCH_BOUNDS                                                                              \
+    "__launch_bounds__(256)" /* CODEGEN_BLOCK, TILED_THREADS: 255 registers are free to use */
+#define ZERO UINT32_MAX      /* in place of a name: the number 0 */
 
-/* What each kernel may call. The edge cases are those of eval.c. */
+/* What each kernel may call. The edge cases are those of eval.c. f16 and bf16 are computed in f32, and rounded
+ * after each operation; to the even one of two. */
 static const char PRELUDE[] =
-    "#pragma nv_diag_suppress 177 /* a kernel may not use all that it declares */\n"
-    "static __device__ float larger(float x, float y) { return x > y || x != x ? x : y; }\n"
-    "static __device__ float smaller(float x, float y) { return x < y || x != x ? x : y; }\n"
-    "static __device__ float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }\n"
+    "#pragma nv_diag_suppress 177, 186 /* unused functions; unsigned numbers below 0 */\n"
+    "struct f16 { unsigned short bits; };\n"
+    "struct bf16 { unsigned short bits; };\n"
     "static __device__ float of_bits(unsigned x) { union { unsigned u; float f; } b; b.u = x; "
     "return b.f; }\n"
-    "static __device__ int to_whole(float x)\n"
+    "static __device__ double of_bits(unsigned long long x) { union { unsigned long long u; double "
+    "f; } b; b.u = x; return b.f; }\n"
+    "static __device__ unsigned bits_of(float x) { union { unsigned u; float f; } b; b.f = x; "
+    "return b.u; }\n"
+    "static __device__ unsigned long long bits_of(double x) { union { unsigned long long u; double "
+    "f; } b; b.f = x; return b.u; }\n"
+    "static __device__ float value_of(bf16 x) { return of_bits((unsigned)x.bits << 16); }\n"
+    "static __device__ float value_of(f16 x)\n"
     "{\n"
-    "    return x != x ? 0 : x <= -2147483648.0f ? -2147483647 - 1 : x >= 2147483648.0f ? "
-    "2147483647 : (int)x;\n"
+    "    const unsigned sign = (x.bits & 0x8000u) << 16, exponent = x.bits >> 10 & 31, part = "
+    "x.bits & 1023;\n"
+    "    const float least = part * 5.9604644775390625e-08f;\n"
+    "    return exponent == 0 ? (sign ? -least : least) : of_bits(sign | (exponent == 31 ? "
+    "0x7f800000u : (exponent + 112) << 23) | part << 13);\n"
     "}\n"
-    "static __device__ int quotient(int x, int y)\n"
+    "static __device__ void store(bf16 *to, float x)\n"
     "{\n"
-    "    return y == 0 ? -1 : y == -1 ? (int)(0u - (unsigned)x) : x / y;\n"
+    "    const unsigned u = bits_of(x);\n"
+    "    to->bits = (unsigned short)(x != x ? u >> 16 | 64 : (u + 0x7fff + (u >> 16 & 1)) >> 16);\n"
     "}\n"
-    "static __device__ int rest(int x, int y) { return y == 0 ? x : y == -1 ? 0 : x % y; }\n"
-    "static __device__ long long within(long long x, long long most) { return x < 0 ? 0 : x > most "
-    "? most : x; }\n";
+    "static __device__ void store(f16 *to, float x)\n"
+    "{\n"
+    "    const unsigned sign = bits_of(x) >> 16 & 0x8000u, u = bits_of(x) & 0x7fffffffu;\n"
+    "    to->bits = (unsigned short)(sign | (x != x ? 0x7e00u : u >= 0x477ff000u ? 0x7c00u : u < "
+    "0x38800000u ? bits_of(of_bits(u) * 16777216.0f + 8388608.0f) & 0x7fffffu : (u + 0xfff + (u >> "
+    "13 & 1) >> 13) - (112u << 10)));\n"
+    "}\n"
+    "static __device__ float as_f16(float x) { f16 h; store(&h, x); return value_of(h); }\n"
+    "static __device__ float as_bf16(float x) { bf16 h; store(&h, x); return value_of(h); }\n"
+    "static __device__ unsigned bits_of_f16(float x) { f16 h; store(&h, x); return h.bits; }\n"
+    "static __device__ unsigned bits_of_bf16(float x) { bf16 h; store(&h, x); return h.bits; }\n"
+    "template <class T> static __device__ T larger(T x, T y) { return x > y ? x : y; }\n"
+    "template <class T> static __device__ T smaller(T x, T y) { return x < y ? x : y; }\n"
+    "static __device__ float larger(float x, float y) { return x > y ? x : x < y ? y : x == y ? "
+    "of_bits(bits_of(x) & bits_of(y)) : x + y; }\n"
+    "static __device__ float smaller(float x, float y) { return x < y ? x : x > y ? y : x == y ? "
+    "of_bits(bits_of(x) | bits_of(y)) : x + y; }\n"
+    "static __device__ double larger(double x, double y) { return x > y ? x : x < y ? y : x == y ? "
+    "of_bits(bits_of(x) & bits_of(y)) : x + y; }\n"
+    "static __device__ double smaller(double x, double y) { return x < y ? x : x > y ? y : x == y "
+    "? "
+    "of_bits(bits_of(x) | bits_of(y)) : x + y; }\n"
+    "template <class T> static __device__ T signum(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x; "
+    "}\n"
+    "static __device__ int ordered(float x) { const int i = (int)bits_of(x); return i < 0 ? i ^ "
+    "0x7fffffff : i; }\n"
+    "static __device__ long long ordered(double x) { const long long i = (long long)bits_of(x); "
+    "return i < 0 ? i ^ 0x7fffffffffffffffll : i; }\n"
+    "template <class T, class F> static __device__ T to_whole(F x, T least, T most) { return x != "
+    "x "
+    "? (T)0 : x <= (F)least ? least : x >= (F)most ? most : (T)x; }\n"
+    "template <class T> static __device__ unsigned long long low_bits(T x) { return (unsigned long "
+    "long)x & ~0ull >> (64 - 8 * sizeof(T)); }\n"
+    "template <class T> static __device__ T quotient(T x, T y)\n"
+    "{\n"
+    "    return y == 0 ? (T)-1 : (T)-1 < (T)0 && y == (T)-1 ? (T)(0ull - (unsigned long long)x) : "
+    "(T)(x / y);\n"
+    "}\n"
+    "template <class T> static __device__ T rest(T x, T y) { return y == 0 ? x : (T)-1 < (T)0 && y "
+    "== (T)-1 ? (T)0 : (T)(x % y); }\n"
+    "template <class T> static __device__ T to_power(T x, T y)\n"
+    "{\n"
+    "    unsigned long long power = 1, by = (unsigned long long)x;\n"
+    "    if (y < 0)\n"
+    "        return x == 1 ? (T)1 : x == (T)-1 ? (y & 1 ? x : (T)1) : (T)0;\n"
+    "    for (unsigned long long n = (unsigned long long)y; n; n >>= 1, by *= by)\n"
+    "        power *= n & 1 ? by : 1;\n"
+    "    return (T)power;\n"
+    "}\n"
+    "template <class T> static __device__ T shift_left(T x, T by) { return low_bits(by) < 8 * "
+    "sizeof(T) ? (T)(low_bits(x) << by) : (T)0; }\n"
+    "template <class T> static __device__ T shift_right(T x, T by) { return low_bits(by) < 8 * "
+    "sizeof(T) ? (T)(low_bits(x) >> by) : (T)0; }\n"
+    "template <class T> static __device__ T shift_sign(T x, T by)\n"
+    "{\n"
+    "    const unsigned long long n = 8 * sizeof(T), most = low_bits(by) < n ? low_bits(by) : n - "
+    "1;\n"
+    "    return (T)((long long)(low_bits(x) << (64 - n)) >> (64 - n) >> most);\n"
+    "}\n"
+    "template <class T> static __device__ T ones(T x) { T n = 0; for (unsigned long long b = "
+    "low_bits(x); b; b &= b - 1) n++; return n; }\n"
+    "template <class T> static __device__ T leading_zeros(T x) { T n = 8 * sizeof(T); for "
+    "(unsigned "
+    "long long b = low_bits(x); b; b >>= 1) n--; return n; }\n"
+    "template <class T> static __device__ long long within(T x, long long most) { return x < 0 ? 0 "
+    ": (unsigned long long)x > (unsigned long long)most ? most : (long long)x; }\n";
 
-static const char *const TYPES[ELEM_N] = {
-    [ELEM_F32] = "float", [ELEM_I32] = "int", [ELEM_I1] = "bool", [ELEM_I64] = "long long"};
+/* By enum elem: the type in memory; in a register; of sums that wrap around; the least and the most. */
+static const struct {
+    const char *memory, *value, *bits, *least, *most;
+} TYPES[ELEM_N] = {
+    [ELEM_F32] = {"float", "float", NULL, NULL, NULL},
+    [ELEM_F64] = {"double", "double", NULL, NULL, NULL},
+    [ELEM_F16] = {"f16", "float", NULL, NULL, NULL},
+    [ELEM_BF16] = {"bf16", "float", NULL, NULL, NULL},
+    [ELEM_I1] = {"bool", "bool", NULL, NULL, NULL},
+    [ELEM_I8] = {"signed char", "signed char", "unsigned", "-128", "127"},
+    [ELEM_I16] = {"short", "short", "unsigned", "-32768", "32767"},
+    [ELEM_I32] = {"int", "int", "unsigned", "-2147483647 - 1", "2147483647"},
+    [ELEM_I64] = {"long long", "long long", "unsigned long long", "-9223372036854775807ll - 1",
+                  "9223372036854775807ll"},
+    [ELEM_U8] = {"unsigned char", "unsigned char", "unsigned", "0", "255"},
+    [ELEM_U16] = {"unsigned short", "unsigned short", "unsigned", "0", "65535"},
+    [ELEM_U32] = {"unsigned", "unsigned", "unsigned", "0", "4294967295u"},
+    [ELEM_U64] = {"unsigned long long", "unsigned long long", "unsigned long long", "0",
+                  "18446744073709551615ull"},
+};
 
-/* Expressions of the operands @ and #: on floats, on i32, on truth values. */
+static const char *memory_of(enum elem elem) { return TYPES[elem].memory; }
+static const char *value_type(enum elem elem) { return TYPES[elem].value; }
+
+/* Expressions of the operands @ and #. On floats, "$" is the f of a function on f32. On whole numbers, T is their
+ * type and U the one that wraps around. On truth values. */
 static const struct {
     const char *f, *i, *b;
 } TEXTS[OP_N] = {
-    [OP_ABS] = {"fabsf(@)", "(int)(@ < 0 ? 0u - (unsigned)@ : (unsigned)@)", NULL},
-    [OP_NEGATE] = {"-@", "(int)(0u - (unsigned)@)", NULL},
-    [OP_SIGN] = {"sign_of(@)", "(@ > 0) - (@ < 0)", NULL},
-    [OP_EXP] = {"expf(@)", NULL, NULL},
-    [OP_EXPM1] = {"expm1f(@)", NULL, NULL},
-    [OP_LOG] = {"logf(@)", NULL, NULL},
-    [OP_LOG1P] = {"log1pf(@)", NULL, NULL},
-    [OP_LOGISTIC] = {"1.0f / (1.0f + expf(-@))", NULL, NULL},
-    [OP_TANH] = {"tanhf(@)", NULL, NULL},
-    [OP_SQRT] = {"sqrtf(@)", NULL, NULL},
-    [OP_RSQRT] = {"1.0f / sqrtf(@)", NULL, NULL},
-    [OP_SINE] = {"sinf(@)", NULL, NULL},
-    [OP_COSINE] = {"cosf(@)", NULL, NULL},
-    [OP_FLOOR] = {"floorf(@)", NULL, NULL},
-    [OP_CEIL] = {"ceilf(@)", NULL, NULL},
-    [OP_NOT] = {NULL, "~@", "!@"},
-    [OP_ADD] = {"@ + #", "(int)((unsigned)@ + (unsigned)#)", NULL},
-    [OP_SUBTRACT] = {"@ - #", "(int)((unsigned)@ - (unsigned)#)", NULL},
-    [OP_MULTIPLY] = {"@ * #", "(int)((unsigned)@ * (unsigned)#)", NULL},
+    [OP_ABS] = {"fabs$(@)", "(T)(@ < 0 ? (U)0 - (U)@ : (U)@)", NULL},
+    [OP_NEGATE] = {"-@", "(T)((U)0 - (U)@)", NULL},
+    [OP_SIGN] = {"signum(@)", "(T)((@ > 0) - (@ < 0))", NULL},
+    [OP_EXP] = {"exp$(@)", NULL, NULL},
+    [OP_EXPM1] = {"expm1$(@)", NULL, NULL},
+    [OP_LOG] = {"log$(@)", NULL, NULL},
+    [OP_LOG1P] = {"log1p$(@)", NULL, NULL},
+    [OP_LOGISTIC] = {"1.0f / (1.0f + exp$(-@))", NULL, NULL},
+    [OP_TANH] = {"tanh$(@)", NULL, NULL},
+    [OP_SQRT] = {"sqrt$(@)", NULL, NULL},
+    [OP_RSQRT] = {"1.0f / sqrt$(@)", NULL, NULL},
+    [OP_SINE] = {"sin$(@)", NULL, NULL},
+    [OP_COSINE] = {"cos$(@)", NULL, NULL},
+    [OP_TAN] = {"tan$(@)", NULL, NULL},
+    [OP_CBRT] = {"cbrt$(@)", NULL, NULL},
+    [OP_ERF] = {"erf$(@)", NULL, NULL},
+    [OP_ERFC] = {"erfc$(@)", NULL, NULL},
+    [OP_ERF_INV] = {"erfinv$(@)", NULL, NULL},
+    [OP_LGAMMA] = {"lgamma$(@)", NULL, NULL},
+    [OP_SINH] = {"sinh$(@)", NULL, NULL},
+    [OP_COSH] = {"cosh$(@)", NULL, NULL},
+    [OP_ASIN] = {"asin$(@)", NULL, NULL},
+    [OP_ACOS] = {"acos$(@)", NULL, NULL},
+    [OP_ATAN] = {"atan$(@)", NULL, NULL},
+    [OP_ASINH] = {"asinh$(@)", NULL, NULL},
+    [OP_ACOSH] = {"acosh$(@)", NULL, NULL},
+    [OP_ATANH] = {"atanh$(@)", NULL, NULL},
+    [OP_ROUND] = {"round$(@)", NULL, NULL},
+    [OP_ROUND_EVEN] = {"rint$(@)", NULL, NULL},
+    [OP_FLOOR] = {"floor$(@)", NULL, NULL},
+    [OP_CEIL] = {"ceil$(@)", NULL, NULL},
+    [OP_POPCNT] = {NULL, "ones(@)", NULL},
+    [OP_CLZ] = {NULL, "leading_zeros(@)", NULL},
+    [OP_NOT] = {NULL, "(T)~@", "!@"},
+    [OP_ADD] = {"@ + #", "(T)((U)@ + (U)#)", NULL},
+    [OP_SUBTRACT] = {"@ - #", "(T)((U)@ - (U)#)", NULL},
+    [OP_MULTIPLY] = {"@ * #", "(T)((U)@ * (U)#)", NULL},
     [OP_DIVIDE] = {"@ / #", "quotient(@, #)", NULL},
-    [OP_REMAINDER] = {"fmodf(@, #)", "rest(@, #)", NULL},
-    [OP_POWER] = {"powf(@, #)", NULL, NULL},
-    [OP_MAXIMUM] = {"larger(@, #)", "@ > # ? @ : #", "@ || #"},
-    [OP_MINIMUM] = {"smaller(@, #)", "@ < # ? @ : #", "@ && #"},
-    [OP_AND] = {NULL, "@ & #", "@ && #"},
-    [OP_OR] = {NULL, "@ | #", "@ || #"},
-    [OP_XOR] = {NULL, "@ ^ #", "@ != #"},
+    [OP_REMAINDER] = {"fmod$(@, #)", "rest(@, #)", NULL},
+    [OP_POWER] = {"pow$(@, #)", "to_power(@, #)", NULL},
+    [OP_ATAN2] = {"atan2$(@, #)", NULL, NULL},
+    [OP_SHIFT_LEFT] = {NULL, "shift_left(@, #)", NULL},
+    [OP_SHIFT_RIGHT] = {NULL, "shift_right(@, #)", NULL},
+    [OP_SHIFT_SIGN] = {NULL, "shift_sign(@, #)", NULL},
+    [OP_MAXIMUM] = {"larger(@, #)", "larger(@, #)", "@ || #"},
+    [OP_MINIMUM] = {"smaller(@, #)", "smaller(@, #)", "@ && #"},
+    [OP_AND] = {NULL, "(T)(@ & #)", "@ && #"},
+    [OP_OR] = {NULL, "(T)(@ | #)", "@ || #"},
+    [OP_XOR] = {NULL, "(T)(@ ^ #)", "@ != #"},
 };
-
-#define UNSIGNED "(unsigned long long)"
-
-/* Returns the expression of an operation on i64. It is not in PRELUDE: the other kernels keep their text. */
-static const char *text_of_i64(enum op op)
-{
-    switch (op) {
-    case OP_ABS: return "(long long)(@ < 0 ? 0ull - " UNSIGNED "@ : " UNSIGNED "@)";
-    case OP_NEGATE: return "(long long)(0ull - " UNSIGNED "@)";
-    case OP_ADD: return "(long long)(" UNSIGNED "@ + " UNSIGNED "#)";
-    case OP_SUBTRACT: return "(long long)(" UNSIGNED "@ - " UNSIGNED "#)";
-    case OP_MULTIPLY: return "(long long)(" UNSIGNED "@ * " UNSIGNED "#)";
-    case OP_DIVIDE: return "# == 0 ? -1ll : # == -1 ? (long long)(0ull - " UNSIGNED "@) : @ / #";
-    case OP_REMAINDER: return "# == 0 ? @ : # == -1 ? 0ll : @ % #";
-    default: return TEXTS[op].i;
-    }
-}
 
 struct value {
     uint32_t op;    /* that computes it; NONE: an argument of a function or of a loop's body */
@@ -181,6 +288,8 @@ struct draft {
 
 struct gen {
     const struct program *p;
+    uint32_t side_names[SIDE_NAMES_MAX]; /* by value of the side function being written */
+    uint32_t side_first;                 /* its first value */
     struct codegen *out;
     struct value *values;
     struct writer body;      /* of the kernel being written */
@@ -242,7 +351,28 @@ static uint32_t place_value(const struct gen *g, uint32_t value)
     return value;
 }
 
-/* Notes the operation and the block of each value, and how often it is used. Conditions have no code. */
+/* Returns the tensor that a product's operand is, or is parts of (spread.h). */
+static uint32_t part_of(const struct gen *g, uint32_t value)
+{
+    const struct program *p = g->p;
+    for (enum op via = OP_WINDOW;; via = OP_PAD) {
+        uint32_t by = g->values[value].op;
+        if (by == PROGRAM_NONE || p->ops.at[by].op != via)
+            return value;
+        value = p->operands.at[p->ops.at[by].operands];
+        if (via == OP_PAD)
+            return value;
+    }
+}
+
+static bool is_counted(const struct gen *g, const struct operation *loop)
+{
+    struct counted counted;
+    return program_counted(g->p, g->origins, loop, &counted);
+}
+
+/* Notes the operation and the block of each value, and how often it is used. The condition of a loop whose trips
+ * are counted has no code. */
 static void count_uses(struct gen *g, uint32_t block)
 {
     const struct program *p = g->p;
@@ -258,11 +388,16 @@ static void count_uses(struct gen *g, uint32_t block)
         for (uint32_t k = 0; k < op->n_operands; k++) {
             struct value *v = &g->values[p->operands.at[op->operands + k]];
             v->uses++;
-            v->must_store |= op->op == OP_DOT;
             v->crosses |= v->block != block;
+            v->must_store |= op->op == OP_RANK || op->op == OP_SCATTER || op->op == OP_CHAIN;
+            if (op->op == OP_DOT)
+                g->values[part_of(g, p->operands.at[op->operands + k])].must_store = true;
         }
-        if (op->op == OP_WHILE)
+        if (op->op == OP_WHILE) {
             count_uses(g, (uint32_t)p->ints.at[op->ints + 1]);
+            if (!is_counted(g, op))
+                count_uses(g, (uint32_t)p->ints.at[op->ints]);
+        }
     }
     for (uint32_t i = 0; i < b->n_results; i++) {
         struct value *v = &g->values[p->operands.at[b->results + i]];
@@ -317,7 +452,7 @@ static void choose_value(struct gen *g, const struct operation *op)
     v->size = size < UINT8_MAX ? (uint8_t)size : UINT8_MAX;
     v->bytes = bytes < UINT16_MAX ? (uint16_t)bytes : UINT16_MAX;
     v->flops = flops < UINT16_MAX ? (uint16_t)flops : UINT16_MAX;
-    v->stored = v->must_store || op->op == OP_REDUCE || op->op == OP_DOT ||
+    v->stored = v->must_store || program_has_loop(op->op) ||
                 (op->op == OP_CONSTANT && !is_splat(p, op)) || depth >= FUSED_DEPTH_MAX ||
                 size >= FUSED_OPS_MAX || (v->crosses && !is_cheap(g, op)) ||
                 (is_worth_storing(v) && !is_cheap(g, op));
@@ -339,6 +474,7 @@ static void choose_places(struct gen *g, const struct operation *op, uint32_t bl
             g, g->values[returned].op != PROGRAM_NONE && g->values[returned].op >= body->first &&
                    g->values[returned].op < body->end && g->values[returned].carry == PROGRAM_NONE);
         g->values[body->args + k].place = op->results + k;
+        g->values[program_loop_block(p, op, 0)->args + k].place = op->results + k;
         g->values[returned].carry = k;
         g->values[returned].late = g->values[returned].uses == 1;
         bool made =
@@ -360,6 +496,8 @@ static void choose_stored(struct gen *g, uint32_t block)
         }
         choose_places(g, op, block);
         choose_stored(g, (uint32_t)p->ints.at[op->ints + 1]);
+        if (!is_counted(g, op))
+            choose_stored(g, (uint32_t)p->ints.at[op->ints]);
     }
 }
 
@@ -376,8 +514,11 @@ static void find_readers(struct gen *g, uint32_t block)
         const struct operation *op = &p->ops.at[i];
         const struct value *v = &g->values[op->results];
         uint32_t at = op->op == OP_WHILE ? i : v->late ? b->end : v->stored ? i : v->read;
-        if (op->op == OP_WHILE)
+        if (op->op == OP_WHILE) {
             find_readers(g, (uint32_t)p->ints.at[op->ints + 1]);
+            if (!is_counted(g, op))
+                find_readers(g, (uint32_t)p->ints.at[op->ints]);
+        }
         for (uint32_t k = 0; k < op->n_operands; k++) {
             struct value *x = &g->values[p->operands.at[op->operands + k]];
             x->read = x->read > at ? x->read : at;
@@ -575,25 +716,51 @@ static uint32_t emit_operand(struct gen *g, const struct operation *op, uint32_t
     return emit(g, g->p->operands.at[op->operands + i], index);
 }
 
-/* Writes an expression of TEXTS with these operands, and ends the statement. */
-static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, uint32_t y)
+/* Writes an expression with these operands, and ends the statement. */
+static void say_text(struct gen *g, const char *text, enum elem elem, uint32_t x, uint32_t y)
 {
-    const char *text = elem == ELEM_F32   ? TEXTS[op].f
-                       : elem == ELEM_I32 ? TEXTS[op].i
-                       : elem == ELEM_I64 ? text_of_i64(op)
-                                          : TEXTS[op].b;
-    (void)GEN_EXPECT(g, text); /* check_op refuses other elements */
-    for (const char *at = text ? text : "0"; *at;) {
-        size_t len = strcspn(at, "@#");
-        writer_bytes(&g->body, at, len);
-        at += len;
-        if (*at) {
-            uint32_t name = *at++ == '@' ? x : y;
+    bool half = elem == ELEM_F16 || elem == ELEM_BF16, whole = program_is_whole(elem);
+    if (half)
+        SAY(g, "as_%s(", memory_of(elem));
+    for (const char *at = text; *at; at++) {
+        bool is_type = whole && (*at == 'T' || *at == 'U');
+        if (*at == '@' || *at == '#') {
+            uint32_t name = *at == '@' ? x : y;
             (void)GEN_EXPECT(g, name < g->names); /* it is declared */
             SAY(g, "t%u", name);
+        } else if (is_type) {
+            SAY(g, "%s", *at == 'T' ? value_type(elem) : TYPES[elem].bits);
+        } else if (*at == '$') {
+            SAY(g, elem == ELEM_F64 ? "" : "f");
+        } else {
+            writer_bytes(&g->body, at, 1);
         }
     }
-    SAY(g, ";\n");
+    SAY(g, half ? ");\n" : ";\n");
+}
+
+/* Writes the expression of an operation. */
+static void say_applied(struct gen *g, enum op op, enum elem elem, uint32_t x, uint32_t y)
+{
+    const char *text = program_is_float(elem)   ? TEXTS[op].f
+                       : program_is_whole(elem) ? TEXTS[op].i
+                                                : TEXTS[op].b;
+    (void)GEN_EXPECT(g, text); /* check_op refuses other elements */
+    say_text(g, text ? text : "0", elem, x, y);
+}
+
+/* Writes a step of a reduction. A compiler must not fuse an addition with what it adds: the bits of a sum do
+ * not depend on the GPU. */
+static void say_reduced(struct gen *g, enum op op, enum elem elem, uint32_t x, uint32_t y)
+{
+    const char *text = op == OP_ADD ? elem == ELEM_F64 ? "__dadd_rn(@, #)" : "__fadd_rn(@, #)"
+                       : op == OP_MULTIPLY
+                           ? elem == ELEM_F64 ? "__dmul_rn(@, #)" : "__fmul_rn(@, #)"
+                           : NULL;
+    if (text && program_is_float(elem))
+        say_text(g, text, elem, x, y);
+    else
+        say_applied(g, op, elem, x, y);
 }
 
 /* ---- operations ---- */
@@ -602,16 +769,28 @@ static void say_converted(struct gen *g, enum elem to, enum elem from, uint32_t 
 {
     if (to == ELEM_I1)
         SAY(g, "t%u != 0;\n", x);
-    else if (to == ELEM_I32 && from == ELEM_F32)
-        SAY(g, "to_whole(t%u);\n", x);
-    else if (to == ELEM_I64 && from == ELEM_F32)
-        SAY(g,
-            "t%u != t%u ? 0ll : t%u <= -9223372036854775808.0f ? -9223372036854775807ll - 1 : t%u "
-            ">= "
-            "9223372036854775808.0f ? 9223372036854775807ll : (long long)t%u;\n",
-            x, x, x, x, x);
+    else if (program_is_whole(to) && program_is_float(from))
+        SAY(g, "to_whole<%s>(t%u, %s, %s);\n", value_type(to), x, TYPES[to].least, TYPES[to].most);
+    else if (to == ELEM_F16 || to == ELEM_BF16)
+        say_text(g, "(float)@", to, x, x);
     else
-        SAY(g, "(%s)t%u;\n", TYPES[to], x);
+        SAY(g, "(%s)t%u;\n", value_type(to), x);
+}
+
+/* Writes an element of `to` with the bytes of one of `from`. */
+static void say_bitcast(struct gen *g, enum elem to, enum elem from, uint32_t x)
+{
+    bool half = program_elem_size(to) == 2;
+    if (to == from || (program_is_whole(to) && program_is_whole(from)))
+        SAY(g, "(%s)t%u;\n", value_type(to), x);
+    else if (program_is_whole(to))
+        SAY(g, "(%s)%s%s(t%u);\n", value_type(to), half ? "bits_of_" : "bits_of",
+            half ? memory_of(from) : "", x);
+    else if (half)
+        SAY(g, "value_of(%s{(unsigned short)t%u});\n", memory_of(to), x);
+    else
+        SAY(g, "of_bits((%s)t%u);\n",
+            program_elem_size(to) == 8 ? "unsigned long long" : "unsigned", x);
 }
 
 static uint32_t emit_elements(struct gen *g, const struct operation *op, const struct index *index)
@@ -622,16 +801,21 @@ static uint32_t emit_elements(struct gen *g, const struct operation *op, const s
     for (uint32_t i = 0; i < op->n_operands; i++)
         x[i] = emit_operand(g, op, i, index);
     if (op->op == OP_CLAMP) {
-        uint32_t low = let(g, TYPES[elem]);
+        uint32_t low = let(g, value_type(elem));
         say_applied(g, OP_MAXIMUM, elem, x[0], x[1]);
         low = settled(g, low);
-        name = let(g, TYPES[elem]);
+        name = let(g, value_type(elem));
         say_applied(g, OP_MINIMUM, elem, low, x[2]);
         return settled(g, name);
     }
-    name = let(g, TYPES[elem]);
+    name = let(g, value_type(elem));
     if (op->op == OP_COMPARE)
-        SAY(g, "t%u %s t%u;\n", x[0], DIRECTIONS[g->p->ints.at[op->ints]], x[1]);
+        SAY(g, g->p->ints.at[op->ints + 1] ? "ordered(t%u) %s ordered(t%u);\n" : "t%u %s t%u;\n",
+            x[0], DIRECTIONS[g->p->ints.at[op->ints]], x[1]);
+    else if (op->op == OP_IS_FINITE)
+        SAY(g, "t%u - t%u == 0;\n", x[0], x[0]);
+    else if (op->op == OP_BITCAST)
+        say_bitcast(g, elem, from, x[0]);
     else if (op->op == OP_SELECT)
         SAY(g, "t%u ? t%u : t%u;\n", x[0], x[1], x[2]);
     else if (op->op == OP_CONVERT)
@@ -646,18 +830,19 @@ static uint32_t emit_constant(struct gen *g, const struct operation *op)
     enum elem elem = program_tensor(g->p, op->results)->elem;
     const uint8_t *at = g->p->data.at + g->p->ints.at[op->ints];
     (void)GEN_EXPECT(g, elem != ELEM_I1 || at[0] <= 1);
-    uint32_t size = program_elem_size(elem), name = let(g, TYPES[elem]);
-    uint8_t big_endian[sizeof(int64_t)];
-    char hex[sizeof big_endian * 2 + 1];
-    for (uint32_t i = 0; i < size; i++)
-        big_endian[i] = at[size - 1 - i];
-    bytes_to_hex(big_endian, size, hex);
-    SAY(g,
-        elem == ELEM_F32   ? "of_bits(0x%su);\n"
-        : elem == ELEM_I32 ? "(int)0x%su;\n"
-        : elem == ELEM_I64 ? "(long long)0x%sull;\n"
-                           : "%s != 0;\n",
-        elem == ELEM_I1 ? &hex[1] : hex);
+    uint32_t name = let(g, value_type(elem));
+    uint64_t bits = 0;
+    memcpy(&bits, at, program_elem_size(elem));
+    if (elem == ELEM_I1)
+        SAY(g, bits ? "true;\n" : "false;\n");
+    else if (program_is_whole(elem))
+        SAY(g, "(%s)0x%" PRIx64 "%s;\n", value_type(elem), bits, bits > UINT32_MAX ? "ull" : "u");
+    else if (elem == ELEM_F32)
+        SAY(g, "of_bits(0x%08" PRIx64 "u);\n", bits);
+    else if (elem == ELEM_F64)
+        SAY(g, "of_bits(0x%016" PRIx64 "ull);\n", bits);
+    else
+        SAY(g, "value_of(%s{0x%" PRIx64 "});\n", memory_of(elem), bits);
     return settled(g, name);
 }
 
@@ -699,6 +884,8 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
     for (uint32_t d = 0; d < of->rank; d++) {
         if (op->op == OP_BROADCAST) {
             to.at[d] = of->dims[d] == 1 ? ZERO : index->at[ints[d]];
+        } else if (op->op == OP_REVERSE) {
+            to.at[d] = index->at[d];
         } else if (op->op == OP_TRANSPOSE) {
             to.at[ints[d]] = index->at[d];
         } else if (op->op == OP_SLICE) {
@@ -712,6 +899,9 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
             to.at[d] = settled(g, to.at[d]);
         }
     }
+    for (uint32_t i = 0; op->op == OP_REVERSE && i < op->n_ints; i++)
+        to.at[ints[i]] =
+            emit_steps(g, t->dims[ints[i]] - 1, -1, index->at[ints[i]], t->dims[ints[i]]);
     return emit_operand(g, op, 0, &to);
 }
 
@@ -727,7 +917,7 @@ static uint32_t emit_all(struct gen *g, const uint32_t *names, uint32_t n)
 
 static uint32_t emit_choice(struct gen *g, enum elem elem, uint32_t which, uint32_t x, uint32_t y)
 {
-    uint32_t name = let(g, TYPES[elem]);
+    uint32_t name = let(g, value_type(elem));
     SAY(g, "t%u ? t%u : t%u;\n", which, x, y);
     return settled(g, name);
 }
@@ -775,6 +965,316 @@ static uint32_t emit_pad(struct gen *g, const struct operation *op, const struct
     return n ? emit_choice(g, of->elem, emit_all(g, fits, n), x, padding) : x;
 }
 
+/* Declares the element that a window has. */
+static uint32_t emit_window(struct gen *g, const struct operation *op, const struct index *index)
+{
+    const int64_t *size = g->p->ints.at + op->ints;
+    uint32_t rank = operand_type(g, op, 0)->rank;
+    struct index to = {{0}};
+    for (uint32_t d = 0, inner = rank; d < rank; d++) {
+        int64_t stride = size[rank + d], dilation = size[2 * rank + d];
+        to.at[d] = index->at[d];
+        if (size[d] == 1 && stride == 1)
+            continue;
+        to.at[d] = let(g, "long long");
+        say_index(g, index->at[d]);
+        SAY(g, " * %" PRId64 "LL + ", stride);
+        say_index(g, size[d] > 1 ? index->at[inner++] : ZERO);
+        SAY(g, " * %" PRId64 "LL;\n", dilation);
+        to.at[d] = settled(g, to.at[d]);
+    }
+    return emit_operand(g, op, 0, &to);
+}
+
+/* Declares the element of the windows that hold x's element and have it at this place; 0 if there is none. */
+static uint32_t emit_unwindow(struct gen *g, const struct operation *op, const struct index *index)
+{
+    const struct tensor *of = operand_type(g, op, 0);
+    uint32_t r = op->n_ints / 4, fits[PROGRAM_RANK_MAX], n = 0;
+    const int64_t *size = g->p->ints.at + op->ints, *step = size + r, *dilation = step + r;
+    struct index to = {{0}};
+    if (of->n == 0) {
+        uint32_t zero = let(g, value_type(of->elem));
+        SAY(g, "0;\n");
+        return settled(g, zero);
+    }
+    for (uint32_t d = 0, inner = r; d < r; d++) {
+        uint32_t at = size[d] > 1 ? index->at[inner] : ZERO, from = let(g, "long long");
+        say_index(g, index->at[d]);
+        SAY(g, " - ");
+        say_index(g, at);
+        SAY(g, " * %" PRId64 "LL;\n", dilation[d]);
+        from = settled(g, from);
+        fits[n] = let(g, "bool");
+        SAY(g, "t%u >= 0 && t%u %% %" PRId64 "LL == 0 && t%u / %" PRId64 "LL < %" PRId64 "LL;\n",
+            from, from, step[d], from, step[d], of->dims[d]);
+        fits[n] = settled(g, fits[n]);
+        to.at[d] = let(g, "long long");
+        SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", fits[n++], from, step[d]);
+        to.at[d] = settled(g, to.at[d]);
+        if (size[d] > 1)
+            to.at[inner++] = at;
+    }
+    uint32_t x = emit_operand(g, op, 0, &to), all = emit_all(g, fits, n),
+             name = let(g, value_type(of->elem));
+    SAY(g, "t%u ? t%u : (%s)0;\n", all, x, value_type(of->elem));
+    return settled(g, name);
+}
+
+/* ---- slices at indices of a tensor ---- */
+
+/* Declares a component of the index vector of a slice. */
+static uint32_t emit_component(struct gen *g, const struct operation *op, uint32_t indices,
+                               const struct gather *slices, const struct index *index,
+                               int component)
+{
+    struct index to = {{0}};
+    const struct tensor *t = operand_type(g, op, indices);
+    for (uint32_t d = 0; d < t->rank; d++)
+        to.at[d] = slices->at[d] < 0 ? ZERO : index->at[slices->at[d]];
+    for (uint32_t d = 0; d < t->rank && component; d++) {
+        if (slices->at[d] >= 0)
+            continue;
+        to.at[d] = let(g, "long long");
+        SAY(g, "%dLL;\n", component);
+        to.at[d] = settled(g, to.at[d]);
+    }
+    return emit_operand(g, op, indices, &to);
+}
+
+static uint32_t emit_gather(struct gen *g, const struct operation *op, const struct index *index)
+{
+    const struct tensor *x = operand_type(g, op, 0);
+    struct gather slices;
+    struct index to = {{0}};
+    if (!GEN_EXPECT(
+            g, gather_of(g->p->ints.at + op->ints, op->n_ints, x, operand_type(g, op, 1), &slices)))
+        return 0;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        uint32_t along = slices.along[d] < 0 ? ZERO : index->at[slices.along[d]];
+        to.at[d] = along;
+        if (slices.start[d] < 0)
+            continue;
+        uint32_t at = emit_component(g, op, 1, &slices, index, slices.start[d]),
+                 start = let(g, "long long");
+        SAY(g, "within(t%u, %" PRId64 "LL);\n", at, x->dims[d] - slices.sizes[d]);
+        start = to.at[d] = settled(g, start);
+        if (along == ZERO)
+            continue;
+        to.at[d] = let(g, "long long");
+        SAY(g, "t%u + t%u;\n", start, along);
+        to.at[d] = settled(g, to.at[d]);
+    }
+    return emit_operand(g, op, 0, &to);
+}
+
+static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops);
+static void end_loops(struct gen *g, uint32_t n, uint32_t lets);
+
+/* Declares the index of slice number `at` among those of a scatter, and of its element that x's would be. */
+static struct index slice_index(struct gen *g, const struct gather *slices,
+                                const struct tensor *indices, uint32_t at)
+{
+    struct index index = {{0}};
+    int64_t stride = 1;
+    for (uint32_t d = 0; d < slices->rank; d++)
+        index.at[d] = ZERO;
+    for (uint32_t d = indices->rank; d-- > 0;) {
+        if (slices->at[d] < 0)
+            continue;
+        uint32_t name = let(g, "long long");
+        SAY(g, "t%u / %" PRId64 "LL %% %" PRId64 "LL;\n", at, stride,
+            indices->dims[d] ? indices->dims[d] : 1);
+        index.at[slices->at[d]] = settled(g, name);
+        stride *= indices->dims[d];
+    }
+    return index;
+}
+
+/* Declares x's element with all updates of it, in the order of the slices: each slice is asked. */
+static uint32_t emit_scatter(struct gen *g, const struct operation *op, const struct index *index)
+{
+    const struct tensor *x = operand_type(g, op, 0), *indices = operand_type(g, op, 1);
+    const int64_t *ints = g->p->ints.at + op->ints;
+    struct gather slices;
+    uint32_t sum = g->names++, first = emit_operand(g, op, 0, index), lets = g->lets.n, n = 0,
+             k = 0, fits[PROGRAM_RANK_MAX];
+    if (!GEN_EXPECT(g, gather_of(ints + 1, op->n_ints - 1, x, indices, &slices)))
+        return sum;
+    SAY(g, "    %s t%u = t%u;\n", value_type(x->elem), sum, first);
+    if (operand_type(g, op, 2)->n == 0)
+        return sum;
+    uint32_t at = begin_loop(g, gather_count(&slices, indices), &n);
+    if (at == ZERO) {
+        at = let(g, "long long");
+        SAY(g, "0LL;\n");
+        at = settled(g, at);
+    }
+    struct index of = slice_index(g, &slices, indices, at);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        bool whole = slices.start[d] < 0;
+        uint32_t start = whole ? 0 : emit_component(g, op, 1, &slices, &of, slices.start[d]),
+                 from = let(g, "long long");
+        say_index(g, index->at[d]);
+        if (whole && slices.along[d] >= 0 && of.at[slices.along[d]] != ZERO)
+            SAY(g, " - t%u;\n", of.at[slices.along[d]]); /* a batch: it must be the same */
+        else if (whole)
+            SAY(g, ";\n");
+        else
+            SAY(g, " - (long long)t%u;\n", start);
+        from = settled(g, from);
+        bool batch = whole && slices.along[d] >= 0 && of.at[slices.along[d]] != ZERO;
+        fits[k] = let(g, "bool");
+        SAY(g, "t%u >= 0 && t%u < %" PRId64 "LL;\n", from, from, batch ? 1 : slices.sizes[d]);
+        fits[k] = settled(g, fits[k]);
+        k++;
+        if (slices.along[d] >= 0 && !batch) {
+            uint32_t name = let(g, "long long");
+            SAY(g, "t%u ? t%u : 0LL;\n", fits[k - 1], from);
+            of.at[slices.along[d]] = settled(g, name);
+        }
+    }
+    uint32_t all = emit_all(g, fits, k), update = emit_operand(g, op, 2, &of);
+    SAY(g, "    if (t%u)\n    t%u = ", all, sum);
+    if (ints[0] == OP_SELECT)
+        SAY(g, "t%u;\n", update);
+    else
+        say_reduced(g, (enum op)ints[0], x->elem, sum, update);
+    end_loops(g, n, lets);
+    return sum;
+}
+
+static bool chain_gather(struct gen *g, const struct operation *op, struct gather *out)
+{
+    return GEN_EXPECT(g, gather_of_chain(g->p->ints.at + op->ints, op->n_ints,
+                                         operand_type(g, op, 0), operand_type(g, op, 1), out));
+}
+
+/* Declares the next slice with equal indices: n if there is none; less n + 1 if none is before. */
+static uint32_t emit_chain(struct gen *g, const struct operation *op, const struct index *index)
+{
+    const struct tensor *indices = operand_type(g, op, 0);
+    struct gather slices;
+    int64_t n_slices = program_tensor(g->p, op->results)->n;
+    uint32_t next = g->names++, first = g->names++, lets = g->lets.n, n = 0;
+    if (!chain_gather(g, op, &slices))
+        return next;
+    SAY(g, "    long long t%u = %" PRId64 "LL;\n    bool t%u = true;\n", next, n_slices, first);
+    uint32_t me = index->at[0];
+    if (me == ZERO) {
+        me = let(g, "long long");
+        SAY(g, "0LL;\n");
+        me = settled(g, me);
+    }
+    struct index mine = slice_index(g, &slices, indices, me);
+    uint32_t at = begin_loop(g, n_slices, &n);
+    if (at != ZERO) {
+        struct index its = slice_index(g, &slices, indices, at);
+        SAY(g, "    bool same = t%u != t%u;\n", at, me);
+        for (uint32_t d = 0; d < PROGRAM_RANK_MAX; d++) {
+            if (slices.start[d] >= 0) {
+                uint32_t a = emit_component(g, op, 0, &slices, &mine, slices.start[d]),
+                         b = emit_component(g, op, 0, &slices, &its, slices.start[d]);
+                SAY(g, "    same = same && t%u == t%u;\n", a, b);
+            } else if (slices.along[d] >= 0 && mine.at[slices.along[d]] != ZERO) {
+                SAY(g, "    same = same && t%u == t%u;\n", mine.at[slices.along[d]],
+                    its.at[slices.along[d]]);
+            }
+        }
+        SAY(g, "    if (same && t%u < t%u)\n    t%u = false;\n", at, me, first);
+        SAY(g, "    if (same && t%u > t%u && t%u < t%u)\n    t%u = t%u;\n", at, me, at, next, next,
+            at);
+    }
+    end_loops(g, n, lets);
+    SAY(g, "    if (t%u)\n    t%u -= %" PRId64 "LL;\n", first, next, n_slices + 1);
+    return next;
+}
+
+/* ---- side functions ---- */
+
+/* Declares the results of a side function on these names. */
+static void emit_side(struct gen *g, int64_t function, const uint32_t *args, uint32_t *results)
+{
+    const struct program *p = g->p, *side = p->side;
+    const struct block *b = &side->blocks.at[side->functions.at[function].block];
+    uint32_t first = b->args,
+             last = b->end > b->first ? side->ops.at[b->end - 1].results : first + b->n_args;
+    if (!GEN_EXPECT(g, last - first < SIDE_NAMES_MAX))
+        return;
+    g->side_first = first;
+    for (uint32_t i = 0; i < b->n_args; i++)
+        g->side_names[i] = args[i];
+    g->p = side; /* its operations are written like any other */
+    for (uint32_t i = b->first; i < b->end && !g->failed; i++) {
+        const struct operation *op = &side->ops.at[i];
+        struct index none = {{0}};
+        uint32_t name = op->op == OP_CONSTANT ? emit_constant(g, op) : emit_elements(g, op, &none);
+        g->side_names[op->results - first] = name;
+    }
+    for (uint32_t i = 0; i < b->n_results; i++)
+        results[i] = g->side_names[side->operands.at[b->results + i] - first];
+    g->p = p;
+}
+
+/* Declares the place that an element has in its sorted row: how many come before it. */
+static uint32_t emit_rank(struct gen *g, const struct operation *op, const struct index *index)
+{
+    int64_t function = g->p->ints.at[op->ints], dim = g->p->ints.at[op->ints + 1];
+    uint32_t mine[SIDE_MAX], args[2 * SIDE_MAX], back[2 * SIDE_MAX], rank = g->names++, n = 0,
+                                                                     before, behind;
+    struct index to = *index;
+    SAY(g, "    int t%u = 0;\n", rank);
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        mine[i] = emit_operand(g, op, i, index);
+    uint32_t lets = g->lets.n;
+    to.at[dim] = begin_loop(g, program_tensor(g->p, op->results)->dims[dim], &n);
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        args[2 * i] = back[2 * i + 1] = emit_operand(g, op, i, &to);
+        args[2 * i + 1] = back[2 * i] = mine[i];
+    }
+    if (to.at[dim] != ZERO) {
+        emit_side(g, function, args, &before);
+        emit_side(g, function, back, &behind);
+        SAY(g, "    t%u += t%u || (!t%u && t%u < t%u);\n", rank, before, behind, to.at[dim],
+            index->at[dim]);
+    }
+    end_loops(g, n, lets);
+    return rank;
+}
+
+static uint32_t emit_reduce_many(struct gen *g, const struct operation *op,
+                                 const struct index *index)
+{
+    const struct tensor *of = operand_type(g, op, 0);
+    const int64_t *ints = g->p->ints.at + op->ints;
+    uint32_t args[2 * SIDE_MAX], results[SIDE_MAX], m = op->n_operands / 2, n = 0, kept = 0;
+    struct index to = {{0}};
+    for (uint32_t i = 0; i < m; i++) {
+        uint32_t first = emit_operand(g, op, m + i, index);
+        args[i] = g->names++;
+        SAY(g, "    %s t%u = t%u;\n", value_type(operand_type(g, op, i)->elem), args[i], first);
+    }
+    uint32_t lets = g->lets.n;
+    for (uint32_t d = 0, k = 2; d < of->rank; d++) {
+        bool reduced = k < op->n_ints && ints[k] == d;
+        to.at[d] = reduced ? begin_loop(g, of->dims[d], &n) : index->at[kept];
+        k += reduced;
+        kept += !reduced;
+    }
+    for (uint32_t i = 0; i < m; i++)
+        args[m + i] = emit_operand(g, op, i, &to);
+    SAY(g, "    {\n");
+    emit_side(g, ints[0], args, results);
+    for (uint32_t i = 0; i < m; i++) /* all are computed before one changes */
+        SAY(g, "    const %s n%u = t%u;\n", value_type(operand_type(g, op, i)->elem), i,
+            results[i]);
+    for (uint32_t i = 0; i < m; i++)
+        SAY(g, "    t%u = n%u;\n", args[i], i);
+    SAY(g, "    }\n");
+    end_loops(g, n, lets);
+    return args[ints[1]];
+}
+
 static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
                                  const struct index *index)
 {
@@ -803,7 +1303,7 @@ static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
     }
     (void)GEN_EXPECT(g, start == t->dims[dim]);
     if (result == ZERO) { /* it has no element: only a loop without a round reads one */
-        result = let(g, TYPES[t->elem]);
+        result = let(g, value_type(t->elem));
         SAY(g, "0;\n");
         result = settled(g, result);
     }
@@ -864,7 +1364,7 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
     struct index to = {{0}};
     uint32_t lets = g->lets.n;
     (void)GEN_EXPECT(g, g->rounds == 1); /* it is stored: no loop is open */
-    SAY(g, "    %s t%u = t%u;\n", TYPES[of->elem], sum, first);
+    SAY(g, "    %s t%u = t%u;\n", value_type(of->elem), sum, first);
     for (uint32_t d = 0, k = 1; d < of->rank; d++) {
         bool reduced = k < op->n_ints && ints[k] == d;
         to.at[d] = reduced ? begin_loop(g, of->dims[d], &n) : index->at[kept];
@@ -874,7 +1374,7 @@ static uint32_t emit_reduce(struct gen *g, const struct operation *op, const str
     (void)GEN_EXPECT(g, kept == program_tensor(g->p, op->results)->rank);
     uint32_t x = emit_operand(g, op, 0, &to);
     SAY(g, "    t%u = ", sum);
-    say_applied(g, (enum op)ints[0], of->elem, sum, x);
+    say_reduced(g, (enum op)ints[0], of->elem, sum, x);
     end_loops(g, n, lets);
     return sum;
 }
@@ -883,12 +1383,12 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
 {
     const int64_t *ints = g->p->ints.at + op->ints;
     uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1], out = b, sum = g->names++;
-    enum elem elem = operand_type(g, op, 0)->elem;
+    enum elem elem = program_tensor(g->p, op->results)->elem;
     struct index to[2] = {{{0}}};
     uint32_t loops[PROGRAM_RANK_MAX], x[2], lets = g->lets.n, n = 0;
     if (!GEN_EXPECT(g, g->rounds == 1 && b + c <= PROGRAM_RANK_MAX))
         return sum;
-    SAY(g, "    %s t%u = 0;\n", TYPES[elem], sum);
+    SAY(g, "    %s t%u = 0;\n", value_type(elem), sum);
     for (uint32_t i = 0; i < c; i++)
         loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]], &n);
     for (uint32_t side = 0; side < 2; side++) {
@@ -909,11 +1409,12 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     }
     (void)GEN_EXPECT(g,
                      out == program_tensor(g->p, op->results)->rank); /* each index has a place */
-    uint32_t product = let(g, TYPES[elem]);
-    say_applied(g, OP_MULTIPLY, elem, x[0], x[1]);
-    product = settled(g, product);
-    SAY(g, "    t%u = ", sum);
-    say_applied(g, OP_ADD, elem, sum, product);
+    if (program_is_float(elem))
+        SAY(g, "    t%u = fma%s(t%u, t%u, t%u);\n", sum, elem == ELEM_F64 ? "" : "f", x[0], x[1],
+            sum);
+    else
+        SAY(g, "    t%u = (%s)((%s)t%u * (%s)t%u + (%s)t%u);\n", sum, value_type(elem),
+            TYPES[elem].bits, x[0], TYPES[elem].bits, x[1], TYPES[elem].bits, sum);
     end_loops(g, n, lets);
     return sum;
 }
@@ -924,16 +1425,28 @@ static uint32_t emit_op(struct gen *g, const struct operation *op, const struct 
     switch (op->op) {
     case OP_CONSTANT: return emit_constant(g, op);
     case OP_IOTA: {
-        uint32_t name = let(g, TYPES[program_tensor(g->p, op->results)->elem]);
+        enum elem elem = program_tensor(g->p, op->results)->elem;
+        uint32_t name = let(g, value_type(elem));
+        SAY(g, program_elem_size(elem) == 2 && program_is_float(elem) ? "as_%s(" : "(%s)(",
+            program_elem_size(elem) == 2 && program_is_float(elem) ? memory_of(elem)
+                                                                   : value_type(elem));
         say_index(g, index->at[g->p->ints.at[op->ints]]);
-        SAY(g, ";\n");
+        SAY(g, ");\n");
         return settled(g, name);
     }
     case OP_BROADCAST:
     case OP_RESHAPE:
     case OP_TRANSPOSE:
     case OP_SLICE:
+    case OP_REVERSE:
     case OP_DYNAMIC_SLICE: return emit_view(g, op, index);
+    case OP_WINDOW: return emit_window(g, op, index);
+    case OP_UNWINDOW: return emit_unwindow(g, op, index);
+    case OP_GATHER: return emit_gather(g, op, index);
+    case OP_SCATTER: return emit_scatter(g, op, index);
+    case OP_CHAIN: return emit_chain(g, op, index);
+    case OP_RANK: return emit_rank(g, op, index);
+    case OP_REDUCE_MANY: return emit_reduce_many(g, op, index);
     case OP_PAD: return emit_pad(g, op, index);
     case OP_CONCATENATE: return emit_concatenate(g, op, index);
     case OP_DYNAMIC_UPDATE: return emit_update(g, op, index);
@@ -945,14 +1458,17 @@ static uint32_t emit_op(struct gen *g, const struct operation *op, const struct 
 
 static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
 {
+    if (g->p != g->out->p) /* of a side function */
+        return g->side_names[value - g->side_first];
     const struct tensor *t = program_tensor(g->p, value);
     if (!g->values[value].stored && GEN_EXPECT(g, g->values[value].op < g->p->ops.n))
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
     value = place_value(g, value);
     uint32_t place = place_of(g, t, index), arg = arg_of(g, value, place),
-             name = let(g, TYPES[t->elem]);
+             name = let(g, value_type(t->elem));
+    bool half = t->elem == ELEM_F16 || t->elem == ELEM_BF16;
     g->conflict |= value == g->target && place != g->target_at;
-    SAY(g, "p%u[t%u];\n", arg, place);
+    SAY(g, half ? "value_of(p%u[t%u]);\n" : "p%u[t%u];\n", arg, place);
     return settled(g, name);
 }
 
@@ -974,7 +1490,8 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
             memcmp(old->text, text->data, text->len) == 0)
             return slots[at] - 1;
     }
-    writer_format(&g->out->source, "extern \"C\" __global__ void kernel_%u", g->kernels.n);
+    writer_format(&g->out->source, "extern \"C\" __global__ void " LAUNCH_BOUNDS " kernel_%u",
+                  g->kernels.n);
     PUSH(g->out, g->out->texts, (struct kernel_text){g->out->source.len, text->len});
     writer_bytes(&g->out->source, text->data, text->len);
     k.text = writer_take(text, &k.len);
@@ -1012,6 +1529,20 @@ static uint32_t emit_slice(struct gen *g, const struct operation *op)
     return emit_operand(g, op, 1, &own);
 }
 
+/* Begins the text of a kernel. */
+static void begin_body(struct gen *g)
+{
+    g->args.n = 0;
+    forget_lets(g, 0);
+    g->names = 1; /* t0 is the place of the element */
+    g->target = PROGRAM_NONE;
+    g->target_at = 0;
+    g->conflict = false;
+    g->n_owns = g->n_steps = 0;
+    g->rounds = g->work = 1;
+    writer_init(&g->body, 0);
+}
+
 /* Writes the kernel that computes a value. With a `target` it is to write there in place; `slice` says that
  * the target differs by a slice alone. */
 static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, bool slice)
@@ -1022,19 +1553,13 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     const struct tensor *t = program_tensor(p, value), *own = slice ? operand_type(g, op, 1) : t;
     struct draft d = {.n = own->n, .value = value, .to = PROGRAM_NONE, .slice = slice};
     (void)GEN_EXPECT(g, !slice || (op->op == OP_DYNAMIC_UPDATE && target != PROGRAM_NONE));
-    g->args.n = 0;
-    forget_lets(g, 0);
-    g->names = 1; /* t0 is the place of the element */
+    begin_body(g);
     g->target = target;
-    g->target_at = 0;
-    g->conflict = false;
-    g->n_owns = g->n_steps = 0;
-    g->rounds = g->work = 1;
-    writer_init(&g->body, 0);
     struct index index = index_of(g, own, 0);
     add_own(g, own, &index);
     uint32_t x = slice ? emit_slice(g, op) : op ? emit_op(g, op, &index) : emit(g, value, &index);
-    SAY(g, "    p[t%u] = t%u;\n", g->target_at, x);
+    bool half = t->elem == ELEM_F16 || t->elem == ELEM_BF16;
+    SAY(g, half ? "    store(p + t%u, t%u);\n" : "    p[t%u] = t%u;\n", g->target_at, x);
     for (uint32_t i = 0; i < g->args.n; i++)
         PUSH(g, d.args, g->args.at[i]);
     g->failed |= g->body.failed;
@@ -1042,7 +1567,8 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     d.body = g->body;
     d.conflict = g->conflict;
     d.is_product = op && op->op == OP_DOT;
-    d.work = d.n < SMALL_WORK_MAX && g->work < SMALL_WORK_MAX ? d.n * g->work : INT64_MAX;
+    if (__builtin_mul_overflow(d.n, g->work, &d.work))
+        d.work = INT64_MAX / GROUP_MAX;
     return d;
 }
 
@@ -1091,11 +1617,13 @@ static bool is_of_layer(const struct gen *g, const struct draft *d, uint32_t bef
 static bool joins(const struct gen *g, struct draft *d)
 {
     bool small = is_small(d), parallel = true, products = false;
+    int64_t work = d->work;
     uint32_t before = 0, n_args = d->args.n + 1;
     for (uint32_t i = 0; i < g->group.n; i++) {
         const struct draft *other = &g->group.at[i];
         n_args += other->args.n + 1;
         small &= is_small(other);
+        work += other->work;
         parallel &= other->n == d->n && !must_wait(other, d);
         products |= other->is_product;
         if (read_of(d, other->to) && other->products > before)
@@ -1105,7 +1633,7 @@ static bool joins(const struct gen *g, struct draft *d)
     if (g->group.n == GROUP_MAX || n_args > GROUP_ARGS_MAX ||
         (d->is_product && g->group.n >= GROUP_MAX / 2))
         return false;
-    return small ? is_of_layer(g, d, before, products) : parallel;
+    return small && work <= BLOCK_WORK_MAX ? is_of_layer(g, d, before, products) : parallel;
 }
 
 static uint32_t place_in(const uint32_t *list, uint32_t n, uint32_t value)
@@ -1121,9 +1649,9 @@ static void say_single(const struct gen *g, struct writer *w, const struct draft
 {
     writer_format(w, "(");
     for (uint32_t i = 0; i < d->args.n; i++)
-        writer_format(w, "const %s *p%u, ", TYPES[program_tensor(g->p, d->args.at[i].value)->elem],
-                      i);
-    writer_format(w, "%s *p)\n{\n", TYPES[program_tensor(g->p, d->to)->elem]);
+        writer_format(w, "const %s *p%u, ",
+                      memory_of(program_tensor(g->p, d->args.at[i].value)->elem), i);
+    writer_format(w, "%s *p)\n{\n", memory_of(program_tensor(g->p, d->to)->elem));
     writer_format(w, "    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n", CODEGEN_BLOCK);
     writer_format(w, "    if (t0 >= %" PRId64 "LL)\n        return;\n", d->n);
     writer_bytes(w, d->body.data, d->body.len);
@@ -1139,7 +1667,7 @@ static void say_group(const struct gen *g, struct writer *w, const uint32_t *nam
     writer_format(w, "(");
     for (uint32_t i = 0; i < n; i++)
         writer_format(w, "%s%s%s *a%u", i ? ", " : "", i < n_reads ? "const " : "",
-                      TYPES[program_tensor(g->p, names[i])->elem], i);
+                      memory_of(program_tensor(g->p, names[i])->elem), i);
     writer_format(w, ")\n{\n");
     if (!in_block)
         writer_format(w,
@@ -1157,9 +1685,9 @@ static void say_group(const struct gen *g, struct writer *w, const uint32_t *nam
         writer_format(w, "    {\n");
         for (uint32_t i = 0; i < d->args.n; i++)
             writer_format(w, "    const %s *p%u = a%u;\n",
-                          TYPES[program_tensor(g->p, d->args.at[i].value)->elem], i,
+                          memory_of(program_tensor(g->p, d->args.at[i].value)->elem), i,
                           place_in(names, n, d->args.at[i].value));
-        writer_format(w, "    %s *p = a%u;\n", TYPES[program_tensor(g->p, d->to)->elem],
+        writer_format(w, "    %s *p = a%u;\n", memory_of(program_tensor(g->p, d->to)->elem),
                       place_in(names, n, d->to));
         if (in_block)
             writer_format(
@@ -1176,11 +1704,14 @@ static void flush(struct gen *g)
 {
     uint32_t n = 0, n_reads = 0, most = 0;
     bool in_block = g->group.n > 1;
+    int64_t work = 0;
     struct writer text;
     for (uint32_t k = 0; k < g->group.n; k++) {
         most += g->group.at[k].args.n + 1;
         in_block &= is_small(&g->group.at[k]);
+        work += g->group.at[k].work;
     }
+    in_block &= work <= BLOCK_WORK_MAX;
     uint32_t *names = malloc(((size_t)most + 1) * sizeof *names);
     writer_init(&text, 0);
     g->failed |= !names;
@@ -1211,6 +1742,7 @@ static void flush(struct gen *g)
                            .n_writes = n - n_reads,
                            .blocks = (uint32_t)blocks,
                            .threads = CODEGEN_BLOCK};
+        l.work = work;
         (void)GEN_EXPECT(g, blocks > 0 && n_reads < n && n <= most); /* it writes something */
         g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
         for (uint32_t i = 0; i < n; i++)
@@ -1253,11 +1785,10 @@ static void launch_value(struct gen *g, uint32_t value, uint32_t to)
 /* Adds a launch that computes a product by tiles, if they pay. */
 static bool launch_tiled(struct gen *g, const struct operation *op, uint32_t to)
 {
-    const uint32_t *operands = g->p->operands.at + op->operands;
     struct tiled t;
     struct writer text;
-    if (op->op != OP_DOT || !g->values[operands[0]].stored || !g->values[operands[1]].stored ||
-        !tiled_of(g->p, op, &t) || !tiled_pays(&t))
+    if (op->op != OP_DOT || !tiled_of(g->p, g->origins, op, &t) || !g->values[t.a].stored ||
+        !g->values[t.b].stored || !tiled_pays(&t))
         return false;
     flush(g);
     writer_init(&text, 0);
@@ -1270,9 +1801,10 @@ static bool launch_tiled(struct gen *g, const struct operation *op, uint32_t to)
                            .n_args = 3,
                            .n_writes = 1,
                            .blocks = (uint32_t)tiled_blocks(&t),
-                           .threads = TILED_THREADS};
-        PUSH(g->out, g->out->args, place_value(g, operands[0]));
-        PUSH(g->out, g->out->args, place_value(g, operands[1]));
+                           .threads = TILED_THREADS,
+                           .work = t.batch * t.m * t.n * t.k_all};
+        PUSH(g->out, g->out->args, place_value(g, t.a));
+        PUSH(g->out, g->out->args, place_value(g, t.b));
         PUSH(g->out, g->out->args, to);
         PUSH(g->out, g->out->launches, l);
     }
@@ -1287,6 +1819,117 @@ static void launch_copy(struct gen *g, uint32_t value, uint32_t to)
     g->values[value].op = PROGRAM_NONE; /* it is read, not computed */
     launch_value(g, value, to);
     g->values[value].op = op;
+}
+
+/* True if no two slices of a scatter have an element in common. */
+static bool is_unique(const struct gen *g, const struct operation *op)
+{
+    struct gather slices;
+    const struct tensor *indices = operand_type(g, op, 1);
+    return gather_of(g->p->ints.at + op->ints + 1, op->n_ints - 1, operand_type(g, op, 0), indices,
+                     &slices) &&
+           (gather_count(&slices, indices) == 1 || slices.unique);
+}
+
+/* Adds the launch of a scatter whose slices are in chains: a thread for each element of a slice, which goes on
+ * with those of slices at the same indices. So no two threads have one element of `to`. */
+static void launch_scatter(struct gen *g, const struct operation *op, uint32_t to)
+{
+    const uint32_t *operands = g->p->operands.at + op->operands;
+    const struct tensor *x = operand_type(g, op, 0), *indices = operand_type(g, op, 1),
+                        *updates = operand_type(g, op, 2);
+    enum op reducer = (enum op)g->p->ints.at[op->ints];
+    bool half = x->elem == ELEM_F16 || x->elem == ELEM_BF16, chained = op->n_operands > 3;
+    struct gather slices;
+    struct index at, of;
+    struct writer text;
+    struct launch l = {.n_args = op->n_operands, .n_writes = 1, .threads = CODEGEN_BLOCK};
+    launch_copy(g, operands[0], to); /* then it is changed */
+    flush(g);
+    if (updates->n == 0 || !GEN_EXPECT(g, gather_of(g->p->ints.at + op->ints + 1, op->n_ints - 1, x,
+                                                    indices, &slices)))
+        return;
+    begin_body(g);
+    at = index_of(g, updates, 0);
+    SAY(g, "    bool inside = true;\n    long long place = 0;\n");
+    int64_t stride = 1;
+    for (uint32_t d = x->rank; d-- > 0; stride *= x->dims[d]) {
+        uint32_t along = slices.along[d] < 0 ? ZERO : at.at[slices.along[d]],
+                 name = let(g, "long long");
+        if (slices.start[d] >= 0) {
+            g->body.len = g->let.line; /* the component comes first */
+            g->names--;
+            uint32_t start = emit_component(g, op, 1, &slices, &at, slices.start[d]);
+            name = let(g, "long long");
+            SAY(g, "(long long)t%u + ", start);
+        }
+        say_index(g, along);
+        SAY(g, ";\n");
+        name = settled(g, name);
+        SAY(g,
+            "    inside = inside && t%u >= 0 && t%u < %" PRId64 "LL;\n    place += t%u * %" PRId64
+            "LL;\n",
+            name, name, x->dims[d], name, stride);
+    }
+    /* The number of the slice, and of its element. */
+    uint32_t slice = let(g, "long long");
+    stride = 1;
+    SAY(g, "0LL");
+    for (uint32_t d = indices->rank; d-- > 0;) {
+        if (slices.at[d] < 0)
+            continue;
+        if (at.at[slices.at[d]] != ZERO)
+            SAY(g, " + t%u * %" PRId64 "LL", at.at[slices.at[d]], stride);
+        stride *= indices->dims[d];
+    }
+    SAY(g, ";\n");
+    slice = settled(g, slice);
+    uint32_t chain = chained ? arg_of(g, place_value(g, operands[3]), slice) : 0;
+    if (chained)
+        SAY(g, "    if (p%u[t%u] >= 0)\n        return;\n", chain, slice);
+    uint32_t sum = g->names++, turn = g->names++;
+    SAY(g, "    if (!inside)\n        return;\n    %s t%u = %s;\n", value_type(x->elem), sum,
+        half ? "value_of(p[place])" : "p[place]");
+    SAY(g,
+        chained ? "    for (long long t%u = t%u; t%u < %" PRId64 "LL;) {\n"
+                : "    {\n    const long long t%u = t%u;\n",
+        turn, slice, turn, gather_count(&slices, indices));
+    of = slice_index(g, &slices, indices, turn);
+    for (uint32_t d = 0; d < slices.rank; d++)
+        if (of.at[d] == ZERO)
+            of.at[d] = at.at[d];
+    uint32_t update = emit_operand(g, op, 2, &of);
+    SAY(g, "    t%u = ", sum);
+    if (reducer == OP_SELECT)
+        SAY(g, "t%u;\n", update);
+    else
+        say_reduced(g, reducer, x->elem, sum, update);
+    if (chained) /* the first of a chain has its next less n + 1 */
+        SAY(g,
+            "    const long long next = p%u[t%u];\n    t%u = next < 0 ? next + %" PRId64
+            "LL : next;\n",
+            chain, turn, turn, gather_count(&slices, indices) + 1);
+    SAY(g, half ? "    }\n    store(p + place, t%u);\n" : "    }\n    p[place] = t%u;\n", sum);
+    l.n_args = g->args.n + 1;
+    l.args = g->out->args.n;
+    l.work = updates->n;
+    l.blocks = (uint32_t)((updates->n - 1) / CODEGEN_BLOCK + 1);
+    g->too_big |= (updates->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
+    writer_init(&text, 0);
+    struct draft d = {.body = g->body, .n = updates->n, .to = to};
+    for (uint32_t i = 0; i < g->args.n; i++) {
+        PUSH(g, d.args, g->args.at[i]);
+        PUSH(g->out, g->out->args, g->args.at[i].value);
+    }
+    PUSH(g->out, g->out->args, to);
+    if (!g->failed)
+        say_single(g, &text, &d);
+    g->failed |= text.failed || g->body.failed;
+    if (!g->failed)
+        l.kernel = kernel_of(g, &text);
+    PUSH(g->out, g->out->launches, l);
+    draft_close(&d);
+    writer_close(&text);
 }
 
 /* ---- blocks ---- */
@@ -1416,24 +2059,38 @@ static void write_value(struct gen *g, const struct operation *op, const struct 
         launch_draft(g, &d, place_value(g, value));
         return;
     }
-    if (!launch_tiled(g, op, place_value(g, value)))
+    if (op->op == OP_SCATTER && (op->n_operands > 3 || is_unique(g, op)))
+        launch_scatter(g, op, place_value(g, value));
+    else if (!launch_tiled(g, op, place_value(g, value)))
         launch_value(g, value, place_value(g, value));
 }
 
 static int write_block(struct gen *g, const struct block *b, const struct operation *loop,
-                       struct err *e);
+                       bool inside, struct err *e);
+
+static int refused(const struct operation *op, const char *why, struct err *e)
+{
+    err_set(e, WARM_EUNSUPPORTED, "%s", why);
+    if (e)
+        e->line = op->line;
+    return WARM_EUNSUPPORTED;
+}
+
+/* Writes the launches of a loop's condition. */
+static int write_condition(struct gen *g, const struct block *cond, struct err *e)
+{
+    int rc = write_block(g, cond, NULL, true, e);
+    flush(g);
+    return rc;
+}
 
 static int write_loop(struct gen *g, const struct operation *op, struct err *e)
 {
     const struct program *p = g->p;
-    struct counted counted;
-    if (!program_counted(p, g->origins, op, &counted)) {
-        err_set(e, WARM_EUNSUPPORTED,
-                "while: the number of its trips is not known: use the framework's compiler");
-        if (e)
-            e->line = op->line;
-        return WARM_EUNSUPPORTED;
-    }
+    struct counted counted = {.trips = 0};
+    bool known = program_counted(p, g->origins, op, &counted);
+    const struct block *cond = program_loop_block(p, op, 0);
+    int rc = 0;
     for (uint32_t k = 0; k < op->n_operands && !g->failed; k++) {
         uint32_t operand = p->operands.at[op->operands + k], to = place_value(g, op->results + k);
         if (g->values[operand].stored && place_value(g, operand) != to)
@@ -1442,13 +2099,20 @@ static int write_loop(struct gen *g, const struct operation *op, struct err *e)
             launch_value(g, operand, to);
     }
     flush(g);
-    uint32_t i = g->out->loops.n;
+    if (!known)
+        rc = write_condition(g, cond, e);
+    uint32_t i = g->out->loops.n,
+             condition = known ? PROGRAM_NONE : place_value(g, p->operands.at[cond->results]);
     PUSH(g->out, g->out->loops,
-         (struct launch_loop){.first = g->out->launches.n, .trips = counted.trips});
-    int rc = write_block(g, program_loop_block(p, op, 1), op, e);
+         (struct launch_loop){
+             .first = g->out->launches.n, .trips = counted.trips, .condition = condition});
+    if (rc == 0)
+        rc = write_block(g, program_loop_block(p, op, 1), op, true, e);
     if (rc == 0 && !g->failed)
         end_trip(g, op);
     flush(g);
+    if (rc == 0 && !known)
+        rc = write_condition(g, cond, e);
     if (i < g->out->loops.n) {
         struct launch_loop *l = &g->out->loops.at[i];
         l->end = g->out->launches.n;
@@ -1460,14 +2124,14 @@ static int write_loop(struct gen *g, const struct operation *op, struct err *e)
 
 /* Writes the launches of a block: of a function, or of a loop's body. */
 static int write_block(struct gen *g, const struct block *b, const struct operation *loop,
-                       struct err *e)
+                       bool inside, struct err *e)
 {
     const struct program *p = g->p;
     int rc = 0;
     for (uint32_t i = b->first; rc == 0 && !g->failed && i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
         const struct value *v = &g->values[op->results];
-        if (!loop && i >= g->forward && g->out->n_forward == PROGRAM_NONE) {
+        if (!inside && i >= g->forward && g->out->n_forward == PROGRAM_NONE) {
             flush(g);
             g->out->n_forward = g->out->launches.n;
         }
@@ -1488,39 +2152,38 @@ static int write_all(struct gen *g, uint32_t block, struct err *e)
     for (uint32_t i = 0; i < p->values.n; i++)
         g->values[i] =
             (struct value){.op = PROGRAM_NONE, .place = i, .carry = PROGRAM_NONE, .stored = true};
-    for (uint32_t i = 0; i < p->ops.n; i++) {
-        const struct operation *op = &p->ops.at[i];
-        if (op->op != OP_CALL)
-            continue;
-        err_set(e, WARM_EUNSUPPORTED, "call: no code for it");
-        if (e)
-            e->line = op->line;
-        return WARM_EUNSUPPORTED;
-    }
     program_origins(p, g->origins);
     count_uses(g, block);
     choose_stored(g, block);
     find_readers(g, block);
-    int rc = g->failed ? 0 : write_block(g, &p->blocks.at[block], NULL, e);
+    int rc = g->failed ? 0 : write_block(g, &p->blocks.at[block], NULL, false, e);
     flush(g);
     return rc;
 }
 
-int codegen_function(const struct program *p, uint32_t function, struct codegen *out, struct err *e)
+int codegen_function(const struct program *of, uint32_t function, struct codegen *out,
+                     struct err *e)
 {
     *out = (struct codegen){.n_forward = PROGRAM_NONE};
-    if (!WARM_EXPECT(function < p->functions.n))
+    if (!WARM_EXPECT(function < of->functions.n))
         return program_fault(e);
+    for (uint32_t i = 0; i < of->ops.n; i++)
+        if (of->ops.at[i].op == OP_CALL)
+            return refused(&of->ops.at[i], "call: no code for it", e);
+    int rc = program_copy(of, function, spread_add, &out->p, e);
+    if (rc)
+        return rc;
+    const struct program *p = out->p;
     struct gen g = {.p = p,
                     .out = out,
-                    .forward = p->functions.at[function].forward,
+                    .forward = p->functions.at[0].forward,
                     .values = calloc((size_t)p->values.n + 1, sizeof *g.values),
                     .origins = calloc((size_t)p->values.n + 1, sizeof *g.origins)};
     out->places = calloc((size_t)p->values.n + 1, sizeof *out->places);
     writer_init(&out->source, 0);
     writer_format(&out->source, "%s", PRELUDE);
     g.failed = !g.values || !g.origins || !out->places;
-    int rc = g.failed ? 0 : write_all(&g, p->functions.at[function].block, e);
+    rc = g.failed ? 0 : write_all(&g, p->functions.at[0].block, e);
     for (uint32_t i = 0; rc == 0 && !g.failed && i < p->values.n; i++)
         out->places[i] = place_value(&g, i);
     if (out->n_forward == PROGRAM_NONE)
@@ -1557,12 +2220,13 @@ void codegen_write_kernel(const struct codegen *c, uint32_t kernel, struct write
         return;
     }
     const struct kernel_text *text = &c->texts.at[kernel];
-    writer_format(out, "%sextern \"C\" __global__ void kernel", PRELUDE);
+    writer_format(out, "%sextern \"C\" __global__ void " LAUNCH_BOUNDS " kernel", PRELUDE);
     writer_bytes(out, c->source.data + text->at, text->len);
 }
 
 void codegen_free(struct codegen *c)
 {
+    program_free(c->p);
     free(c->texts.at);
     writer_close(&c->source);
     free(c->launches.at);

@@ -6,8 +6,8 @@
  *                ──▶ launches: a kernel and its tensors, in order
  *
  * One thread computes one element of a stored tensor. Reductions and products run over their dimensions in
- * order in that thread, so results are the same in each run. Large products go by tiles (tiled.h), in the same
- * order.
+ * order in that thread, so results are the same in each run. Longer ones are trees of several launches (spread.h).
+ * Large products go by tiles (tiled.h).
  *
  * One launch computes several tensors in a row
  *   - if each is small: in a single block, with a barrier where threads wait for each other. A product behind
@@ -53,6 +53,7 @@ struct launch {
         n_args; /* slice of codegen.args: the values that it reads, then those it writes */
     uint32_t n_writes;
     uint32_t blocks, threads; /* along x: of the grid, of a block */
+    int64_t work; /* how often its innermost statements run: elements that it loads, products */
 };
 
 /* A kernel's text in the source, behind its name. */
@@ -64,9 +65,13 @@ struct kernel_text {
 struct launch_loop {
     uint32_t first, end; /* launches: first to end - 1 */
     uint64_t trips;
+    uint32_t
+        condition; /* NONE; or the value that says before each trip if there is one, in place of `trips` */
 };
 
 struct codegen {
+    struct program *
+        p; /* the function as the launches compute it (spread.h): `args` and `places` are its values */
     struct writer source;             /* CUDA C++, one extern "C" kernel after the other */
     VECTOR(struct kernel_text) texts; /* by kernel */
     VECTOR(struct launch) launches;
@@ -78,7 +83,7 @@ struct codegen {
     bool failed;
 };
 
-/* Generates the code of a function in the form of program_flatten. Fills *out (codegen_free, also after an error).
+/* Generates the code of a function in the form of program_flatten, which may go then. Fills *out (codegen_free, also after an error).
  * Constants that a launch reads have their elements in the program's `data`. Errors: UNSUPPORTED for a call, and
  * for a loop whose trips are not known; TOO_BIG; NOMEM. */
 int codegen_function(const struct program *p, uint32_t function, struct codegen *out,

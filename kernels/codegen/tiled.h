@@ -28,10 +28,17 @@
 struct tiled {
     int64_t batch, m, n, k;
     int64_t a_batch, a_m, a_k, b_batch, b_k, b_n;
+    int64_t parts;          /* of the sum over k, each by itself: c[batch][part][m][n] */
+    int64_t k_all;          /* elements of all parts; the last part may be shorter */
+    int64_t a_part, b_part; /* strides */
+    uint32_t a, b;          /* values: the operands, or what they are parts of (spread.h) */
+    enum elem elem, sum;    /* of the operands, of the result */
 };
 
-/* Finds sizes and strides of a dot_general. False if it is no product of f32 matrices. */
-bool tiled_of(const struct program *p, const struct operation *dot, struct tiled *out);
+/* Finds sizes and strides of a dot_general. False if it is no product of matrices of floating-point numbers.
+ * `origins` is of program_origins. */
+bool tiled_of(const struct program *p, const uint32_t *origins, const struct operation *dot,
+              struct tiled *out);
 /* True if tiles pay. */
 bool tiled_pays(const struct tiled *t);
 /* Returns the blocks of its grid. */

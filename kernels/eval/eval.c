@@ -14,9 +14,12 @@
 #include "kernels/eval/eval.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kernels/program/gather.h"
 
 struct eval {
     const struct program *p;
@@ -75,13 +78,21 @@ static void block_clear(struct eval *v, const struct block *b)
 
 /* ---- elements ---- */
 
+/* Returns the whole number that the low bits are. */
 static double wrap(enum elem elem, uint64_t bits)
 {
-    int64_t x = elem == ELEM_I64 ? (int64_t)bits : (int32_t)bits;
+    uint32_t shift = 64 - 8 * program_elem_size(elem);
+    bits <<= shift;
+    if (elem == ELEM_U64)
+        return bits < (uint64_t)EVAL_WHOLE_MAX ? (double)bits : NAN;
+    if (program_elem_kind(elem) == KIND_UNSIGNED)
+        return (double)(bits >> shift);
+    int64_t x = (int64_t)bits >> shift;
     return x > -EVAL_WHOLE_MAX && x < EVAL_WHOLE_MAX ? (double)x : NAN;
 }
 
 static uint64_t bits_of(double x) { return (uint64_t)(int64_t)x; }
+static uint64_t mask_of(enum elem elem) { return UINT64_MAX >> (64 - 8 * program_elem_size(elem)); }
 
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
@@ -93,6 +104,22 @@ static double larger(double x, double y)
     return x > y || (x == y && !signbit(x)) ? x : y;
 }
 static double smaller(double x, double y) { return -larger(-x, -y); }
+
+/* Returns the x with erf(x) = y: Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011, for a
+ * start, then Newton's method. */
+static double erf_inv(double y)
+{
+    if (!(fabs(y) < 1))
+        return fabs(y) == 1 ? y * INFINITY : NAN;
+    double w = -log((1 - y) * (1 + y)), x = y * (w < 5 ? 1 + 0.1 * w : sqrt(w));
+    for (int i = 0; i < 60; i++) {
+        double slope = 2 / sqrt(M_PI) * exp(-x * x),
+               left = y >= 0 ? erfc(x) - (1 - y) : (1 + y) - erfc(-x);
+        double step = left / slope;
+        x += step / (1 - x * step); /* Halley's: the second derivative is -2x times the first */
+    }
+    return x;
+}
 
 static double unary_float(enum op op, double x)
 {
@@ -110,6 +137,22 @@ static double unary_float(enum op op, double x)
     case OP_RSQRT: return 1 / sqrt(x);
     case OP_SINE: return sin(x);
     case OP_COSINE: return cos(x);
+    case OP_TAN: return tan(x);
+    case OP_CBRT: return cbrt(x);
+    case OP_ERF: return erf(x);
+    case OP_ERFC: return erfc(x);
+    case OP_ERF_INV: return erf_inv(x);
+    case OP_LGAMMA: return lgamma(x);
+    case OP_SINH: return sinh(x);
+    case OP_COSH: return cosh(x);
+    case OP_ASIN: return asin(x);
+    case OP_ACOS: return acos(x);
+    case OP_ATAN: return atan(x);
+    case OP_ASINH: return asinh(x);
+    case OP_ACOSH: return acosh(x);
+    case OP_ATANH: return atanh(x);
+    case OP_ROUND: return round(x);
+    case OP_ROUND_EVEN: return nearbyint(x);
     case OP_FLOOR: return floor(x);
     default: return ceil(x);
     }
@@ -121,6 +164,11 @@ static double unary_whole(enum op op, enum elem elem, double x)
     case OP_ABS: return wrap(elem, x < 0 ? 0 - bits_of(x) : bits_of(x));
     case OP_NEGATE: return wrap(elem, 0 - bits_of(x));
     case OP_SIGN: return sign_of(x);
+    case OP_POPCNT: return __builtin_popcountll(bits_of(x) & mask_of(elem));
+    case OP_CLZ:
+        return (bits_of(x) & mask_of(elem)) ? __builtin_clzll(bits_of(x) & mask_of(elem)) -
+                                                  (64 - 8 * (int)program_elem_size(elem))
+                                            : (int)(8 * program_elem_size(elem));
     default: return elem == ELEM_I1 ? !x : wrap(elem, ~bits_of(x)); /* OP_NOT */
     }
 }
@@ -134,6 +182,7 @@ static double binary_float(enum op op, double x, double y)
     case OP_DIVIDE: return x / y;
     case OP_REMAINDER: return fmod(x, y);
     case OP_POWER: return pow(x, y);
+    case OP_ATAN2: return atan2(x, y);
     case OP_MAXIMUM: return larger(x, y);
     default: return smaller(x, y);
     }
@@ -143,12 +192,25 @@ static double binary_whole(enum op op, enum elem elem, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
-    uint64_t a = bits_of(x), b = bits_of(y);
+    uint64_t a = bits_of(x), b = bits_of(y), n = 8 * program_elem_size(elem);
     switch (op) {
+    case OP_SHIFT_LEFT: return b < n ? wrap(elem, a << b) : 0;
+    case OP_SHIFT_RIGHT: return b < n ? wrap(elem, (a & mask_of(elem)) >> b) : 0;
+    case OP_SHIFT_SIGN:
+        return wrap(elem, (uint64_t)((int64_t)(a << (64 - n)) >> (64 - n) >> (b < n ? b : n - 1)));
+    case OP_POWER: {
+        uint64_t power = 1;
+        if (y < 0)
+            return x == 1 ? 1 : x == -1 ? (b % 2 ? -1 : 1) : 0;
+        for (; b; b /= 2, a *= a)
+            power *= b % 2 ? a : 1;
+        return wrap(elem, power);
+    }
     case OP_ADD: return wrap(elem, a + b);
     case OP_SUBTRACT: return wrap(elem, a - b);
     case OP_MULTIPLY: return wrap(elem, a * b);
-    case OP_DIVIDE: return y == 0 ? -1 : wrap(elem, (uint64_t)((int64_t)x / (int64_t)y));
+    case OP_DIVIDE:
+        return y == 0 ? wrap(elem, UINT64_MAX) : wrap(elem, (uint64_t)((int64_t)x / (int64_t)y));
     case OP_REMAINDER: return y == 0 ? x : (double)((int64_t)x % (int64_t)y);
     case OP_MAXIMUM: return x > y ? x : y;
     case OP_MINIMUM: return x < y ? x : y;
@@ -160,7 +222,15 @@ static double binary_whole(enum op op, enum elem elem, double x, double y)
 
 static double binary(enum op op, enum elem elem, double x, double y)
 {
-    return elem == ELEM_F32 ? binary_float(op, x, y) : binary_whole(op, elem, x, y);
+    return program_is_float(elem) ? binary_float(op, x, y) : binary_whole(op, elem, x, y);
+}
+
+/* Returns a number that orders floats as IEEE 754's totalOrder does, but for payloads of NaN. */
+static double total_order(double x)
+{
+    if (isnan(x))
+        return signbit(x) ? -INFINITY : INFINITY;
+    return isinf(x) ? copysign(DBL_MAX, x) : x;
 }
 
 static bool compare(int64_t direction, double x, double y)
@@ -179,11 +249,16 @@ static double convert(enum elem to, enum elem from, double x)
 {
     if (to == ELEM_I1)
         return x != 0;
-    if (to == ELEM_I32 && from == ELEM_F32)
-        return isnan(x) ? 0 : x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : trunc(x);
-    if (to == ELEM_I64 && from == ELEM_F32)
-        return isnan(x) ? 0 : fabs(x) < EVAL_WHOLE_MAX ? trunc(x) : NAN;
-    return to == ELEM_I32 ? wrap(to, bits_of(x)) : x;
+    if (!program_is_whole(to))
+        return x;
+    if (!program_is_float(from))
+        return wrap(to, bits_of(x));
+    bool is_signed = program_elem_kind(to) == KIND_SIGNED;
+    double most = ldexp(1, (int)(8 * program_elem_size(to)) - is_signed),
+           least = is_signed ? -most : 0;
+    if (program_elem_size(to) == 8 && !(fabs(x) < EVAL_WHOLE_MAX))
+        return isnan(x) ? 0 : NAN;
+    return isnan(x) ? 0 : x < least ? least : x >= most ? most - 1 : trunc(x);
 }
 
 /* ---- indices ---- */
@@ -251,6 +326,19 @@ static const struct tensor *operand_type(const struct eval *v, const struct oper
     return program_tensor(v->p, v->p->operands.at[op->operands + i]);
 }
 
+/* Returns the element whose bytes are those of another; both have 53 bits, or the result is NaN. */
+static double bitcast(enum elem to, enum elem from, double x)
+{
+    uint8_t bytes[8] = {0};
+    uint64_t bits = bits_of(x);
+    if (program_is_float(from))
+        program_elem_put(from, x, bytes);
+    else
+        memcpy(bytes, &bits, sizeof bits);
+    memcpy(&bits, bytes, sizeof bits);
+    return program_is_float(to) ? program_elem_get(to, bytes) : wrap(to, bits & mask_of(to));
+}
+
 static void run_elements(const struct eval *v, const struct operation *op, const struct tensor *t,
                          double *out)
 {
@@ -259,9 +347,17 @@ static void run_elements(const struct eval *v, const struct operation *op, const
     const double *z = op->n_operands > 2 ? operand(v, op, 2) : NULL;
     bool x_is_one = of->rank == 0, z_is_one = z && operand_type(v, op, 2)->rank == 0;
     int64_t direction = op->op == OP_COMPARE ? v->p->ints.at[op->ints] : 0;
+    bool total = op->op == OP_COMPARE && v->p->ints.at[op->ints + 1];
     for (int64_t i = 0; i < t->n; i++) {
         if (op->op == OP_COMPARE)
-            out[i] = compare(direction, x[i], y[i]);
+            out[i] = !total ? compare(direction, x[i], y[i])
+                     : x[i] == 0 && y[i] == 0
+                         ? compare(direction, !signbit(x[i]), !signbit(y[i]))
+                         : compare(direction, total_order(x[i]), total_order(y[i]));
+        else if (op->op == OP_IS_FINITE)
+            out[i] = isfinite(x[i]);
+        else if (op->op == OP_BITCAST)
+            out[i] = bitcast(t->elem, of->elem, x[i]);
         else if (op->op == OP_CONVERT)
             out[i] = convert(t->elem, of->elem, x[i]);
         else if (op->op == OP_SELECT)
@@ -273,8 +369,8 @@ static void run_elements(const struct eval *v, const struct operation *op, const
         else if (y)
             out[i] = binary(op->op, t->elem, x[i], y[i]);
         else
-            out[i] = t->elem == ELEM_F32 ? unary_float(op->op, x[i])
-                                         : unary_whole(op->op, t->elem, x[i]);
+            out[i] = program_is_float(t->elem) ? unary_float(op->op, x[i])
+                                               : unary_whole(op->op, t->elem, x[i]);
     }
 }
 
@@ -284,21 +380,9 @@ static void run_constant(const struct eval *v, const int64_t *ints, const struct
     uint32_t size = program_elem_size(t->elem);
     for (int64_t i = 0; i < t->n; i++) {
         const uint8_t *at = v->p->data.at + ints[0] + (ints[1] ? 0 : i * size);
-        float f;
-        int32_t n;
-        int64_t wide;
-        if (t->elem == ELEM_F32) {
-            memcpy(&f, at, sizeof f);
-            out[i] = (double)f;
-        } else if (t->elem == ELEM_I32) {
-            memcpy(&n, at, sizeof n);
-            out[i] = n;
-        } else if (t->elem == ELEM_I64) {
-            memcpy(&wide, at, sizeof wide);
-            out[i] = wrap(t->elem, (uint64_t)wide);
-        } else {
-            out[i] = *at != 0;
-        }
+        uint64_t wide = 0;
+        memcpy(&wide, at, size);
+        out[i] = program_is_whole(t->elem) ? wrap(t->elem, wide) : program_elem_get(t->elem, at);
     }
 }
 
@@ -321,6 +405,8 @@ static void run_view(const struct eval *v, const struct operation *op, const str
     for (uint32_t d = 0; d < of->rank; d++) {
         if (op->op == OP_BROADCAST) {
             stride[ints[d]] = of->dims[d] == 1 ? 0 : whole[d];
+        } else if (op->op == OP_REVERSE) {
+            stride[d] = whole[d];
         } else if (op->op == OP_TRANSPOSE) {
             stride[d] = whole[ints[d]];
         } else if (op->op == OP_SLICE) {
@@ -332,7 +418,194 @@ static void run_view(const struct eval *v, const struct operation *op, const str
             stride[d] = whole[d];
         }
     }
+    for (uint32_t i = 0; op->op == OP_REVERSE && i < op->n_ints; i++) {
+        base += (t->dims[ints[i]] - 1) * whole[ints[i]];
+        stride[ints[i]] = -whole[ints[i]];
+    }
     copy_from(out, t, operand(v, op, 0), base, stride);
+}
+
+static void run_window(const struct eval *v, const struct operation *op, const struct tensor *t,
+                       double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const int64_t *size = v->p->ints.at + op->ints;
+    int64_t whole[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX];
+    strides_of(of, whole);
+    for (uint32_t d = 0, inner = of->rank; d < of->rank; d++) {
+        stride[d] = whole[d] * size[of->rank + d];
+        if (size[d] > 1)
+            stride[inner++] = whole[d] * size[2 * of->rank + d];
+    }
+    copy_from(out, t, operand(v, op, 0), 0, stride);
+}
+
+static void run_unwindow(const struct eval *v, const struct operation *op, const struct tensor *t,
+                         double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    uint32_t r = op->n_ints / 4;
+    const int64_t *size = v->p->ints.at + op->ints, *step = size + r, *dilation = step + r;
+    int64_t none[PROGRAM_RANK_MAX] = {0}, stride[PROGRAM_RANK_MAX];
+    struct walk w = walk_of(t, 0, none);
+    strides_of(of, stride);
+    for (int64_t i = 0; i < t->n; i++, walk_next(&w)) {
+        bool inside = true;
+        int64_t at = 0;
+        for (uint32_t d = 0, inner = r; d < r; d++) {
+            int64_t k = w.index[d] - (size[d] > 1 ? w.index[inner] * dilation[d] : 0);
+            inside &= k >= 0 && k % step[d] == 0 && k / step[d] < of->dims[d];
+            at += k / step[d] * stride[d];
+            at += size[d] > 1 ? w.index[inner] * stride[inner] : 0;
+            inner += size[d] > 1;
+        }
+        out[i] = inside ? operand(v, op, 0)[at] : 0;
+    }
+}
+
+/* Runs GATHER, or SCATTER with its slices in order. */
+static void run_gather(const struct eval *v, const struct operation *op, const struct tensor *t,
+                       double *out)
+{
+    bool scatters = op->op == OP_SCATTER;
+    const struct tensor *x = operand_type(v, op, 0), *indices = operand_type(v, op, 1),
+                        *slices = scatters ? operand_type(v, op, 2) : t;
+    const int64_t *ints = v->p->ints.at + op->ints;
+    int64_t of_x[PROGRAM_RANK_MAX], of_indices[PROGRAM_RANK_MAX], none[PROGRAM_RANK_MAX] = {0},
+                                                                  vector = 0;
+    struct gather g;
+    bool fits = gather_of(ints + scatters, op->n_ints - scatters, x, indices, &g);
+    assert(fits); /* check_op sees to it */
+    (void)fits;
+    strides_of(x, of_x);
+    strides_of(indices, of_indices);
+    for (uint32_t d = 0; d < indices->rank; d++)
+        vector = g.at[d] < 0 ? of_indices[d] : vector;
+    if (scatters && t->n)
+        memcpy(out, operand(v, op, 0), (size_t)t->n * sizeof *out);
+    struct walk w = walk_of(slices, 0, none);
+    for (int64_t i = 0; i < slices->n; i++, walk_next(&w)) {
+        int64_t from = 0, at = 0;
+        bool inside = true;
+        for (uint32_t d = 0; d < indices->rank; d++)
+            from += g.at[d] < 0 ? 0 : w.index[g.at[d]] * of_indices[d];
+        for (uint32_t d = 0; d < x->rank; d++) {
+            double start = g.start[d] < 0 ? 0 : operand(v, op, 1)[from + g.start[d] * vector];
+            double most = (double)(x->dims[d] - g.sizes[d]);
+            if (!scatters && g.start[d] >= 0)
+                start = start < 0 ? 0 : start > most ? most : start;
+            double k = start + (g.along[d] < 0 ? 0 : (double)w.index[g.along[d]]);
+            inside &= k >= 0 && k < (double)x->dims[d];
+            at += inside ? (int64_t)k * of_x[d] : 0;
+        }
+        if (!scatters)
+            out[i] = operand(v, op, 0)[at];
+        else if (inside)
+            out[at] = ints[0] == OP_SELECT
+                          ? operand(v, op, 2)[i]
+                          : binary((enum op)ints[0], t->elem, out[at], operand(v, op, 2)[i]);
+    }
+}
+
+/* Calls a side function on scalars. */
+static int apply(const struct eval *v, int64_t function, const double *args, uint32_t n_args,
+                 double *results, uint32_t n)
+{
+    const double *arg[2 * SIDE_MAX];
+    double *result[SIDE_MAX];
+    for (uint32_t i = 0; i < n_args; i++)
+        arg[i] = &args[i];
+    for (uint32_t i = 0; i < n; i++)
+        result[i] = &results[i];
+    return eval_function(v->p->side, (uint32_t)function, arg, result, v->e);
+}
+
+/* Sets *out if the element at b comes before the one at a. */
+static int comes_before(const struct eval *v, const struct operation *op, int64_t b, int64_t a,
+                        bool *out)
+{
+    double args[2 * SIDE_MAX], result = 0;
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        args[2 * i] = operand(v, op, i)[b];
+        args[2 * i + 1] = operand(v, op, i)[a];
+    }
+    int rc = apply(v, v->p->ints.at[op->ints], args, 2 * op->n_operands, &result, 1);
+    *out = result != 0;
+    return rc;
+}
+
+/* Sorts n places by merging, and leaves them in `places`; `room` is for as many. */
+static int sort_places(const struct eval *v, const struct operation *op, int64_t *places,
+                       int64_t *room, int64_t n)
+{
+    int rc = 0;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t first = 0; first < n && rc == 0; first += 2 * width) {
+            int64_t middle = first + width < n ? first + width : n,
+                    end = first + 2 * width < n ? first + 2 * width : n, a = first, b = middle;
+            for (int64_t k = first; k < end && rc == 0; k++) {
+                bool takes_b = a == middle;
+                if (!takes_b && b < end)
+                    rc = comes_before(v, op, places[b], places[a], &takes_b);
+                room[k] = takes_b ? places[b++] : places[a++];
+            }
+        }
+        memcpy(places, room, (size_t)n * sizeof *places);
+    }
+    return rc;
+}
+
+static int run_rank(const struct eval *v, const struct operation *op, const struct tensor *t,
+                    double *out)
+{
+    int64_t dim = v->p->ints.at[op->ints + 1], n = t->dims[dim], stride[PROGRAM_RANK_MAX];
+    int64_t *places = malloc((2 * (size_t)n + 1) * sizeof *places);
+    int rc = places ? 0 : err_set(v->e, WARM_ENOMEM, "a sort");
+    strides_of(t, stride);
+    for (int64_t row = 0; rc == 0 && n && row < t->n / n; row++) {
+        int64_t at = row / stride[dim] * stride[dim] * n + row % stride[dim];
+        for (int64_t i = 0; i < n; i++)
+            places[i] = at + i * stride[dim];
+        rc = sort_places(v, op, places, places + n, n);
+        for (int64_t i = 0; i < n; i++)
+            out[places[i]] = (double)i;
+    }
+    free(places);
+    return rc;
+}
+
+static int run_reduce_many(const struct eval *v, const struct operation *op, const struct tensor *t,
+                           double *out)
+{
+    const struct tensor *of = operand_type(v, op, 0);
+    const int64_t *ints = v->p->ints.at + op->ints;
+    uint32_t n = op->n_operands / 2;
+    int64_t kept[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
+    double *all = malloc(((size_t)t->n * n + 1) * sizeof *all), args[2 * SIDE_MAX],
+           results[SIDE_MAX];
+    int rc = all ? 0 : err_set(v->e, WARM_ENOMEM, "a reduction");
+    strides_of(t, kept);
+    for (uint32_t d = 0, k = 2, to = 0; d < of->rank; d++) {
+        if (k < op->n_ints && ints[k] == d)
+            k++;
+        else
+            stride[d] = kept[to++];
+    }
+    for (int64_t i = 0; all && i < t->n * n; i++)
+        all[i] = *operand(v, op, n + (uint32_t)(i % n));
+    struct walk w = walk_of(of, 0, stride);
+    for (int64_t i = 0; rc == 0 && i < of->n; i++, walk_next(&w)) {
+        for (uint32_t k = 0; k < n; k++) {
+            args[k] = all[w.at * n + k];
+            args[n + k] = operand(v, op, k)[i];
+        }
+        rc = apply(v, ints[0], args, 2 * n, results, n);
+        memcpy(all + w.at * n, results, n * sizeof *results);
+    }
+    for (int64_t i = 0; rc == 0 && i < t->n; i++)
+        out[i] = all[i * n + ints[1]];
+    free(all);
+    return rc;
 }
 
 static void run_update(const struct eval *v, const struct operation *op, const struct tensor *t,
@@ -487,15 +760,22 @@ static int run_plain(struct eval *v, const struct operation *op)
     case OP_BROADCAST:
     case OP_TRANSPOSE:
     case OP_SLICE:
+    case OP_REVERSE:
     case OP_DYNAMIC_SLICE: run_view(v, op, t, out); break;
     case OP_DYNAMIC_UPDATE: run_update(v, op, t, out); break;
+    case OP_WINDOW: run_window(v, op, t, out); break;
+    case OP_UNWINDOW: run_unwindow(v, op, t, out); break;
+    case OP_GATHER:
+    case OP_SCATTER: run_gather(v, op, t, out); break;
+    case OP_RANK: rc = run_rank(v, op, t, out); break;
+    case OP_REDUCE_MANY: rc = run_reduce_many(v, op, t, out); break;
     case OP_PAD: run_pad(v, op, t, out); break;
     case OP_CONCATENATE: run_concatenate(v, op, t, out); break;
     case OP_REDUCE: run_reduce(v, op, t, out); break;
     case OP_DOT: rc = run_dot(v, op, t, out); break;
     default: run_elements(v, op, t, out); break;
     }
-    for (int64_t i = 0; rc == 0 && t->elem == ELEM_I64 && i < t->n; i++)
+    for (int64_t i = 0; rc == 0 && (t->elem == ELEM_I64 || t->elem == ELEM_U64) && i < t->n; i++)
         if (isnan(out[i]))
             rc = err_set(v->e, WARM_ETOO_BIG, "%s: an i64 of more than 53 bits",
                          program_op_name(op->op));

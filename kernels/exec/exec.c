@@ -168,20 +168,35 @@ static int launch_one(void *context, const struct graph_launch *l)
                          (struct driver_dims){l->threads, 1}, x->args, to->e);
 }
 
+/* Waits for the launches so far, and reads a condition. */
+static int read_condition(void *context, uint32_t buffer, bool *out)
+{
+    struct launching *to = context;
+    uint8_t byte = 0;
+    int rc = driver_read(to->x->d, &byte, to->x->addresses[buffer], 1, to->e);
+    *out = byte != 0;
+    return rc;
+}
+
+static int launch_range(struct graph_exec *x, uint32_t first, uint32_t end, struct err *e)
+{
+    return graph_bundle_run(x->b, first, end, launch_one, read_condition,
+                            &(struct launching){x, e});
+}
+
 int graph_exec_launch(struct graph_exec *x, struct err *e)
 {
-    return graph_bundle_run(x->b, 0, x->b->launches.n, launch_one, &(struct launching){x, e});
+    return launch_range(x, 0, x->b->launches.n, e);
 }
 
 int graph_exec_launch_forward(struct graph_exec *x, struct err *e)
 {
-    return graph_bundle_run(x->b, 0, x->b->n_forward, launch_one, &(struct launching){x, e});
+    return launch_range(x, 0, x->b->n_forward, e);
 }
 
 int graph_exec_launch_backward(struct graph_exec *x, struct err *e)
 {
-    return graph_bundle_run(x->b, x->b->n_forward, x->b->launches.n, launch_one,
-                            &(struct launching){x, e});
+    return launch_range(x, x->b->n_forward, x->b->launches.n, e);
 }
 
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e)

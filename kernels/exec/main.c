@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - warm-exec: runs a bundle on this machine's GPU. `warm exec`, which has the help, starts it: that
+ * main.c - warm-exec: runs a bundle on this machine's GPU, or its module on the CPU. `warm exec`, which has the help, starts it: that
  * program is static and cannot load the driver.
  *
  *     read the bundle and its inputs → open the driver → load → run once
@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +23,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/exec/cpu.h"
 #include "kernels/exec/exec.h"
 #include "kernels/exec/npy.h"
 #include "keygen/json.h"
 #include "keygen/shown.h"
 
 #define FILE_MAX ((size_t)1 << 36)
-#define SHOWN 6 /* elements of a result without -o */
+#define DISTANCE_MAX 4096 /* roundings of a type: some hundred operations and long sums */
+#define SHOWN 6           /* elements of a result without -o */
 #define REPEAT_MAX 1000000000L
 #define NODES_MAX 4096u /* of a CUDA graph: a driver needs kilobytes and microseconds for each */
 
@@ -44,7 +47,8 @@ struct run {
     char **inputs;
     uint32_t n_inputs;
     long repeat;
-    bool as_json;
+    bool as_json, on_cpu, checks;
+    uint8_t **arguments, **results; /* elements: of all arguments; of all results by the CPU */
     struct bytes file;
     struct graph_bundle b;
     struct driver *d;
@@ -117,19 +121,18 @@ static int fill_argument(struct run *run, uint32_t i, const char *number)
     double x = strtod(number, &end);
     if (end == number || *end)
         return say(USAGE, "=%s: not a number", number);
-    double most = type->elem == ELEM_I32 ? 0x1p31 : 0x1p63;
-    if (program_is_whole(type->elem) && !(x >= -most && x < most))
+    enum elem_kind kind = program_elem_kind(type->elem);
+    double most = ldexp(1, (int)(8 * size) - (kind == KIND_SIGNED));
+    if (program_is_whole(type->elem) && !(x >= (kind == KIND_SIGNED ? -most : 0) && x < most))
         return say(USAGE, "=%s: argument %" PRIu32 " is of whole numbers of %" PRIu32 " bits",
                    number, i, 8 * size);
-    float f = (float)x;
-    int64_t whole = program_is_whole(type->elem) ? (int64_t)x : x != 0; /* little-endian */
     uint8_t *elements = malloc((size_t)type->n * size + 1);
-    const void *element = type->elem == ELEM_F32 ? (const void *)&f : &whole;
     for (int64_t k = 0; elements && k < type->n; k++)
-        memcpy(elements + k * size, element, size);
-    int rc = elements ? graph_exec_write(run->x, i, elements, &e)
-                      : err_set(&e, WARM_ENOMEM, "an argument");
-    free(elements);
+        program_elem_put(type->elem, x, elements + k * size);
+    run->arguments[i] = elements;
+    int rc = !elements ? err_set(&e, WARM_ENOMEM, "an argument")
+             : run->x  ? graph_exec_write(run->x, i, elements, &e)
+                       : 0;
     return rc ? say(FINDING, "argument %" PRIu32 ": %s", i, e.text) : DONE;
 }
 
@@ -147,8 +150,12 @@ static int write_argument(struct run *run, uint32_t i)
     int status = DONE;
     if (npy_read(file.data, file.len, &run->b.buffers.at[i].type, &elements, &e))
         status = say(USAGE, "%s: argument %" PRIu32 ": %s", path, i, e.text);
-    else if (graph_exec_write(run->x, i, elements.data, &e))
+    else if (!(run->arguments[i] = malloc(elements.len + 1)))
+        status = say(FINDING, "out of memory");
+    else if (run->x && graph_exec_write(run->x, i, elements.data, &e))
         status = say(FINDING, "%s: %s", path, e.text);
+    if (!status && elements.len)
+        memcpy(run->arguments[i], elements.data, elements.len);
     free(file.data);
     return status;
 }
@@ -178,14 +185,19 @@ static void print_result(uint32_t i, const struct tensor *type, const void *elem
     npy_type_text(type, text, sizeof text);
     printf("result %" PRIu32 "  %s ", i, text);
     for (int64_t k = 0; k < type->n && k < SHOWN; k++) {
-        if (type->elem == ELEM_F32)
-            printf(" %.9g", (double)((const float *)elements)[k]);
-        else if (type->elem == ELEM_I32)
-            printf(" %" PRId32, ((const int32_t *)elements)[k]);
-        else if (type->elem == ELEM_I64)
-            printf(" %" PRId64, ((const int64_t *)elements)[k]);
-        else
-            printf(" %s", ((const uint8_t *)elements)[k] ? "true" : "false");
+        const uint8_t *at = (const uint8_t *)elements + k * program_elem_size(type->elem);
+        int64_t wide;
+        if (type->elem == ELEM_I64 || type->elem == ELEM_U64) {
+            memcpy(&wide, at, sizeof wide);
+            printf(type->elem == ELEM_I64 ? " %" PRId64 : " %" PRIu64, wide);
+        } else if (type->elem == ELEM_I1) {
+            printf(" %s", *at ? "true" : "false");
+        } else {
+            printf(type->elem == ELEM_F64         ? " %.17g"
+                   : program_is_float(type->elem) ? " %.9g"
+                                                  : " %.0f",
+                   program_elem_get(type->elem, at));
+        }
     }
     puts(type->n > SHOWN ? " ..." : "");
 }
@@ -209,6 +221,20 @@ static int write_result(const struct run *run, uint32_t i, const struct tensor *
     return ok ? DONE : say(USAGE, "%s: %s", path, strerror(error));
 }
 
+/* Compares a result of the GPU with the CPU's. */
+static int compare_result(const struct run *run, uint32_t i, const struct tensor *type,
+                          const void *elements)
+{
+    double distance = cpu_distance(type, elements, run->results[i]);
+    if (distance > DISTANCE_MAX)
+        return say(FINDING,
+                   "%s: result %" PRIu32
+                   " is not that of the CPU: it differs by %g roundings of its type",
+                   run->path, i, distance);
+    printf("result %" PRIu32 "  within %.3g roundings of the CPU's\n", i, distance);
+    return DONE;
+}
+
 static int take_result(struct run *run, uint32_t i)
 {
     const struct tensor *type = &run->b.buffers.at[run->b.results.at[i]].type;
@@ -217,9 +243,17 @@ static int take_result(struct run *run, uint32_t i)
     int status = DONE;
     if (!elements)
         status = say(FINDING, "out of memory");
+    else if (run->on_cpu)
+        memcpy(elements, run->results[i], graph_tensor_bytes(type));
     else if (graph_exec_read(run->x, i, elements, &e))
         status = say(FINDING, "%s: %s", run->path, e.text);
-    else if (run->folder)
+    if (!status && run->checks)
+        status = compare_result(run, i, type, elements);
+    if (status) {
+        free(elements);
+        return status;
+    }
+    if (run->folder)
         status = write_result(run, i, type, elements);
     else if (!run->as_json)
         print_result(i, type, elements);
@@ -284,6 +318,39 @@ static int replay(struct run *run, struct err *e)
     return rc;
 }
 
+/* Runs the module by the interpreter, and leaves its results in run->results. */
+static int interpret(struct run *run)
+{
+    struct err e = {0};
+    for (uint32_t i = 0; i < run->b.results.n; i++) {
+        uint64_t bytes = graph_tensor_bytes(&run->b.buffers.at[run->b.results.at[i]].type);
+        if (!(run->results[i] = calloc((size_t)bytes + 1, 1)))
+            return say(FINDING, "out of memory");
+    }
+    int rc = cpu_run(&run->b, (const uint8_t *const *)run->arguments, run->results, &e);
+    return rc ? say(FINDING, "%s: %s", run->path, e.text) : DONE;
+}
+
+static int take_results(struct run *run)
+{
+    if (run->folder && mkdir(run->folder, 0777) && errno != EEXIST)
+        return say(USAGE, "%s: %s", run->folder, strerror(errno));
+    int status = DONE;
+    for (uint32_t i = 0; i < run->b.results.n && !status; i++)
+        status = take_result(run, i);
+    return status;
+}
+
+static int run_on_cpu(struct run *run)
+{
+    int status = DONE;
+    for (uint32_t i = 0; i < run->b.n_arguments && !status; i++)
+        status = write_argument(run, i);
+    if (!status)
+        status = interpret(run);
+    return status ? status : take_results(run);
+}
+
 static int run_on_gpu(struct run *run)
 {
     struct err e = {0};
@@ -302,10 +369,10 @@ static int run_on_gpu(struct run *run)
     run->first_ms = now_ms() - began;
     if (!status && run->repeat && replay(run, &e))
         status = say(FINDING, "%s: %s", run->path, e.text);
-    if (!status && run->folder && mkdir(run->folder, 0777) && errno != EEXIST)
-        status = say(USAGE, "%s: %s", run->folder, strerror(errno));
-    for (uint32_t i = 0; i < run->b.results.n && !status; i++)
-        status = take_result(run, i);
+    if (!status && run->checks)
+        status = interpret(run);
+    if (!status)
+        status = take_results(run);
     if (!status)
         print_times(run);
     return status;
@@ -313,15 +380,21 @@ static int run_on_gpu(struct run *run)
 
 static int parse(struct run *run, int argc, char **argv)
 {
-    static const struct option longs[] = {{"output", required_argument, NULL, 'o'},
-                                          {"repeat", required_argument, NULL, 'r'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"output", required_argument, NULL, 'o'}, {"repeat", required_argument, NULL, 'r'},
+        {"json", no_argument, NULL, 'j'},         {"device", required_argument, NULL, 'd'},
+        {"check", no_argument, NULL, 'c'},        {NULL, 0, NULL, 0}};
     char *end;
     for (int c; (c = getopt_long(argc, argv, "o:", longs, NULL)) != -1;) {
         switch (c) {
         case 'o': run->folder = optarg; break;
         case 'j': run->as_json = true; break;
+        case 'c': run->checks = true; break;
+        case 'd':
+            run->on_cpu = strcmp(optarg, "cpu") == 0;
+            if (!run->on_cpu && strcmp(optarg, "gpu") != 0)
+                return say(USAGE, "--device %s is neither cpu nor gpu", optarg);
+            break;
         case 'r':
             run->repeat = strtol(optarg, &end, 10);
             if (*end || run->repeat < 1 || run->repeat > REPEAT_MAX)
@@ -332,6 +405,8 @@ static int parse(struct run *run, int argc, char **argv)
     }
     if (optind == argc)
         return say(USAGE, "exec: no bundle given (`warm exec --help`)");
+    if (run->on_cpu && (run->checks || run->repeat))
+        return say(USAGE, "--device cpu goes with neither --check nor --repeat");
     run->path = argv[optind];
     run->inputs = argv + optind + 1;
     run->n_inputs = (uint32_t)(argc - optind - 1);
@@ -352,8 +427,18 @@ int main(int argc, char **argv)
         status = say(USAGE, "%s: %s", run.path, e.text);
     if (!status)
         status = check_inputs(&run);
+    run.arguments = calloc((size_t)run.b.n_arguments + 1, sizeof *run.arguments);
+    run.results = calloc((size_t)run.b.results.n + 1, sizeof *run.results);
+    if (!status && (!run.arguments || !run.results))
+        status = say(FINDING, "out of memory");
     if (!status)
-        status = run_on_gpu(&run);
+        status = run.on_cpu ? run_on_cpu(&run) : run_on_gpu(&run);
+    for (uint32_t i = 0; run.arguments && i < run.b.n_arguments; i++)
+        free(run.arguments[i]);
+    for (uint32_t i = 0; run.results && i < run.b.results.n; i++)
+        free(run.results[i]);
+    free(run.arguments);
+    free(run.results);
     graph_exec_free(run.x);
     driver_close(run.d);
     graph_bundle_close(&run.b);

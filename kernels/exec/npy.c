@@ -16,8 +16,9 @@
 #define HEADER_MAX 65536u
 #define HEADER_ALIGN 64u /* the elements begin at a multiple of it */
 
-static const char *const DESCRS[ELEM_N] = {"<f4", "<i4", "|b1", "<i8"}; /* by enum elem */
-static const char *const ELEMS[ELEM_N] = {"f32", "i32", "i1", "i64"};
+/* By enum elem. NumPy has no bf16: ml_dtypes' is two bytes. */
+static const char *const DESCRS[ELEM_N] = {"<f4", "<i4", "|b1", "<i8", "<f8", "<f2", "<V2",
+                                           "|i1", "<i2", "|u1", "<u2", "<u4", "<u8"};
 
 void npy_type_text(const struct tensor *type, char *out, size_t cap)
 {
@@ -26,7 +27,7 @@ void npy_type_text(const struct tensor *type, char *out, size_t cap)
     for (uint32_t d = 0; d < type->rank && at < cap; d++)
         at += (size_t)snprintf(out + at, cap - at, "%" PRId64 "x", type->dims[d]);
     if (at < cap)
-        snprintf(out + at, cap - at, "%s", ELEMS[type->elem]);
+        snprintf(out + at, cap - at, "%s", program_elem_name(type->elem));
 }
 
 /* Returns the text behind a key of the header, or NULL. */

@@ -10,9 +10,11 @@
 
 #include <string.h>
 
-#define ALLOW_F (1u << ELEM_F32)
-#define ALLOW_I (1u << ELEM_I32 | 1u << ELEM_I64)
-#define ALLOW_B (1u << ELEM_I1)
+#include "kernels/program/gather.h"
+
+#define ALLOW_F (1u << KIND_FLOAT)
+#define ALLOW_I (1u << KIND_SIGNED | 1u << KIND_UNSIGNED)
+#define ALLOW_B (1u << KIND_TRUTH)
 #define ALLOW_FI (ALLOW_F | ALLOW_I)
 #define ALLOW_IB (ALLOW_I | ALLOW_B)
 #define ALLOW_FIB (ALLOW_F | ALLOW_I | ALLOW_B)
@@ -20,7 +22,7 @@
 
 static const struct {
     int n_operands;
-    unsigned allow; /* bit by enum elem; 0: a rule of its own */
+    unsigned allow; /* bit by enum elem_kind; 0: a rule of its own */
 } RULES[] = {
 #define X(name, text, operands, elements) {operands, ALLOW_##elements},
     PROGRAM_OPS(X)
@@ -63,6 +65,146 @@ static int check_slice(const struct tensor *x, const int64_t *ints, struct tenso
         if (start < 0 || limit < start || limit > x->dims[i] || stride < 1)
             return wrong(e, "the slice is not inside of the operand");
         out->dims[i] = (limit - start) / stride + ((limit - start) % stride != 0);
+    }
+    return 0;
+}
+
+/* The rule of WINDOW. */
+static int check_window(const struct tensor *x, const int64_t *ints, struct tensor *out,
+                        struct err *e)
+{
+    uint32_t r = x->rank;
+    for (uint32_t d = 0; d < r; d++) {
+        int64_t size = ints[d], stride = ints[r + d], dilation = ints[2 * r + d], span;
+        if (size < 1 || stride < 1 || dilation < 1 ||
+            __builtin_mul_overflow(size - 1, dilation, &span) || span >= PROGRAM_ELEMENTS_MAX)
+            return wrong(e, "a size, a stride or a dilation is out of range");
+        out->dims[d] = x->dims[d] > span ? (x->dims[d] - span - 1) / stride + 1 : 0;
+        if (size > 1 && out->rank == PROGRAM_RANK_MAX)
+            return wrong(e, "the result has too many dimensions");
+        if (size > 1)
+            out->dims[out->rank++] = size;
+    }
+    return 0;
+}
+
+/* The rule of UNWINDOW: of windows back to what they are windows of. */
+static int check_unwindow(const struct tensor *y, const struct new_op *op, struct tensor *out,
+                          struct err *e)
+{
+    struct tensor x = {.elem = y->elem}, windows;
+    uint32_t r = op->n_ints / 4;
+    if (r > PROGRAM_RANK_MAX || op->n_ints != 4 * r)
+        return wrong(e, "an attribute has not one number for each dimension");
+    x.rank = r;
+    memcpy(x.dims, op->ints + 3 * r, r * sizeof *x.dims);
+    for (uint32_t d = 0; d < r; d++)
+        if (x.dims[d] < 0 || x.dims[d] > PROGRAM_ELEMENTS_MAX)
+            return wrong(e, "a size is out of range");
+    windows = x;
+    int rc = check_window(&x, op->ints, &windows, e);
+    if (rc || !check_same(&windows, y))
+        return rc ? rc : wrong(e, "the windows do not fit");
+    *out = windows;
+    memcpy(out->dims, x.dims, r * sizeof *x.dims);
+    return 0;
+}
+
+/* Checks GATHER, SCATTER and CHAIN. */
+static int check_gather(const struct program *p, const struct new_op *op, struct tensor *out,
+                        struct err *e)
+{
+    uint32_t skip = op->op == OP_SCATTER, of = op->op == OP_CHAIN ? 0 : 1;
+    const struct tensor *x = program_tensor(p, op->operands[0]),
+                        *indices = program_tensor(p, op->operands[of]);
+    struct gather g;
+    struct tensor slices;
+    bool fits =
+        op->op == OP_CHAIN
+            ? gather_of_chain(op->ints, op->n_ints, indices, program_tensor(p, op->operands[1]), &g)
+            : op->n_ints >= skip && gather_of(op->ints + skip, op->n_ints - skip, x, indices, &g);
+    if (!fits)
+        return wrong(e, "the dimension numbers do not fit");
+    gather_type(&g, op->op == OP_CHAIN ? program_tensor(p, op->operands[1]) : x, indices, &slices);
+    if (op->op == OP_GATHER) {
+        *out = slices;
+        return 0;
+    }
+    slices.elem = op->op == OP_CHAIN ? program_tensor(p, op->operands[1])->elem : slices.elem;
+    if (op->n_operands < 2u + skip || op->n_operands > 2u + 2 * skip ||
+        !check_same(&slices, program_tensor(p, op->operands[1 + skip])))
+        return wrong(e, "the updates do not fit");
+    if (op->op == OP_CHAIN) {
+        *out = (struct tensor){.elem = ELEM_I64, .rank = 1, .dims = {gather_count(&g, indices)}};
+        return 0;
+    }
+    enum op kind = (enum op)op->ints[0];
+    bool known = kind == OP_SELECT || kind == OP_ADD || kind == OP_MULTIPLY || kind == OP_MAXIMUM ||
+                 kind == OP_MINIMUM || kind == OP_AND || kind == OP_OR;
+    if (!known || (kind != OP_SELECT && !(RULES[kind].allow & 1u << program_elem_kind(x->elem))))
+        return wrong(e,
+                     "its reducer is not add, multiply, maximum, minimum, and, or, or assignment");
+    return 0;
+}
+
+/* Returns a side function on n scalars of these tensors' elements; NULL if there is none. */
+static const struct block *side_block(const struct program *p, const struct new_op *op)
+{
+    if (!p->side || op->n_ints < 1 || op->ints[0] < 0 || op->ints[0] >= p->side->functions.n)
+        return NULL;
+    return &p->side->blocks.at[p->side->functions.at[op->ints[0]].block];
+}
+
+/* Checks RANK: a comparison of two elements of each operand. */
+static int check_rank(const struct program *p, const struct new_op *op, struct tensor *out,
+                      struct err *e)
+{
+    const struct block *b = side_block(p, op);
+    const struct tensor *x = program_tensor(p, op->operands[0]);
+    if (!b || op->n_operands > SIDE_MAX || op->n_ints != 2 || op->ints[1] < 0 ||
+        op->ints[1] >= x->rank || b->n_args != 2 * op->n_operands || b->n_results != 1)
+        return wrong(e, "no such dimension, or a comparison that does not fit");
+    for (uint32_t i = 0; i < b->n_args; i++)
+        if (!same_dims(program_tensor(p, op->operands[i / 2]), x) ||
+            program_tensor(p->side, b->args + i)->rank != 0 ||
+            program_tensor(p->side, b->args + i)->elem !=
+                program_tensor(p, op->operands[i / 2])->elem)
+            return wrong(e, "the operands do not fit");
+    *out = *x;
+    out->elem = ELEM_I32;
+    return x->dims[op->ints[1]] <= INT32_MAX ? 0 : wrong(e, "more than 2^31 elements in a row");
+}
+
+/* Checks REDUCE_MANY: a reducer of scalars, for each operand one from either side. */
+static int check_reduce_many(const struct program *p, const struct new_op *op, struct tensor *out,
+                             struct err *e)
+{
+    const struct block *b = side_block(p, op);
+    uint32_t n = op->n_operands / 2;
+    const struct tensor *x = program_tensor(p, op->operands[0]);
+    if (!b || n > SIDE_MAX || op->n_operands % 2 || op->n_ints < 2 || op->ints[1] < 0 ||
+        op->ints[1] >= n || b->n_args != 2 * n || b->n_results != n)
+        return wrong(e, "a reducer that does not fit");
+    for (uint32_t i = 0; i < n; i++) {
+        enum elem elem = program_tensor(p, op->operands[i])->elem;
+        const struct tensor *init = program_tensor(p, op->operands[n + i]);
+        bool fits = same_dims(program_tensor(p, op->operands[i]), x) && init->rank == 0 &&
+                    init->elem == elem;
+        uint32_t values[] = {b->args + i, b->args + n + i, p->side->operands.at[b->results + i]};
+        for (int k = 0; k < 3; k++)
+            fits &= program_tensor(p->side, values[k])->rank == 0 &&
+                    program_tensor(p->side, values[k])->elem == elem;
+        if (!fits)
+            return wrong(e, "the operands do not fit its reducer");
+    }
+    if (!dims_fit(op->ints + 2, op->n_ints - 2, x->rank, true))
+        return wrong(e, "the dimensions are not those of the operand, in order");
+    *out = (struct tensor){.elem = program_tensor(p, op->operands[op->ints[1]])->elem};
+    for (uint32_t i = 0, k = 2; i < x->rank; i++) {
+        if (k < op->n_ints && op->ints[k] == i)
+            k++;
+        else
+            out->dims[out->rank++] = x->dims[i];
     }
     return 0;
 }
@@ -113,7 +255,7 @@ static int check_concatenate(const struct program *p, const struct new_op *op, s
     return 0;
 }
 
-/* True if the last operands are a scalar for each dimension of x, all of i32 or all of i64. */
+/* True if the last operands are a scalar for each dimension of x, all of the same whole numbers. */
 static bool starts_fit(const struct program *p, const struct new_op *op, uint32_t first,
                        uint32_t rank)
 {
@@ -136,7 +278,7 @@ static int check_reduce(const struct tensor *x, const struct tensor *init, const
          of_order = kind == OP_MAXIMUM || kind == OP_MINIMUM;
     if (!of_numbers && !of_order && kind != OP_AND && kind != OP_OR)
         return wrong(e, "its reducer is not add, multiply, maximum, minimum, and, or");
-    if (!(RULES[kind].allow & 1u << x->elem))
+    if (!(RULES[kind].allow & 1u << program_elem_kind(x->elem)))
         return wrong(e, "its reducer does not take such elements");
     if (init->rank != 0 || init->elem != x->elem)
         return wrong(e, "the initial value is not a scalar of the operand's elements");
@@ -153,7 +295,7 @@ static int check_reduce(const struct tensor *x, const struct tensor *init, const
 }
 
 static int check_dot(const struct tensor *x, const struct tensor *y, const struct new_op *op,
-                     struct tensor *out, struct err *e)
+                     const struct tensor *given, struct tensor *out, struct err *e)
 {
     if (op->n_ints < 2 || op->ints[0] < 0 || op->ints[1] < 0 || op->ints[0] > PROGRAM_RANK_MAX ||
         op->ints[1] > PROGRAM_RANK_MAX || op->n_ints != 2 + 2 * (op->ints[0] + op->ints[1]))
@@ -166,11 +308,15 @@ static int check_dot(const struct tensor *x, const struct tensor *y, const struc
     memcpy(of_y, ints + b, b * sizeof *ints);
     memcpy(of_x + b, ints + 2 * b, c * sizeof *ints);
     memcpy(of_y + b, ints + 2 * b + c, c * sizeof *ints);
-    if (x->elem != y->elem || x->elem == ELEM_I1)
-        return wrong(e, "the operands are not both f32, both i32 or both i64");
+    /* The result may have wider elements: sums of f16 in f32, of i8 in i32. */
+    enum elem elem = given ? given->elem : x->elem;
+    if (x->elem == ELEM_I1 || y->elem == ELEM_I1 || elem == ELEM_I1 ||
+        program_is_float(x->elem) != program_is_float(elem) ||
+        program_is_float(y->elem) != program_is_float(elem))
+        return wrong(e, "the elements of operands and result are not all numbers of one kind");
     if (!dims_fit(of_x, b + c, x->rank, false) || !dims_fit(of_y, b + c, y->rank, false))
         return wrong(e, "the dimension numbers do not fit the operands");
-    *out = (struct tensor){.elem = x->elem};
+    *out = (struct tensor){.elem = elem};
     unsigned used_x = 0, used_y = 0;
     for (uint32_t i = 0; i < b + c; i++) {
         if (x->dims[of_x[i]] != y->dims[of_y[i]])
@@ -216,7 +362,8 @@ static int check_elements(const struct program *p, const struct new_op *op, cons
     const struct tensor *z = op->n_operands > 2 ? program_tensor(p, op->operands[2]) : NULL;
     if (op->op == OP_COMPARE) {
         out->elem = ELEM_I1;
-        return op->n_ints == 1 && op->ints[0] >= 0 && op->ints[0] <= DIRECTION_LT &&
+        return op->n_ints == 2 && op->ints[0] >= 0 && op->ints[0] <= DIRECTION_LT &&
+                       (op->ints[1] == 0 || (op->ints[1] == 1 && program_is_float(x->elem))) &&
                        check_same(x, y)
                    ? 0
                    : wrong(e, "the operands' types differ");
@@ -251,22 +398,24 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
     *out = *x;
 
     if (RULES[op->op].allow) {
-        if (!(RULES[op->op].allow & 1u << x->elem))
+        if (!(RULES[op->op].allow & 1u << program_elem_kind(x->elem)))
             return wrong(e, "it does not take such elements");
         return !y || check_same(x, y) ? 0 : wrong(e, "the operands' types differ");
     }
-    static const uint8_t INTS_PER_DIM[OP_N] = {[OP_BROADCAST] = 1,
-                                               [OP_TRANSPOSE] = 1,
-                                               [OP_SLICE] = 3,
-                                               [OP_PAD] = 3,
-                                               [OP_DYNAMIC_SLICE] = 1};
+    static const uint8_t INTS_PER_DIM[OP_N] = {
+        [OP_BROADCAST] = 1, [OP_TRANSPOSE] = 1,     [OP_SLICE] = 3,
+        [OP_PAD] = 3,       [OP_DYNAMIC_SLICE] = 1, [OP_WINDOW] = 3};
     if (INTS_PER_DIM[op->op] && op->n_ints != INTS_PER_DIM[op->op] * r)
         return wrong(e, "an attribute has not one number for each dimension");
     switch (op->op) {
     case OP_COMPARE:
     case OP_SELECT:
     case OP_CLAMP: return check_elements(p, op, x, out, e);
+    case OP_IS_FINITE:
+        out->elem = ELEM_I1;
+        return program_is_float(x->elem) ? 0 : wrong(e, "it does not take such elements");
     case OP_CONVERT:
+    case OP_BITCAST:
     case OP_RESHAPE:
     case OP_BROADCAST:
         if (!given)
@@ -276,6 +425,11 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
             return check_broadcast(x, op->ints, out, e);
         if (op->op == OP_CONVERT)
             return same_dims(x, out) ? 0 : wrong(e, "the shape differs from the operand's");
+        if (op->op == OP_BITCAST)
+            return same_dims(x, out) && x->elem != ELEM_I1 && out->elem != ELEM_I1 &&
+                           program_elem_size(x->elem) == program_elem_size(out->elem)
+                       ? 0
+                       : wrong(e, "the elements have another size than the operand's");
         return x->elem == out->elem && x->n == out->n
                    ? 0
                    : wrong(e, "the elements differ from the operand's");
@@ -285,6 +439,17 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
         for (uint32_t i = 0; i < r; i++)
             out->dims[i] = x->dims[op->ints[i]];
         return 0;
+    case OP_REVERSE:
+        return dims_fit(op->ints, op->n_ints, r, false) ? 0 : wrong(e, "no such dimension");
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_CHAIN:
+        return op->n_operands >= 2 ? check_gather(p, op, out, e)
+                                   : wrong(e, "wrong number of operands");
+    case OP_RANK: return check_rank(p, op, out, e);
+    case OP_REDUCE_MANY: return check_reduce_many(p, op, out, e);
+    case OP_UNWINDOW: return check_unwindow(x, op, out, e);
+    case OP_WINDOW: return check_window(x, op->ints, out, e);
     case OP_SLICE: return check_slice(x, op->ints, out, e);
     case OP_PAD:
         if (y->rank != 0 || y->elem != x->elem)
@@ -300,8 +465,9 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
         }
         return starts_fit(p, op, 1, r)
                    ? 0
-                   : wrong(e,
-                           "the starts are not one scalar for each dimension, all i32 or all i64");
+                   : wrong(
+                         e,
+                         "the starts are not one scalar for each dimension, all of one whole type");
     case OP_DYNAMIC_UPDATE:
         if (!y || y->rank != r || y->elem != x->elem)
             return wrong(e, "the update does not fit the operand");
@@ -310,11 +476,12 @@ int check_op(const struct program *p, const struct new_op *op, struct tensor *ou
                 return wrong(e, "the update is larger than the operand");
         return starts_fit(p, op, 2, r)
                    ? 0
-                   : wrong(e,
-                           "the starts are not one scalar for each dimension, all i32 or all i64");
+                   : wrong(
+                         e,
+                         "the starts are not one scalar for each dimension, all of one whole type");
     case OP_REDUCE:
         return op->n_ints >= 1 ? check_reduce(x, y, op, out, e) : wrong(e, "it has no reducer");
-    case OP_DOT: return check_dot(x, y, op, out, e);
+    case OP_DOT: return check_dot(x, y, op, given, out, e);
     default: return wrong(e, "not built this way");
     }
 }

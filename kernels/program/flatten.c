@@ -56,7 +56,7 @@ static bool is_known(const struct program *p, const uint32_t *origins, uint32_t 
         return false;
     const struct tensor *t = program_tensor(p, value);
     const struct operation *op = &p->ops.at[origins[value]];
-    if (!program_is_whole(t->elem) || t->n != 1)
+    if ((t->elem != ELEM_I32 && t->elem != ELEM_I64) || t->n != 1)
         return false;
     if (op->op == OP_WHILE)
         return is_known(p, origins, unchanged(p, op, value), depth - 1, out);
@@ -172,6 +172,7 @@ struct copy {
     const struct program *from;
     struct program *to;
     struct err *e;
+    program_adder *add;
     uint32_t
         *values; /* by value of `from`: its copy. Functions do not recurse: one place is enough */
     uint32_t *operands;    /* room for those of one operation */
@@ -293,10 +294,10 @@ static int copy_op(struct copy *c, const struct operation *op)
     for (uint32_t i = 0; i < op->n_operands; i++)
         c->operands[i] = copy_of(c, c->from->operands.at[op->operands + i]);
     return rc ? rc
-              : program_add(c->to,
-                            &(struct new_op){op->op, op->line, c->operands, op->n_operands,
-                                             c->from->ints.at + op->ints, op->n_ints, type},
-                            &c->values[op->results], c->e);
+              : c->add(c->to,
+                       &(struct new_op){op->op, op->line, c->operands, op->n_operands,
+                                        c->from->ints.at + op->ints, op->n_ints, type},
+                       &c->values[op->results], c->e);
 }
 
 static int copy_block(struct copy *c, const struct block *b);
@@ -327,7 +328,8 @@ static int own_results(struct copy *c, uint32_t first_op, uint32_t first_value, 
     uint8_t *taken = calloc((size_t)(to->values.n - first_value) + 1, 1);
     int rc = taken ? 0 : err_set(c->e, WARM_ENOMEM, "a loop");
     for (uint32_t i = first_op; rc == 0 && i < to->ops.n; i = to->ops.at[i].next)
-        if (to->ops.at[i].op != OP_WHILE && to->ops.at[i].op != OP_CONSTANT)
+        if (to->ops.at[i].op != OP_WHILE && to->ops.at[i].op != OP_CONSTANT &&
+            to->ops.at[i].op != OP_SCATTER)
             taken[to->ops.at[i].results - first_value] = 1; /* it may be returned */
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         uint32_t v = values[i], type = to->values.at[v];
@@ -441,8 +443,8 @@ static int copy_function(struct copy *c, const struct function *f, const struct 
 }
 
 /* Copies a function, the second time without unused operations. */
-static int copied(const struct program *p, uint32_t function, bool second, struct program **out,
-                  struct err *e)
+static int copied(const struct program *p, uint32_t function, bool second, program_adder *add,
+                  struct program **out, struct err *e)
 {
     const struct function *f = &p->functions.at[function];
     const struct block *b = &p->blocks.at[f->block];
@@ -453,12 +455,15 @@ static int copied(const struct program *p, uint32_t function, bool second, struc
     struct copy c = {.from = p,
                      .to = program_new(),
                      .e = e,
+                     .add = add,
                      .values = calloc(n, sizeof *c.values),
                      .operands = calloc(n_operands, sizeof *c.operands),
                      .origins = second ? calloc(n, sizeof *c.origins) : NULL,
                      .same = second ? calloc(n, sizeof *c.same) : NULL,
                      .live = second ? calloc(n, sizeof *c.live) : NULL,
                      .forward = f->forward};
+    if (c.to)
+        c.to->side = program_share(p->side);
     bool memory = c.to && c.values && c.operands && (!second || (c.origins && c.same && c.live));
     int rc = memory ? 0 : err_set(e, WARM_ENOMEM, "a function");
     for (uint32_t i = 0; rc == 0 && i < p->data.n; i++) /* constants keep their places */
@@ -485,9 +490,15 @@ static int copied(const struct program *p, uint32_t function, bool second, struc
 int program_flatten(const struct program *p, uint32_t function, struct program **out, struct err *e)
 {
     struct program *once = NULL;
-    int rc = copied(p, function, false, &once, e);
+    int rc = copied(p, function, false, program_add, &once, e);
     if (rc == 0)
-        rc = copied(once, 0, true, out, e);
+        rc = copied(once, 0, true, program_add, out, e);
     program_free(once);
     return rc;
+}
+
+int program_copy(const struct program *p, uint32_t function, program_adder *add,
+                 struct program **out, struct err *e)
+{
+    return copied(p, function, true, add, out, e);
 }

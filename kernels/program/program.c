@@ -7,6 +7,7 @@
  */
 #include "kernels/program/program.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,17 @@ static const char *const NAMES[] = {
     PROGRAM_OPS(X)
 #undef X
 };
+
+static const char *const ELEM_NAMES[] = {
+#define X(name, text, size, kind) text,
+    PROGRAM_ELEMS(X)
+#undef X
+};
+
+const char *program_elem_name(enum elem elem)
+{
+    return WARM_EXPECT((unsigned)elem < ELEM_N) ? ELEM_NAMES[elem] : "no elements";
+}
 
 const char *program_op_name(enum op op)
 {
@@ -55,16 +67,26 @@ static bool has_arrays(struct program *p)
 struct program *program_new(void)
 {
     struct program *p = calloc(1, sizeof *p);
+    if (p)
+        p->users = 1;
     if (p && has_arrays(p))
         return p;
     program_free(p);
     return NULL;
 }
 
+struct program *program_share(struct program *side)
+{
+    if (side)
+        side->users++;
+    return side;
+}
+
 void program_free(struct program *p)
 {
-    if (!p)
+    if (!p || p->users-- > 1)
         return;
+    program_free(p->side);
     for (uint32_t i = 0; i < p->names.n; i++)
         free(p->names.at[i]);
     free(p->names.at);
@@ -353,16 +375,36 @@ int program_while_end(struct program *p, uint32_t loop, const uint32_t *values, 
     return p->failed ? err_set(e, WARM_ENOMEM, "a loop") : 0;
 }
 
-int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e)
+int program_splat(struct program *p, uint32_t type, double value, uint32_t *out, struct err *e)
 {
-    if (!WARM_EXPECT(type < p->types.n && (value == 0 || p->types.at[type].elem == ELEM_F32)))
+    if (!WARM_EXPECT(type < p->types.n))
         return program_fault(e);
     int64_t ints[] = {p->data.n, 1};
     uint8_t bytes[sizeof(int64_t)] = {0}; /* of the widest elements */
-    memcpy(bytes, &value, sizeof value);
+    program_elem_put(p->types.at[type].elem, value, bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         PUSH(p, p->data, bytes[i]);
     if (p->failed)
         return err_set(e, WARM_ENOMEM, "a constant");
     return program_add(p, &(struct new_op){OP_CONSTANT, 0, NULL, 0, ints, 2, type}, out, e);
+}
+
+int program_identity(struct program *p, enum op reducer, enum elem elem, uint32_t *out,
+                     struct err *e)
+{
+    uint32_t type = 0;
+    struct tensor scalar = {.elem = elem};
+    int rc = program_type(p, &scalar, &type, e);
+    double zero = reducer == OP_ADD && program_is_float(elem) ? -0.0 : 0, most = INFINITY;
+    if (!program_is_float(elem)) /* program_elem_put gives the largest and the least number */
+        most = 0x1p65;
+    return rc ? rc
+              : program_splat(p, type,
+                              reducer == OP_MULTIPLY  ? 1
+                              : reducer == OP_MAXIMUM ? -most
+                              : reducer == OP_MINIMUM ? most
+                              : reducer == OP_AND
+                                  ? program_elem_kind(elem) == KIND_SIGNED ? -1 : most
+                                  : zero,
+                              out, e);
 }

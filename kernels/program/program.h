@@ -16,7 +16,7 @@
  *   ints    the numbers of an operation that are no operands: dimensions, sizes. See PROGRAM_OPS
  *   block   arguments, operations in order, and the values that it returns
  *
- * Element types are f32, i32, i64 and i1. A tensor is row-major. Shapes are known; no dimension is dynamic.
+ * Element types are in PROGRAM_ELEMS. A tensor is row-major. Shapes are known; no dimension is dynamic.
  *
  * Errors: err->line is a line of the canonical text; err->text names the operation.
  *
@@ -35,15 +35,38 @@
 #include "keygen/err.h"
 #include "keygen/vector.h"
 
-#define PROGRAM_NONE UINT32_MAX /* no value, no type */
-#define PROGRAM_RANK_MAX 8
+#define PROGRAM_NONE UINT32_MAX                 /* no value, no type */
+#define PROGRAM_RANK_MAX 10                     /* 8 of a module, and 2 of a window */
+#define SIDE_MAX 16                             /* tensors that one operation reduces or sorts */
 #define PROGRAM_DEPTH_MAX 32                    /* loops inside of loops */
 #define PROGRAM_TEXT_MAX ((size_t)1 << 30)      /* bytes of canonical text */
 #define PROGRAM_OPS_MAX 10000000u               /* of a function, with its calls written out */
 #define PROGRAM_CALLS_MAX 64                    /* calls inside of calls */
 #define PROGRAM_ELEMENTS_MAX ((int64_t)1 << 40) /* of one tensor */
 
-enum elem { ELEM_F32, ELEM_I32, ELEM_I1, ELEM_I64, ELEM_N }; /* BUNDLE.md has the numbers */
+/* name, name in MLIR, bytes of an element, kind. The order is that of BUNDLE.md's numbers. */
+#define PROGRAM_ELEMS(X)                                                                           \
+    X(F32, "f32", 4, FLOAT)                                                                        \
+    X(I32, "i32", 4, SIGNED)                                                                       \
+    X(I1, "i1", 1, TRUTH)                                                                          \
+    X(I64, "i64", 8, SIGNED)                                                                       \
+    X(F64, "f64", 8, FLOAT)                                                                        \
+    X(F16, "f16", 2, FLOAT)                                                                        \
+    X(BF16, "bf16", 2, FLOAT)                                                                      \
+    X(I8, "i8", 1, SIGNED)                                                                         \
+    X(I16, "i16", 2, SIGNED)                                                                       \
+    X(U8, "ui8", 1, UNSIGNED)                                                                      \
+    X(U16, "ui16", 2, UNSIGNED)                                                                    \
+    X(U32, "ui32", 4, UNSIGNED)                                                                    \
+    X(U64, "ui64", 8, UNSIGNED)
+
+enum elem {
+#define X(name, text, size, kind) ELEM_##name,
+    PROGRAM_ELEMS(X)
+#undef X
+        ELEM_N
+};
+enum elem_kind { KIND_FLOAT, KIND_SIGNED, KIND_UNSIGNED, KIND_TRUTH };
 
 struct tensor {
     enum elem elem;
@@ -54,10 +77,21 @@ struct tensor {
 
 /*
  * name, name in StableHLO, operands (-1: any number), its elements, its ints.
- *   F, FI, FIB, IB   element-wise on f32; also i32 and i64; also i1; on i32, i64 and i1; the result has the
- *                    operands' type
+ *   F, FI, FIB, IB   element-wise on floating-point numbers (F), whole numbers (I), truth values (B); the result
+ *                    has the operands' type
  *   SHAPE            has a rule of its own (check.c)
- * "r" is the rank of the first operand.
+ * "r" is the rank of the first operand. A side function is one of program.side, on scalars. The operations "warm.x"
+ * are our own; read.c writes operations of StableHLO with them:
+ *   REDUCE_MANY   one result of a reduction of several tensors: its operands are those, then initial values
+ *   RANK          by element, its place if the dimension is sorted by a stable sort; read.c has the rest of sort
+ *   GATHER        stablehlo.gather. SCATTER: stablehlo.scatter of one tensor; SELECT as its reducer is assignment
+ *   CHAIN         by place in `indices`, the next place with equal indices, or their number; less that number - 1
+ *                 for the first of equal ones. SCATTER in this form has no two threads at one element (spread.h)
+ *   UNWINDOW      unwindow[i, w] = y[(i - w * dilation) / stride, w], 0 if there is none: sums of it are the
+ *                 transpose of WINDOW
+ WINDOW has the elements that windows have. Its
+ * dimensions are the places of the windows, then the place in a window, for each size above 1:
+ * window[o, w] = x[o * stride + w * dilation].
  */
 #define PROGRAM_OPS(X)                                                                             \
     X(ABS, "abs", 1, FI)                                                                           \
@@ -73,26 +107,50 @@ struct tensor {
     X(RSQRT, "rsqrt", 1, F)                                                                        \
     X(SINE, "sine", 1, F)                                                                          \
     X(COSINE, "cosine", 1, F)                                                                      \
+    X(TAN, "tan", 1, F)                                                                            \
+    X(CBRT, "cbrt", 1, F)                                                                          \
+    X(ERF, "chlo.erf", 1, F)                                                                       \
+    X(ERFC, "chlo.erfc", 1, F)                                                                     \
+    X(ERF_INV, "chlo.erf_inv", 1, F)                                                               \
+    X(LGAMMA, "chlo.lgamma", 1, F)                                                                 \
+    X(SINH, "chlo.sinh", 1, F)                                                                     \
+    X(COSH, "chlo.cosh", 1, F)                                                                     \
+    X(ASIN, "chlo.asin", 1, F)                                                                     \
+    X(ACOS, "chlo.acos", 1, F)                                                                     \
+    X(ATAN, "chlo.atan", 1, F)                                                                     \
+    X(ASINH, "chlo.asinh", 1, F)                                                                   \
+    X(ACOSH, "chlo.acosh", 1, F)                                                                   \
+    X(ATANH, "chlo.atanh", 1, F)                                                                   \
+    X(ROUND, "round_nearest_afz", 1, F)                                                            \
+    X(ROUND_EVEN, "round_nearest_even", 1, F)                                                      \
     X(FLOOR, "floor", 1, F)                                                                        \
     X(CEIL, "ceil", 1, F)                                                                          \
+    X(POPCNT, "popcnt", 1, I)                                                                      \
+    X(CLZ, "count_leading_zeros", 1, I)                                                            \
     X(NOT, "not", 1, IB)                                                                           \
     X(ADD, "add", 2, FI)                                                                           \
     X(SUBTRACT, "subtract", 2, FI)                                                                 \
     X(MULTIPLY, "multiply", 2, FI)                                                                 \
     X(DIVIDE, "divide", 2, FI)                                                                     \
     X(REMAINDER, "remainder", 2, FI)                                                               \
-    X(POWER, "power", 2, F)                                                                        \
+    X(POWER, "power", 2, FI)                                                                       \
+    X(ATAN2, "atan2", 2, F)                                                                        \
+    X(SHIFT_LEFT, "shift_left", 2, I)                                                              \
+    X(SHIFT_RIGHT, "shift_right_logical", 2, I)                                                    \
+    X(SHIFT_SIGN, "shift_right_arithmetic", 2, I)                                                  \
     X(MAXIMUM, "maximum", 2, FIB)                                                                  \
     X(MINIMUM, "minimum", 2, FIB)                                                                  \
     X(AND, "and", 2, IB)                                                                           \
     X(OR, "or", 2, IB)                                                                             \
     X(XOR, "xor", 2, IB)                                                                           \
-    X(COMPARE, "compare", 2, SHAPE)   /* direction: enum direction */                              \
-    X(SELECT, "select", 3, SHAPE)     /* none; the first operand may be a scalar */                \
-    X(CLAMP, "clamp", 3, SHAPE)       /* none: low, x, high; low and high may be scalars */        \
-    X(CONVERT, "convert", 1, SHAPE)   /* none; the caller gives the type */                        \
-    X(CONSTANT, "constant", 0, SHAPE) /* offset in `data`, 1 if it is a splat; type */             \
-    X(IOTA, "iota", 0, SHAPE)         /* dimension; type */                                        \
+    X(IS_FINITE, "is_finite", 1, SHAPE)                                                            \
+    X(BITCAST, "bitcast_convert", 1, SHAPE) /* none; the caller gives the type, of as many bits */ \
+    X(COMPARE, "compare", 2, SHAPE)         /* enum direction; 1 if it is of the total order */    \
+    X(SELECT, "select", 3, SHAPE)           /* none; the first operand may be a scalar */          \
+    X(CLAMP, "clamp", 3, SHAPE)             /* none: low, x, high; low and high may be scalars */  \
+    X(CONVERT, "convert", 1, SHAPE)         /* none; the caller gives the type */                  \
+    X(CONSTANT, "constant", 0, SHAPE)       /* offset in `data`, 1 if it is a splat; type */       \
+    X(IOTA, "iota", 0, SHAPE)               /* dimension; type */                                  \
     X(BROADCAST, "broadcast_in_dim", 1, SHAPE)   /* r: the dimension of the result; type */        \
     X(RESHAPE, "reshape", 1, SHAPE)              /* none; type */                                  \
     X(TRANSPOSE, "transpose", 1, SHAPE)          /* r: result dimension i is operand's ints[i] */  \
@@ -103,8 +161,16 @@ struct tensor {
     X(DYNAMIC_UPDATE, "dynamic_update_slice", -1, SHAPE) /* none; x, update, r starts */           \
     X(REDUCE, "reduce", 2, SHAPE)   /* enum op of the reducer, dimensions in order; x, initial */  \
     X(DOT, "dot_general", 2, SHAPE) /* b, c, b lhs batch, b rhs batch, c lhs and c rhs contract */ \
-    X(WHILE, "while", -1, SHAPE)    /* condition block, body block; one result per operand */      \
-    X(CALL, "call", -1, SHAPE)      /* function */
+    X(REVERSE, "reverse", 1, SHAPE) /* dimensions */                                               \
+    X(GATHER, "warm.gather", 2, SHAPE)    /* gather.h; x, indices */                               \
+    X(SCATTER, "warm.scatter", -1, SHAPE) /* enum op, gather.h; x, indices, updates, or CHAIN */   \
+    X(CHAIN, "warm.chain", 2, SHAPE)      /* gather.h; indices, updates */                         \
+    X(RANK, "warm.rank", -1, SHAPE)       /* side function, dimension */                           \
+    X(REDUCE_MANY, "warm.reduce", -1, SHAPE) /* side function, which result, dimensions */         \
+    X(UNWINDOW, "warm.unwindow", 1, SHAPE)   /* ints of WINDOW, sizes of x */                      \
+    X(WINDOW, "warm.window", 1, SHAPE)       /* r sizes, r strides, r dilations */                 \
+    X(WHILE, "while", -1, SHAPE) /* condition block, body block; one result per operand */         \
+    X(CALL, "call", -1, SHAPE)   /* function */
 
 enum op {
 #define X(name, text, operands, elements) OP_##name,
@@ -155,27 +221,65 @@ struct program {
     VECTOR(struct function) functions;
     VECTOR(char *) names;
     VECTOR(uint8_t) data; /* elements of constants, as program_elem_size has them */
-    bool failed;          /* no memory */
+    struct program *side; /* functions that operations apply to scalars; NULL. Shared: `users` */
+    uint32_t users;
+    bool failed; /* no memory */
 };
 
 /* Returns the error of a broken promise of the compiler's own, INVALID. */
 int program_fault(struct err *e);
 
-/* Returns StableHLO's name of an operation, "add". Static memory. */
+/* Returns the name of an operation without "stablehlo.": "add", "chlo.erf". Static memory. */
 const char *program_op_name(enum op op);
+/* True for operations that go over many elements for one of the result: it has memory, to be computed once. */
+static inline bool program_has_loop(enum op op)
+{
+    return op == OP_REDUCE || op == OP_DOT || op == OP_SCATTER || op == OP_CHAIN || op == OP_RANK ||
+           op == OP_REDUCE_MANY;
+}
 /* Returns the bytes of an element of a constant. */
 static inline uint32_t program_elem_size(enum elem elem)
 {
-    return elem == ELEM_I1 ? 1 : elem == ELEM_I64 ? 8 : 4;
+    static const uint8_t SIZES[] = {
+#define X(name, text, size, kind) size,
+        PROGRAM_ELEMS(X)
+#undef X
+    };
+    return SIZES[elem];
 }
-/* True for i32 and i64. */
-static inline bool program_is_whole(enum elem elem) { return elem == ELEM_I32 || elem == ELEM_I64; }
+/* Returns the kind of elements. */
+static inline enum elem_kind program_elem_kind(enum elem elem)
+{
+    static const uint8_t KINDS[] = {
+#define X(name, text, size, kind) KIND_##kind,
+        PROGRAM_ELEMS(X)
+#undef X
+    };
+    return (enum elem_kind)KINDS[elem];
+}
+static inline bool program_is_float(enum elem elem)
+{
+    return program_elem_kind(elem) == KIND_FLOAT;
+}
+/* True for whole numbers with a sign and without. */
+static inline bool program_is_whole(enum elem elem)
+{
+    enum elem_kind kind = program_elem_kind(elem);
+    return kind == KIND_SIGNED || kind == KIND_UNSIGNED;
+}
+/* Returns MLIR's name of elements, "f32". Static memory. */
+const char *program_elem_name(enum elem elem);
+/* Returns the value of an element, rounded to a double; writes a double as an element, rounded to it. */
+double program_elem_get(enum elem elem, const uint8_t *at);
+void program_elem_put(enum elem elem, double value, uint8_t *at);
 
 /* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for
  * an operation, a type or an attribute that the compiler lacks; INVALID for types that do not fit. */
 int program_read(const void *data, size_t len, struct program **out, struct err *e);
 /* Returns an empty program. NULL without memory. */
 struct program *program_new(void);
+/* Returns a program's side for one more user; NULL for NULL. */
+struct program *program_share(struct program *side);
 /* Frees a program. NULL is fine. */
 void program_free(struct program *p);
 
@@ -209,8 +313,11 @@ struct new_op {
 };
 /* Checks an operation and adds it to the open block. Sets *out to its result. Errors: INVALID, NOMEM. */
 int program_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e);
-/* Adds a constant all of whose elements are `value`, an f32; 0 may be of any type. */
-int program_splat(struct program *p, uint32_t type, float value, uint32_t *out, struct err *e);
+/* Adds a constant all of whose elements are `value`, rounded to the type. */
+int program_splat(struct program *p, uint32_t type, double value, uint32_t *out, struct err *e);
+/* Adds the scalar that an operation of a reduction leaves all others as they are with: 0 of add. */
+int program_identity(struct program *p, enum op reducer, enum elem elem, uint32_t *out,
+                     struct err *e);
 
 /* Adds a call of a function. Gives the first of its results. The array is not the program's own. Errors:
  * INVALID for operands of other types; NOMEM. */
@@ -253,5 +360,11 @@ bool program_counted(const struct program *p, const uint32_t *origins, const str
  * Errors: TOO_BIG; NOMEM. */
 int program_flatten(const struct program *p, uint32_t function, struct program **out,
                     struct err *e);
+
+/* Adds an operation to a program: program_add, or what adds others in its place. */
+typedef int program_adder(struct program *p, const struct new_op *op, uint32_t *out, struct err *e);
+/* Copies a function of that form, without unused operations, by another adder. Gives *out (program_free). */
+int program_copy(const struct program *p, uint32_t function, program_adder *add,
+                 struct program **out, struct err *e);
 
 #endif

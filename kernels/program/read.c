@@ -27,6 +27,8 @@
 #include <string.h>
 
 #include "kernels/program/check.h"
+#include "kernels/program/gather.h"
+#include "kernels/program/lower.h"
 #include "kernels/program/program.h"
 #include "keygen/canon/canon.h"
 
@@ -48,9 +50,16 @@ struct stmt {                  /* a line of an operation, or of its end */
     bool opens;
 };
 
-struct open {       /* a loop whose blocks are being read */
-    uint32_t op;    /* in program.ops */
+struct open {       /* a loop or a choice whose blocks are being read */
+    uint32_t op;    /* of a loop: in program.ops */
     uint32_t block; /* the current one */
+    bool chooses;
+    /* of a choice */
+    uint32_t selector, which; /* values: case's index, or if's condition; if this branch is taken */
+    uint32_t outside;         /* numbers in the text below it are from outside */
+    uint32_t n, n_results;    /* branches, results of each */
+    uint32_t results;         /* in read.chosen: of all branches */
+    bool returned;
 };
 
 struct read {
@@ -70,6 +79,9 @@ struct read {
     struct open open[PROGRAM_DEPTH_MAX];
     uint32_t depth;
     uint32_t function, block; /* being read; NONE */
+    uint32_t region; /* numbers in the text below it are from outside of the region that is read */
+    VECTOR(uint32_t) chosen;  /* results of open choices' branches */
+    VECTOR(uint32_t) guarded; /* loops inside of branches: their trips must be known */
 };
 
 __attribute__((format(printf, 3, 4))) static bool fail(struct read *r, int code, const char *format,
@@ -168,7 +180,6 @@ static bool is(struct view v, const char *text)
 /* Takes a type, and appends its number to `types`. */
 static bool take_type(struct read *r)
 {
-    static const char *const ELEMS[ELEM_N] = {"f32", "i32", "i1", "i64"}; /* by enum elem */
     struct view whole = {r->at, 0};
     struct tensor t = {.rank = 0};
     if (!take(r, "tensor<"))
@@ -186,8 +197,9 @@ static bool take_type(struct read *r)
         if (!take(r, "x"))
             return strange(r);
     }
-    for (size_t i = 0; i < ELEM_N; i++) {
-        if (!take(r, ELEMS[i]))
+    struct view elem = take_word(r);
+    for (int i = 0; i < ELEM_N; i++) {
+        if (!is(elem, program_elem_name((enum elem)i)))
             continue;
         uint32_t type;
         struct err why = {0};
@@ -203,7 +215,25 @@ static bool take_type(struct read *r)
     while (r->at < r->end && *r->at != '>')
         r->at++;
     whole.len = (size_t)(r->at - (const char *)whole.data) + (r->at < r->end);
-    return lacks(r, whole, "the elements are not f32, i32, i64 or i1");
+    return lacks(r, whole, "elements that the compiler lacks");
+}
+
+/* Returns a value as the innermost branch sees it. A branch that is not taken runs on zeros, and passes no
+ * gradient on: 0 times infinity would be no number. */
+static uint32_t seen_by_branch(struct read *r, uint32_t number)
+{
+    for (uint32_t i = r->region ? 0 : r->depth; i-- > 0;) {
+        const struct open *o = &r->open[i];
+        if (!o->chooses || number >= o->outside)
+            continue;
+        struct err why = {0};
+        struct lower l = {.p = r->p, .e = &why, .line = r->line};
+        uint32_t value = lower_gate(&l, o->which, r->values.at[number]);
+        if (l.code)
+            fail(r, l.code, "%s", why.text);
+        return value;
+    }
+    return r->values.at[number];
 }
 
 /* Takes "%4" of a value that was defined, and appends it to `operands`. */
@@ -214,8 +244,12 @@ static bool take_operand(struct read *r)
         return strange(r);
     if (number >= r->values.n || r->values.at[number] == PROGRAM_NONE)
         return strange(r);
-    PUSH(r, r->operands, r->values.at[number]);
-    return true;
+    if (number < r->region)
+        return fail(r, WARM_EUNSUPPORTED,
+                    "a reducer or a comparison that uses a value from outside: " ADVICE);
+    uint32_t value = seen_by_branch(r, number);
+    PUSH(r, r->operands, value);
+    return !r->code;
 }
 
 static bool take_operands(struct read *r)
@@ -261,6 +295,8 @@ static const char *value_end(const char *at, const char *end)
             depth++;
         } else if (depth == 0 && (*at == ',' || *at == '}')) {
             break;
+        } else if (*at == '-' && at + 1 < end && at[1] == '>') {
+            at++; /* an arrow */
         } else if (strchr(")]}>", *at)) {
             depth--;
         }
@@ -404,8 +440,10 @@ static bool attr_number(struct read *r, const char *key)
 static bool attr_compare(struct read *r)
 {
     static const char *const DIRECTIONS[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-    static const char *const TYPES[] = {
-        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED", [ELEM_I64] = "SIGNED"};
+    static const char *const TYPES[] = {[KIND_FLOAT] = "FLOAT",
+                                        [KIND_SIGNED] = "SIGNED",
+                                        [KIND_UNSIGNED] = "UNSIGNED",
+                                        [KIND_TRUTH] = "UNSIGNED"};
     const char *end;
     bool ok = false;
     if (!attr_begin(r, "comparison_direction", &end))
@@ -419,13 +457,20 @@ static bool attr_compare(struct read *r)
             }
         }
     }
+    PUSH(r, r->ints, 0);
     if (!attr_end(r, end) || !ok)
         return lacks_attr(r, "comparison_direction");
     if (!attr_begin(r, "compare_type", &end))
         return true; /* the operands' own comparison */
     ok = take(r, "#stablehlo<comparison_type ");
     struct view word = take_word(r);
-    ok = ok && r->operands.n && is(word, TYPES[program_tensor(r->p, r->operands.at[0])->elem]) &&
+    if (is(word, "TOTALORDER") && !r->failed) {
+        r->ints.at[r->ints.n - 1] = 1;
+        ok = ok && take(r, ">");
+        return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
+    }
+    ok = ok && r->operands.n &&
+         is(word, TYPES[program_elem_kind(program_tensor(r->p, r->operands.at[0])->elem)]) &&
          take(r, ">");
     return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
 }
@@ -526,7 +571,12 @@ static bool read_attrs(struct read *r, enum op op)
                attr_array(r, "interior_padding");
     case OP_CONCATENATE: return attr_number(r, "dimension");
     case OP_DYNAMIC_SLICE: return attr_array(r, "slice_sizes");
-    case OP_REDUCE: return attr_array(r, "dimensions");
+    case OP_REVERSE: return attr_array(r, "dimensions");
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_CHAIN:
+    case OP_UNWINDOW:
+    case OP_WINDOW: return attr_array(r, "ints");
     case OP_DOT: return is(r->s.name, DOT) ? ints_of_dot(r) : attr_dot(r);
     default: return true;
     }
@@ -596,13 +646,14 @@ static bool op_of_name(struct read *r, struct view name, enum op *out)
         *out = OP_DOT;
         return true;
     }
-    if (name.len > skip && memcmp(name.data, dialect, skip) == 0) {
-        struct view rest = {(const char *)name.data + skip, name.len - skip};
-        for (int i = 0; i < OP_CALL; i++) {
-            if (is(rest, program_op_name((enum op)i))) {
-                *out = (enum op)i;
-                return true;
-            }
+    struct view rest = name;
+    if (name.len > skip && memcmp(name.data, dialect, skip) == 0)
+        rest = (struct view){(const char *)name.data + skip, name.len - skip};
+    for (int i = 0; i < OP_CALL; i++) {
+        const char *its = program_op_name((enum op)i);
+        if (is(rest, its) && (rest.len < name.len) == !strchr(its, '.')) {
+            *out = (enum op)i;
+            return true;
         }
     }
     return lacks(r, name, "an operation that the compiler lacks");
@@ -651,55 +702,493 @@ static bool read_head(struct read *r, const char *begins)
     return r->at == r->end || strange(r);
 }
 
-/* Reads a reduction of one tensor by one operation, from its opening to its end. */
-static bool read_reduce(struct read *r)
+/* Gives the next numbers in the text to n values. Their types must be those of the text. */
+static bool define_results(struct read *r, const uint32_t *values, uint32_t n)
+{
+    if (!results_are_next(r, n))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (r->p->values.at[values[i]] != r->types.at[i])
+            return fail(r, WARM_EINVALID,
+                        "%.*s: the result's type does not follow from the operands",
+                        (int)r->s.name.len, (const char *)r->s.name.data);
+        define(r, values[i]);
+    }
+    return !r->failed || fail(r, WARM_ENOMEM, "results");
+}
+
+static struct lower lower_of(struct read *r, struct err *why)
+{
+    return (struct lower){.p = r->p, .e = why, .line = r->op_line};
+}
+
+/* Ends an operation that was written with others. */
+static bool lowered(struct read *r, const struct lower *l, const uint32_t *values, uint32_t n)
+{
+    if (l->code)
+        return fail(r, l->code, "%s", l->e->text);
+    return attrs_are_known(r) && define_results(r, values, n);
+}
+
+/* ---- regions: functions of scalars ---- */
+
+/* Reads a statement of a region. */
+static bool read_scalar_op(struct read *r)
+{
+    enum op op;
+    if (!read_stmt(r) || !op_of_name(r, r->s.name, &op))
+        return false;
+    bool scalar = r->types.n == 1 && r->p->types.at[r->types.at[0]].rank == 0 && !r->s.opens;
+    if (scalar && (op == OP_BROADCAST || op == OP_RESHAPE) && r->operands.n == 1) {
+        r->ints.n = 0;
+        for (uint32_t i = 0; i < r->s.n_attrs; i++)
+            r->s.attrs[i].used = true;
+        return attrs_are_known(r) && define_results(r, r->operands.at, 1);
+    }
+    if (!scalar || (op > OP_CONVERT && op != OP_CONSTANT))
+        return lacks(r, r->s.name,
+                     "an operation that the compiler lacks in a reducer or comparison");
+    r->ints.n = 0;
+    return read_attrs(r, op) && add(r, op);
+}
+
+/* Reads a region, whose head is the current line, as a side function. */
+static bool read_region(struct read *r, const char *begins, uint32_t *out_function)
+{
+    struct program *p = r->p;
+    uint32_t first = 0, number = r->values.n;
+    struct err why = {0};
+    if (!p->side && !(p->side = program_new()))
+        return fail(r, WARM_ENOMEM, "a region");
+    r->p = p->side;
+    r->region = number;
+    bool ok = read_head(r, begins), returned = false;
+    int rc = ok ? program_func_begin(r->p, "side", r->types.at, r->types.n, &first, &why) : 0;
+    for (uint32_t i = 0; ok && i < r->types.n; i++)
+        define(r, first + i);
+    while (ok && rc == 0 && !returned && (ok = next_line(r))) {
+        returned = take(r, "stablehlo.return ");
+        ok = returned ? take_operands(r) && r->at == r->end : read_scalar_op(r);
+    }
+    if (ok && rc == 0)
+        rc = program_func_end(r->p, r->operands.at, r->operands.n, &why);
+    *out_function = r->p->functions.n - 1;
+    r->p = p;
+    r->region = 0;
+    for (uint32_t i = number; i < r->values.n; i++)
+        r->values.at[i] = PROGRAM_NONE;
+    if (rc)
+        return fail(r, rc, "%s", why.text);
+    return (ok && next_line(r)) || strange(r);
+}
+
+/* Returns the operation that a side function is, on its two arguments; SELECT if it is its second argument. */
+static enum op op_of_region(const struct program *side, uint32_t function,
+                            enum direction *direction)
+{
+    const struct block *b = &side->blocks.at[side->functions.at[function].block];
+    uint32_t result = b->n_results == 1 ? side->operands.at[b->results] : PROGRAM_NONE;
+    if (b->n_args == 2 && b->first == b->end && result == b->args + 1)
+        return OP_SELECT;
+    if (b->n_args != 2 || b->end != b->first + 1 || side->ops.at[b->first].results != result ||
+        side->ops.at[b->first].n_operands != 2)
+        return OP_N;
+    const struct operation *op = &side->ops.at[b->first];
+    const uint32_t *operands = side->operands.at + op->operands;
+    bool forth = operands[0] == b->args && operands[1] == b->args + 1,
+         back = operands[1] == b->args && operands[0] == b->args + 1;
+    if (op->op == OP_COMPARE && forth)
+        *direction = (enum direction)side->ints.at[op->ints];
+    bool turns = op->op == OP_ADD || op->op == OP_MULTIPLY || op->op == OP_MAXIMUM ||
+                 op->op == OP_MINIMUM || op->op == OP_AND || op->op == OP_OR;
+    return (turns && (forth || back)) || (op->op == OP_COMPARE && forth) ? op->op : OP_N;
+}
+
+/* Reads the line behind the last region. `operands` are those at the opening. */
+static bool region_end(struct read *r, struct view name)
+{
+    r->s = (struct stmt){.name = name};
+    r->ints.n = 0;
+    return (take(r, ")") && take_tail(r) && take(r, " = ") && take_results(r) && r->at == r->end) ||
+           strange(r);
+}
+
+/* Reads numbers of an array into `out`; all 1 if there is none. */
+static bool take_array(struct read *r, const char *key, int64_t *out, uint32_t n)
+{
+    const char *end;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = 1;
+    if (!attr_begin(r, key, &end))
+        return true;
+    attr_end(r, end);
+    r->ints.n = 0;
+    if (!attr_array(r, key) || r->ints.n != n)
+        return lacks_attr(r, key);
+    memcpy(out, r->ints.at, n * sizeof *out);
+    return true;
+}
+
+/* Reads "dense<...> : tensor<nx2xi64>" of padding; zeros if there is none. */
+static bool take_padding(struct read *r, int64_t *low, int64_t *high, uint32_t n)
+{
+    const char *end;
+    uint64_t numbers[2 * PROGRAM_RANK_MAX] = {0};
+    uint32_t digits = 0;
+    for (uint32_t i = 0; i < n; i++)
+        low[i] = high[i] = 0;
+    if (!attr_begin(r, "padding", &end))
+        return true;
+    bool ok = take(r, "dense<");
+    for (; ok && r->at < r->end && hex_digit(*r->at) >= 0 && digits < 32 * n; digits++) {
+        uint32_t byte = digits / 2; /* little-endian; the high digit comes first */
+        numbers[byte / 8] |= (uint64_t)hex_digit(*r->at++)
+                             << (8 * (byte % 8) + (digits % 2 ? 0 : 4));
+    }
+    ok = ok && take(r, "> : tensor<") && (digits == 16 || digits == 32 * n || n == 0);
+    r->at = r->end;
+    if (!attr_end(r, end) || !ok)
+        return lacks_attr(r, "padding");
+    for (uint32_t i = 0; i < n; i++) {
+        low[i] = (int64_t)numbers[digits == 16 ? 0 : 2 * i];
+        high[i] = (int64_t)numbers[digits == 16 ? 0 : 2 * i + 1];
+    }
+    return true;
+}
+
+/* Reads windows over each dimension of a tensor. */
+static bool take_windows(struct read *r, uint32_t rank, struct windows *w)
+{
+    bool ok = rank <= PROGRAM_RANK_MAX && take_array(r, "window_dimensions", w->size, rank) &&
+              take_array(r, "window_strides", w->stride, rank) &&
+              take_array(r, "window_dilations", w->dilation, rank) &&
+              take_array(r, "base_dilations", w->base, rank) &&
+              take_padding(r, w->low, w->high, rank);
+    for (uint32_t d = 0; ok && d < rank; d++)
+        if (w->size[d] < 1 || w->base[d] < 1)
+            return fail(r, WARM_EINVALID, "a window or a dilation of less than 1");
+    return ok;
+}
+
+static bool end_reduce(struct read *r, const uint32_t *operands, uint32_t n, uint32_t function,
+                       bool windowed)
+{
+    enum direction none;
+    enum op op = op_of_region(r->p->side, function, &none);
+    bool simple = n == 1 && op < OP_COMPARE;
+    uint32_t values[SIDE_MAX];
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (windowed) {
+        struct windows w;
+        if (!take_windows(r, program_tensor(r->p, operands[0])->rank, &w))
+            return false;
+        lower_reduce_window(&l, operands, operands + n, n, op, simple ? PROGRAM_NONE : function, &w,
+                            values);
+        return lowered(r, &l, values, n);
+    }
+    if (simple)
+        PUSH(r, r->ints, op);
+    for (uint32_t i = 0; !simple && i < 2; i++)
+        PUSH(r, r->ints, i ? 0 : function);
+    if (!attr_array(r, "dimensions"))
+        return false;
+    for (uint32_t i = 0; i < n && !r->failed; i++) {
+        if (!simple)
+            r->ints.at[1] = i;
+        values[i] = lower_add(&l, simple ? OP_REDUCE : OP_REDUCE_MANY, operands, 2 * n, r->ints.at,
+                              r->ints.n, PROGRAM_NONE);
+    }
+    return lowered(r, &l, values, n);
+}
+
+/* Appends the list "key = [1, 2]" of dimension numbers to ints, if it is next. */
+static bool take_list(struct read *r, const char *key, uint32_t *n)
+{
+    *n = 0;
+    if (!take(r, key))
+        return true;
+    bool ok = take(r, " = [") && take_numbers(r, "]", n);
+    take(r, ", ");
+    return ok;
+}
+
+/* Reads dimension numbers in the form of gather.h, without the sizes of a slice. */
+static bool take_gather(struct read *r, const char *key, const char *begins,
+                        const char *const names[5])
+{
+    const char *end;
+    uint32_t n[5], first = r->ints.n;
+    int64_t vector = 0;
+    for (int i = 0; i < GATHER_FIXED; i++)
+        PUSH(r, r->ints, 0);
+    if (!attr_begin(r, key, &end))
+        return lacks_attr(r, key);
+    bool ok = take(r, begins);
+    for (int i = 0; ok && i < 5; i++)
+        ok = take_list(r, names[i], &n[i]);
+    if (ok && take(r, "index_vector_dim = "))
+        ok = take_number(r, &vector);
+    ok = ok && take(r, ">");
+    if (!attr_end(r, end) || !ok || r->failed || n[2] != n[3])
+        return lacks_attr(r, key);
+    int64_t fixed[GATHER_FIXED] = {n[0], n[1], n[2], n[4], vector, 0};
+    const char *flag_end;
+    if (attr_begin(r, "unique_indices", &flag_end)) {
+        fixed[5] = take(r, "true");
+        r->at = r->end;
+        attr_end(r, flag_end);
+    }
+    memcpy(r->ints.at + first, fixed, sizeof fixed);
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used |= is(r->s.attrs[i].key, "indices_are_sorted");
+    return true;
+}
+
+static bool read_gather(struct read *r)
+{
+    static const char *const NAMES[] = {"offset_dims", "collapsed_slice_dims",
+                                        "operand_batching_dims", "start_indices_batching_dims",
+                                        "start_index_map"};
+    r->ints.n = 0;
+    return take_gather(r, "dimension_numbers", "#stablehlo.gather<", NAMES) &&
+           attr_array(r, "slice_sizes") && add(r, OP_GATHER);
+}
+
+static bool end_scatter(struct read *r, const uint32_t *operands, uint32_t function)
+{
+    static const char *const NAMES[] = {"update_window_dims", "inserted_window_dims",
+                                        "input_batching_dims", "scatter_indices_batching_dims",
+                                        "scatter_dims_to_operand_dims"};
+    enum direction none;
+    enum op op = op_of_region(r->p->side, function, &none);
+    const struct tensor *x = program_tensor(r->p, operands[0]),
+                        *updates = program_tensor(r->p, operands[2]);
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (op == OP_N || op == OP_COMPARE)
+        return lacks(r, r->s.name, "its update is not one operation on its two arguments");
+    PUSH(r, r->ints, op);
+    if (!take_gather(r, "scatter_dimension_numbers", "#stablehlo.scatter<", NAMES))
+        return false;
+    const int64_t *fixed = r->ints.at + 1, *window = fixed + GATHER_FIXED;
+    int64_t sizes[PROGRAM_RANK_MAX], used = 0;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        bool gone = false;
+        for (int64_t i = 0; i < fixed[1] + fixed[2]; i++)
+            gone |= window[fixed[0] + i] == d;
+        bool fits = used < fixed[0] && window[used] >= 0 && window[used] < updates->rank;
+        sizes[d] = gone || !fits ? 1 : updates->dims[window[used++]];
+    }
+    for (uint32_t d = 0, rank = x->rank; d < rank; d++)
+        PUSH(r, r->ints, sizes[d]);
+    if (r->failed)
+        return fail(r, WARM_ENOMEM, "a scatter");
+    uint32_t value = lower_add(&l, OP_SCATTER, operands, 3, r->ints.at, r->ints.n, PROGRAM_NONE);
+    return lowered(r, &l, &value, 1);
+}
+
+static bool end_sort(struct read *r, const uint32_t *operands, uint32_t n, uint32_t function)
+{
+    uint32_t values[SIDE_MAX];
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    int64_t dim = (int64_t)program_tensor(r->p, operands[0])->rank - 1;
+    const char *end;
+    for (uint32_t i = 0; i < r->s.n_attrs; i++) /* ours is stable in any case */
+        r->s.attrs[i].used |= is(r->s.attrs[i].key, "is_stable");
+    if (attr_begin(r, "dimension", &end)) {
+        attr_end(r, end);
+        if (!attr_number(r, "dimension"))
+            return false;
+        dim = r->ints.at[0] < 0 ? r->ints.at[0] + dim + 1 : r->ints.at[0];
+    }
+    lower_sort(&l, operands, n, function, dim, values);
+    return lowered(r, &l, values, n);
+}
+
+static bool end_select(struct read *r, const uint32_t *operands, uint32_t select, uint32_t scatter)
+{
+    enum direction wins = DIRECTION_EQ, none;
+    struct windows w;
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (op_of_region(r->p->side, select, &wins) != OP_COMPARE ||
+        (wins != DIRECTION_GE && wins != DIRECTION_LE) ||
+        op_of_region(r->p->side, scatter, &none) != OP_ADD)
+        return lacks(r, r->s.name, "it does not add to the largest or the least of each window");
+    if (!take_windows(r, program_tensor(r->p, operands[0])->rank, &w))
+        return false;
+    uint32_t value = lower_select_and_scatter(&l, operands[0], operands[1], operands[2], wins, &w);
+    return lowered(r, &l, &value, 1);
+}
+
+/* Reads an operation with regions of scalars, from its opening to its end. */
+static bool read_with_regions(struct read *r)
 {
     struct view name = r->s.name;
-    uint32_t operands[2], number = r->values.n;
-    enum op reducer;
-    if (!r->s.opens || r->operands.n != 2)
-        return lacks(r, name, "a reduction of several tensors");
-    memcpy(operands, r->operands.at, sizeof operands);
-
-    if (!next_line(r) || !read_head(r, "^0 (") || r->types.n != 2)
-        return strange(r);
-    uint32_t scalar = r->types.at[0];
-    bool scalars = r->p->types.at[scalar].rank == 0 && r->types.at[1] == scalar;
-    if (scalar != r->p->values.at[operands[1]])
-        scalars = false;
-    /* The arguments stand for themselves while the body is read. */
-    define(r, operands[1]);
-    define(r, operands[1]);
-    if (!next_line(r))
-        return strange(r);
-    if (!read_stmt(r) || !op_of_name(r, r->s.name, &reducer))
+    uint32_t operands[2 * SIDE_MAX + 1], n = r->operands.n, functions[2] = {0, 0};
+    bool reduces = is(name, "stablehlo.reduce"), windowed = is(name, "stablehlo.reduce_window"),
+         selects = is(name, "stablehlo.select_and_scatter"), sorts = is(name, "stablehlo.sort"),
+         own = is(name, "warm.rank") || is(name, "warm.reduce");
+    if (!r->s.opens || n == 0 || n > (sorts ? SIDE_MAX : 2 * SIDE_MAX) ||
+        ((reduces || windowed) && n % 2))
+        return lacks(r, name, "a form that the compiler lacks");
+    if (!reduces && !windowed && !sorts && !own && n != 3)
+        return lacks(r, name, "it is of several tensors");
+    memcpy(operands, r->operands.at, n * sizeof *operands);
+    for (int i = 0; i < 1 + selects; i++)
+        if ((i == 0 && !next_line(r)) || !read_region(r, i ? "| ^0 (" : "^0 (", &functions[i]))
+            return strange(r);
+    if (!region_end(r, name))
         return false;
-    char want[2][48]; /* the two orders of its operands */
-    int len = snprintf(want[0], sizeof want[0], " %%%u, %%%u ", number, number + 1);
-    snprintf(want[1], sizeof want[1], " %%%u, %%%u ", number + 1, number);
-    const char *behind = (const char *)r->s.name.data + r->s.name.len;
-    bool both = r->end - behind >= len && (memcmp(behind, want[0], (size_t)len) == 0 ||
-                                           memcmp(behind, want[1], (size_t)len) == 0);
-    if (!scalars || !both || r->s.n_attrs || r->s.opens || r->types.n != 1 ||
-        r->types.at[0] != scalar)
-        return lacks(r, name, "its reducer is not one operation on its two arguments");
-    define(r, PROGRAM_NONE);
-    char returned[32];
-    snprintf(returned, sizeof returned, "stablehlo.return %%%u", number + 2);
-    if (!next_line(r) || !take(r, returned) || r->at != r->end)
-        return lacks(r, name, "its reducer is not one operation on its two arguments");
-    r->values.at[number] = r->values.at[number + 1] = PROGRAM_NONE;
+    if (own) { /* the function, then the other ints */
+        PUSH(r, r->ints, functions[0]);
+        r->operands.n = 0;
+        for (uint32_t i = 0; i < n; i++)
+            PUSH(r, r->operands, operands[i]);
+        return attr_array(r, "ints") && add(r, is(name, "warm.rank") ? OP_RANK : OP_REDUCE_MANY);
+    }
+    return reduces || windowed ? end_reduce(r, operands, n / 2, functions[0], windowed)
+           : sorts             ? end_sort(r, operands, n, functions[0])
+           : selects           ? end_select(r, operands, functions[0], functions[1])
+                               : end_scatter(r, operands, functions[0]);
+}
 
-    r->s = (struct stmt){.name = name};
-    if (!next_line(r) || !take(r, ")") || !take_tail(r) || !take(r, " = ") || !take_results(r) ||
-        r->at != r->end)
+/* ---- other operations that are written with simpler ones ---- */
+
+/* Reads "[b, 0, 1, f]": by role, the dimension of its letter or number. */
+static bool take_roles(struct read *r, const char *letters, int64_t *out, uint32_t n)
+{
+    if (!take(r, "["))
+        return false;
+    for (uint32_t d = 0; d < n; d++) {
+        int64_t role;
+        if (d && !take(r, ", "))
+            return false;
+        if (r->at < r->end && (*r->at == letters[0] || *r->at == letters[1]))
+            role = *r->at++ == letters[1];
+        else if (!take_number(r, &role) || (role += 2) < 2 || role >= n)
+            return false;
+        out[role] = d;
+    }
+    return take(r, "]");
+}
+
+static bool read_convolution(struct read *r)
+{
+    struct convolution c = {.feature_groups = 1, .batch_groups = 1};
+    const char *end, *const groups[] = {"feature_group_count", "batch_group_count"};
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (r->operands.n != 2 || r->types.n != 1)
         return strange(r);
+    uint32_t rank = program_tensor(r->p, r->operands.at[0])->rank;
+    if (rank < 2 || rank != program_tensor(r->p, r->operands.at[1])->rank ||
+        rank != r->p->types.at[r->types.at[0]].rank || !attr_begin(r, "dimension_numbers", &end))
+        return lacks_attr(r, "dimension_numbers");
+    c.n = rank - 2;
+    bool ok = take(r, "#stablehlo.conv<") && take_roles(r, "bf", c.lhs, rank) && take(r, "x") &&
+              take_roles(r, "io", c.rhs, rank) && take(r, " -> ") &&
+              take_roles(r, "bf", c.out, rank) && take(r, ">");
+    if (!attr_end(r, end) || !ok)
+        return lacks_attr(r, "dimension_numbers");
+    for (int i = 0; i < 2; i++) {
+        r->ints.n = 0;
+        if (!attr_number(r, groups[i]))
+            return false;
+        *(i ? &c.batch_groups : &c.feature_groups) = r->ints.at[0];
+    }
+    if (!take_array(r, "window_strides", c.w.stride, c.n) ||
+        !take_array(r, "lhs_dilation", c.w.base, c.n) ||
+        !take_array(r, "rhs_dilation", c.w.dilation, c.n) ||
+        !take_padding(r, c.w.low, c.w.high, c.n))
+        return false;
+    if (attr_begin(r, "window_reversal", &end)) {
+        bool whole = take(r, "array<i1");
+        for (uint32_t i = 0; whole && i < c.n; i++)
+            whole = take(r, i ? ", " : " : ") &&
+                    ((c.reversed[i] = take(r, "true")) || take(r, "false"));
+        whole = whole && take(r, ">");
+        if (!attr_end(r, end) || !whole)
+            return lacks_attr(r, "window_reversal");
+    }
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+    uint32_t type = r->types.at[0],
+             value = lower_convolution(&l, r->operands.at[0], r->operands.at[1], &c, type);
+    return lowered(r, &l, &value, 1);
+}
+
+static bool read_top_k(struct read *r)
+{
+    uint32_t values[2];
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
     r->ints.n = 0;
-    PUSH(r, r->ints, reducer);
-    r->operands.n = 0;
-    PUSH(r, r->operands, operands[0]);
-    PUSH(r, r->operands, operands[1]);
-    return read_attrs(r, OP_REDUCE) && add(r, OP_REDUCE);
+    if (r->operands.n != 1 || !attr_number(r, "k"))
+        return false;
+    lower_top_k(&l, r->operands.at[0], r->ints.at[0], values);
+    return lowered(r, &l, values, 2);
+}
+
+/* Reads an operation that hands its operands on: a barrier of the optimizer, or a mark. */
+static bool read_same(struct read *r)
+{
+    for (uint32_t i = 0; i < r->s.n_attrs; i++)
+        r->s.attrs[i].used = true;
+    return define_results(r, r->operands.at, r->operands.n);
+}
+
+/* Reads a custom call that only marks a value, for one device. */
+static bool read_custom_call(struct read *r)
+{
+    static const char *const MARKS[] = {"\"Sharding\"", "\"SPMDFullToShardShape\"",
+                                        "\"SPMDShardToFullShape\"", "\"annotate_device_placement\"",
+                                        "\"LayoutConstraint\""};
+    const char *end;
+    struct view name = r->s.name;
+    if (attr_begin(r, "call_target_name", &end)) {
+        struct view target = {r->at, (size_t)(r->end - r->at)};
+        r->at = r->end;
+        attr_end(r, end);
+        for (size_t i = 0; i < sizeof MARKS / sizeof *MARKS; i++)
+            if (is(target, MARKS[i]) && r->operands.n == 1)
+                return read_same(r);
+        return fail(r, WARM_EUNSUPPORTED,
+                    "%.*s of %.*s: an operation that the compiler lacks: " ADVICE, (int)name.len,
+                    (const char *)name.data, target.len < 60 ? (int)target.len : 60,
+                    (const char *)target.data);
+    }
+    return lacks(r, name, "an operation that the compiler lacks");
+}
+
+/* Rounds to f16 or bf16, which other precisions have no type for. */
+static bool read_reduce_precision(struct read *r)
+{
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    int64_t bits[2] = {0, 0};
+    const char *end, *const keys[] = {"exponent_bits", "mantissa_bits"};
+    for (int i = 0; i < 2; i++) {
+        if (!attr_begin(r, keys[i], &end) || !take_number(r, &bits[i]))
+            return lacks_attr(r, keys[i]);
+        r->at = r->end;
+        attr_end(r, end);
+    }
+    enum elem to = bits[0] == 5 && bits[1] == 10   ? ELEM_F16
+                   : bits[0] == 8 && bits[1] == 7  ? ELEM_BF16
+                   : bits[0] == 8 && bits[1] == 23 ? ELEM_F32
+                                                   : ELEM_N;
+    if (to == ELEM_N || r->operands.n != 1 || r->types.n != 1)
+        return lacks(r, r->s.name, "a precision that is not that of f16, bf16 or f32");
+    struct tensor t = *program_tensor(r->p, r->operands.at[0]);
+    uint32_t x = r->operands.at[0], type = 0, back = r->types.at[0];
+    t.elem = to;
+    l.code = program_type(r->p, &t, &type, &why);
+    x = lower_add(&l, OP_CONVERT, &x, 1, NULL, 0, type);
+    x = lower_add(&l, OP_CONVERT, &x, 1, NULL, 0, back);
+    return lowered(r, &l, &x, 1);
 }
 
 /* ---- blocks ---- */
@@ -743,6 +1232,135 @@ static bool block_return(struct read *r)
 /* True if the current block has ended with a return. */
 static bool returned(const struct read *r) { return r->p->blocks.at[r->block].end == r->p->ops.n; }
 
+/* ---- choices ---- */
+
+/* Begins a branch: its operations are the open block's own. Adds the value that tells if it is taken. */
+static bool branch_begin(struct read *r, struct open *o, bool of_if, uint32_t n_branches)
+{
+    struct err why = {0};
+    struct lower l = {.p = r->p, .e = &why, .line = r->line};
+    uint32_t which = o->selector, type = r->p->values.at[o->selector];
+    if (of_if && o->n > 0)
+        which = lower_add(&l, OP_NOT, &which, 1, NULL, 0, PROGRAM_NONE);
+    if (!of_if) { /* the last one is taken for other numbers, too */
+        bool last = o->n + 1 == n_branches;
+        uint32_t number = 0;
+        for (uint32_t i = last ? 0 : o->n; i < (last ? n_branches - 1 : o->n + 1); i++) {
+            l.code = l.code ? l.code : program_splat(r->p, type, i, &number, &why);
+            uint32_t differs =
+                lower_add(&l, OP_COMPARE, (uint32_t[]){o->selector, number}, 2,
+                          (int64_t[]){last ? DIRECTION_NE : DIRECTION_EQ, 0}, 2, PROGRAM_NONE);
+            which = which == o->selector ? differs
+                                         : lower_add(&l, OP_AND, (uint32_t[]){which, differs}, 2,
+                                                     NULL, 0, PROGRAM_NONE);
+        }
+        if (which == o->selector) { /* the only branch */
+            struct tensor t = {.elem = ELEM_I1};
+            l.code = l.code ? l.code : program_type(r->p, &t, &type, &why);
+            l.code = l.code ? l.code : program_splat(r->p, type, 1, &which, &why);
+        }
+    }
+    for (uint32_t i = r->depth - 1; i-- > 0;)
+        if (r->open[i].chooses) {
+            which = lower_add(&l, OP_AND, (uint32_t[]){which, r->open[i].which}, 2, NULL, 0,
+                              PROGRAM_NONE);
+            break;
+        }
+    o->which = which;
+    o->returned = false;
+    return l.code == 0 || fail(r, l.code, "%s", why.text);
+}
+
+/* Counts the branches of the choice that begins at the current line. */
+static uint32_t count_branches(const struct read *r)
+{
+    uint32_t n = 1, depth = 0;
+    for (const char *line = r->end; line < r->text_end;) {
+        line += *line == '\n';
+        const char *end = memchr(line, '\n', (size_t)(r->text_end - line));
+        end = end ? end : r->text_end;
+        while (line < end && *line == ' ')
+            line++;
+        if (*line == ')' && depth-- == 0)
+            break;
+        n += *line == '|' && depth == 0;
+        depth += end > line && end[-1] == '(';
+        line = end;
+    }
+    return n;
+}
+
+/* Begins a case or an if at its opening, and its first branch at the next line. */
+static bool choice_begin(struct read *r, bool of_if)
+{
+    if (!r->s.opens || r->operands.n != 1 || r->depth == PROGRAM_DEPTH_MAX)
+        return strange(r);
+    struct open *o = &r->open[r->depth++];
+    *o = (struct open){.chooses = true,
+                       .block = r->block,
+                       .selector = r->operands.at[0],
+                       .outside = r->values.n,
+                       .results = r->chosen.n,
+                       .op = of_if ? 2 : count_branches(r)};
+    const struct tensor *t = program_tensor(r->p, o->selector);
+    if (t->rank || t->elem != (of_if ? ELEM_I1 : ELEM_I32))
+        return strange(r);
+    return next_line(r) && take(r, "^0 ()") && branch_begin(r, o, of_if, o->op);
+}
+
+static bool branch_return(struct read *r)
+{
+    struct open *o = &r->open[r->depth - 1];
+    if (o->returned || (o->n && r->operands.n != o->n_results))
+        return strange(r);
+    o->n_results = r->operands.n;
+    o->n++;
+    o->returned = true;
+    for (uint32_t i = 0; i < r->operands.n; i++)
+        PUSH(r, r->chosen, r->operands.at[i]);
+    return true;
+}
+
+/* Ends a choice at its last line: its results are those of the branch that is taken. */
+static bool choice_end(struct read *r)
+{
+    struct open o = r->open[--r->depth];
+    struct err why = {0};
+    struct lower l = {.p = r->p, .e = &why, .line = r->line};
+    uint32_t n = o.n_results, *values = malloc(((size_t)n + 1) * sizeof *values), number = 0;
+    r->s = (struct stmt){.name = view_of_text("stablehlo.case")};
+    bool ok = values && o.returned && o.n == o.op && take_tail(r) &&
+              (n == 0 || (take(r, " = ") && take_results(r))) && r->at == r->end;
+    if (!values || r->failed) {
+        free(values);
+        return fail(r, WARM_ENOMEM, "a choice");
+    }
+    const struct tensor *t = program_tensor(r->p, o.selector);
+    bool of_if = t->elem == ELEM_I1;
+    uint32_t type = r->p->values.at[o.selector];
+    for (uint32_t i = 0; ok && i < n; i++)
+        values[i] = r->chosen.at[o.results + (o.n - 1) * n + i];
+    for (uint32_t k = o.n - 1; ok && k-- > 0;) {
+        uint32_t taken = o.selector;
+        if (!of_if) {
+            l.code = l.code ? l.code : program_splat(r->p, type, k, &number, &why);
+            taken = lower_add(&l, OP_COMPARE, (uint32_t[]){o.selector, number}, 2,
+                              (int64_t[]){DIRECTION_EQ, 0}, 2, PROGRAM_NONE);
+        }
+        for (uint32_t i = 0; i < n; i++)
+            values[i] = lower_add(
+                &l, OP_SELECT, (uint32_t[]){taken, r->chosen.at[o.results + k * n + i], values[i]},
+                3, NULL, 0, PROGRAM_NONE);
+    }
+    r->chosen.n = o.results;
+    r->block = o.block;
+    for (uint32_t i = o.outside; i < r->values.n; i++)
+        r->values.at[i] = PROGRAM_NONE;
+    ok = ok ? n == 0 || lowered(r, &l, values, n) : strange(r);
+    free(values);
+    return ok;
+}
+
 /* Begins a loop at its opening, and its first block at the next line. */
 static bool while_begin(struct read *r)
 {
@@ -762,7 +1380,12 @@ static bool while_begin(struct read *r)
         PUSH(p, p->operands, r->operands.at[i]);
     PUSH(p, p->ints, p->blocks.n);
     PUSH(p, p->ints, 0);
-    r->open[r->depth++] = (struct open){p->ops.n, r->block};
+    for (uint32_t i = 0; i < r->depth; i++)
+        if (r->open[i].chooses) {
+            PUSH(r, r->guarded, p->ops.n);
+            break;
+        }
+    r->open[r->depth++] = (struct open){.op = p->ops.n, .block = r->block};
     PUSH(p, p->ops, op);
     return (!p->failed || fail(r, WARM_ENOMEM, "a loop")) && next_line(r) && block_begin(r, "^0 (");
 }
@@ -848,6 +1471,43 @@ static bool read_call(struct read *r)
     return !p->failed || fail(r, WARM_ENOMEM, "a call");
 }
 
+static bool read_case(struct read *r) { return choice_begin(r, false); }
+static bool read_if(struct read *r) { return choice_begin(r, true); }
+
+/* Reads a composite operation as a call of what it is composed of. */
+static bool read_composite(struct read *r)
+{
+    for (uint32_t i = 0; i < r->s.n_attrs; i++) {
+        struct attr *a = &r->s.attrs[i];
+        if (is(a->key, "decomposition"))
+            a->key = view_of_text("callee");
+        else
+            a->used = true;
+    }
+    return read_call(r);
+}
+
+/* Operations that are read in ways of their own. */
+static const struct {
+    const char *name;
+    bool (*read)(struct read *r);
+} FORMS[] = {{"stablehlo.reduce", read_with_regions},
+             {"stablehlo.reduce_window", read_with_regions},
+             {"stablehlo.scatter", read_with_regions},
+             {"stablehlo.select_and_scatter", read_with_regions},
+             {"stablehlo.sort", read_with_regions},
+             {"warm.rank", read_with_regions},
+             {"warm.reduce", read_with_regions},
+             {"stablehlo.gather", read_gather},
+             {"stablehlo.convolution", read_convolution},
+             {"stablehlo.reduce_precision", read_reduce_precision},
+             {"stablehlo.custom_call", read_custom_call},
+             {"stablehlo.optimization_barrier", read_same},
+             {"stablehlo.composite", read_composite},
+             {"stablehlo.case", read_case},
+             {"stablehlo.if", read_if},
+             {"chlo.top_k", read_top_k}};
+
 static bool read_op(struct read *r)
 {
     enum op op;
@@ -855,16 +1515,17 @@ static bool read_op(struct read *r)
     if (!read_stmt(r))
         return false;
     if (is(r->s.name, "func.return") || is(r->s.name, "stablehlo.return"))
-        return block_return(r);
+        return r->depth && r->open[r->depth - 1].chooses ? branch_return(r) : block_return(r);
     if (is(r->s.name, "chlo.square") && r->operands.n == 1) {
         PUSH(r, r->operands, r->operands.at[0]);
         r->ints.n = 0;
         return add(r, OP_MULTIPLY);
     }
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        if (is(r->s.name, FORMS[i].name))
+            return FORMS[i].read(r) || strange(r);
     if (!op_of_name(r, r->s.name, &op))
         return false;
-    if (op == OP_REDUCE)
-        return read_reduce(r);
     if (op == OP_WHILE)
         return while_begin(r);
     if (r->s.opens)
@@ -998,6 +1659,15 @@ static bool read_line(struct read *r)
         struct view word = take_word(r);
         return lacks(r, word, "an operation that the compiler lacks");
     }
+    if (r->depth && r->open[r->depth - 1].chooses && r->at < r->end &&
+        (*r->at == '|' || *r->at == ')')) {
+        struct open *o = &r->open[r->depth - 1];
+        if (take(r, ")"))
+            return choice_end(r);
+        return (o->returned && take(r, "| ^0 ()") && r->at == r->end &&
+                branch_begin(r, o, program_tensor(r->p, o->selector)->elem == ELEM_I1, o->op)) ||
+               strange(r);
+    }
     if (r->depth && r->at < r->end && *r->at == '|') {
         struct operation *op = &r->p->ops.at[r->open[r->depth - 1].op];
         if (r->p->ints.at[op->ints + 1] || !returned(r))
@@ -1109,6 +1779,27 @@ static bool calls_end(struct read *r)
            fail(r, WARM_EUNSUPPORTED, "call: a function that calls itself: " ADVICE);
 }
 
+/* Fails if a loop inside of a branch might never end while the branch is not taken. */
+static bool branches_end(struct read *r)
+{
+    struct program *p = r->p;
+    uint32_t *origins = r->guarded.n ? calloc((size_t)p->values.n + 1, sizeof *origins) : NULL;
+    struct counted c;
+    if (r->guarded.n && !origins)
+        return fail(r, WARM_ENOMEM, "loops");
+    if (origins)
+        program_origins(p, origins);
+    for (uint32_t i = 0; i < r->guarded.n && !r->code; i++) {
+        const struct operation *op = &p->ops.at[r->guarded.at[i]];
+        r->line = op->line;
+        if (!program_counted(p, origins, op, &c))
+            fail(r, WARM_EUNSUPPORTED,
+                 "while: inside of a branch its number of trips must be known: " ADVICE);
+    }
+    free(origins);
+    return !r->code;
+}
+
 static void read_text(struct read *r)
 {
     while (!r->code && next_line(r))
@@ -1118,8 +1809,8 @@ static void read_text(struct read *r)
         fail(r, WARM_ENOMEM, "a program");
     if (!r->code && r->function != PROGRAM_NONE)
         strange(r);
-    if (!r->code && link_calls(r))
-        calls_end(r);
+    if (!r->code && link_calls(r) && calls_end(r))
+        branches_end(r);
 }
 
 int program_read(const void *data, size_t len, struct program **out, struct err *e)
@@ -1154,6 +1845,8 @@ int program_read(const void *data, size_t len, struct program **out, struct err 
         free(r.types.at);
         free(r.ints.at);
         free(r.by_symbol.at);
+        free(r.chosen.at);
+        free(r.guarded.at);
         rc = r.code;
     }
     writer_close(&text);

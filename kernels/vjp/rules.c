@@ -13,9 +13,12 @@
  */
 #include "kernels/vjp/rules.h"
 
+#include <math.h>
 #include <string.h>
 
-#define INTS_MAX (4 * PROGRAM_RANK_MAX + 2)
+#include "kernels/program/gather.h"
+
+#define INTS_MAX (8 * PROGRAM_RANK_MAX)
 
 /* ---- building ---- */
 
@@ -54,7 +57,8 @@ static uint32_t pick(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
 
 static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uint32_t y)
 {
-    return vjp_add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction}, 1, PROGRAM_NONE);
+    return vjp_add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction, 0}, 2,
+                   PROGRAM_NONE);
 }
 
 void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
@@ -72,7 +76,7 @@ void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
                           &v->cotangents[to], v->e);
 }
 
-uint32_t vjp_splat(struct vjp *v, uint32_t like, float x)
+uint32_t vjp_splat(struct vjp *v, uint32_t like, double x)
 {
     uint32_t out = 0;
     if (v->code == 0)
@@ -93,12 +97,25 @@ uint32_t vjp_type(struct vjp *v, enum elem elem, uint32_t rank, const int64_t *d
     return type;
 }
 
-static uint32_t scalar(struct vjp *v, float x)
+/* Returns a scalar of a value's elements. */
+static uint32_t scalar(struct vjp *v, uint32_t like, double x)
 {
-    uint32_t type = vjp_type(v, ELEM_F32, 0, NULL), out = 0;
+    uint32_t type = v->code ? 0 : vjp_type(v, program_tensor(v->p, like)->elem, 0, NULL), out = 0;
     if (v->code == 0)
         v->code = program_splat(v->p, type, x, &out, v->e);
     return out;
+}
+
+/* Returns x with the elements of `like`. */
+static uint32_t of_elements(struct vjp *v, uint32_t x, uint32_t like)
+{
+    if (v->code)
+        return x;
+    struct tensor t = *program_tensor(v->p, x);
+    enum elem elem = program_tensor(v->p, like)->elem;
+    return t.elem == elem
+               ? x
+               : vjp_add(v, OP_CONVERT, &x, 1, NULL, 0, vjp_type(v, elem, t.rank, t.dims));
 }
 
 static struct tensor type_of(const struct vjp *v, uint32_t value)
@@ -113,7 +130,7 @@ static uint32_t sum(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t n)
     if (n == 0 || v->code || !VJP_EXPECT(v, n <= type_of(v, x).rank))
         return x;
     memcpy(ints + 1, dims, n * sizeof *dims);
-    return vjp_add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
+    return vjp_add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, x, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
 }
 
 static uint32_t sum_all(struct vjp *v, uint32_t x)
@@ -160,6 +177,28 @@ static void pass_sum(struct vjp *v, uint32_t to, uint32_t g)
 
 /* ---- elementwise ---- */
 
+/* Returns x + by, and from - x. */
+static uint32_t plus(struct vjp *v, uint32_t x, double by)
+{
+    return two(v, OP_ADD, x, vjp_splat(v, x, by));
+}
+static uint32_t minus(struct vjp *v, double from, uint32_t x)
+{
+    return two(v, OP_SUBTRACT, vjp_splat(v, x, from), x);
+}
+
+/* Fails for an operation without a rule. */
+static void vjp_lacks(struct vjp *v, enum op op)
+{
+    if (v->code)
+        return;
+    v->code =
+        err_set(v->e, WARM_EUNSUPPORTED,
+                "%s: it has no derivative here: take that of the framework", program_op_name(op));
+    if (v->e)
+        v->e->line = v->line;
+}
+
 static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32_t g)
 {
     switch (op) {
@@ -181,7 +220,29 @@ static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32
         break;
     case OP_SINE: g = times(v, g, one(v, OP_COSINE, x)); break;
     case OP_COSINE: g = one(v, OP_NEGATE, times(v, g, one(v, OP_SINE, x))); break;
-    default: return; /* sign, floor, ceil: 0 */
+    case OP_TAN: g = times(v, g, plus(v, times(v, y, y), 1)); break;
+    case OP_CBRT: g = times(v, g, two(v, OP_DIVIDE, y, times(v, x, vjp_splat(v, x, 3)))); break;
+    case OP_ERF:
+    case OP_ERFC: /* +- 2 / sqrt(pi) exp(-x²): Abramowitz and Stegun, 7.1.19 */
+        g = times(v, times(v, g, vjp_splat(v, x, (op == OP_ERF ? 2 : -2) / sqrt(M_PI))),
+                  one(v, OP_EXP, one(v, OP_NEGATE, times(v, x, x))));
+        break;
+    case OP_ERF_INV:
+        g = times(v, times(v, g, vjp_splat(v, x, sqrt(M_PI) / 2)), one(v, OP_EXP, times(v, y, y)));
+        break;
+    case OP_SINH: g = times(v, g, one(v, OP_COSH, x)); break;
+    case OP_COSH: g = times(v, g, one(v, OP_SINH, x)); break;
+    case OP_ASIN: g = times(v, g, one(v, OP_RSQRT, minus(v, 1, times(v, x, x)))); break;
+    case OP_ACOS:
+        g = one(v, OP_NEGATE, times(v, g, one(v, OP_RSQRT, minus(v, 1, times(v, x, x)))));
+        break;
+    case OP_ATAN: g = two(v, OP_DIVIDE, g, plus(v, times(v, x, x), 1)); break;
+    case OP_ASINH: g = times(v, g, one(v, OP_RSQRT, plus(v, times(v, x, x), 1))); break;
+    case OP_ACOSH:
+        g = times(v, g, one(v, OP_RSQRT, times(v, plus(v, x, -1), plus(v, x, 1))));
+        break;
+    case OP_ATANH: g = two(v, OP_DIVIDE, g, minus(v, 1, times(v, x, x))); break;
+    default: vjp_lacks(v, op); return;
     }
     vjp_pass(v, x, g);
 }
@@ -248,6 +309,12 @@ static void binary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t z, uint3
             vjp_pass(v, z, minus_whole_quotient(v, x, z, g));
         break;
     case OP_POWER: power_rule(v, x, z, y, g); break;
+    case OP_ATAN2: { /* atan2_p: z / (x² + z²), -x / (x² + z²) */
+        uint32_t by = two(v, OP_DIVIDE, g, two(v, OP_ADD, times(v, x, x), times(v, z, z)));
+        vjp_pass(v, x, times(v, by, z));
+        vjp_pass(v, z, one(v, OP_NEGATE, times(v, by, x)));
+        break;
+    }
     default: choice_rule(v, op, x, z, g); break;
     }
 }
@@ -324,7 +391,8 @@ static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t 
         pad[2 * r + d] = t.dims[d] > 1 ? stride - 1 : 0; /* of one element any stride is fine */
         (void)VJP_EXPECT(v, pad[d] >= 0 && pad[r + d] >= 0);
     }
-    vjp_pass(v, x, vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
+    vjp_pass(v, x,
+             vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
 }
 
 /* Follows pad_p: the elements that came from x; the padding value gets the others. */
@@ -340,7 +408,8 @@ static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *int
         back[r + d] = of.dims[d] ? (of.dims[d] - 1) * (ints[2 * r + d] + 1) + 1 : 0;
         back[2 * r + d] = ints[2 * r + d] + 1;
     }
-    uint32_t to_x = vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
+    uint32_t to_x =
+        vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
     to_x = vjp_add(v, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
     vjp_pass(v, operands[0], to_x);
     if (v->active[operands[1]])
@@ -428,7 +497,7 @@ static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced,
     uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = pick(v, is_zero, unit, x);
     memcpy(ints + 1, reduced, n * sizeof *reduced);
     uint32_t p =
-        vjp_add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
+        vjp_add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, safe, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
     uint32_t n_zeros = sum(v, pick(v, is_zero, unit, zero), reduced, n);
     p = spread(v, p, x, kept, n_kept);
     n_zeros = spread(v, n_zeros, x, kept, n_kept);
@@ -555,8 +624,144 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
         first |= perm[0][d] != d;
     for (uint32_t d = 0; d < rank; d++)
         first &= perm[1][d] == d;
-    uint32_t out = product_with(v, &its, b, skipped, g, other, !first);
-    return v->code ? 0 : transposed(v, out, perm[first]);
+    uint32_t out = product_with(v, &its, b, skipped, g, of_elements(v, other, g), !first);
+    return v->code ? 0 : of_elements(v, transposed(v, out, perm[first]), x);
+}
+
+/* The transpose of WINDOW: the sum over the windows that an element is in. */
+static void window_rule(struct vjp *v, const struct operation *op, uint32_t x, const int64_t *ints,
+                        uint32_t g)
+{
+    struct tensor of = type_of(v, x);
+    int64_t back[4 * PROGRAM_RANK_MAX], dims[PROGRAM_RANK_MAX];
+    uint32_t n = 0;
+    memcpy(back, ints, op->n_ints * sizeof *back);
+    memcpy(back + op->n_ints, of.dims, of.rank * sizeof *back);
+    for (uint32_t d = 0; d < of.rank; d++)
+        if (ints[d] > 1) {
+            dims[n] = of.rank + n;
+            n++;
+        }
+    g = vjp_add(v, OP_UNWINDOW, &g, 1, back, op->n_ints + of.rank, PROGRAM_NONE);
+    vjp_pass(v, x, sum(v, g, dims, n));
+}
+
+/* Returns indices in range, as gather has them: no slice begins outside of x, or ends there. */
+static uint32_t clamped_indices(struct vjp *v, uint32_t x, uint32_t indices, const int64_t *ints,
+                                uint32_t n)
+{
+    struct tensor of = type_of(v, x), t = type_of(v, indices), vector = {.elem = t.elem, .rank = 1};
+    struct gather slices;
+    int64_t constant[2] = {v->p->data.n, 0}, dim = ints[4];
+    uint8_t bytes[PROGRAM_RANK_MAX * 8];
+    uint32_t size = program_elem_size(t.elem), k = 0;
+    if (v->code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
+        return 0;
+    for (uint32_t d = 0; d < of.rank; d++)
+        if (slices.start[d] >= 0) {
+            program_elem_put(t.elem, (double)(of.dims[d] - slices.sizes[d]),
+                             bytes + (uint32_t)slices.start[d] * size);
+            k++;
+        }
+    for (uint32_t i = 0; i < k * size; i++)
+        PUSH(v->p, v->p->data, bytes[i]);
+    vector.dims[0] = k;
+    bool has_vector = dim < t.rank;
+    uint32_t most =
+        vjp_add(v, OP_CONSTANT, NULL, 0, constant, 2, vjp_type(v, t.elem, 1, vector.dims));
+    if (!has_vector) /* one component */
+        most = vjp_add(v, OP_RESHAPE, &most, 1, NULL, 0, vjp_type(v, t.elem, 0, NULL));
+    most = vjp_add(v, OP_BROADCAST, &most, 1, &dim, has_vector,
+                   v->code ? 0 : v->p->values.at[indices]);
+    return vjp_add(v, OP_CLAMP, (uint32_t[]){vjp_splat(v, indices, 0), indices, most}, 3, NULL, 0,
+                   PROGRAM_NONE);
+}
+
+/* Returns, for each element of a scatter's updates, if its slice is inside of x. */
+static uint32_t inside_of(struct vjp *v, const uint32_t *operands, const int64_t *ints, uint32_t n)
+{
+    struct tensor of = type_of(v, operands[0]), t = type_of(v, operands[1]),
+                  updates = type_of(v, operands[2]), yes = {.elem = ELEM_I1};
+    struct gather slices;
+    int64_t dims[PROGRAM_RANK_MAX];
+    uint32_t kept = 0, all = 0,
+             same = compare(v, DIRECTION_EQ, operands[1],
+                            clamped_indices(v, operands[0], operands[1], ints, n));
+    if (v->code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
+        return 0;
+    if (ints[4] < t.rank) {
+        v->code = program_splat(v->p, vjp_type(v, yes.elem, 0, NULL), 1, &all, v->e);
+        same = vjp_add(v, OP_REDUCE, (uint32_t[]){same, all}, 2, (int64_t[]){OP_AND, ints[4]}, 2,
+                       PROGRAM_NONE);
+    }
+    for (uint32_t d = 0; d < t.rank; d++)
+        if (slices.at[d] >= 0)
+            dims[kept++] = slices.at[d];
+    return vjp_add(v, OP_BROADCAST, &same, 1, dims, kept,
+                   vjp_type(v, ELEM_I1, updates.rank, updates.dims));
+}
+
+/* Follows gather_p: the slices back where they were, added up. */
+static void gather_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                        const int64_t *ints, uint32_t g)
+{
+    int64_t scatter[INTS_MAX + 1] = {OP_ADD};
+    memcpy(scatter + 1, ints, op->n_ints * sizeof *ints);
+    uint32_t use[] = {vjp_splat(v, operands[0], 0), operands[1], g};
+    if (type_of(v, g).n) /* a clamped slice goes back to where it was read */
+        use[1] = clamped_indices(v, operands[0], operands[1], ints, op->n_ints);
+    vjp_pass(v, operands[0], vjp_add(v, OP_SCATTER, use, 3, scatter, op->n_ints + 1, PROGRAM_NONE));
+}
+
+/* Returns the slices of x at a scatter's indices; 0 for those outside of x. */
+static uint32_t slices_of(struct vjp *v, const struct operation *op, uint32_t x,
+                          const uint32_t *operands, const int64_t *ints)
+{
+    uint32_t found = vjp_add(v, OP_GATHER, (uint32_t[]){x, operands[1]}, 2, ints + 1,
+                             op->n_ints - 1, PROGRAM_NONE);
+    return v->code ? 0 : found;
+}
+
+/* Follows scatter_add_p and scatter_p: of several updates of an element, assignment has the last one. */
+static void scatter_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                         const int64_t *ints, uint32_t g)
+{
+    enum op kind = (enum op)ints[0];
+    if (kind != OP_ADD && kind != OP_SELECT) {
+        vjp_lacks(v, OP_SCATTER);
+        return;
+    }
+    uint32_t updates = operands[2],
+             inside = v->active[operands[2]] ? inside_of(v, operands, ints + 1, op->n_ints - 1) : 0;
+    if (kind == OP_ADD)
+        vjp_pass(v, operands[0], g);
+    else if (v->active[operands[0]])
+        vjp_pass(v, operands[0],
+                 vjp_add(v, OP_SCATTER, (uint32_t[]){g, operands[1], vjp_splat(v, updates, 0)}, 3,
+                         ints, op->n_ints, PROGRAM_NONE));
+    if (!v->active[updates] || v->code)
+        return;
+    uint32_t mine = slices_of(v, op, g, operands, ints);
+    if (kind == OP_SELECT && !ints[6]) { /* who wrote last? */
+        struct tensor t = type_of(v, updates), whole = type_of(v, operands[0]),
+                      flat = {.elem = ELEM_I64, .rank = 1, .dims = {t.n}};
+        uint32_t ids =
+            vjp_add(v, OP_IOTA, NULL, 0, (int64_t[]){0}, 1, vjp_type(v, flat.elem, 1, flat.dims));
+        ids = vjp_add(v, OP_RESHAPE, &ids, 1, NULL, 0, vjp_type(v, ELEM_I64, t.rank, t.dims));
+        uint32_t none = 0;
+        if (!v->code)
+            v->code =
+                program_splat(v->p, vjp_type(v, ELEM_I64, whole.rank, whole.dims), -1, &none, v->e);
+        uint32_t last = vjp_add(v, OP_SCATTER, (uint32_t[]){none, operands[1], ids}, 3, ints,
+                                op->n_ints, PROGRAM_NONE);
+        last = slices_of(v, op, last, operands, ints);
+        mine = v->code
+                   ? 0
+                   : pick(v, compare(v, DIRECTION_EQ, last, ids), mine, vjp_splat(v, updates, 0));
+    }
+    if (!v->code)
+        mine = pick(v, inside, mine, vjp_splat(v, updates, 0));
+    vjp_pass(v, updates, mine);
 }
 
 void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
@@ -581,7 +786,7 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
     switch (op->op) {
     case OP_SELECT: select_rule(v, operands, g); break;
     case OP_CLAMP: clamp_rule(v, operands, g); break;
-    case OP_CONVERT: vjp_pass(v, x, g); break; /* of f32 to f32; others are not active */
+    case OP_CONVERT: vjp_pass(v, x, of_elements(v, g, x)); break;
     case OP_BROADCAST: broadcast_rule(v, x, ints, g); break;
     case OP_RESHAPE: vjp_pass(v, x, shaped(v, g, x)); break;
     case OP_TRANSPOSE:
@@ -589,6 +794,15 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
             inverse[ints[i]] = i;
         vjp_pass(v, x, transposed(v, g, inverse));
         break;
+    case OP_REVERSE:
+        vjp_pass(v, x, vjp_add(v, OP_REVERSE, &g, 1, ints, op->n_ints, PROGRAM_NONE));
+        break;
+    case OP_WINDOW: window_rule(v, op, x, ints, g); break;
+    case OP_GATHER: gather_rule(v, op, operands, ints, g); break;
+    case OP_SCATTER: scatter_rule(v, op, operands, ints, g); break;
+    case OP_UNWINDOW:
+    case OP_REDUCE_MANY:
+    case OP_BITCAST: vjp_lacks(v, op->op); break;
     case OP_SLICE: slice_rule(v, x, ints, g); break;
     case OP_PAD: pad_rule(v, operands, ints, g); break;
     case OP_DYNAMIC_SLICE:

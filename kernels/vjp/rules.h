@@ -36,7 +36,7 @@ void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent);
 uint32_t vjp_add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
                  const int64_t *ints, uint32_t n_ints, uint32_t type);
 /* Returns a constant of a value's type, all of whose elements are x. */
-uint32_t vjp_splat(struct vjp *v, uint32_t like, float x);
+uint32_t vjp_splat(struct vjp *v, uint32_t like, double x);
 /* Returns the type of elements and dimensions; 0 after an error. */
 uint32_t vjp_type(struct vjp *v, enum elem elem, uint32_t rank, const int64_t *dims);
 

@@ -44,7 +44,8 @@ struct back {
 /* True for operations that no gradient passes. */
 static bool is_flat(enum op op)
 {
-    return op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_COMPARE;
+    return op == OP_SIGN || op == OP_FLOOR || op == OP_CEIL || op == OP_ROUND ||
+           op == OP_ROUND_EVEN || op == OP_COMPARE;
 }
 
 struct edge {
@@ -71,7 +72,7 @@ static void add_edges(struct flow *flow, const struct program *p, const struct b
     for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
         const uint32_t *operands = p->operands.at + op->operands;
-        bool passes = !is_flat(op->op) && program_tensor(p, op->results)->elem == ELEM_F32;
+        bool passes = !is_flat(op->op) && program_is_float(program_tensor(p, op->results)->elem);
         for (uint32_t k = 0; op->op != OP_WHILE && passes && k < op->n_operands; k++)
             add_edge(flow, operands[k], op->results);
         if (op->op != OP_WHILE)
@@ -88,8 +89,7 @@ static void add_edges(struct flow *flow, const struct program *p, const struct b
 
 static void activate(struct back *k, struct flow *flow, uint32_t value)
 {
-    (void)VJP_EXPECT(&k->v, program_tensor(k->from, value)->elem ==
-                                ELEM_F32); /* no other has a gradient */
+    (void)VJP_EXPECT(&k->v, program_is_float(program_tensor(k->from, value)->elem));
     if (!k->active[value])
         PUSH(flow, flow->todo, value);
     k->active[value] = true;
@@ -406,12 +406,12 @@ static void find_memory(struct back *k, const struct block *b)
         k->kept[p->operands.at[b->results + i]] = true;
     for (uint32_t i = b->first, end = i; i < b->end; i++) {
         const struct operation *op = &p->ops.at[i];
-        bool makes = op->op == OP_DOT || op->op == OP_REDUCE || op->op == OP_WHILE ||
+        bool makes = program_has_loop(op->op) || op->op == OP_WHILE ||
                      (op->op == OP_CONSTANT && !p->ints.at[op->ints + 1]);
         for (uint32_t j = 0; j < op->n_results; j++)
             k->kept[op->results + j] |= makes;
         for (uint32_t j = 0; j < op->n_operands; j++)
-            if (op->op == OP_DOT)
+            if (op->op == OP_DOT || op->op == OP_RANK || op->op == OP_SCATTER)
                 k->kept[p->operands.at[op->operands + j]] = true;
             else if (i < end && p->operands.at[op->operands + j] < outside)
                 keep_used(k, p->operands.at[op->operands + j]);
@@ -579,7 +579,7 @@ static void loop_back(struct back *k, const struct operation *op)
         goto out;
     args = program_loop_block(v->p, &v->p->ops.at[loop], 0)->args;
     uint32_t goes_on = vjp_add(v, OP_COMPARE, (uint32_t[]){args, whole(k, (int64_t)c.trips)}, 2,
-                               (int64_t[]){DIRECTION_LT}, 1, PROGRAM_NONE);
+                               (int64_t[]){DIRECTION_LT, 0}, 2, PROGRAM_NONE);
     if (!v->code)
         v->code = program_while_body(v->p, loop, goes_on, v->e);
     if (v->code)
@@ -647,7 +647,7 @@ static void begin(struct back *k, const struct function *f, const struct block *
         uint32_t value =
             i < b->n_args ? b->args + i : k->from->operands.at[b->results + i - b->n_args];
         const struct tensor *t = program_tensor(k->from, value);
-        if (i < b->n_args || t->elem == ELEM_F32)
+        if (i < b->n_args || program_is_float(t->elem))
             types[n++] = vjp_type(&k->v, t->elem, t->rank, t->dims);
     }
     snprintf(name, sizeof name, "%.200s%s", f->name, *f->name ? "_vjp" : "vjp");
@@ -677,7 +677,7 @@ static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
     uint32_t next = args + b->n_args;
     for (uint32_t i = 0; !v->code && i < b->n_results; i++) {
         results[i] = k->values[k->from->operands.at[b->results + i]];
-        if (program_tensor(v->p, results[i])->elem == ELEM_F32)
+        if (program_is_float(program_tensor(v->p, results[i])->elem))
             vjp_pass(v, results[i], next++);
     }
     if (!v->code) /* each f32 result has had its cotangent */
@@ -698,8 +698,9 @@ static int check_arguments(const struct program *p, const struct block *b,
     for (uint32_t i = 0; i < n; i++) {
         if (arguments[i] >= b->n_args)
             return err_set(e, WARM_EINVALID, "argument %u: there are %u", arguments[i], b->n_args);
-        if (program_tensor(p, b->args + arguments[i])->elem != ELEM_F32)
-            return err_set(e, WARM_EINVALID, "argument %u is not f32: it has no gradient",
+        if (!program_is_float(program_tensor(p, b->args + arguments[i])->elem))
+            return err_set(e, WARM_EINVALID,
+                           "argument %u is not of floating-point numbers: it has no gradient",
                            arguments[i]);
     }
     return 0;
@@ -731,6 +732,8 @@ static int vjp_of(const struct program *p, uint32_t function, const uint32_t *ar
         k.v.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen && k.kept;
     for (uint32_t i = 0; memory && i < plain->data.n; i++) /* constants keep their places */
         PUSH(k.v.p, k.v.p->data, plain->data.at[i]);
+    if (memory)
+        k.v.p->side = program_share(plain->side);
     if (!memory || k.v.p->failed) {
         k.v.code = err_set(e, WARM_ENOMEM, "a derivative");
     } else {

@@ -21,7 +21,7 @@ static void compile(const struct program *p, uint32_t function)
     struct writer bytes;
     if (codegen_function(p, function, &code, NULL) == 0) {
         writer_init(&bytes, 0);
-        if (graph_bundle_plan(p, function, &code, &plan, NULL) == 0)
+        if (graph_bundle_plan(&code, &plan, NULL) == 0)
             graph_bundle_write(&plan, &bytes);
         graph_bundle_close(&plan);
         writer_close(&bytes);

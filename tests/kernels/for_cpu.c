@@ -88,8 +88,11 @@ void for_cpu_plan(FILE *f, size_t n, const struct graph_bundle *b, const struct 
         const struct graph_launch *l = &b->launches.at[i];
         const uint32_t *args = b->operands.at + l->args;
         for (; next < b->loops.n && b->loops.at[next].first == i; next++)
-            fprintf(f, "for (unsigned long i%u = 0; i%u < %luu; i%u++) {\n", next, next,
-                    (unsigned long)b->loops.at[next].trips, next);
+            if (b->loops.at[next].condition != GRAPH_NONE)
+                fprintf(f, "while (*(bool *)values[%u]) {\n", b->loops.at[next].condition);
+            else
+                fprintf(f, "for (unsigned long i%u = 0; i%u < %luu; i%u++) {\n", next, next,
+                        (unsigned long)b->loops.at[next].trips, next);
         for_cpu_launch(f, c, l->kernel, l->blocks, l->threads, args, l->n_args);
         for (uint32_t k = 0; k < b->loops.n; k++)
             fputs(b->loops.at[k].end == i + 1 ? "}\n" : "", f);
@@ -160,10 +163,7 @@ void for_cpu_agrees(const struct jax_graph *g, uint32_t i, enum elem elem, const
     const struct jax_tensor *want = is_gradient ? &g->gradients[i - g->n_results] : &g->results[i];
     double *is = malloc((size_t)(want->n + 1) * sizeof *is);
     for (int64_t k = 0; k < want->n; k++)
-        is[k] = elem == ELEM_F32   ? (double)((const float *)x)[k]
-                : elem == ELEM_I32 ? (double)((const int32_t *)x)[k]
-                : elem == ELEM_I64 ? (double)((const int64_t *)x)[k]
-                                   : (double)((const uint8_t *)x)[k];
+        is[k] = program_elem_get(elem, (const uint8_t *)x + k * program_elem_size(elem));
     jax_expect(g->name, is_gradient ? "gradient" : "result", i, is, want, want->n, TOLERANCE);
     free(is);
 }

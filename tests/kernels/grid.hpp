@@ -97,6 +97,26 @@ fiber *running_fiber;
     return x;
 }
 
+[[maybe_unused]] float __fadd_rn(float a, float b) { return a + b; }
+[[maybe_unused]] float __fmul_rn(float a, float b) { return a * b; }
+[[maybe_unused]] double __dadd_rn(double a, double b) { return a + b; }
+[[maybe_unused]] double __dmul_rn(double a, double b) { return a * b; }
+
+/* The x with erf(x) = y, by Newton's method from a rough start. */
+[[maybe_unused]] double erfinv(double y)
+{
+    double w = -log((1 - y) * (1 + y)), x = y * (w < 5 ? 1 + 0.1 * w : sqrt(w));
+    if (!(fabs(y) < 1))
+        return fabs(y) == 1 ? y * INFINITY : NAN;
+    for (int i = 0; i < 60; i++) {
+        const double left = y >= 0 ? erfc(x) - (1 - y) : (1 + y) - erfc(-x);
+        const double step = left / (2 / sqrt(M_PI) * exp(-x * x));
+        x += step / (1 - x * step);
+    }
+    return x;
+}
+[[maybe_unused]] float erfinvf(float y) { return (float)erfinv(y); }
+
 [[maybe_unused]] int min(int a, int b) { return a < b ? a : b; }
 
 struct worker {

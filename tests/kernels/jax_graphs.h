@@ -13,7 +13,7 @@
 
 struct program;
 
-#define JAX_TENSORS_MAX 64
+#define JAX_TENSORS_MAX 112
 
 struct jax_tensor {
     double *at;

@@ -13,6 +13,8 @@ f32 arguments. Each graph is
     end
 """
 import random
+import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -337,6 +339,151 @@ def reactant_trace(x):
     return jnp.sum(y), y, jnp.sum(steps)
 
 
+def functions(x):
+    """Runs the functions of one or two numbers that lax and scipy.special have."""
+    p = jnp.abs(x) + 0.25
+    u = jnp.tanh(x) * 0.875
+    y = [lax.erf(x), lax.erfc(x), lax.erf_inv(u), lax.tan(u), lax.cbrt(p), lax.sinh(u), lax.cosh(u), lax.asin(u), lax.acos(u),
+         lax.atan(x), lax.asinh(x), lax.acosh(p + 1), lax.atanh(u), lax.atan2(x, p), x * lax.erfc(-x) * 0.5]
+    flat = [lax.round(x * 3, lax.RoundingMethod.AWAY_FROM_ZERO),
+            lax.round(x * 3, lax.RoundingMethod.TO_NEAREST_EVEN), jnp.where(jnp.isfinite(1 / (x - x[0])), x, 0)]
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y, *map(lax.stop_gradient, flat)
+
+
+def bits(x):
+    """Computes with the bits of whole numbers of each size."""
+    n = lax.convert_element_type(x * 100, jnp.int32)
+    y = []
+    for t in (jnp.int8, jnp.int16, jnp.int32, jnp.uint8, jnp.uint16, jnp.uint32):
+        a = n.astype(t)
+        s = jnp.asarray([0, 1, 3, 7, 9, 31, 40], t)
+        y += [lax.shift_left(a, s), lax.shift_right_logical(a, s), lax.shift_right_arithmetic(a, s), a * a - s, ~a | s,
+              lax.population_count(a), lax.clz(a), lax.div(a, s), lax.rem(a, s), lax.max(a, s), lax.integer_pow(a, 3),
+              jnp.sum(a, dtype=t), jnp.max(a), a > s, lax.convert_element_type(a >> 1 if jnp.iinfo(t).min < 0 else a & t(127), jnp.float32), a.astype(bool)]
+    u = lax.shift_right_logical(n.astype(jnp.uint32) * jnp.uint32(2654435761), jnp.uint32(9)) | jnp.uint32(0x3F800000)
+    f = lax.bitcast_convert_type(u, jnp.float32) - jnp.float32(1)
+    return (jnp.sum(x), lax.lgamma(jnp.abs(x) + 0.25), *y, f, lax.bitcast_convert_type(f, jnp.int32), n.astype(jnp.int8) @ n.astype(jnp.int8),
+            lax.dot(n.astype(jnp.int8), n.astype(jnp.int8), preferred_element_type=jnp.int32))
+
+
+def long_sums(x, w):
+    """Reduces so many elements that the code has trees of sums, and products with a long inner dimension."""
+    t = jnp.tanh(x)
+    y = [jnp.sum(t), jnp.sum(t, 0), jnp.sum(t, 1), jnp.max(x), jnp.min(x, 0), jnp.max(x, 1), t @ w, t.T @ t[:, :3] * 0.125,
+         jax.nn.softmax(x, 0), jnp.prod(1 + t * 0.0625, 1)]
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y
+
+
+def slices_at_indices(x, w):
+    """Gathers and scatters slices at indices, of which some are equal and some are outside."""
+    i = jnp.asarray([[2, 0], [5, 2], [2, 2], [-1, 9]], jnp.int32)
+    h = x[i % 6] @ w
+    y = [h, jnp.take(x, i, axis=0, mode="clip"), jnp.take_along_axis(x[:4], i % 4, 1), x[i[:, 0] % 6, i[:, 1] % 4]]
+    s = [x.at[i[:, 0] % 6].add(w), x.at[i[:, 0] % 6].set(w * 2), x.at[i[:3, 0], i[:3, 1]].add(w[0, :3]),
+         x.at[jnp.asarray([1, 3])].set(w[:2], unique_indices=True),
+         lax.dynamic_update_slice(x, w, (jnp.int32(1), jnp.int32(0)))]
+    one = jax.nn.one_hot(i[:, 1] % 4, 4)
+    picked = jnp.take_along_axis(jax.nn.log_softmax(x[:4]), (i[:, 1] % 4)[:, None], 1)
+    both = jax.vmap(lambda a, k: a[k])(x[:4], i % 4)
+    y += s + [picked, both, one.astype(x.dtype) * x[:4], jnp.sin(x)[::-1, ::2]]
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y
+
+
+def slices_that_win(x, w):
+    """Scatters by other reducers than add, in chains of equal indices and in windows that overlap."""
+    i = jnp.asarray([2, 5, 2, 4], jnp.int32)
+    dims = lax.ScatterDimensionNumbers(update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(0,))
+    return (jnp.sum(x), x.at[i].max(w), x.at[i].min(w), x.at[i].multiply(w), x.at[i].set(w),
+            lax.scatter_add(x, jnp.asarray([[0], [1], [3], [9]], jnp.int32), jnp.stack([w[:2]] * 4, 0) * 0.5, dims))
+
+
+def sorted_rows(x):
+    """Sorts, finds the largest elements and where they are."""
+    a, b = lax.sort((x, -x * 2), dimension=1, num_keys=1)
+    top, at = lax.top_k(x, 3)
+    y = [jnp.sort(x, 0), a, b, top, jnp.sort(x, axis=None)]
+    return (sum(jnp.sum(jnp.sin(v) * (k + 1)) for k, v in enumerate(y)), *y, at, jnp.argsort(x, axis=1).astype(jnp.int32))
+
+
+def largest(x):
+    """Finds where the largest and the least elements are, in long rows and of several tensors."""
+    n = lax.broadcasted_iota(jnp.int32, x.shape, 1)
+    def both(a, b):
+        return a[0] + b[0], lax.max(a[1], b[1])
+    total, last = lax.reduce((x, n), (jnp.zeros((), x.dtype), jnp.int32(-1)), both, (0,))
+    return (jnp.sum(x), jnp.argmax(x, 1).astype(jnp.int32), jnp.argmin(x, 0).astype(jnp.int32),
+            jnp.argmax(jnp.where(x > 1, jnp.nan, x), 1).astype(jnp.int32), total, last)
+
+
+def windows(x, w):
+    """Pools, and sums up along rows."""
+    pooled = [lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+              lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 1, 2, 1), "SAME", None, (1, 2, 1, 1)),
+              lax.reduce_window(x, jnp.inf, lax.min, (1, 2, 1, 1), (1, 1, 1, 1), "VALID", (1, 2, 1, 1))]
+    long = jnp.tanh(w).reshape(2, -1)
+    sums = [jnp.cumsum(x, 1), lax.cumsum(w, 0, reverse=True), jnp.cumsum(long, 1), lax.cummax(w, 0), lax.cumprod(w * 0.5, 1)]
+    y = pooled + sums
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y
+
+
+def pool_gradient(x):
+    """Has the gradient of a pooling inside: select_and_scatter."""
+    def loss(x):
+        y = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        return jnp.sum(y * y)
+    return jnp.sum(x), jax.grad(loss)(x)
+
+
+def convolutions(x, w, k):
+    """Convolves with strides, dilations, groups and other layouts."""
+    def conv(x, w, *a, **o):
+        return lax.conv_general_dilated(x, w, *a, dimension_numbers=("NHWC", "HWIO", "NHWC"), **o)
+    y = [conv(x, w, (1, 1), "SAME"), conv(x, w, (2, 1), "VALID", rhs_dilation=(1, 2)),
+         conv(x, w, (1, 1), ((1, 2), (0, 1)), lhs_dilation=(2, 1)), conv(x, k, (1, 1), "SAME", feature_group_count=2),
+         conv(x, w[:1, :1], (1, 1), "VALID"), lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+         lax.conv_general_dilated(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1), (1, 1), "VALID"),
+         lax.conv_general_dilated(x[:, 0], w[0], (1,), "SAME", dimension_numbers=("NHC", "HIO", "NHC"))]
+    grads = jax.grad(lambda x, w: jnp.sum(jnp.sin(conv(x, w, (2, 1), "SAME"))), (0, 1))(x, w)
+    groups = jax.grad(lambda k: jnp.sum(jnp.sin(conv(x, k, (1, 1), "SAME", feature_group_count=2))))(k)
+    return sum(jnp.sum(jnp.sin(v)) for v in (*y, *grads, groups)), *y, *grads, groups
+
+
+def choices(x, w):
+    """Chooses between functions, of which some have no value or slope where they are not chosen."""
+    safe = lax.cond(x[0, 0] > 100.0, lambda a: jnp.log(a - 100.0), lambda a: a * 2.0, x)
+    k = (jnp.sum(jnp.abs(x)) * 1000).astype(jnp.int32)
+    s = lax.switch(k % 3, [lambda a: jnp.sin(a), lambda a: a @ w.T @ a, lambda a: jnp.sqrt(a - 7.0)], x)
+    inner = lax.cond(x[0, 1] > 0.0, lambda a: lax.cond(a[0, 0] > 0.0, lambda b: jnp.exp(b), lambda b: b * w, a),
+                     lambda a: lax.fori_loop(0, 3, lambda i, b: jnp.tanh(b + w), a), x)
+    y = [safe, jnp.where(jnp.isfinite(s), s, 0.0), inner]
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y
+
+
+def until(x, w):
+    """Runs loops whose number of trips depends on the numbers, one inside of another, beside counted ones."""
+    def halve(c):
+        a, n = c
+        return a * 0.5 + 0.0 * w, n + 1
+    a, n = lax.while_loop(lambda c: (jnp.max(jnp.abs(c[0])) > 0.125) & (c[1] < 40), halve, (x, jnp.int32(0)))
+    def outer(c):
+        b, m, k = c
+        b, m = lax.while_loop(lambda d: (jnp.sum(d[0] * d[0]) < 8.0) & (d[1] < 20), lambda d: (d[0] * 1.25 + 0.0625, d[1] + 1), (b, m))
+        b = lax.fori_loop(jnp.int32(0), jnp.int32(3), lambda i, v: v * 0.5, b)
+        return b, m, k + 1
+    b, m, k = lax.while_loop(lambda c: c[2] < jnp.minimum(n, 3), outer, (x + 1.0, jnp.int32(0), jnp.int32(0)))
+    none, z = lax.while_loop(lambda c: c[0] < -1e9, lambda c: (c[0] - 1, c[1] * 2), (x[0, 0], w))
+    return jnp.sum(a), a, n, b, m, k, none, z
+
+
+def dropped(x):
+    """Draws random numbers as JAX does, by threefry."""
+    key = lax.bitcast_convert_type(lax.convert_element_type(jnp.round(x[0, :2] * 0 + jnp.asarray([3, 7], x.dtype)), jnp.int32), jnp.uint32)
+    keep = jax.random.bernoulli(key, jnp.float32(0.75), x.shape)
+    bits = jax.random.bits(key, (5,), jnp.uint32)
+    u = jax.random.uniform(jax.random.fold_in(key, 5), (4,), jnp.float32)
+    return jnp.sum(jnp.where(keep, jnp.sin(x), 0)), bits, lax.convert_element_type(u * 1024, jnp.int32), keep
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -357,12 +504,15 @@ LOGISTIC = """func.func public @main(%x: tensor<7xf32>) -> tensor<f32> {
 
 def graph(name, f, shapes, gradients=True, reverse=True, scale=1, module=None, of_64_bits=False):
     """Prints a graph. JAX has no reverse mode for while_loop: without `reverse` it takes forward mode."""
+    if sys.argv[1:] and name not in sys.argv[1:]:
+        return
     random_numbers = np.random.default_rng(sum(name.encode()))
     args = [np.float32(np.round(random_numbers.normal(size=s) * scale * 1024) / 1024) for s in shapes]
     wide = [a.astype(np.float64) for a in args]
     with jax.enable_x64(of_64_bits):
         module = module or jax.jit(f, keep_unused=True).lower(*args).as_text()
-    if "f64" in module or ("i64>" in module.replace("array<i64", "") and not of_64_bits):
+    numbers = re.sub(r"array<i64|: tensor<\d+x2xi64>}|tensor<\d+x2xi64>, ", "", module)
+    if "f64" in module or (re.search(r"[x<]i64>", numbers) and not of_64_bits):
         raise SystemExit(f"{name}: the module is not of f32\n{module}")
     results = jax.jit(f)(*wide)
     for a, b in zip(jax.jit(f)(*args), results):
@@ -382,6 +532,19 @@ def graph(name, f, shapes, gradients=True, reverse=True, scale=1, module=None, o
 
 
 def main():
+    graph("functions", functions, [(7,)])
+    graph("bits", bits, [(7,)], gradients=False)
+    graph("slices_at_indices", slices_at_indices, [(6, 4), (4, 4)])
+    graph("slices_that_win", slices_that_win, [(6, 4), (4, 4)], gradients=False)
+    graph("sorted_rows", sorted_rows, [(5, 9)])
+    graph("largest", largest, [(5, 83)], gradients=False)
+    graph("windows", windows, [(2, 6, 6, 3), (4, 600)])
+    graph("pool_gradient", pool_gradient, [(1, 7, 6, 2)], gradients=False)
+    graph("convolutions", convolutions, [(2, 6, 5, 4), (3, 2, 4, 6), (3, 3, 2, 4)], scale=0.5)
+    graph("choices", choices, [(3, 3), (3, 3)])
+    graph("until", until, [(2, 3), (2, 3)], gradients=False)
+    graph("dropped", dropped, [(4, 6)])
+    graph("long_sums", long_sums, [(70, 331), (331, 2)], scale=0.25)
     for sizes in [(1, 16, 1), (1, 16, 16, 1), (1, 16, 16, 16, 1)]:
         graph("mlp_" + "_".join(map(str, sizes)), *mlp(sizes))
     graph("loop", loop, [(3, 4), (4, 4)], reverse=False)

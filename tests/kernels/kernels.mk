@@ -14,7 +14,7 @@ $(B)/obj/tests/kernels.a: $(filter-out $(B)/obj/tests/kernels/test_%,$(call obj,
 	$(Q) rm -f $@; $(AR) rcs $@ $^
 $(B)/tests/all: $(KERNELS_ON_CPU)
 $(KERNEL_SUITES): $(B)/obj/tests/kernels.a
-$(B)/tests/all $(KERNEL_SUITES): $(KERNELS) $(EXEC) $(GRAPH) $(KEYGEN)
+$(B)/tests/all $(KERNEL_SUITES): $(EXEC) $(GRAPH) $(KEYGEN)
 $(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(B)/tests/test_plan_memory: | $(B)/bin/plan_memory
 

@@ -9,9 +9,6 @@
 
 #include <inttypes.h>
 
-static const char *const ELEMS[] = {
-    [ELEM_F32] = "f32", [ELEM_I32] = "i32", [ELEM_I1] = "i1", [ELEM_I64] = "i64"};
-
 static void put(struct writer *w, const char *text) { writer_bytes(w, text, strlen(text)); }
 
 static void put_type(struct writer *w, const struct tensor *t)
@@ -19,7 +16,7 @@ static void put_type(struct writer *w, const struct tensor *t)
     put(w, "tensor<");
     for (uint32_t i = 0; i < t->rank; i++)
         writer_format(w, "%" PRId64 "x", t->dims[i]);
-    put(w, ELEMS[t->elem]);
+    put(w, program_elem_name(t->elem));
     put(w, ">");
 }
 
@@ -81,22 +78,17 @@ static void put_list(struct writer *w, const char *key, const int64_t *ints, int
 /* Writes an element as MLIR's text has it: floating-point numbers as their bits. */
 static void put_element(struct writer *w, enum elem elem, const uint8_t *at)
 {
-    uint32_t bits = at[0];
-    int64_t whole;
-    if (elem == ELEM_I1) {
+    uint32_t size = program_elem_size(elem);
+    uint64_t bits = 0;
+    memcpy(&bits, at, size);
+    if (elem == ELEM_I1)
         put(w, bits ? "true" : "false");
-        return;
-    }
-    if (elem == ELEM_I64) {
-        memcpy(&whole, at, sizeof whole);
-        writer_format(w, "%" PRId64, whole);
-        return;
-    }
-    memcpy(&bits, at, sizeof bits);
-    if (elem == ELEM_F32)
-        writer_format(w, "0x%08" PRIX32, bits);
+    else if (program_is_float(elem))
+        writer_format(w, "0x%0*" PRIX64, (int)size * 2, bits);
+    else if (program_elem_kind(elem) == KIND_UNSIGNED)
+        writer_format(w, "%" PRIu64, bits);
     else
-        writer_format(w, "%" PRId32, (int32_t)bits);
+        writer_format(w, "%" PRId64, (int64_t)(bits << (64 - 8 * size)) >> (64 - 8 * size));
 }
 
 /* Writes the elements of a constant, in a bracket for each dimension. */
@@ -132,24 +124,31 @@ static void put_constant(const struct program *p, struct writer *w, const struct
 }
 
 static const bool HAS_ATTRS[OP_N] = {
-    [OP_COMPARE] = true,       [OP_CONSTANT] = true, [OP_IOTA] = true, [OP_BROADCAST] = true,
-    [OP_TRANSPOSE] = true,     [OP_SLICE] = true,    [OP_PAD] = true,  [OP_CONCATENATE] = true,
-    [OP_DYNAMIC_SLICE] = true, [OP_REDUCE] = true,   [OP_DOT] = true,
+    [OP_COMPARE] = true,       [OP_CONSTANT] = true, [OP_IOTA] = true,     [OP_BROADCAST] = true,
+    [OP_TRANSPOSE] = true,     [OP_SLICE] = true,    [OP_PAD] = true,      [OP_CONCATENATE] = true,
+    [OP_DYNAMIC_SLICE] = true, [OP_WINDOW] = true,   [OP_REVERSE] = true,  [OP_GATHER] = true,
+    [OP_SCATTER] = true,       [OP_CHAIN] = true,    [OP_UNWINDOW] = true, [OP_RANK] = true,
+    [OP_REDUCE_MANY] = true,   [OP_REDUCE] = true,   [OP_DOT] = true,
 };
 
 static void put_attrs(const struct program *p, struct writer *w, const struct operation *op)
 {
     static const char *const DIRECTIONS[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-    static const char *const ORDERS[] = {
-        [ELEM_F32] = "FLOAT", [ELEM_I32] = "SIGNED", [ELEM_I1] = "UNSIGNED", [ELEM_I64] = "SIGNED"};
+    static const char *const ORDERS[] = {[KIND_FLOAT] = "FLOAT",
+                                         [KIND_SIGNED] = "SIGNED",
+                                         [KIND_UNSIGNED] = "UNSIGNED",
+                                         [KIND_TRUTH] = "UNSIGNED"};
     const int64_t *ints = p->ints.at + op->ints;
     uint32_t third = op->n_ints / 3;
     switch (op->op) {
     case OP_COMPARE:
         writer_format(w, "comparison_direction = #stablehlo<comparison_direction %s>, ",
                       DIRECTIONS[ints[0]]);
-        writer_format(w, "compare_type = #stablehlo<comparison_type %s>",
-                      ORDERS[program_tensor(p, p->operands.at[op->operands])->elem]);
+        writer_format(
+            w, "compare_type = #stablehlo<comparison_type %s>",
+            ints[1]
+                ? "TOTALORDER"
+                : ORDERS[program_elem_kind(program_tensor(p, p->operands.at[op->operands])->elem)]);
         break;
     case OP_CONSTANT: put_constant(p, w, program_tensor(p, op->results), ints); break;
     case OP_IOTA: writer_format(w, "iota_dimension = %" PRId64 " : i64", ints[0]); break;
@@ -167,6 +166,14 @@ static void put_attrs(const struct program *p, struct writer *w, const struct op
         break;
     case OP_CONCATENATE: writer_format(w, "dimension = %" PRId64 " : i64", ints[0]); break;
     case OP_DYNAMIC_SLICE: put_array(w, "slice_sizes", ints, op->n_ints); break;
+    case OP_REVERSE: put_array(w, "dimensions", ints, op->n_ints); break;
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_CHAIN:
+    case OP_UNWINDOW:
+    case OP_WINDOW: put_array(w, "ints", ints, op->n_ints); break;
+    case OP_RANK:
+    case OP_REDUCE_MANY: put_array(w, "ints", ints + 1, op->n_ints - 1); break;
     case OP_REDUCE: put_array(w, "dimensions", ints + 1, op->n_ints - 1); break;
     case OP_DOT:
         put(w, "dot_dimension_numbers = #stablehlo.dot<");
@@ -200,7 +207,8 @@ static void put_name(const struct program *p, struct writer *w, int64_t function
 static void put_reducer(const struct program *p, struct writer *w, const struct operation *op)
 {
     struct tensor t = *program_tensor(p, p->operands.at[op->operands + 1]);
-    const char *name = program_op_name((enum op)p->ints.at[op->ints]), *elem = ELEMS[t.elem];
+    const char *name = program_op_name((enum op)p->ints.at[op->ints]),
+               *elem = program_elem_name(t.elem);
     writer_format(w, " ({ ^bb0(%%a%u: tensor<%s>, %%b%u: tensor<%s>):", op->results, elem,
                   op->results, elem);
     writer_format(
@@ -212,6 +220,31 @@ static void put_reducer(const struct program *p, struct writer *w, const struct 
 static void put_block(const struct program *p, struct writer *w, const struct block *b,
                       const char *returns);
 
+static void put_block(const struct program *p, struct writer *w, const struct block *b,
+                      const char *returns);
+
+/* Writes a side function. Its names are those of the side, which are another region's. */
+static void put_side(const struct program *p, struct writer *w, const struct operation *op)
+{
+    const struct program *side = p->side;
+    const struct block *b = &side->blocks.at[side->functions.at[p->ints.at[op->ints]].block];
+    struct writer text;
+    writer_init(&text, 0);
+    put(&text, " ({ ^side");
+    writer_format(&text, "%u", op->results);
+    put_args(side, &text, b->args, b->n_args);
+    put(&text, ":\n");
+    put_block(side, &text, b, "stablehlo.return");
+    put(&text, "  })");
+    for (size_t i = 0; i < text.len; i++) { /* %4 becomes %s7_4 */
+        writer_bytes(w, text.data + i, 1);
+        if (text.data[i] == '%')
+            writer_format(w, "s%u_", op->results);
+    }
+    w->failed |= text.failed;
+    writer_close(&text);
+}
+
 static void put_op(const struct program *p, struct writer *w, const struct operation *op)
 {
     const uint32_t *operands = p->operands.at + op->operands;
@@ -221,7 +254,8 @@ static void put_op(const struct program *p, struct writer *w, const struct opera
     if (op->op == OP_CALL)
         put(w, "\"func.call\"(");
     else
-        writer_format(w, "\"stablehlo.%s\"(", program_op_name(op->op));
+        writer_format(w, strchr(program_op_name(op->op), '.') ? "\"%s\"(" : "\"stablehlo.%s\"(",
+                      program_op_name(op->op));
     put_values(w, operands, op->n_operands);
     put(w, ")");
     if (op->op == OP_CALL) {
@@ -235,6 +269,8 @@ static void put_op(const struct program *p, struct writer *w, const struct opera
     }
     if (op->op == OP_REDUCE)
         put_reducer(p, w, op);
+    if (op->op == OP_RANK || op->op == OP_REDUCE_MANY)
+        put_side(p, w, op);
     for (uint32_t i = 0; op->op == OP_WHILE && i < 2; i++) {
         const struct block *b = &p->blocks.at[p->ints.at[op->ints + i]];
         writer_format(w, "%s ^while%u_%u", i ? "}, {\n" : " ({\n", op->results, i);

@@ -59,7 +59,8 @@ static void add_kernel(struct kernels *all, const char *graph, struct writer *w,
 
 static void add_template(struct kernels *all)
 {
-    static const struct tiled SIZES = {1, 40, 40, 40, 0, 40, 1, 0, 40, 1};
+    static const struct tiled SIZES = {1, 40, 40, 40, 0, 40, 1, 0,        40,
+                                       1, 1,  40, 0,  0, 0,  0, ELEM_F32, ELEM_F32};
     struct writer w;
     cr_assert_eq(TILED_THREADS, CODEGEN_BLOCK);
     writer_init(&w, 0);
@@ -79,7 +80,7 @@ static void add_graph(struct kernels *all, const struct jax_graph *graph, bool n
         const struct launch *l = &c.launches.at[i];
         cr_assert_leq(l->n_args, (uint32_t)ARGS_MAX);
         for (uint32_t k = 0; k < l->n_args; k++)
-            cr_assert_leq(program_tensor(d, c.args.at[l->args + k])->n, ROOM, "%s", graph->name);
+            cr_assert_leq(program_tensor(c.p, c.args.at[l->args + k])->n, ROOM, "%s", graph->name);
     }
     for (uint32_t k = 0; k < c.n_kernels; k++) {
         struct writer w;

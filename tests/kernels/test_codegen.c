@@ -117,10 +117,12 @@ static void all_take(const struct nvrtcs *n, const char *name, const char *sourc
 
 Test(codegen, both_nvrtcs_compile_tiles_without_a_spill)
 {
-    static const struct tiled SIZES[] = {
-        {1, 512, 512, 512, 0, 512, 1, 0, 512, 1},            /* row-major */
-        {1, 511, 300, 65, 0, 1, 511, 0, 1, 65},              /* both transposed, with edges */
-        {24, 100, 64, 32, 100 * 32, 32, 1, 64 * 32, 64, 1}}; /* a batch */
+    static const struct tiled SIZES[] = {{1, 512, 512, 512, 0, 512, 1, 0, 512, 1, 1, 512, 0, 0, 0,
+                                          0, ELEM_F32, ELEM_F32}, /* row-major */
+                                         {1, 511, 300, 65, 0, 1, 511, 0, 1, 65, 1, 65, 0, 0, 0, 0,
+                                          ELEM_F32, ELEM_F32}, /* both transposed, with edges */
+                                         {24, 100, 64, 32, 100 * 32, 32, 1, 64 * 32, 64, 1, 1, 32,
+                                          0, 0, 0, 0, ELEM_F64, ELEM_F64}}; /* a batch */
     struct nvrtcs n = nvrtcs_open();
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         struct writer source;

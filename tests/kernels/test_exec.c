@@ -61,7 +61,7 @@ static struct made make(struct program *p, FILE *f)
     struct codegen c;
     struct err e = {0};
     cr_assert_eq(codegen_function(p, program_function(p, NULL), &c, &e), 0, "%s", e.text);
-    cr_assert_eq(graph_bundle_plan(p, program_function(p, NULL), &c, &m.b, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_bundle_plan(&c, &m.b, &e), 0, "%s", e.text);
     m.images = calloc((size_t)c.n_kernels + 1, sizeof *m.images);
     for (uint32_t i = 0; i < c.n_kernels; i++) {
         size_t len = IMAGE_LEN;

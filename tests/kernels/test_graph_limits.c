@@ -29,7 +29,7 @@ static int planned(const struct program *p, struct graph_bundle *out, struct err
     *out = (struct graph_bundle){.n_arguments = 0};
     int rc = codegen_function(p, 0, &code, e);
     if (rc == 0)
-        rc = graph_bundle_plan(p, 0, &code, out, e);
+        rc = graph_bundle_plan(&code, out, e);
     codegen_free(&code);
     return rc;
 }

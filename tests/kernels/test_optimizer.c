@@ -187,13 +187,13 @@ Test(optimizer, each_update_is_that_of_optax)
 Test(optimizer, the_update_of_all_parameters_is_one_launch)
 {
     struct program *step = step_of("mlp_1_16_16_16_16_1", "adam,lr=0.03");
-    const struct block *b = &step->blocks.at[step->functions.at[0].block];
     struct codegen c;
     struct err e = {0};
     uint32_t launches[3];
     cr_assert_eq(codegen_function(step, 0, &c, &e), 0, "%s", e.text);
+    const struct block *b = &c.p->blocks.at[c.p->functions.at[0].block];
     for (uint32_t r = 0; r < 3; r++) { /* parameters, count, first moment */
-        uint32_t value = c.places[step->operands.at[b->results + r]];
+        uint32_t value = c.places[c.p->operands.at[b->results + r]];
         launches[r] = UINT32_MAX;
         for (uint32_t i = 0; i < c.launches.n; i++) {
             const struct launch *l = &c.launches.at[i];

@@ -188,13 +188,14 @@ static const struct {
     int code;
     unsigned line; /* of the canonical text */
 } REFUSED[] = {
-    {"%0 = stablehlo.cbrt %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
-     "stablehlo.cbrt: an operation that the compiler lacks", WARM_EUNSUPPORTED, 2},
+    {"%0 = stablehlo.fft %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n",
+     "stablehlo.fft: an operation that the compiler lacks", WARM_EUNSUPPORTED, 2},
     {"%0 = stablehlo.add %x, %x : tensor<4xf32>\n%1 = stablehlo.custom_call @f(%0) : "
      "(tensor<4xf32>) -> tensor<4xf32>\nreturn %1 : tensor<4xf32>\n",
      "stablehlo.custom_call", WARM_EUNSUPPORTED, 3},
-    {"%0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xbf16>\nreturn %x : tensor<4xf32>\n",
-     "tensor<4xbf16>: the elements are not", WARM_EUNSUPPORTED, 2},
+    {"%0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xf8E4M3FN>\nreturn %x : "
+     "tensor<4xf32>\n",
+     "tensor<4xf8E4M3FN>: elements that the compiler lacks", WARM_EUNSUPPORTED, 2},
     {"%0 = \"stablehlo.reshape\"(%x) : (tensor<4xf32>) -> tensor<?xf32>\nreturn %x : "
      "tensor<4xf32>\n",
      "a dynamic shape", WARM_EUNSUPPORTED, 2},

@@ -111,8 +111,10 @@ Test(tiled, products_of_every_layout_have_the_numbers_of_the_interpreter)
     struct program *programs[N_CASES];
     for (size_t i = 0; i < N_CASES; i++) {
         struct tiled t;
+        uint32_t origins[8];
         programs[i] = program_of(i);
-        bool taken = tiled_of(programs[i], &programs[i]->ops.at[0], &t);
+        program_origins(programs[i], origins);
+        bool taken = tiled_of(programs[i], origins, &programs[i]->ops.at[0], &t);
         cr_assert_eq(taken, CASES[i].taken, "case %zu", i);
         if (!taken)
             continue;
@@ -134,12 +136,12 @@ Test(tiled, tiles_are_for_products_that_fill_a_gpu)
     static const struct {
         struct tiled t;
         bool pays;
-    } SIZES[] = {{{.batch = 1, .m = 512, .n = 512, .k = 512}, true},
-                 {{.batch = 1, .m = 128, .n = 16, .k = 16}, false},
-                 {{.batch = 1, .m = 256, .n = 256, .k = 4096}, false},
-                 {{.batch = 16, .m = 64, .n = 128, .k = 64}, true},
-                 {{.batch = 1, .m = 100000, .n = 8, .k = 64}, false},
-                 {{.batch = 1, .m = 1024, .n = 1024, .k = 16}, false}};
+    } SIZES[] = {{{.parts = 1, .batch = 1, .m = 512, .n = 512, .k = 512}, true},
+                 {{.parts = 1, .batch = 1, .m = 128, .n = 16, .k = 16}, false},
+                 {{.parts = 1, .batch = 1, .m = 256, .n = 256, .k = 4096}, false},
+                 {{.parts = 1, .batch = 16, .m = 64, .n = 128, .k = 64}, true},
+                 {{.parts = 1, .batch = 1, .m = 100000, .n = 8, .k = 64}, false},
+                 {{.parts = 1, .batch = 1, .m = 1024, .n = 1024, .k = 16}, false}};
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++)
         cr_assert_eq(tiled_pays(&SIZES[i].t), SIZES[i].pays, "%zu", i);
 }

@@ -75,7 +75,7 @@ static void run_on_cpu(const struct program *p, void *const *args, void *const *
     struct err e = {0};
     struct for_cpu cpu = for_cpu_open();
     cr_assert_eq(codegen_function(p, 0, &c, &e), 0, "%s", e.text);
-    cr_assert_eq(graph_bundle_plan(p, 0, &c, &b, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_bundle_plan(&c, &b, &e), 0, "%s", e.text);
     cr_assert_eq(b.loops.n, 0u);
     for_cpu_begin(cpu.f, 0, &c);
     for (uint32_t i = 0; i < b.launches.n; i++) {

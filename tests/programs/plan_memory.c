@@ -72,7 +72,7 @@ static int plan(const struct view *module, const char *mode, struct writer *out)
     if (rc == 0)
         rc = codegen_function(made, program_function(made, NULL), &code, &e);
     if (rc == 0)
-        rc = graph_bundle_plan(made, program_function(made, NULL), &code, &bundle, &e);
+        rc = graph_bundle_plan(&code, &bundle, &e);
     program_free(made);
     if (rc == 0) {
         writer_blob(out, code.source.data, code.source.len);

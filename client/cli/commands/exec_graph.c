@@ -36,8 +36,8 @@ static int exec_run(const struct command *self, int argc, char **argv)
 const struct command cmd_exec = {
     .name = "exec",
     .run = exec_run,
-    .summary = "Run a compiled graph on this machine's GPU",
-    .synopsis = "BUNDLE [INPUT...] [-o FOLDER] [--repeat N] [--json]",
+    .summary = "Run a compiled graph on this machine's GPU, or on the CPU",
+    .synopsis = "BUNDLE [INPUT...] [-o FOLDER] [--device cpu] [--check] [--repeat N] [--json]",
     .help =
         "BUNDLE is what `warm compile MODEL.mlir` wrote. Give an INPUT for each argument, in "
         "order:\n"
@@ -49,6 +49,9 @@ const struct command cmd_exec = {
         "                       print the first elements of each\n"
         "  --repeat N           run it N times more and print the mean time: as one CUDA graph,\n"
         "                       or launch by launch if a loop makes more than 4096 launches\n"
+        "  --device cpu         run the graph that was compiled by an interpreter, without a GPU: "
+        "slow\n"
+        "  --check              compare the GPU's results with those of that interpreter\n"
         "  --json               print device and times as one JSON object\n"
         "\n"
         "Exit status: 0 done, 1 no GPU that can run it or a fault there, 2 usage or unusable\n"

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spread.c - replaces reductions and products of matrices by trees of them. program_spread calls it for each
+ * operation.
+ *
+ * Thread: one at a time for a program; no other state.
+ */
+#include "kernels/codegen/spread.h"
+
+#include <string.h>
+
+#include "kernels/codegen/tiled.h"
+#include "kernels/program/gather.h"
+
+/* The tree being written. */
+struct tree {
+    struct program *p;
+    struct err *e;
+    int code; /* the first error; later calls do nothing */
+    uint32_t line;
+};
+
+static uint32_t add(struct tree *t, enum op op, const uint32_t *operands, uint32_t n,
+                    const int64_t *ints, uint32_t n_ints, uint32_t type)
+{
+    uint32_t out = 0;
+    if (t->code == 0)
+        t->code = program_add(t->p, &(struct new_op){op, t->line, operands, n, ints, n_ints, type},
+                              &out, t->e);
+    return out;
+}
+
+static struct tensor type_of(const struct tree *t, uint32_t value)
+{
+    return *program_tensor(t->p, value);
+}
+
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Returns the number of elements along some dimensions. */
+static int64_t along(const struct tensor *x, const int64_t *dims, uint32_t n)
+{
+    int64_t product = 1;
+    for (uint32_t i = 0; i < n; i++)
+        product *= x->dims[dims[i]];
+    return product;
+}
+
+/* How a level divides dimensions: those in `whole` go into the chain, and a part of one more. */
+struct cut {
+    uint32_t n_whole; /* the first ones of the list */
+    bool splits;      /* the next one is divided: `size` of its elements go into the chain */
+    int64_t size, parts;
+};
+
+/* Divides dimensions so that a chain has at most `chain` elements. */
+static struct cut cut_of(const struct tensor *x, const int64_t *dims, uint32_t n, int64_t chain)
+{
+    struct cut c = {0, false, 1, 1};
+    for (; c.n_whole < n && x->dims[dims[c.n_whole]] <= chain; c.n_whole++)
+        chain /= x->dims[dims[c.n_whole]] ? x->dims[dims[c.n_whole]] : 1;
+    if (c.n_whole < n && chain > 1) {
+        int64_t size = x->dims[dims[c.n_whole]];
+        c.splits = true;
+        c.parts = (size + chain - 1) / chain;
+        c.size = (size + c.parts - 1) / c.parts;
+    }
+    return c;
+}
+
+/* Returns x with dimension d divided: padded to parts * size elements, then windows of them. A part has elements
+ * that follow one another, or every parts-th one. Its place is the last dimension. */
+static uint32_t divided(struct tree *t, uint32_t x, uint32_t d, const struct cut *c, bool follow,
+                        uint32_t padding)
+{
+    struct tensor of = type_of(t, x);
+    int64_t ints[3 * PROGRAM_RANK_MAX] = {0};
+    uint32_t r = of.rank;
+    ints[r + d] = c->parts * c->size - of.dims[d];
+    if (ints[r + d])
+        x = add(t, OP_PAD, (uint32_t[]){x, padding}, 2, ints, 3 * r, PROGRAM_NONE);
+    for (uint32_t i = 0; i < 3 * r; i++)
+        ints[i] = 1;
+    ints[d] = c->size;
+    ints[r + d] = follow ? c->size : 1;
+    ints[2 * r + d] = follow ? 1 : c->parts;
+    return add(t, OP_WINDOW, &x, 1, ints, 3 * r, PROGRAM_NONE);
+}
+
+/* Writes one level of a reduction, and changes `dims` to those that are left. */
+static uint32_t level(struct tree *t, enum op reducer, uint32_t x, int64_t *dims, uint32_t *n)
+{
+    struct tensor of = type_of(t, x);
+    uint32_t start = 0, left = 0;
+    struct cut c = cut_of(&of, dims, *n, of.n >= SPREAD_LARGE ? SPREAD_CHAIN : SPREAD_CHAIN_SMALL);
+    int64_t ints[2 + PROGRAM_RANK_MAX] = {reducer};
+    if (t->code == 0)
+        t->code = program_identity(t->p, reducer, of.elem, &start, t->e);
+    memcpy(ints + 1, dims, c.n_whole * sizeof *dims);
+    if (c.splits) {
+        x = divided(t, x, (uint32_t)dims[c.n_whole], &c, false, start);
+        ints[1 + c.n_whole] = of.rank;
+    }
+    for (uint32_t i = c.n_whole; i < *n; i++) /* their numbers without those that are gone */
+        dims[left++] = dims[i] - c.n_whole;
+    *n = left;
+    return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + c.n_whole + c.splits,
+               PROGRAM_NONE);
+}
+
+static uint32_t reduce(struct tree *t, enum op reducer, uint32_t x, uint32_t start, int64_t *dims,
+                       uint32_t n)
+{
+    int64_t ints[1 + PROGRAM_RANK_MAX] = {reducer};
+    struct tensor of = type_of(t, x);
+    while (t->code == 0 && of.n > 0 && along(&of, dims, n) > SPREAD_CHAIN) {
+        x = level(t, reducer, x, dims, &n);
+        of = type_of(t, x);
+    }
+    memcpy(ints + 1, dims, n * sizeof *dims);
+    return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + n, PROGRAM_NONE);
+}
+
+/* The sizes of a product of matrices. */
+struct sizes {
+    int64_t batch, m, n, k;
+};
+
+static struct sizes sizes_of(const struct tensor *x, const struct tensor *y, const int64_t *ints)
+{
+    uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1];
+    struct sizes s = {along(x, ints + 2, b), 1, 1, along(x, ints + 2 + 2 * b, c)};
+    if (s.batch && s.k) {
+        s.m = x->n / s.batch / s.k;
+        s.n = y->n / s.batch / s.k;
+    }
+    return s;
+}
+
+/* Returns the products of a chain; 0 if the whole sum is one. Sets *follow if it is for tiles. */
+static int64_t chain_of(const struct sizes *s, uint32_t n_contracted, bool *follow)
+{
+    struct tiled t = {.parts = 1, .batch = s->batch, .m = s->m, .n = s->n, .k = s->k};
+    int64_t outputs = s->batch * s->m * s->n, tiles = tiled_blocks(&t);
+    *follow = t.m >= TILED_SIZE_MIN && t.n >= TILED_SIZE_MIN && t.k >= TILED_K_MIN;
+    if (*follow && tiles >= TILED_TILES_MIN)
+        return s->k > SPREAD_TILE_PRODUCTS ? SPREAD_TILE_PRODUCTS : 0;
+    *follow &= n_contracted == 1; /* else a part's elements have no single stride */
+    int64_t parts = min((SPREAD_TILES + tiles - 1) / tiles, s->k / SPREAD_PRODUCTS);
+    if (*follow && parts * tiles >= TILED_TILES_MIN)
+        return min((s->k + parts - 1) / parts, SPREAD_TILE_PRODUCTS);
+    *follow = false;
+    int64_t chain = SPREAD_PRODUCTS;
+    if (s->k <= chain && (outputs >= SPREAD_THREADS || outputs * s->k <= 2 * SPREAD_THREADS))
+        return 0;
+    while (chain > SPREAD_CHAIN_SMALL && outputs * (s->k / chain) < SPREAD_THREADS)
+        chain /= 2;
+    return s->k > chain ? chain : 0;
+}
+
+/* Returns the type of partial sums: that of a product with parts behind the batch dimensions. */
+static uint32_t type_of_parts(struct tree *t, uint32_t type, uint32_t batch, uint32_t x,
+                              const int64_t *parts, uint32_t n)
+{
+    struct tensor of = type_of(t, x), out = t->p->types.at[type];
+    memmove(out.dims + batch + n, out.dims + batch, (out.rank - batch) * sizeof *out.dims);
+    for (uint32_t i = 0; i < n; i++)
+        out.dims[batch + i] = of.dims[parts[i]];
+    out.rank += n;
+    if (t->code == 0)
+        t->code = program_type(t->p, &out, &type, t->e);
+    return type;
+}
+
+/* Writes a product of matrices: products of parts of the sum, and the sum of those. */
+static uint32_t product(struct tree *t, const uint32_t *operands, const int64_t *ints,
+                        uint32_t type)
+{
+    struct tensor x = type_of(t, operands[0]), y = type_of(t, operands[1]);
+    uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1], parts[2], start = 0;
+    struct sizes s = sizes_of(&x, &y, ints);
+    bool follow = false;
+    int64_t chain = s.batch * s.m * s.n * s.k == 0 ? 0 : chain_of(&s, c, &follow);
+    struct cut cut = cut_of(&x, ints + 2 + 2 * b, c, chain);
+    uint32_t n_parts = c - cut.n_whole;
+    if (!chain || x.rank + n_parts > PROGRAM_RANK_MAX ||
+        t->p->types.at[type].rank + n_parts > PROGRAM_RANK_MAX)
+        return add(t, OP_DOT, operands, 2, ints, 2 + 2 * (b + c), type);
+    int64_t out[2 + 4 * PROGRAM_RANK_MAX] = {b + n_parts, cut.n_whole + cut.splits};
+    for (uint32_t side = 0; side < 2 && t->code == 0; side++) {
+        const int64_t *of = ints + 2 + 2 * b + side * c;
+        int64_t *batch = out + 2 + side * (b + n_parts),
+                *chained = out + 2 + 2 * (b + n_parts) + side * out[1];
+        uint32_t zero = 0, rank = type_of(t, operands[side]).rank;
+        parts[side] = operands[side];
+        if (cut.splits)
+            t->code = program_identity(t->p, OP_OR, type_of(t, operands[side]).elem, &zero, t->e);
+        if (cut.splits)
+            parts[side] = divided(t, operands[side], (uint32_t)of[cut.n_whole], &cut, follow, zero);
+        memcpy(batch, ints + 2 + side * b, b * sizeof *batch);
+        memcpy(batch + b, of + cut.n_whole, n_parts * sizeof *batch);
+        memcpy(chained, of, cut.n_whole * sizeof *chained);
+        if (cut.splits)
+            chained[cut.n_whole] = rank;
+    }
+    if (t->code)
+        return 0;
+    type = type_of_parts(t, type, b, parts[0], out + 2 + b, n_parts);
+    uint32_t sums = add(t, OP_DOT, parts, 2, out, (uint32_t)(2 + 2 * (out[0] + out[1])), type);
+    int64_t dims[PROGRAM_RANK_MAX];
+    for (uint32_t i = 0; i < n_parts; i++)
+        dims[i] = b + i;
+    if (t->code == 0)
+        t->code = program_identity(t->p, OP_ADD, type_of(t, sums).elem, &start, t->e);
+    return reduce(t, OP_ADD, sums, start, dims, n_parts);
+}
+
+static bool is_half(enum elem elem) { return elem == ELEM_F16 || elem == ELEM_BF16; }
+
+/* Returns the type with f32 in place of its elements. */
+static uint32_t wide_type(struct tree *t, uint32_t type)
+{
+    struct tensor wide = t->p->types.at[type];
+    wide.elem = ELEM_F32;
+    if (t->code == 0)
+        t->code = program_type(t->p, &wide, &type, t->e);
+    return type;
+}
+
+static uint32_t converted(struct tree *t, uint32_t x, uint32_t type)
+{
+    return add(t, OP_CONVERT, &x, 1, NULL, 0, type);
+}
+
+/* Writes a reduction of several tensors: each level has an operation for each of them. The order of the elements
+ * stays: a reducer need not be commutative. */
+static uint32_t reduce_many(struct tree *t, const struct new_op *op)
+{
+    uint32_t m = op->n_operands / 2, n = op->n_ints - 2, x[2 * SIDE_MAX], next[SIDE_MAX];
+    int64_t dims[PROGRAM_RANK_MAX], ints[3 + PROGRAM_RANK_MAX] = {op->ints[0], op->ints[1]};
+    memcpy(x, op->operands, op->n_operands * sizeof *x);
+    memcpy(dims, op->ints + 2, n * sizeof *dims);
+    for (;;) {
+        struct tensor of = type_of(t, x[0]);
+        if (t->code || of.n == 0 || along(&of, dims, n) <= SPREAD_CHAIN)
+            break;
+        int64_t chain = of.n >= SPREAD_LARGE ? SPREAD_CHAIN : SPREAD_CHAIN_SMALL;
+        struct cut c = cut_of(&of, dims + n - 1, 1, chain);
+        ints[2] = c.splits ? of.rank : dims[n - 1];
+        for (uint32_t i = 0; c.splits && i < m; i++)
+            x[i] = divided(t, x[i], (uint32_t)dims[n - 1], &c, true, x[m + i]);
+        for (uint32_t i = 0; i < m; i++) {
+            ints[1] = i;
+            next[i] = add(t, OP_REDUCE_MANY, x, 2 * m, ints, 3, PROGRAM_NONE);
+        }
+        memcpy(x, next, m * sizeof *x);
+        n -= !c.splits;
+    }
+    ints[1] = op->ints[1];
+    memcpy(ints + 2, dims, n * sizeof *dims);
+    return add(t, OP_REDUCE_MANY, x, 2 * m, ints, 2 + n, op->type);
+}
+
+/* Writes a scatter with chains of the slices that have equal indices, if there may be any. */
+static uint32_t scatter(struct tree *t, const struct new_op *op)
+{
+    struct tensor x = type_of(t, op->operands[0]), indices = type_of(t, op->operands[1]);
+    struct gather g;
+    uint32_t operands[4];
+    memcpy(operands, op->operands, 3 * sizeof *operands);
+    bool fits = gather_of(op->ints + 1, op->n_ints - 1, &x, &indices, &g);
+    int64_t n = fits ? gather_count(&g, &indices) : 0;
+    bool chains = n > 1 && !g.unique && !g.overlaps && op->n_operands == 3;
+    if (chains)
+        operands[3] = add(t, OP_CHAIN, operands + 1, 2, op->ints + 1, op->n_ints - 1, PROGRAM_NONE);
+    return add(t, OP_SCATTER, operands, chains ? 4 : op->n_operands, op->ints, op->n_ints,
+               op->type);
+}
+
+int spread_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e)
+{
+    struct tree t = {.p = p, .e = e, .line = op->line};
+    int64_t dims[PROGRAM_RANK_MAX];
+    bool reduces = op->op == OP_REDUCE && op->n_ints > 1;
+    if (op->op == OP_REDUCE_MANY || op->op == OP_SCATTER) {
+        *out = op->op == OP_SCATTER ? scatter(&t, op) : reduce_many(&t, op);
+        return t.code;
+    }
+    if (!reduces && op->op != OP_DOT)
+        return program_add(p, op, out, e);
+    bool half = is_half(p->types.at[op->type].elem);
+    uint32_t type = half ? wide_type(&t, op->type) : op->type, x[2];
+    memcpy(x, op->operands, sizeof x);
+    for (int i = 0; reduces && half && i < 2; i++)
+        x[i] = converted(&t, x[i], wide_type(&t, p->values.at[x[i]]));
+    if (reduces)
+        memcpy(dims, op->ints + 1, (op->n_ints - 1) * sizeof *dims);
+    if (t.code == 0)
+        *out = reduces ? reduce(&t, (enum op)op->ints[0], x[0], x[1], dims, op->n_ints - 1)
+                       : product(&t, x, op->ints, type);
+    if (half)
+        *out = converted(&t, *out, op->type);
+    return t.code;
+}

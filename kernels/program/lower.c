@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower.c - writes convolutions, windows and sorts with simpler operations. read.c calls it.
+ *
+ * Thread: one at a time for a program; no other state.
+ */
+#include "kernels/program/lower.h"
+
+#include <string.h>
+
+#define SCAN_MIN 512 /* elements of a row whose cumulative sums are written by doubling */
+
+uint32_t lower_add(struct lower *l, enum op op, const uint32_t *operands, uint32_t n,
+                   const int64_t *ints, uint32_t n_ints, uint32_t type)
+{
+    uint32_t out = 0;
+    if (l->code == 0)
+        l->code = program_add(l->p, &(struct new_op){op, l->line, operands, n, ints, n_ints, type},
+                              &out, l->e);
+    return out;
+}
+
+static uint32_t two(struct lower *l, enum op op, uint32_t x, uint32_t y)
+{
+    return lower_add(l, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+}
+
+static struct tensor type_of(const struct lower *l, uint32_t value)
+{
+    return *program_tensor(l->p, value);
+}
+
+static uint32_t type_number(struct lower *l, struct tensor t)
+{
+    uint32_t type = 0;
+    if (l->code == 0)
+        l->code = program_type(l->p, &t, &type, l->e);
+    return type;
+}
+
+static uint32_t splat(struct lower *l, struct tensor t, double x)
+{
+    uint32_t type = type_number(l, t), out = 0;
+    if (l->code == 0)
+        l->code = program_splat(l->p, type, x, &out, l->e);
+    return out;
+}
+
+static uint32_t scalar(struct lower *l, enum elem elem, double x)
+{
+    return splat(l, (struct tensor){.elem = elem}, x);
+}
+
+static uint32_t identity(struct lower *l, enum op reducer, enum elem elem)
+{
+    uint32_t out = 0;
+    if (l->code == 0)
+        l->code = program_identity(l->p, reducer, elem, &out, l->e);
+    return out;
+}
+
+static uint32_t reshape(struct lower *l, uint32_t x, struct tensor t)
+{
+    return lower_add(l, OP_RESHAPE, &x, 1, NULL, 0, type_number(l, t));
+}
+
+/* Returns x repeated: its dimensions are those of `t` from `first` on. */
+static uint32_t spread(struct lower *l, uint32_t x, struct tensor t, uint32_t first)
+{
+    int64_t dims[PROGRAM_RANK_MAX];
+    struct tensor of = type_of(l, x);
+    for (uint32_t d = 0; d < of.rank; d++)
+        dims[d] = first + d;
+    t.elem = of.elem;
+    return lower_add(l, OP_BROADCAST, &x, 1, dims, of.rank, type_number(l, t));
+}
+
+uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x)
+{
+    struct tensor t = type_of(l, x);
+    if (l->code || !program_is_float(t.elem))
+        return x;
+    uint32_t zero = splat(l, t, 0);
+    return lower_add(l, OP_SELECT, (uint32_t[]){which, x, zero}, 3, NULL, 0, PROGRAM_NONE);
+}
+
+/* ---- windows ---- */
+
+/* Returns x padded for its windows. */
+static uint32_t padded(struct lower *l, uint32_t x, uint32_t padding, const struct windows *w)
+{
+    int64_t ints[3 * PROGRAM_RANK_MAX];
+    uint32_t r = type_of(l, x).rank;
+    bool any = false;
+    for (uint32_t d = 0; d < r; d++) {
+        ints[d] = w->low[d];
+        ints[r + d] = w->high[d];
+        ints[2 * r + d] = w->base[d] - 1;
+        any |= ints[d] || ints[r + d] || ints[2 * r + d];
+    }
+    return any ? lower_add(l, OP_PAD, (uint32_t[]){x, padding}, 2, ints, 3 * r, PROGRAM_NONE) : x;
+}
+
+/* Fills the ints of WINDOW. Returns how many dimensions a window has. */
+static uint32_t window_ints(const struct windows *w, uint32_t r, int64_t ints[3 * PROGRAM_RANK_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < r; d++) {
+        ints[d] = w->size[d];
+        ints[r + d] = w->stride[d];
+        ints[2 * r + d] = w->dilation[d];
+        n += w->size[d] > 1;
+    }
+    return n;
+}
+
+static uint32_t windowed(struct lower *l, uint32_t x, const struct windows *w, uint32_t *out_n)
+{
+    int64_t ints[3 * PROGRAM_RANK_MAX];
+    uint32_t r = type_of(l, x).rank;
+    *out_n = window_ints(w, r, ints);
+    return lower_add(l, OP_WINDOW, &x, 1, ints, 3 * r, PROGRAM_NONE);
+}
+
+/* Returns the dimension of a cumulative window: from the first element to each, or from each to the last. -1. */
+static int cumulative(const struct tensor *x, const struct windows *w)
+{
+    int found = -1;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        int64_t n = x->dims[d], pad = w->low[d] + w->high[d];
+        if (w->stride[d] != 1 || w->base[d] != 1)
+            return -1;
+        if (w->size[d] == 1 && pad == 0 && w->low[d] == 0)
+            continue;
+        if (found >= 0 || w->size[d] != n || w->dilation[d] != 1 || pad != n - 1 ||
+            (w->low[d] && w->high[d]) || n < SCAN_MIN)
+            return -1;
+        found = (int)d;
+    }
+    return found;
+}
+
+/* Hillis and Steele, "Data parallel algorithms", CACM 29(12), 1986: after step i each element has 2^i ones. */
+static uint32_t scan(struct lower *l, uint32_t x, uint32_t init, enum op reducer,
+                     const struct windows *w, uint32_t dim)
+{
+    struct tensor t = type_of(l, x);
+    uint32_t none = identity(l, reducer, t.elem);
+    for (int64_t step = 1; step < t.dims[dim] && !l->code; step *= 2) {
+        int64_t ints[3 * PROGRAM_RANK_MAX] = {0};
+        ints[dim] = w->low[dim] ? step : -step;
+        ints[t.rank + dim] = -ints[dim];
+        uint32_t moved =
+            lower_add(l, OP_PAD, (uint32_t[]){x, none}, 2, ints, 3 * t.rank, PROGRAM_NONE);
+        x = two(l, reducer, x, moved);
+    }
+    return two(l, reducer, x, spread(l, init, t, 0));
+}
+
+void lower_reduce_window(struct lower *l, const uint32_t *x, const uint32_t *init, uint32_t n,
+                         enum op reducer, uint32_t function, const struct windows *w, uint32_t *out)
+{
+    int64_t ints[2 + PROGRAM_RANK_MAX] = {reducer};
+    uint32_t operands[2 * SIDE_MAX], n_dims = 0, rank = type_of(l, x[0]).rank;
+    struct tensor t = type_of(l, x[0]);
+    int dim = function == PROGRAM_NONE ? cumulative(&t, w) : -1;
+    if (dim >= 0) {
+        out[0] = scan(l, x[0], init[0], reducer, w, (uint32_t)dim);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        operands[i] = windowed(l, padded(l, x[i], init[i], w), w, &n_dims);
+        operands[n + i] = init[i];
+    }
+    uint32_t fixed = function == PROGRAM_NONE ? 1 : 2;
+    for (uint32_t i = 0; i < n_dims; i++)
+        ints[fixed + i] = rank + i;
+    for (uint32_t i = 0; i < n; i++) {
+        if (function != PROGRAM_NONE) {
+            ints[0] = function;
+            ints[1] = i;
+        }
+        out[i] = lower_add(l, function == PROGRAM_NONE ? OP_REDUCE : OP_REDUCE_MANY, operands,
+                           2 * n, ints, fixed + n_dims, PROGRAM_NONE);
+    }
+}
+
+/* ---- side functions ---- */
+
+/* Begins a side function on scalars, and returns a builder for it. */
+static struct lower side_begin(struct lower *l, const enum elem *elems, uint32_t n, uint32_t *args)
+{
+    uint32_t types[4];
+    struct lower s = {.e = l->e, .code = l->code, .line = l->line};
+    if (!l->code && !l->p->side && !(l->p->side = program_new()))
+        s.code = err_set(l->e, WARM_ENOMEM, "a function");
+    s.p = l->p->side;
+    for (uint32_t i = 0; i < n && !s.code; i++)
+        types[i] = type_number(&s, (struct tensor){.elem = elems[i]});
+    if (!s.code)
+        s.code = program_func_begin(s.p, "side", types, n, args, s.e);
+    return s;
+}
+
+/* Ends it, and returns its number. */
+static uint32_t side_end(struct lower *l, struct lower *s, const uint32_t *results, uint32_t n)
+{
+    if (!s->code)
+        s->code = program_func_end(s->p, results, n, s->e);
+    l->code = s->code;
+    return s->code ? 0 : s->p->functions.n - 1;
+}
+
+static uint32_t compared(struct lower *l, enum direction direction, bool total, uint32_t x,
+                         uint32_t y)
+{
+    return lower_add(l, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction, total}, 2,
+                     PROGRAM_NONE);
+}
+
+/* The reducer of (value, place): the value that wins, of equal ones the first. */
+static uint32_t winner(struct lower *l, enum elem elem, enum direction wins)
+{
+    uint32_t a = 0;
+    struct lower s = side_begin(l, (enum elem[]){elem, ELEM_I32, elem, ELEM_I32}, 4, &a);
+    enum direction strictly = wins == DIRECTION_GE ? DIRECTION_GT : DIRECTION_LT;
+    uint32_t equal = two(&s, OP_AND, compared(&s, DIRECTION_EQ, false, a, a + 2),
+                         compared(&s, DIRECTION_LT, false, a + 1, a + 3)),
+             left = two(&s, OP_OR, compared(&s, strictly, false, a, a + 2), equal), results[2];
+    for (uint32_t i = 0; i < 2; i++)
+        results[i] = lower_add(&s, OP_SELECT, (uint32_t[]){left, a + i, a + 2 + i}, 3, NULL, 0,
+                               PROGRAM_NONE);
+    return side_end(l, &s, results, 2);
+}
+
+uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, uint32_t init,
+                                  enum direction wins, const struct windows *w)
+{
+    struct tensor of = type_of(l, x);
+    uint32_t function = winner(l, of.elem, wins), n = 0, r = of.rank;
+    uint32_t none = identity(l, wins == DIRECTION_GE ? OP_MAXIMUM : OP_MINIMUM, of.elem);
+    uint32_t whole = padded(l, x, none, w), values = windowed(l, whole, w, &n);
+    struct tensor wide = type_of(l, whole), t = type_of(l, values), places = t;
+    int64_t ints[4 * PROGRAM_RANK_MAX] = {function, 1}, sums[1 + PROGRAM_RANK_MAX] = {OP_ADD},
+                     back[3 * PROGRAM_RANK_MAX] = {0}, factor = 1;
+    places.elem = ELEM_I32;
+    uint32_t place = splat(l, places, 0); /* in a window, row-major */
+    for (uint32_t d = t.rank; d-- > r && !l->code; factor *= t.dims[d]) {
+        uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){d}, 1, type_number(l, places));
+        place = two(l, OP_ADD, place, two(l, OP_MULTIPLY, iota, splat(l, places, (double)factor)));
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sums[1 + i] = ints[2 + i] = r + i;
+    uint32_t chosen = lower_add(l, OP_REDUCE_MANY,
+                                (uint32_t[]){values, place, none, scalar(l, ELEM_I32, INT32_MAX)},
+                                4, ints, 2 + n, PROGRAM_NONE);
+    if (l->code)
+        return 0;
+    uint32_t hit = compared(l, DIRECTION_EQ, false, spread(l, chosen, t, 0), place);
+    uint32_t moved =
+        lower_add(l, OP_SELECT, (uint32_t[]){hit, spread(l, source, t, 0), splat(l, t, 0)}, 3, NULL,
+                  0, PROGRAM_NONE);
+    window_ints(w, r, ints);
+    memcpy(ints + 3 * r, wide.dims, r * sizeof *ints);
+    moved = lower_add(l, OP_UNWINDOW, &moved, 1, ints, 4 * r, PROGRAM_NONE);
+    uint32_t zero = scalar(l, of.elem, 0);
+    moved = lower_add(l, OP_REDUCE, (uint32_t[]){moved, zero}, 2, sums, 1 + n, PROGRAM_NONE);
+    for (uint32_t d = 0; d < r; d++) {
+        back[d] = -w->low[d];
+        back[r + d] = -w->high[d];
+    }
+    moved = lower_add(l, OP_PAD, (uint32_t[]){moved, zero}, 2, back, 3 * r, PROGRAM_NONE);
+    return two(l, OP_ADD, moved, spread(l, init, of, 0));
+}
+
+/* ---- convolution ---- */
+
+/* Returns x with dimension d divided into (groups, the rest), and changes the numbers of the dimensions behind it. */
+static uint32_t grouped(struct lower *l, uint32_t x, int64_t d, int64_t groups, int64_t *dims,
+                        uint32_t n)
+{
+    struct tensor t = type_of(l, x);
+    if (l->code)
+        return 0;
+    if (groups < 1 || t.dims[d] % groups || t.rank == PROGRAM_RANK_MAX) {
+        l->code = err_set(l->e, WARM_EINVALID, "convolution: the groups do not fit");
+        return 0;
+    }
+    memmove(t.dims + d + 1, t.dims + d, (t.rank - (uint32_t)d) * sizeof *t.dims);
+    t.dims[d] = groups;
+    t.dims[d + 1] /= groups;
+    t.rank++;
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] += dims[i] >= d; /* the rest of d, too */
+    return reshape(l, x, t);
+}
+
+uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct convolution *c,
+                           uint32_t type)
+{
+    struct tensor result = l->p->types.at[type];
+    struct convolution v = *c;
+    struct windows w;
+    uint32_t n_window = 0, r, n = 2 + c->n;
+    int64_t groups = c->feature_groups * c->batch_groups, dims[PROGRAM_RANK_MAX], n_reversed = 0;
+    if (c->feature_groups < 1 || c->batch_groups < 1 ||
+        (c->feature_groups > 1 && c->batch_groups > 1)) {
+        l->code = err_set(l->e, WARM_EINVALID, "convolution: the groups do not fit");
+        return 0;
+    }
+    int64_t *split = c->batch_groups > 1 ? &v.lhs[0] : &v.lhs[1], group_x = *split,
+            group_k = v.rhs[1];
+    if (groups > 1) {
+        x = grouped(l, x, group_x, groups, v.lhs, n);
+        k = grouped(l, k, group_k, groups, v.rhs, n);
+    }
+    r = type_of(l, x).rank;
+    for (uint32_t d = 0; d < r; d++)
+        w.size[d] = w.stride[d] = w.dilation[d] = w.base[d] = 1, w.low[d] = w.high[d] = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        int64_t d = v.lhs[2 + i];
+        w.size[d] = type_of(l, k).dims[v.rhs[2 + i]];
+        w.stride[d] = c->w.stride[i];
+        w.dilation[d] = c->w.dilation[i];
+        w.base[d] = c->w.base[i];
+        w.low[d] = c->w.low[i];
+        w.high[d] = c->w.high[i];
+        if (c->reversed[i])
+            dims[n_reversed++] = v.rhs[2 + i];
+    }
+    if (n_reversed)
+        k = lower_add(l, OP_REVERSE, &k, 1, dims, (uint32_t)n_reversed, PROGRAM_NONE);
+    if (l->code)
+        return 0;
+    x = windowed(l, padded(l, x, scalar(l, type_of(l, x).elem, 0), &w), &w, &n_window);
+    /* Windows of one element have no dimension: nor has the kernel then. */
+    struct tensor kt = type_of(l, k);
+    int64_t of_k[PROGRAM_RANK_MAX] = {0};
+    uint32_t left = 0;
+    for (uint32_t d = 0; d < kt.rank; d++) {
+        bool gone = false;
+        for (uint32_t i = 0; i < c->n; i++)
+            gone |= v.rhs[2 + i] == d && kt.dims[d] == 1;
+        of_k[d] = left;
+        kt.dims[left] = kt.dims[d];
+        left += !gone;
+    }
+    memset(kt.dims + left, 0, (PROGRAM_RANK_MAX - left) * sizeof *kt.dims);
+    kt.rank = left;
+    k = reshape(l, k, kt);
+    /* batch: the groups; contracted: features and places in a window */
+    int64_t ints[2 + 4 * PROGRAM_RANK_MAX] = {groups > 1, 1 + n_window}, *at = ints + 2;
+    if (groups > 1) {
+        *at++ = group_x;
+        *at++ = of_k[group_k];
+    }
+    *at++ = v.lhs[1];
+    for (uint32_t i = 0; i < n_window; i++)
+        *at++ = r + i;
+    *at++ = of_k[v.rhs[0]];
+    for (uint32_t d = 0; d < r; d++) /* in the order of x's dimensions, as WINDOW has them */
+        for (uint32_t i = 0; i < c->n; i++)
+            if (v.lhs[2 + i] == d && w.size[d] > 1)
+                *at++ = of_k[v.rhs[2 + i]];
+    /* The product has the groups, x's other dimensions in order, and the output features. */
+    struct tensor product = {.elem = result.elem}, merged;
+    int64_t perm[PROGRAM_RANK_MAX], from[PROGRAM_RANK_MAX] = {0}, in_order[PROGRAM_RANK_MAX];
+    if (groups > 1)
+        product.dims[product.rank++] = groups;
+    struct tensor xt = type_of(l, x);
+    for (uint32_t d = 0; d < r; d++) {
+        bool is_free = d != v.lhs[1] && !(groups > 1 && d == group_x);
+        from[d] = product.rank;
+        if (is_free)
+            product.dims[product.rank++] = xt.dims[d];
+    }
+    int64_t features = product.rank;
+    product.dims[product.rank++] = result.dims[c->out[1]] / groups;
+    if (l->code)
+        return 0;
+    uint32_t y = lower_add(l, OP_DOT, (uint32_t[]){x, k}, 2, ints, (uint32_t)(at - ints),
+                           type_number(l, product));
+    in_order[c->out[0]] = from[v.lhs[0]];
+    in_order[c->out[1]] = features;
+    for (uint32_t i = 0; i < c->n; i++)
+        in_order[c->out[2 + i]] = from[v.lhs[2 + i]];
+    uint32_t m = 0;
+    for (uint32_t d = 0; d < n; d++) {
+        if (groups > 1 && d == c->out[1])
+            perm[m++] = 0;
+        perm[m++] = in_order[d];
+    }
+    y = lower_add(l, OP_TRANSPOSE, &y, 1, perm, m, PROGRAM_NONE);
+    if (l->code)
+        return 0;
+    merged = type_of(l, y);
+    return groups > 1 && merged.n == result.n ? reshape(l, y, result) : y;
+}
+
+/* ---- sorting ---- */
+
+/* Returns the dimension numbers that take one element of each row: GATHER's. */
+static uint32_t take_ints(uint32_t rank, int64_t dim, int64_t *ints)
+{
+    uint32_t n = 0;
+    int64_t fixed[] = {0, 1, rank - 1, 1, rank, 1};
+    memcpy(ints, fixed, sizeof fixed);
+    n = 6;
+    ints[n++] = dim;
+    for (int twice = 0; twice < 2; twice++)
+        for (uint32_t d = 0; d < rank; d++)
+            if (d != dim)
+                ints[n++] = d;
+    ints[n++] = dim;
+    for (uint32_t d = 0; d < rank; d++)
+        ints[n++] = 1;
+    return n;
+}
+
+/* Returns, by place in its sorted row, where the element was. */
+static uint32_t order_of(struct lower *l, const uint32_t *x, uint32_t n, uint32_t function,
+                         int64_t dim)
+{
+    int64_t ints[1 + 6 + 4 * PROGRAM_RANK_MAX + 2] = {OP_SELECT};
+    uint32_t rank = lower_add(l, OP_RANK, x, n, (int64_t[]){function, dim}, 2, PROGRAM_NONE);
+    if (l->code)
+        return 0;
+    struct tensor t = type_of(l, rank);
+    uint32_t n_ints = take_ints(t.rank, dim, ints + 1), zeros = splat(l, t, 0);
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, type_number(l, t));
+    return lower_add(l, OP_SCATTER, (uint32_t[]){zeros, rank, iota}, 3, ints, 1 + n_ints,
+                     PROGRAM_NONE);
+}
+
+static uint32_t taken(struct lower *l, uint32_t x, uint32_t order, int64_t dim)
+{
+    int64_t ints[6 + 4 * PROGRAM_RANK_MAX + 2];
+    uint32_t n_ints = l->code ? 0 : take_ints(type_of(l, x).rank, dim, ints);
+    return lower_add(l, OP_GATHER, (uint32_t[]){x, order}, 2, ints, n_ints, PROGRAM_NONE);
+}
+
+void lower_sort(struct lower *l, const uint32_t *x, uint32_t n, uint32_t function, int64_t dim,
+                uint32_t *out)
+{
+    uint32_t order = order_of(l, x, n, function, dim);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = taken(l, x[i], order, dim);
+}
+
+void lower_top_k(struct lower *l, uint32_t x, int64_t k, uint32_t out[2])
+{
+    struct tensor t = type_of(l, x);
+    uint32_t a = 0;
+    int64_t dim = (int64_t)t.rank - 1, ints[3 * PROGRAM_RANK_MAX];
+    if (t.rank == 0 || k < 0 || k > t.dims[dim]) {
+        l->code = err_set(l->e, WARM_EINVALID, "top_k: more elements than a row has");
+        return;
+    }
+    struct lower s = side_begin(l, (enum elem[]){t.elem, t.elem}, 2, &a);
+    uint32_t greater = s.code ? 0 : compared(&s, DIRECTION_GT, program_is_float(t.elem), a, a + 1);
+    uint32_t function = side_end(l, &s, &greater, 1), order = order_of(l, &x, 1, function, dim);
+    for (uint32_t d = 0; d < t.rank; d++) {
+        ints[d] = 0;
+        ints[t.rank + d] = d == dim ? k : t.dims[d];
+        ints[2 * t.rank + d] = 1;
+    }
+    order = lower_add(l, OP_SLICE, &order, 1, ints, 3 * t.rank, PROGRAM_NONE);
+    out[0] = l->code ? 0 : taken(l, x, order, dim);
+    out[1] = order;
+}
