@@ -142,13 +142,15 @@ Test(graph_compile, what_is_refused_is_named)
     static const char ADD[] =
         "func.func public @main(%x: tensor<3xf32>, %i: tensor<i32>) -> tensor<3xf32> {\n"
         "%0 = stablehlo.add %x, %x : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
-    static const char CBRT[] = "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
-                               "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const char CBRT[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = \"stablehlo.fft\"(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
     static const char CBRT_LAST[] =
-        "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\n// cbrt of\n"
+        "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\n// fft of\n"
         "%0 = stablehlo.add %x, %x : tensor<2xi32>\nreturn %0 : tensor<2xi32>\n}\n"
         "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
-        "%0 = stablehlo.add %x, %x : tensor<f32>\n%1 = stablehlo.cbrt %0 : tensor<f32>\n"
+        "%0 = stablehlo.add %x, %x : tensor<f32>\n%1 = \"stablehlo.fft\"(%0) : (tensor<f32>) -> "
+        "tensor<f32>\n"
         "return %1 : tensor<f32>\n}\n";
     static const char DYNAMIC[] =
         "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\nreturn %x : tensor<2xi32>\n}\n"
@@ -161,16 +163,16 @@ Test(graph_compile, what_is_refused_is_named)
         "func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
         "%0 = stablehlo.constant dense<...> : tensor<3xf32>\nreturn %0 : tensor<3xf32>\n}\n";
     static const char CBRT_SAID[] = /* two of that name, and one operation */
-        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n// stablehlo.cbrt\n"
-        "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n// stablehlo.fft\n"
+        "%0 = \"stablehlo.fft\"(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
     static const uint32_t second[] = {1}, third[] = {2}, three[] = {0, 0, 0};
     struct warmd k = warmd_up(NULL);
     struct warm *w = warmd_libwarm(&k);
     struct warm_graph other = {.data = ADD, .len = sizeof ADD - 1, .target = "compute_90"};
     struct warm_graph_result r;
     refused(w, "module {", NULL, 0, WARM_ETRUNCATED, "line 1, column 9: ");
-    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2: stablehlo.cbrt: ");
-    refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED, "line 8: stablehlo.cbrt: "); /* not f's */
+    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2: stablehlo.fft: ");
+    refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED, "line 8: stablehlo.fft: "); /* not f's */
     refused(w, DYNAMIC, NULL, 0, WARM_EUNSUPPORTED, "line 4: a dynamic shape");
     refused(w, UNFIT, NULL, 0, WARM_EMALFORMED, "line 2: a statement of unknown syntax, or");
     refused(w, ELIDED, NULL, 0, WARM_EREFUSED, "line 2, column ");
@@ -188,8 +190,9 @@ Test(graph_compile, what_is_refused_is_named)
  * goes first: the end of a connection that says nothing tells when that time is over. */
 Test(graph_compile, a_plan_that_takes_long_keeps_the_connection)
 {
-    static const char BAD[] = "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
-                              "%0 = stablehlo.cbrt %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const char BAD[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%0 = \"stablehlo.fft\"(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
     NEEDS_TOOLCHAIN(lib);
     struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
     struct warm *w = warmd_libwarm(&k);
