@@ -1220,6 +1220,8 @@ static void emit_side(struct gen *g, int64_t function, const uint32_t *args, uin
 static uint32_t emit_rank(struct gen *g, const struct operation *op, const struct index *index)
 {
     int64_t function = g->p->ints.at[op->ints], dim = g->p->ints.at[op->ints + 1];
+    (void)GEN_EXPECT(g, g->rounds == 1 &&
+                            op->n_operands <= SIDE_MAX); /* it is stored: no loop is open */
     uint32_t mine[SIDE_MAX], args[2 * SIDE_MAX], back[2 * SIDE_MAX], rank = g->names++, n = 0,
                                                                      before, behind;
     struct index to = *index;
@@ -1261,6 +1263,7 @@ static uint32_t emit_reduce_many(struct gen *g, const struct operation *op,
         k += reduced;
         kept += !reduced;
     }
+    (void)GEN_EXPECT(g, m <= SIDE_MAX && kept == program_tensor(g->p, op->results)->rank);
     for (uint32_t i = 0; i < m; i++)
         args[m + i] = emit_operand(g, op, i, &to);
     SAY(g, "    {\n");
@@ -1844,6 +1847,7 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     struct index at, of;
     struct writer text;
     struct launch l = {.n_args = op->n_operands, .n_writes = 1, .threads = CODEGEN_BLOCK};
+    (void)GEN_EXPECT(g, op->op == OP_SCATTER && op->n_operands >= 3 && op->n_operands <= 4);
     launch_copy(g, operands[0], to); /* then it is changed */
     flush(g);
     if (updates->n == 0 || !GEN_EXPECT(g, gather_of(g->p->ints.at + op->ints + 1, op->n_ints - 1, x,

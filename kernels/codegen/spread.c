@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "keygen/expect.h"
+
 #include "kernels/codegen/tiled.h"
 #include "kernels/program/gather.h"
 
@@ -64,6 +66,7 @@ static struct cut cut_of(const struct tensor *x, const int64_t *dims, uint32_t n
         c.splits = true;
         c.parts = (size + chain - 1) / chain;
         c.size = (size + c.parts - 1) / c.parts;
+        (void)WARM_EXPECT(c.size <= chain && c.parts * c.size >= size);
     }
     return c;
 }
@@ -76,6 +79,8 @@ static uint32_t divided(struct tree *t, uint32_t x, uint32_t d, const struct cut
     struct tensor of = type_of(t, x);
     int64_t ints[3 * PROGRAM_RANK_MAX] = {0};
     uint32_t r = of.rank;
+    if (!WARM_EXPECT(d < r && c->splits))
+        return x;
     ints[r + d] = c->parts * c->size - of.dims[d];
     if (ints[r + d])
         x = add(t, OP_PAD, (uint32_t[]){x, padding}, 2, ints, 3 * r, PROGRAM_NONE);
@@ -103,6 +108,7 @@ static uint32_t level(struct tree *t, enum op reducer, uint32_t x, int64_t *dims
     }
     for (uint32_t i = c.n_whole; i < *n; i++) /* their numbers without those that are gone */
         dims[left++] = dims[i] - c.n_whole;
+    (void)WARM_EXPECT(left < *n || c.splits); /* each level has fewer elements */
     *n = left;
     return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + c.n_whole + c.splits,
                PROGRAM_NONE);
@@ -163,6 +169,8 @@ static uint32_t type_of_parts(struct tree *t, uint32_t type, uint32_t batch, uin
                               const int64_t *parts, uint32_t n)
 {
     struct tensor of = type_of(t, x), out = t->p->types.at[type];
+    if (!WARM_EXPECT(batch <= out.rank && out.rank + n <= PROGRAM_RANK_MAX))
+        return type;
     memmove(out.dims + batch + n, out.dims + batch, (out.rank - batch) * sizeof *out.dims);
     for (uint32_t i = 0; i < n; i++)
         out.dims[batch + i] = of.dims[parts[i]];
@@ -267,6 +275,8 @@ static uint32_t scatter(struct tree *t, const struct new_op *op)
     struct tensor x = type_of(t, op->operands[0]), indices = type_of(t, op->operands[1]);
     struct gather g;
     uint32_t operands[4];
+    if (!WARM_EXPECT(op->n_operands == 3 || op->n_operands == 4))
+        return 0;
     memcpy(operands, op->operands, 3 * sizeof *operands);
     bool fits = gather_of(op->ints + 1, op->n_ints - 1, &x, &indices, &g);
     int64_t n = fits ? gather_count(&g, &indices) : 0;

@@ -437,6 +437,7 @@ static void run_window(const struct eval *v, const struct operation *op, const s
         if (size[d] > 1)
             stride[inner++] = whole[d] * size[2 * of->rank + d];
     }
+    assert(op->n_ints == 3 * of->rank);
     copy_from(out, t, operand(v, op, 0), 0, stride);
 }
 
@@ -459,6 +460,7 @@ static void run_unwindow(const struct eval *v, const struct operation *op, const
             at += size[d] > 1 ? w.index[inner] * stride[inner] : 0;
             inner += size[d] > 1;
         }
+        assert(!inside || (at >= 0 && at < of->n));
         out[i] = inside ? operand(v, op, 0)[at] : 0;
     }
 }
@@ -498,6 +500,7 @@ static void run_gather(const struct eval *v, const struct operation *op, const s
             inside &= k >= 0 && k < (double)x->dims[d];
             at += inside ? (int64_t)k * of_x[d] : 0;
         }
+        assert(scatters || (inside && at < x->n)); /* a slice of gather is clamped */
         if (!scatters)
             out[i] = operand(v, op, 0)[at];
         else if (inside)
@@ -512,6 +515,7 @@ static int apply(const struct eval *v, int64_t function, const double *args, uin
                  double *results, uint32_t n)
 {
     const double *arg[2 * SIDE_MAX];
+    assert(v->p->side && n_args <= 2 * SIDE_MAX && n <= SIDE_MAX);
     double *result[SIDE_MAX];
     for (uint32_t i = 0; i < n_args; i++)
         arg[i] = &args[i];
@@ -525,6 +529,7 @@ static int comes_before(const struct eval *v, const struct operation *op, int64_
                         bool *out)
 {
     double args[2 * SIDE_MAX], result = 0;
+    assert(op->n_operands <= SIDE_MAX); /* check_op sees to it */
     for (uint32_t i = 0; i < op->n_operands; i++) {
         args[2 * i] = operand(v, op, i)[b];
         args[2 * i + 1] = operand(v, op, i)[a];
@@ -561,6 +566,7 @@ static int run_rank(const struct eval *v, const struct operation *op, const stru
     int64_t dim = v->p->ints.at[op->ints + 1], n = t->dims[dim], stride[PROGRAM_RANK_MAX];
     int64_t *places = malloc((2 * (size_t)n + 1) * sizeof *places);
     int rc = places ? 0 : err_set(v->e, WARM_ENOMEM, "a sort");
+    assert(dim >= 0 && dim < t->rank && t->elem == ELEM_I32);
     strides_of(t, stride);
     for (int64_t row = 0; rc == 0 && n && row < t->n / n; row++) {
         int64_t at = row / stride[dim] * stride[dim] * n + row % stride[dim];
@@ -591,6 +597,7 @@ static int run_reduce_many(const struct eval *v, const struct operation *op, con
         else
             stride[d] = kept[to++];
     }
+    assert(n && n <= SIDE_MAX && ints[1] < n);
     for (int64_t i = 0; all && i < t->n * n; i++)
         all[i] = *operand(v, op, n + (uint32_t)(i % n));
     struct walk w = walk_of(of, 0, stride);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.c - reads the module of a bundle and runs it by the interpreter. main.c calls it.
+ * cpu.c - reads the module of a bundle, derives what was compiled, and runs it by the interpreter. main.c calls
+ * it for `--device cpu` and for `--check`.
  *
  * Thread: any; no state.
  */
 #include "kernels/exec/cpu.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,6 +23,7 @@ static int function_of(const struct graph_bundle *b, struct program **out, struc
         return err_set(e, WARM_EUNSUPPORTED, "the bundle has no module: compile it again");
     if (b->optimizer.len >= sizeof optimizer)
         return err_set(e, WARM_EMALFORMED, "a damaged optimizer");
+    assert(b->optimizer.data || !b->optimizer.len);
     memcpy(optimizer, b->optimizer.data ? b->optimizer.data : "", b->optimizer.len);
     optimizer[b->optimizer.len] = '\0';
     struct wanted w = {b->derives, b->gradients.at, b->gradients.n, *optimizer ? optimizer : NULL};
@@ -57,6 +60,7 @@ int cpu_run(const struct graph_bundle *b, const uint8_t *const *args, uint8_t *c
     int rc = function_of(b, &p, e);
     if (rc)
         return rc;
+    assert(p->functions.n == 1);
     const struct block *f = &p->blocks.at[p->functions.at[0].block];
     double **x = calloc((size_t)f->n_args + 1, sizeof *x),
            **y = calloc((size_t)f->n_results + 1, sizeof *y);
@@ -109,5 +113,6 @@ double cpu_distance(const struct tensor *type, const uint8_t *is, const uint8_t 
         double b = fabs(program_elem_get(type->elem, want + k * size));
         largest = isfinite(b) && b > largest ? b : largest;
     }
+    assert(distance >= 0 && largest >= 0);
     return distance == 0 ? 0 : distance / (eps * fmax(largest, eps));
 }

@@ -69,7 +69,7 @@ static int check_slice(const struct tensor *x, const int64_t *ints, struct tenso
     return 0;
 }
 
-/* The rule of WINDOW. */
+/* Checks WINDOW. */
 static int check_window(const struct tensor *x, const int64_t *ints, struct tensor *out,
                         struct err *e)
 {
@@ -88,7 +88,7 @@ static int check_window(const struct tensor *x, const int64_t *ints, struct tens
     return 0;
 }
 
-/* The rule of UNWINDOW: of windows back to what they are windows of. */
+/* Checks UNWINDOW: of windows back to what they are windows of. */
 static int check_unwindow(const struct tensor *y, const struct new_op *op, struct tensor *out,
                           struct err *e)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * element.c - an element of a tensor, as bytes and as a double.
+ * element.c - decides which double an element of a tensor is, and which element is nearest to a double. The
+ * interpreter, constants and .npy files of all types go through it.
  *
  * Thread: any; no state.
  */

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "keygen/expect.h"
+
 /* True if n numbers are below `rank`, each at most once. Adds them to *seen. */
 static bool take_dims(const int64_t *dims, int64_t n, uint32_t rank, unsigned *seen)
 {
@@ -77,6 +79,7 @@ void gather_type(const struct gather *g, const struct tensor *x, const struct te
                  struct tensor *out)
 {
     *out = (struct tensor){.elem = x->elem, .rank = g->rank};
+    (void)WARM_EXPECT(g->rank <= PROGRAM_RANK_MAX);
     for (uint32_t d = 0; d < x->rank; d++)
         if (g->along[d] >= 0)
             out->dims[g->along[d]] = g->sizes[d];

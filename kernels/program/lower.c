@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "keygen/expect.h"
+
 #define SCAN_MIN 512 /* elements of a row whose cumulative sums are written by doubling */
 
 uint32_t lower_add(struct lower *l, enum op op, const uint32_t *operands, uint32_t n,
@@ -69,6 +71,7 @@ static uint32_t spread(struct lower *l, uint32_t x, struct tensor t, uint32_t fi
 {
     int64_t dims[PROGRAM_RANK_MAX];
     struct tensor of = type_of(l, x);
+    (void)WARM_EXPECT(l->code || first + of.rank <= t.rank);
     for (uint32_t d = 0; d < of.rank; d++)
         dims[d] = first + d;
     t.elem = of.elem;
@@ -191,6 +194,7 @@ void lower_reduce_window(struct lower *l, const uint32_t *x, const uint32_t *ini
 static struct lower side_begin(struct lower *l, const enum elem *elems, uint32_t n, uint32_t *args)
 {
     uint32_t types[4];
+    (void)WARM_EXPECT(n <= 4);
     struct lower s = {.e = l->e, .code = l->code, .line = l->line};
     if (!l->code && !l->p->side && !(l->p->side = program_new()))
         s.code = err_set(l->e, WARM_ENOMEM, "a function");
@@ -218,7 +222,7 @@ static uint32_t compared(struct lower *l, enum direction direction, bool total, 
                      PROGRAM_NONE);
 }
 
-/* The reducer of (value, place): the value that wins, of equal ones the first. */
+/* Adds the reducer of (value, place): the value that wins, of equal ones the first. */
 static uint32_t winner(struct lower *l, enum elem elem, enum direction wins)
 {
     uint32_t a = 0;
@@ -403,6 +407,7 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
 static uint32_t take_ints(uint32_t rank, int64_t dim, int64_t *ints)
 {
     uint32_t n = 0;
+    (void)WARM_EXPECT(dim >= 0 && dim < rank);
     int64_t fixed[] = {0, 1, rank - 1, 1, rank, 1};
     memcpy(ints, fixed, sizeof fixed);
     n = 6;

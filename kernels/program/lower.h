@@ -38,16 +38,17 @@ struct convolution {
     int64_t out[2 + PROGRAM_RANK_MAX]; /* batch, feature, spatial */
 };
 
-/* Each returns a value, or 0 after an error. */
+/* Returns a convolution of x by w; 0 after an error, as the others do. */
 uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t w, const struct convolution *c,
                            uint32_t type);
-/* With `function` NONE the reducer is an operation; else it is a side function, of n tensors. Fills `out`. */
+/* Fills `out` with n tensors. With `function` NONE the reducer is an operation; else it is a side function. */
 void lower_reduce_window(struct lower *l, const uint32_t *x, const uint32_t *init, uint32_t n,
                          enum op reducer, uint32_t function, const struct windows *w,
                          uint32_t *out);
-/* `wins` is the comparison that keeps the element at the left: GE or LE. */
+/* Returns the sums. `wins` is the comparison that keeps the element at the left: GE or LE. */
 uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, uint32_t init,
                                   enum direction wins, const struct windows *w);
+/* Fills `out` with n sorted tensors; the side function compares two elements of each. */
 void lower_sort(struct lower *l, const uint32_t *x, uint32_t n, uint32_t function, int64_t dim,
                 uint32_t *out);
 /* Fills values and indices of the k largest elements of each row. */

@@ -257,6 +257,7 @@ static inline enum elem_kind program_elem_kind(enum elem elem)
     };
     return (enum elem_kind)KINDS[elem];
 }
+/* True for floating-point numbers. */
 static inline bool program_is_float(enum elem elem)
 {
     return program_elem_kind(elem) == KIND_FLOAT;
@@ -269,8 +270,9 @@ static inline bool program_is_whole(enum elem elem)
 }
 /* Returns MLIR's name of elements, "f32". Static memory. */
 const char *program_elem_name(enum elem elem);
-/* Returns the value of an element, rounded to a double; writes a double as an element, rounded to it. */
+/* Returns the value of an element, rounded to a double. */
 double program_elem_get(enum elem elem, const uint8_t *at);
+/* Writes a double as an element: the nearest one. */
 void program_elem_put(enum elem elem, double value, uint8_t *at);
 
 /* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for

@@ -628,7 +628,7 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
     return v->code ? 0 : of_elements(v, transposed(v, out, perm[first]), x);
 }
 
-/* The transpose of WINDOW: the sum over the windows that an element is in. */
+/* Transposes WINDOW: the sum over the windows that an element is in. */
 static void window_rule(struct vjp *v, const struct operation *op, uint32_t x, const int64_t *ints,
                         uint32_t g)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wanted.c - chooses what of a graph is compiled.
+ * wanted.c - decides what of a graph is compiled: the function itself, its derivative for some arguments, or a
+ * training step. graph_compile.c and cpu.c call it.
  *
  * Thread: any; no state.
  */

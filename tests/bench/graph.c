@@ -210,8 +210,7 @@ static double plan_ns(int n)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
     if (program_read(text, strlen(text), &p, &e) ||
         vjp_function(p, program_function(p, NULL), &first, 1, &d, &e) ||
-        codegen_function(d, program_function(d, NULL), &c, &e) ||
-        graph_bundle_plan(&c, &b, &e))
+        codegen_function(d, program_function(d, NULL), &c, &e) || graph_bundle_plan(&c, &b, &e))
         bench_die("%s", e.text);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
     graph_bundle_close(&b);
