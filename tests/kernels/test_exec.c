@@ -435,12 +435,23 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
         "%b = stablehlo.add %a, %y : tensor<f32>\n%j = stablehlo.add %i, %one : tensor<i32>\n"
         "stablehlo.return %j, %b : tensor<i32>, tensor<f32>\n}\n"
         "return %0#1 : tensor<f32>\n}\n";
+    static const char UNTIL[] =
+        "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+        "%n = stablehlo.constant dense<100.0> : tensor<f32>\n"
+        "%0 = stablehlo.while(%a = %x) : tensor<f32>\n"
+        "cond {\n%c = stablehlo.compare LT, %a, %n, FLOAT : (tensor<f32>, tensor<f32>) -> "
+        "tensor<i1>\nstablehlo.return %c : tensor<i1>\n} do {\n"
+        "%b = stablehlo.add %a, %a : tensor<f32>\nstablehlo.return %b : tensor<f32>\n}\n"
+        "return %0 : tensor<f32>\n}\n";
+    struct made until = made_of_text(UNTIL, cpu.f);
     struct made m = made_of_text(ADD, cpu.f), whole = made_of_text(WHOLE, cpu.f),
                 loop = made_of_text(LOOP, cpu.f);
     for_cpu_compile(&cpu);
     if (!any_gpu_is_real())
         any_gpu_build_stand_in(cpu.folder);
     snprintf(arch, sizeof arch, "\"arch\":\"%s\"", any_gpu_target());
+    m.b.module = view_of_text(ADD);
+    write_bundle(&cpu, "until.bundle", &until.b);
     write_bundle(&cpu, "add.bundle", &m.b);
     write_bundle(&cpu, "a\"dd.bundle", &m.b);
     write_bundle(&cpu, "whole.bundle", &whole.b);
@@ -467,6 +478,13 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "loop.bundle =7", 0, "result 0  f32  5007");
     command_is(cpu.folder, HERE, "graphs.cpp", 2, "not a compiled graph");
     command_is(cpu.folder, HERE, "add.bundle --repeat 0", 2, "not a number from 1");
+    command_is(cpu.folder, HERE, "until.bundle =7", 0, "result 0  f32  112");
+    command_is(cpu.folder, HERE, "until.bundle =700", 0, "result 0  f32  700");
+    command_is(cpu.folder, HERE, "until.bundle =3 --repeat 2", 0, "then 2 runs of ");
+    command_is(cpu.folder, "", "--device cpu add.bundle =1 =2.5", 0, "result 0  300xf32  3.5 3.5 ");
+    command_is(cpu.folder, "", "--device cpu whole.bundle =1", 1, "the bundle has no module");
+    command_is(cpu.folder, "", "--device tpu add.bundle =1 =1", 2, "neither cpu nor gpu");
+    command_is(cpu.folder, HERE, "--check add.bundle =1 =2.5", 0, "within 0 roundings of the CPU");
     if (!any_gpu_is_real()) {
         command_is(cpu.folder, "", "add.bundle =1 =1", 1, "no GPU to run it on: libcuda.so.1");
         command_is(cpu.folder, "FAKECUDA_CC=80 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
@@ -477,6 +495,7 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
         command_is(cpu.folder, "FAKECUDA_MEMORY=999 LD_LIBRARY_PATH=.", "add.bundle =1 =1", 1,
                    "CUDA_ERROR_OUT_OF_MEMORY");
     }
+    made_free(&until);
     made_free(&m);
     made_free(&whole);
     made_free(&loop);
