@@ -149,8 +149,8 @@ static char *options_of(struct tool_job *job, const char *path, bool is_nvcc)
     if (tool_read_file(path, EXPANDED_MAX_BYTES, &data, &len, NULL))
         return NULL;
     char *text = tool_job_keep(job, (char *)data);
-    bool plain = text && strlen(text) == len && !strstr(text, "\\\n") &&
-                 !(is_nvcc && strpbrk(text, "'\"\\#"));
+    bool plain =
+        text && strlen(text) == len && !strstr(text, "\\\n") && !(is_nvcc && strpbrk(text, "'\\#"));
     return plain ? text : NULL;
 }
 

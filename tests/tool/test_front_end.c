@@ -68,14 +68,14 @@ Test(front_end, a_file_of_options_is_read_as_the_compiler_reads_it)
     expect_expanded("-DA=\"a b\"c '-I/x y'", false,
                     (const char *const[]){"-DA=a bc", "-I/x y", NULL});
     expect_expanded("-DQ=\\\"q\\\" a\\ b", false, (const char *const[]){"-DQ=\"q\"", "a b", NULL});
-    expect_expanded("-I/x\n-O3", true, (const char *const[]){"-I/x", "-O3", NULL});
+    expect_expanded("-I\"/x y\"\n-O3", true, (const char *const[]){"-I/x y", "-O3", NULL});
 }
 
 Test(front_end, a_file_of_options_that_compilers_read_differently_stays_a_name)
 {
     static const struct {
         const char *name, *text;
-    } rows[] = {{"@", "-O2 \\\n-c"}, {"--options-file=", "-DX=\"a\""}};
+    } rows[] = {{"@", "-O2 \\\n-c"}, {"--options-file=", "-DX='a'"}};
     for (size_t i = 0; i < 2; i++) {
         char path[] = "/tmp/warm-front-end-XXXXXX", at[64];
         int fd = mkstemp(path);
