@@ -62,7 +62,7 @@ static bool pass_frame(int from, int to)
         return false;
     memcpy(&len, bytes + 4, sizeof len);
     return len <= sizeof bytes - WIRE_HEADER && warmd_recv(from, bytes + WIRE_HEADER, len) &&
-           write(to, bytes, WIRE_HEADER + len) == WIRE_HEADER + (ssize_t)len;
+           send(to, bytes, WIRE_HEADER + len, MSG_NOSIGNAL) == WIRE_HEADER + (ssize_t)len;
 }
 
 static void *proxy_serve(void *arg)
