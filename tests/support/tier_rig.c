@@ -94,15 +94,24 @@ static void on_answer(struct ask *ask, const struct answer *a)
         memcpy(c->value, data, (size_t)c->len);
 }
 
+/* Looks first, as the wires do: a value may have come to disk a moment ago. */
 void tier_rig_ask(struct tier_rig *r, struct tier_call *c, enum ask_mode mode, const char *name)
 {
+    struct store_value v;
+    struct err e;
     *c = (struct tier_call){
         .ask = {.service = r->service, .peer = &r->peer, .on_answer = on_answer}};
     snprintf(c->name, sizeof c->name, "%s", name);
-    service_ask(&c->ask, &(struct question){.space = WIRE_SPACE_NAME,
-                                            .key = view_of_text(c->name),
-                                            .mode = mode,
-                                            .wait_ms = 60000});
+    struct question q = {.space = WIRE_SPACE_NAME,
+                         .key = view_of_text(c->name),
+                         .mode = mode,
+                         .wait_ms = 60000,
+                         .why = &e};
+    if (service_get(r->service, &r->peer, &q, &v, &e) == 0)
+        on_answer(&c->ask, &(struct answer){.kind = ANSWER_VALUE, .value = &v});
+    else
+        service_ask(&c->ask, &q);
+    store_turn_end(r->base.store);
 }
 
 void tier_rig_until(struct tier_rig *r, const struct tier_call *c, const char *seen)
