@@ -167,10 +167,13 @@ static bool read_module(struct reader *r, struct graph_bundle *b)
 {
     b->module = reader_blob(r, SIZE_MAX);
     b->optimizer = reader_blob(r, SIZE_MAX);
-    b->derives = reader_u8(r) != 0;
+    uint8_t derives = reader_u8(r);
+    b->derives = derives;
+    if (derives > 1)
+        return false;
     for (uint32_t i = 0, n = reader_u32(r); i < n; i++) {
         uint32_t argument = reader_u32(r);
-        if (r->failed)
+        if (r->failed || argument >= b->n_arguments)
             return false;
         PUSH(b, b->gradients, argument);
     }
