@@ -53,6 +53,7 @@ static void make_file(uint8_t *file)
         put(meta, 0xBEEFC0DE, 4);
         put(meta + 4, 1, 4);
         put_table(meta + 24, 1, 5);
+        put(meta + 24, PAGE, 4);
         put_table(meta + 72, 1, 2);
         put(meta + 120, PAGES, 8); /* the last page, which is free, was never written */
         put(meta + 128, 7, 8);
