@@ -352,10 +352,9 @@ class Faults(kit.TestCase):
                 before = len(torch_names(self.daemon))
                 seen = self.run_paused(restart, "--twice", **settings)
                 self.assertEqual(seen["losses"][:STEPS], plain()["losses"])
-                if not settings:
-                    self.assertGreater(len(torch_names(self.daemon)), before)
-                else:
-                    self.assertEqual((seen["fx_hits"], seen["aot_hits"]), (4, 2))
+                self.assertGreater(len(torch_names(self.daemon)), before)
+                if settings:  # the first half; what follows is new under the names of this way
+                    self.assertEqual((seen["fx_hits"], seen["aot_hits"]), (2, 1))
 
     def test_a_daemon_that_hangs_is_done_without(self):
         self.daemon.suspend()

@@ -40,6 +40,9 @@ _CALLED = tuple(
 )
 _NOT_CALLED = ("torch._inductor.runtime.compile_tasks", "torch._inductor.compile_worker")  # what a compile wrote
 
+# torch.fx sets this attribute before each use, to the code of the graph that it reads
+_SET_BEFORE_USE = ("torch.fx.graph_module:_CodeOnlyModule", "forward")
+
 _FUNCTION = types.FunctionType
 _CONSTANT = "="  # what entries of constants have in front of the value
 _SYMPY = f"{os.sep}sympy{os.sep}"
@@ -94,6 +97,8 @@ def _scan(reader: _texts.Reader, path: str, owner: Any, held: dict[str, Any]) ->
     mark, home = _marks.of(held), owner.__name__ if path.endswith(":") else ""
     for name, value in list(held.items()):
         kind = type(value)
+        if (path, name) == _SET_BEFORE_USE:
+            continue
         if kind is _FUNCTION and value.__code__.co_freevars in _NO_CLOSURE:
             code = value.__code__
             rows.append((name, code.co_name, code.co_filename, code.co_firstlineno, value.__defaults__, value.__kwdefaults__))
