@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds everything into $(B). `make help` lists the targets. What is not needed to build, test, install and show the
-# program is in the *.mk files of packaging/ and tests/.
+# Builds everything into $(B). `make help` lists the targets. Rules for packages, clients, proofs and
+# benchmarks are in the *.mk files of packaging/ and tests/.
 B        ?= build
 PREFIX   ?= /usr/local
 CC       ?= cc

@@ -103,7 +103,7 @@ static bool read_code(struct reader *r, struct codegen *out)
     return !r->failed && !out->failed && !out->source.failed;
 }
 
-/* Clears the cubins, the target, the compiler and what was compiled: a plan has none. */
+/* Clears the cubins, the target, the compiler and the module: a plan has none of them. */
 static void strip(struct graph_bundle *b)
 {
     for (uint32_t i = 0; i < b->kernels.n; i++)

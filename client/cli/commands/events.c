@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * events.c - `warm events`: prints what happens in the daemon, a line of JSON each, until it is interrupted. It
- * asks for what is new twice a second (daemon/history/feed.c), so it holds nobody up however slowly its output
- * is read. main.c calls it.
+ * asks for new events twice a second (daemon/history/feed.c), so a slow reader of its output
+ * delays nobody. main.c calls it.
  *
  * Thread: main.
  */

@@ -116,7 +116,7 @@ static int read_archive(struct import_run *run, const char *path)
     return code;
 }
 
-/* Says what was stored, and what was not. */
+/* Prints how many entries were stored, kept and left out. */
 static void print_result(struct import_run *run)
 {
     unsigned long long n = run->n_done[STORE_ENTRY_STORED], kept = run->n_done[STORE_ENTRY_KEPT],

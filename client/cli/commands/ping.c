@@ -29,7 +29,7 @@ static void print_answer(const struct remote *r, double took_ms)
     json_close(&j, '}');
 }
 
-/* Asks the daemon how it is. Returns an exit status, after printing what is wrong. */
+/* Asks the daemon if it can compile. Prints its faults, and returns the exit status. */
 static int ask_deep(struct remote *r)
 {
     struct answer answer;
