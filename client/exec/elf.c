@@ -23,9 +23,15 @@
 #define HEADERS_MAX 64u  /* program headers */
 #define DYNAMIC_MAX 128u /* entries of the dynamic section that are read */
 #define LIBRARY_MAX 64u  /* bytes of a library's name that are read */
+#ifdef __aarch64__
+#define OWN_MACHINE EM_AARCH64
+#else
+#define OWN_MACHINE EM_X86_64
+#endif
 
 struct elf {
     int fd;
+    bool is_foreign; /* of another processor or word size: no parts were read */
     unsigned n_parts;
     Elf64_Phdr parts[HEADERS_MAX];
 };
@@ -47,9 +53,15 @@ static bool read_script(int fd, char out[PATH_MAX])
 static bool read_headers(struct elf *elf)
 {
     Elf64_Ehdr head;
+    elf->n_parts = 0;
+    elf->is_foreign = false;
     if (pread(elf->fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
-        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_phentsize != sizeof *elf->parts || head.e_phnum > HEADERS_MAX)
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    elf->is_foreign = head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != OWN_MACHINE;
+    if (elf->is_foreign)
+        return true;
+    if (head.e_phentsize != sizeof *elf->parts || head.e_phnum > HEADERS_MAX)
         return false;
     size_t size = head.e_phnum * sizeof *elf->parts;
     elf->n_parts = head.e_phnum;
@@ -85,22 +97,32 @@ static bool elf_open(const char *program, struct elf *elf)
     return false;
 }
 
-bool elf_loader_of(const char *program, char out[PATH_MAX])
+/* Opens a program that is a path, or a name that $PATH has. */
+static bool find_and_open(const char *program, struct elf *elf)
 {
-    if (!WARM_EXPECT(program && out))
-        return false;
     char found[PATH_MAX];
-    struct elf elf;
     const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";
-    if (!elf_open(path, &elf))
-        return false;
-    const Elf64_Phdr *part = part_of(&elf, PT_INTERP);
+    return elf_open(path, elf);
+}
+
+static bool read_loader(const struct elf *elf, char out[PATH_MAX])
+{
+    const Elf64_Phdr *part = part_of(elf, PT_INTERP);
     ssize_t n = 0;
     if (part && part->p_filesz && part->p_filesz < PATH_MAX)
-        n = pread(elf.fd, out, part->p_filesz, (off_t)part->p_offset);
+        n = pread(elf->fd, out, part->p_filesz, (off_t)part->p_offset);
     out[n > 0 ? n : 0] = '\0';
-    close(elf.fd);
     return n > 0;
+}
+
+bool elf_loader_of(const char *program, char out[PATH_MAX])
+{
+    struct elf elf;
+    if (!WARM_EXPECT(program && out) || !find_and_open(program, &elf))
+        return false;
+    bool found = read_loader(&elf, out);
+    close(elf.fd);
+    return found;
 }
 
 /* ---- libraries ---- */
@@ -160,16 +182,31 @@ static bool needs_asan(const struct elf *elf)
 
 bool elf_needs_asan_first(const char *program)
 {
-    if (!WARM_EXPECT(program))
-        return false;
-    char found[PATH_MAX];
     struct elf elf;
-    const char *path = strchr(program, '/') ? program : program_find(program, found) ? found : "";
-    if (!elf_open(path, &elf))
+    if (!WARM_EXPECT(program) || !find_and_open(program, &elf))
         return false;
     bool needs = needs_asan(&elf);
     close(elf.fd);
     return needs;
+}
+
+/* True for the dynamic linkers of glibc, wherever they lie. */
+static bool is_glibcs(const char *loader)
+{
+    const char *slash = strrchr(loader, '/');
+    return strncmp(slash ? slash + 1 : loader, "ld-linux", strlen("ld-linux")) == 0;
+}
+
+bool elf_cannot_load_ours(const char *program)
+{
+    char loader[PATH_MAX];
+    struct elf elf;
+    if (!WARM_EXPECT(program) || !find_and_open(program, &elf))
+        return false;
+    bool cannot =
+        elf.is_foreign || needs_asan(&elf) || (read_loader(&elf, loader) && !is_glibcs(loader));
+    close(elf.fd);
+    return cannot;
 }
 
 /* ---- builds ---- */

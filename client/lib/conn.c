@@ -158,6 +158,19 @@ static void queue_hello(struct conn *c)
     wire_put_hello(&c->out, 0, &hello);
 }
 
+/* Makes a socket, never with the number of standard input, output or error: in a program that has closed these,
+ * what it prints would go to the daemon. Returns -1 with errno. */
+static int make_socket(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return higher;
+}
+
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -169,7 +182,7 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
         return err_set(e, WARM_EINVALID, "a socket's path has 1 to %zu bytes, not %zu",
                        sizeof address.sun_path - 1, len);
     memcpy(address.sun_path, path, len + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = make_socket();
     if (fd < 0)
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
     int error = connect_until(fd, &address, deadline_ms);

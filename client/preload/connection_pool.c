@@ -178,7 +178,9 @@ void connection_pool_return(struct warm *w)
     if (!w || !WARM_EXPECT(s))
         return;
     bool hangs = w->err.code == WARM_ETIMEOUT;
-    if (w->pid == getpid() && w->connected) {
+    /* A process without a free descriptor gets this one back: the real library may need it now. */
+    bool kept = w->connected && w->err.code != WARM_EIO;
+    if (w->pid == getpid() && kept) {
         note_success();
         s->since_ms = conn_now_ms();
         atomic_store(&s->state, IDLE);

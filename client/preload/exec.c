@@ -11,8 +11,9 @@
  * programs that are no compilers by name, and those that cannot run, so that the kernel reports the
  * error.
  *
- * A program that is linked with AddressSanitizer's runtime ends if another library is in front of it. It is
- * started without this one.
+ * A program is started without this library if it would end with it, or complain: it is linked with
+ * AddressSanitizer's runtime, which must be the first; musl loads it; it is for another processor; or the library
+ * is not where the program will look, as after chroot.
  *
  * Thread: any, and between fork or vfork and exec: no allocation, no lock, errno kept unless a call
  * failed. Memory: the stack of the caller, at most EXEC_ARGS_MAX pointers.
@@ -143,8 +144,8 @@ struct preload_list { /* "LD_PRELOAD=" and the others of it */
     char text[PRELOAD_MAX];
 };
 
-/* Writes the entries of an environment's LD_PRELOAD but ours. False if ours is not there. */
-static bool list_without_us(char *const *env, struct preload_list *out)
+/* Writes the entries of an environment's LD_PRELOAD but ours, and ours to `out_own`. False if ours is not there. */
+static bool list_without_us(char *const *env, struct preload_list *out, char out_own[PATH_MAX])
 {
     static const char own[] = "libwarm-preload.so", name[] = "LD_PRELOAD=";
     const char *at = env_value(env, "LD_PRELOAD");
@@ -155,7 +156,10 @@ static bool list_without_us(char *const *env, struct preload_list *out)
     for (size_t len; *at; at += len + (at[len] != '\0')) {
         len = strcspn(at, ": ");
         bool is_own = len >= strlen(own) && memcmp(at + len - strlen(own), own, strlen(own)) == 0;
-        found |= is_own;
+        if (is_own && len < PATH_MAX) {
+            *(char *)mempcpy(out_own, at, len) = '\0';
+            found = true;
+        }
         if (is_own || !len)
             continue;
         *to = ':';
@@ -169,10 +173,11 @@ static bool list_without_us(char *const *env, struct preload_list *out)
 static bool starts_without_us(const char *program, char *const *env, struct preload_list *list,
                               size_t *out_n)
 {
+    char own[PATH_MAX];
     int kept = errno;
     *out_n = count(env);
-    bool without = program && *out_n <= EXEC_ARGS_MAX && list_without_us(env, list) &&
-                   elf_needs_asan_first(program);
+    bool without = program && *out_n <= EXEC_ARGS_MAX && list_without_us(env, list, own) &&
+                   (access(own, R_OK) < 0 || elf_cannot_load_ours(program));
     errno = kept;
     return without;
 }

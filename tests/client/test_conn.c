@@ -670,6 +670,22 @@ Test(conn, a_file_at_our_number_and_a_closed_number_are_left_alone)
     close(file);
 }
 
+Test(conn, a_connection_never_takes_the_number_of_a_standard_stream)
+{
+    conn_close(&c);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+            close(fd);
+        bool opened = conn_open(&c, path, in_time(), &e) == 0;
+        bool free_again = !opened || fcntl(STDIN_FILENO, F_GETFD) < 0;
+        _exit(opened && c.fd > STDERR_FILENO && free_again ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+}
+
 /* ---- the buffer ---- */
 
 static void say_hit(const char *value)

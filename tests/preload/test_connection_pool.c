@@ -30,6 +30,19 @@ Test(connection_pool, a_returned_connection_is_lent_again_and_two_borrowers_have
     warmd_down(&d);
 }
 
+Test(connection_pool, a_process_without_descriptors_gets_that_of_a_failed_request_back)
+{
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    struct warm *w = connection_pool_borrow();
+    cr_assert_not_null(w);
+    w->err.code = WARM_EIO; /* as if no channel could be made */
+    connection_pool_return(w);
+    for (size_t i = 0; i < SLOTS; i++)
+        cr_expect_eq(atomic_load(&slots[i].state), EMPTY);
+    warmd_down(&d);
+}
+
 Test(connection_pool, there_are_as_many_as_slots_and_no_more)
 {
     struct warmd d = warmd_up(NULL);

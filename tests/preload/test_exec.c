@@ -4,12 +4,15 @@
  * libwarm-preload.so, and a stand-in for `warm` that prints its command line.
  */
 #include <criterion/criterion.h>
+#include <elf.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/exec/elf.h"
 #include "tests/support/support.h"
 
 struct lab {
@@ -235,5 +238,58 @@ Test(exec, the_users_own_preloaded_libraries_stay)
            "ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=libm.so.6:$LD_PRELOAD:libdl.so.2 "
            "./checked",
            "libm.so.6:libdl.so.2\n");
+    lab_down(&lab);
+}
+
+Test(exec, programs_that_musl_loads_start_whatever_starts_them)
+{
+    struct lab lab;
+    char *out;
+    if (!checked_up(&lab))
+        return;
+    int rc = run_command(&out, "exec 2>&1; cd %s && musl-gcc -o checked c.c", lab.dir);
+    cr_assert_eq(rc, 0, "%s", out);
+    free(out);
+    expect(&lab, "./checked; echo $?", "\n7\n");
+    expect(&lab, "./script; echo $?", "\n7\n");
+    expect(&lab, "python3 start.py spawnp", "\n7\n");
+    lab_down(&lab);
+}
+
+/* A program for another processor, which nothing here runs: a processor's number stands in its header. */
+Test(exec, programs_of_another_processor_and_word_size_start_without_the_library)
+{
+    static const struct {
+        size_t at;
+        char value;
+    } changes[] = {{EI_CLASS, ELFCLASS32}, {offsetof(Elf64_Ehdr, e_machine), EM_386}};
+    struct lab lab;
+    size_t len;
+    if (!lab_up(&lab))
+        return;
+    char *path = path_join(lab.dir, "other"), *bytes = file_read("/bin/sh", &len);
+    file_write(path, bytes, len);
+    cr_expect(!elf_cannot_load_ours(path));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char was = bytes[changes[i].at];
+        bytes[changes[i].at] = changes[i].value;
+        file_write(path, bytes, len);
+        cr_expect(elf_cannot_load_ours(path), "%zu", i);
+        bytes[changes[i].at] = was;
+    }
+    free(path), free(bytes);
+    lab_down(&lab);
+}
+
+/* As in a chroot: the dynamic linker would complain of the absent library on standard error. */
+Test(exec, a_program_that_cannot_reach_the_library_starts_without_it)
+{
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    expect(&lab,
+           "cp $LD_PRELOAD . && LD_PRELOAD=$PWD/libwarm-preload.so sh -c '\\''"
+           "rm libwarm-preload.so; /bin/true; printenv LD_PRELOAD'\\''",
+           "\n");
     lab_down(&lab);
 }
