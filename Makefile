@@ -169,7 +169,7 @@ test: setup-test toolchain
 test-run: all $(B)/tests/all
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(if $(TESTS),--filter '$(TESTS)') $(TEST_FLAGS)
 list-tests: $(B)/tests/all
-	@$(B)/tests/all --list | awk '/^[^ ]/ { suite = $$1; sub(":$$", "", suite) } /── / { print suite "/" $$2 }'
+	@$(B)/tests/all --list | awk '/^[a-z]/ { suite = $$1; sub(":$$", "", suite) } /── / { print suite "/" $$2 }'
 
 # The CUDA toolchain, fetched once, and only for the demo and the tests. If it is complete, the script
 # takes some milliseconds.
