@@ -8,7 +8,7 @@
 #include "client/preload/libraries.h"
 
 #include <dlfcn.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,21 +16,26 @@
 #include "keygen/expect.h"
 
 /* Makes the struct of the library whose function is `real`. */
-static struct library *make_one(library_new make, void *handle, const void *base, const char *path,
-                                const char *suffix)
+static struct library *make_one(size_t size, library_find *find, void *handle, const void *base,
+                                const char *path, const char *suffix)
 {
-    struct library *l = handle ? make(handle, path, suffix) : NULL;
-    if (l) {
+    struct library *l = handle ? calloc(1, size) : NULL;
+    if (l && stat(path, &l->file) == 0) {
         l->base = base;
         strcpy(l->suffix, suffix);
-    } else if (handle) {
-        dlclose(handle);
+        if (!realpath(path, l->path)) /* the loader's path may have "..", which a daemon refuses */
+            strcpy(l->path, path);
+        if (find(l, handle))
+            return l;
     }
-    return l;
+    if (handle)
+        dlclose(handle);
+    free(l);
+    return NULL;
 }
 
 int libraries_index(struct libraries *known, const char *name, const void *real, const char *suffix,
-                    library_new make)
+                    size_t size, library_find *find)
 {
     char path[PATH_MAX];
     if (!WARM_EXPECT(real && strlen(suffix) < LIBRARIES_SUFFIX))
@@ -41,7 +46,8 @@ int libraries_index(struct libraries *known, const char *name, const void *real,
         struct library *l = atomic_load(&known->items[i]);
         if (!l) {
             if (!made)
-                made = make_one(make, preload_open_library(path, name, real), base, path, suffix);
+                made = make_one(size, find, preload_open_library(path, name, real), base, path,
+                                suffix);
             if (!made || atomic_compare_exchange_strong(&known->items[i], &l, made))
                 return made ? i : -1;
         }
@@ -52,4 +58,22 @@ int libraries_index(struct libraries *known, const char *name, const void *real,
     }
     free(made);
     return -1;
+}
+
+/* dlsym returns an object pointer; ISO C wants it copied, not cast, into a function pointer. */
+bool library_function(const struct library *library, void *handle, const char *name,
+                      void *out_function)
+{
+    char symbol[96];
+    const char *suffix = library->suffix;
+    snprintf(symbol, sizeof symbol, "%s%s%s", *suffix ? "__" : "", name, suffix);
+    void *found = preload_real_dlsym(handle, symbol);
+    memcpy(out_function, &found, sizeof found);
+    return found != NULL;
+}
+
+bool library_identity(const struct library *library, struct warm *w, char out[WARM_IDENTITY_TEXT])
+{
+    return preload_file_is(library->path, &library->file) &&
+           warm_file_identity(w, library->path, out) == 0;
 }

@@ -161,8 +161,7 @@ static bool key_open(struct link *l, struct warm *w)
     struct key key;
     if (l->has_key)
         return true;
-    if (!preload_file_is(l->library->path, &l->library->file) ||
-        warm_file_identity(w, l->library->path, identity))
+    if (!library_identity(&l->library->at, w, identity))
         return false;
     key_begin(&b, DOMAIN_NVJITLINK);
     key_add_text(&b, 1, identity);

@@ -34,9 +34,7 @@ typedef void *jitlink_handle;
 /* One libnvJitLink of this process under one version of its names. Lives for ever, and keeps the
  * library loaded. */
 struct jitlink_library {
-    struct library at; /* suffix: "" or "_13_5" */
-    char path[4096];
-    struct stat file; /* at `path`, when it was loaded */
+    struct library at; /* its suffix is "" or one as "_13_5" */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvjitlink/nvjitlink.fn"
 };

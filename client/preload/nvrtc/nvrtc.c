@@ -12,8 +12,9 @@
 #include "client/preload/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "keygen/bytes.h"
 
 static struct libraries libraries;
 
@@ -22,59 +23,18 @@ static struct nvrtc_library *library_at(int i)
     return (struct nvrtc_library *)atomic_load(&libraries.items[i]);
 }
 
-/* ---- libraries ---- */
-
-/* Finds a function. dlsym returns an object pointer; ISO C wants it copied, not cast, into a
- * function pointer. */
-static void find(void *handle, const char *symbol, void *out_function)
-{
-    void *found = preload_real_dlsym(handle, symbol);
-    memcpy(out_function, &found, sizeof found);
-}
-
-/* Makes our struct of a libnvrtc. */
-static struct library *nvrtc_new(void *handle, const char *path, const char *suffix)
-{
-    struct nvrtc_library *l = calloc(1, sizeof *l);
-    (void)suffix;
-    if (!l || stat(path, &l->file) < 0)
-        goto fail;
-    if (!realpath(path, l->path)) /* the loader's path may have "..", which a daemon refuses */
-        strcpy(l->path, path);
-#define FN(name, parameters, arguments) find(handle, "nvrtc" #name, &l->name);
-#include "client/preload/nvrtc/nvrtc.fn"
-    if (l->CreateProgram && l->DestroyProgram && l->AddNameExpression && l->CompileProgram)
-        return &l->at;
-fail:
-    free(l);
-    return NULL;
-}
-
-static int library_index(const char *name, const void *real)
-{
-    return libraries_index(&libraries, name, real, "", nvrtc_new);
-}
-
 /* ---- for programs that look functions up ---- */
 
 #define STAND_INS_LIST "client/preload/nvrtc/nvrtc.fn"
 #define STAND_INS_LIBRARY struct nvrtc_library
 #define STAND_INS_ON(name) nvrtc_on_##name
 #define STAND_INS_NAME(name) "nvrtc" #name
+#define STAND_INS_LACKS(name)                                                                      \
+    !text_is_one_of(                                                                               \
+        #name, ONE_OF("CreateProgram", "DestroyProgram", "AddNameExpression", "CompileProgram"))
 #include "client/preload/stand_ins.h"
 
-void *nvrtc_stand_in(const char *name, void *real)
-{
-    if (!preload_may_stand_in(name, real))
-        return real;
-    for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++) {
-        if (strcmp(name, stand_ins[i].name) != 0)
-            continue;
-        int set = library_index(name, real);
-        return set < 0 ? real : stand_ins[i].function[set];
-    }
-    return real;
-}
+void *nvrtc_stand_in(const char *name, void *real) { return stand_in(name, real); }
 
 /* ---- for programs that are linked with NVRTC ---- */
 
@@ -100,7 +60,9 @@ static struct nvrtc_library *library_linked(const char *soname, const void *call
 {
     static const char any[] = "nvrtcCreateProgram";
     void *real = find_linked(soname, any, caller);
-    int set = real ? library_index(any, real) : -1;
+    int set = real ? libraries_index(&libraries, any, real, "", sizeof(struct nvrtc_library),
+                                     stand_ins_find)
+                   : -1;
     return set < 0 ? NULL : library_at(set);
 }
 

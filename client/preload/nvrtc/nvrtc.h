@@ -20,9 +20,7 @@
 #ifndef WARM_PRELOAD_NVRTC_NVRTC_H
 #define WARM_PRELOAD_NVRTC_NVRTC_H
 
-#include <limits.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 
 #include "client/preload/libraries.h"
 #include "client/preload/preload.h"
@@ -46,8 +44,6 @@ enum nvrtc_result {
 /* One libnvrtc of this process. Lives for ever, and keeps the library loaded. */
 struct nvrtc_library {
     struct library at;
-    char path[PATH_MAX]; /* without links */
-    struct stat file;    /* at `path`, when it was loaded: another file is another compiler */
     _Atomic uint64_t skip_until_ms; /* the daemon refused this compiler: do not ask before */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvrtc/nvrtc.fn"

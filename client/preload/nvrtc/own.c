@@ -97,7 +97,7 @@ static bool pack(const struct nvrtc_library *l, nvrtc_program p, char *const *ex
  * to others. */
 static bool has_its_builtins(const struct nvrtc_library *library)
 {
-    char *path = nvrtc_builtins_of(library->path);
+    char *path = nvrtc_builtins_of(library->at.path);
     void *handle = path && *path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     bool has = path && (!*path || handle);
     if (handle)

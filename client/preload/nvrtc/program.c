@@ -178,7 +178,7 @@ static int ask(struct program *p, struct own_compile *own, struct warm_result *o
 {
     struct nvrtc_library *library = p->library;
     uint64_t skip = atomic_load_explicit(&library->skip_until_ms, memory_order_relaxed);
-    if (!preload_file_is(library->path, &library->file))
+    if (!preload_file_is(library->at.path, &library->at.file))
         return WARM_ENO_TOOLCHAIN;
     struct warm *w = connection_pool_borrow();
     if (!w)
@@ -192,7 +192,7 @@ static int ask(struct program *p, struct own_compile *own, struct warm_result *o
                            .n_headers = p->n_headers,
                            .expressions = (const char *const *)p->expressions,
                            .n_expressions = p->n_expressions,
-                           .compiler = library->path};
+                           .compiler = library->at.path};
     int code = WARM_ENO_TOOLCHAIN;
     if (!skip || conn_now_ms() >= skip) {
         code = request_compile(w, &job, out);

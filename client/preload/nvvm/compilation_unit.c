@@ -108,8 +108,7 @@ static bool key_open(struct nvvm_program *p, const struct nvvm_library *library,
     struct key key;
     if (p->has_key)
         return true;
-    if (!preload_file_is(library->path, &library->file) ||
-        warm_file_identity(w, library->path, identity))
+    if (!library_identity(&library->at, w, identity))
         return false;
     key_begin(&b, DOMAIN_NVVM);
     key_add_text(&b, 1, identity);

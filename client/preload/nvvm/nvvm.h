@@ -35,8 +35,6 @@ typedef void *nvvm_handle;
 /* One libNVVM of this process. Lives for ever, and keeps the library loaded. */
 struct nvvm_library {
     struct library at;
-    char path[4096];
-    struct stat file; /* at `path`, when it was loaded */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvvm/nvvm.fn"
 };
