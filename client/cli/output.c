@@ -18,29 +18,14 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-
-/* Writes all bytes. 0 or an errno. */
-static int write_all(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-    while (len) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? errno : EIO;
-        at += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
+#include "client/lib/whole_io.h"
 
 static int write_in_place(const char *path, const void *data, size_t len)
 {
     int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return errno;
-    int error = write_all(fd, data, len);
+    int error = whole_write(fd, data, len);
     if (close(fd) < 0 && !error)
         error = errno;
     return error;
@@ -64,7 +49,7 @@ static int write_and_rename(const char *path, const void *data, size_t len)
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return errno;
-    int error = write_all(fd, data, len);
+    int error = whole_write(fd, data, len);
     if (close(fd) < 0 && !error)
         error = errno;
     if (!error)
@@ -80,7 +65,7 @@ int output_write(const char *path, const void *data, size_t len)
     struct stat st;
     int error;
     if (strcmp(path, "-") == 0)
-        error = write_all(STDOUT_FILENO, data, len);
+        error = whole_write(STDOUT_FILENO, data, len);
     else if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* /dev/null, a pipe, a link */
         error = write_in_place(path, data, len);
     else
@@ -88,6 +73,16 @@ int output_write(const char *path, const void *data, size_t len)
     if (error)
         cli_say("cannot write %s: %s", path, strerror(error));
     return error ? CLI_USAGE : 0;
+}
+
+int output_make_folders(const char *path, mode_t mode, char out_failed[PATH_MAX])
+{
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(out_failed, PATH_MAX, "%.*s", (int)(slash - path), path);
+        if (mkdir(out_failed, mode) != 0 && errno != EEXIST && access(out_failed, X_OK) != 0)
+            return errno;
+    }
+    return 0;
 }
 
 bool output_name(const char *file, const char *ending, char out[PATH_MAX])

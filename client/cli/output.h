@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - writes a result to the output file of a command.
+ * output.h - writes a result to the output file of a command, and makes folders for files.
  *
  * Thread: main. Memory: borrows all.
  */
@@ -10,10 +10,14 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Writes all of `data` to `path`, "-" for stdout. A regular file is complete or absent: it is
  * written beside its place and renamed. Returns 0, or an exit status after printing the reason. */
 int output_write(const char *path, const void *data, size_t len);
+
+/* Makes the folders above `path` that are missing. Returns 0, or an errno of the folder that *out_failed then names. */
+int output_make_folders(const char *path, mode_t mode, char out_failed[PATH_MAX]);
 
 /* Writes the default name of an output: "k.cubin" for "dir/k.cu", in the working folder. False if it is too
  * long. */

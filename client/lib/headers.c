@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/lib/inodes.h"
+#include "client/lib/whole_io.h"
 #include "keygen/cuda/options.h"
 #include "keygen/expect.h"
 
@@ -312,13 +313,7 @@ static bool read_content(struct headers *h, int fd, size_t len)
         h->content = content;
         h->content_cap = len;
     }
-    for (size_t done = 0; done < len;) {
-        ssize_t n = read(fd, h->content + done, len - done);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            return false;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
+    return whole_read(fd, h->content, len, 0) == (ssize_t)len;
 }
 
 /* Reads and hashes an open file. The digest of a file that changes meanwhile is not remembered. */

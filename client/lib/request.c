@@ -22,6 +22,7 @@
 
 #include "client/lib/deadlines.h"
 #include "client/lib/debug.h"
+#include "client/lib/whole_io.h"
 #include "keygen/expect.h"
 
 #define PAUSE_START_MS 100u
@@ -399,13 +400,9 @@ static int value_read(int fd, size_t len, struct warm_value *out, struct err *e)
     uint8_t *copy = malloc(len);
     if (!copy)
         return err_set(e, WARM_ENOMEM, "no memory for a value of %zu bytes", len);
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(fd, copy + done, len - done, (off_t)done);
-        if (n <= 0 && !(n < 0 && errno == EINTR)) {
-            free(copy);
-            return err_set(e, WARM_EIO, "cannot read a value's file");
-        }
-        done += n > 0 ? (size_t)n : 0;
+    if (whole_read(fd, copy, len, 0) != (ssize_t)len) {
+        free(copy);
+        return err_set(e, WARM_EIO, "cannot read a value's file");
     }
     *out = (struct warm_value){.data = copy, .len = len, .internal = {copy, NULL}};
     return 0;

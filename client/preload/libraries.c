@@ -60,7 +60,6 @@ int libraries_index(struct libraries *known, const char *name, const void *real,
     return -1;
 }
 
-/* dlsym returns an object pointer; ISO C wants it copied, not cast, into a function pointer. */
 bool library_function(const struct library *library, void *handle, const char *name,
                       void *out_function)
 {
@@ -68,7 +67,7 @@ bool library_function(const struct library *library, void *handle, const char *n
     const char *suffix = library->suffix;
     snprintf(symbol, sizeof symbol, "%s%s%s", *suffix ? "__" : "", name, suffix);
     void *found = preload_real_dlsym(handle, symbol);
-    memcpy(out_function, &found, sizeof found);
+    memcpy(out_function, &found, sizeof found); /* ISO C has no cast of it to a function pointer */
     return found != NULL;
 }
 

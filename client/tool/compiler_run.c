@@ -29,6 +29,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "client/lib/whole_io.h"
 #include "client/trace/trace.h"
 
 #define TEXT_MAX (64u << 20) /* bytes of recorded output; longer output is passed on, not kept */
@@ -138,19 +139,6 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void pass_text(int to, const char *data, size_t len)
-{
-    while (len) {
-        ssize_t n = write(to, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return; /* the reader is gone; the compiler goes on, as it would without us */
-        data += n;
-        len -= (size_t)n;
-    }
-}
-
 /* Copies the next bytes of a pipe to `to` (-1: nowhere) and records them. False at its end. */
 static bool copy_some(int from, int to, struct writer *kept)
 {
@@ -161,7 +149,7 @@ static bool copy_some(int from, int to, struct writer *kept)
     if (n <= 0)
         return false;
     if (to >= 0)
-        pass_text(to, data, (size_t)n);
+        whole_write(to, data, (size_t)n); /* without a reader the compiler goes on, as without us */
     writer_bytes(kept, data, (size_t)n);
     return true;
 }
@@ -297,8 +285,8 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
 void compiler_run_show(const struct compiler_run *run)
 {
     assert(run);
-    pass_text(STDOUT_FILENO, (const char *)run->out.data, run->out.len);
-    pass_text(STDERR_FILENO, (const char *)run->err.data, run->err.len);
+    whole_write(STDOUT_FILENO, (const char *)run->out.data, run->out.len);
+    whole_write(STDERR_FILENO, (const char *)run->err.data, run->err.len);
 }
 
 void compiler_run_close(struct compiler_run *run)

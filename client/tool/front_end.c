@@ -23,6 +23,7 @@
 
 #include "client/exec/compilers.h"
 #include "client/lib/debug.h"
+#include "client/lib/whole_io.h"
 #include "client/tool/tool.h"
 
 extern char **environ;
@@ -588,7 +589,6 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
         return err_sys(e, WARM_ENOT_FOUND, errno, "cannot open %s", path);
     int code = 0;
     uint8_t *data = NULL;
-    size_t done = 0;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         code = err_set(e, WARM_EINVALID, "%s is no plain file", path);
     else if ((uint64_t)st.st_size > max)
@@ -596,19 +596,15 @@ int tool_read_file(const char *path, size_t max, uint8_t **out, size_t *out_len,
                        (long long)st.st_size, max);
     else if (!(data = malloc((size_t)st.st_size + 1)))
         code = err_set(e, WARM_ENOMEM, "no memory for %s", path);
-    while (!code && done < (size_t)st.st_size) {
-        ssize_t n = read(fd, data + done, (size_t)st.st_size - done);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            code = err_set(e, WARM_EIO, "cannot read %s", path);
-        done += n > 0 ? (size_t)n : 0;
-    }
+    if (!code && whole_read(fd, data, (size_t)st.st_size, 0) != st.st_size)
+        code = err_set(e, WARM_EIO, "cannot read %s", path);
     close(fd);
     if (code) {
         free(data);
         return code;
     }
-    data[done] = '\0';
+    data[st.st_size] = '\0';
     *out = data;
-    *out_len = done;
+    *out_len = (size_t)st.st_size;
     return 0;
 }

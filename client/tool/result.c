@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/lib/ptxas_log.h"
+#include "client/lib/whole_io.h"
 #include "client/tool/dependencies.h"
 #include "client/tool/path_names.h"
 #include "client/tool/pch.h"
@@ -78,34 +79,19 @@ static int write_text(const struct tool_job *job, const struct writer *text, str
     return failed ? err_set(e, WARM_ENOMEM, "no memory for the compiler's messages") : 0;
 }
 
-static bool write_all(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-    while (len) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 static void print_text(const struct tool_job *job, struct view text, int fd)
 {
     const char *at = text.data, *end = at + text.len;
     while (at < end) {
         const char *mark = memchr(at, ROOT_MARK, (size_t)(end - at));
         size_t root = mark && mark + 1 < end ? (size_t)(mark[1] - '0') : TOOL_ROOTS_MAX;
-        write_all(fd, at, (size_t)((mark ? mark : end) - at));
+        whole_write(fd, at, (size_t)((mark ? mark : end) - at));
         if (!mark)
             return;
         if (root < job->n_roots)
-            write_all(fd, job->roots[root], strlen(job->roots[root]));
+            whole_write(fd, job->roots[root], strlen(job->roots[root]));
         else if (mark + 1 < end && mark[1] == NO_ROOT)
-            write_all(fd, mark, 1);
+            whole_write(fd, mark, 1);
         at = mark + 2;
     }
 }
@@ -441,7 +427,7 @@ static bool put_file(const char *path, const struct result_file *file)
         open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, file->data.data, file->data.len);
+    bool ok = whole_write(fd, file->data.data, file->data.len) == 0;
     ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
     if (!ok)
         unlink(temporary);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/lib/whole_io.h"
 #include "daemon/history/internal.h"
 
 #define MAGIC "WHIS"
@@ -191,17 +192,6 @@ static bool unseal(struct writer *w)
     return key_equal(&seal, &seen);
 }
 
-static bool read_file(int fd, size_t len, uint8_t *out)
-{
-    for (size_t at = 0; at < len;) {
-        ssize_t n = read(fd, out + at, len - at);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            return false;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 bool history_file_read(const char *path, struct writer *out)
 {
     struct stat st;
@@ -211,7 +201,7 @@ bool history_file_read(const char *path, struct writer *out)
         return false;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
         uint8_t *to = writer_reserve(out, (size_t)st.st_size);
-        read = to && read_file(fd, (size_t)st.st_size, to) && unseal(out);
+        read = to && whole_read(fd, to, (size_t)st.st_size, 0) == st.st_size && unseal(out);
     }
     close(fd);
     return read;
@@ -235,14 +225,8 @@ static bool write_file(const char *path, const struct writer *w)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
-    size_t at = 0;
-    while (at < w->len) {
-        ssize_t n = write(fd, w->data + at, w->len - at);
-        if (n <= 0 && !(n < 0 && errno == EINTR))
-            break;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return close(fd) == 0 && at == w->len;
+    bool written = whole_write(fd, w->data, w->len) == 0;
+    return close(fd) == 0 && written;
 }
 
 bool history_file_write(const char *path, struct writer *w)

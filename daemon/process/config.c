@@ -10,7 +10,6 @@
 #include "daemon/process/config.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -28,6 +27,7 @@
 #include "keygen/misspelt.h"
 #include "keygen/quantity.h"
 #include "store/store.h"
+#include "tier/setting_line.h"
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
@@ -285,17 +285,6 @@ void config_close(struct config *c)
 
 /* ---- the file ---- */
 
-/* Cuts white space at both ends, in place. */
-static char *config_trim(char *text)
-{
-    while (isspace((unsigned char)*text))
-        text++;
-    size_t len = strlen(text);
-    while (len && isspace((unsigned char)text[len - 1]))
-        text[--len] = '\0';
-    return text;
-}
-
 /* Puts the place in front of the warnings from `first` on. */
 static void config_place_warnings(struct config *c, size_t first, const char *place, unsigned line)
 {
@@ -312,14 +301,11 @@ static void config_place_warnings(struct config *c, size_t first, const char *pl
 
 static int config_read_line(struct config *c, char *line, struct err *e)
 {
-    char *text = config_trim(line);
-    if (!*text || *text == '#')
-        return 0;
-    char *equals = strchr(text, '=');
-    if (!equals)
-        return err_set(e, WARM_EINVALID, "\"%s\" is not of the form key = value", text);
-    *equals = '\0';
-    return config_set(c, config_trim(text), config_trim(equals + 1), e);
+    char *name, *value;
+    if (!setting_line_split(line, &name, &value))
+        return err_set(e, WARM_EINVALID, "\"%s\" is not of the form key = value",
+                       setting_trim(line));
+    return name ? config_set(c, name, value, e) : 0;
 }
 
 int config_read_file(struct config *c, const char *path, struct err *e)

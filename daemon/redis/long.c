@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/lib/whole_io.h"
 #include "daemon/process/closer.h"
 #include "daemon/process/log.h"
 #include "daemon/redis/internal.h"
@@ -123,18 +124,11 @@ static long take_argument(struct redis *r, const uint8_t *data, size_t len, cons
     size_t body = s->left > 2 ? (size_t)(s->left - 2 < len ? s->left - 2 : len) : 0;
     assert(s->left && s->n < RESP_SPILLS_MAX);
     int *fd = &s->fds[s->n];
-    for (size_t at = 0; at < body && *fd >= 0;) {
-        ssize_t n = write(*fd, data + at, body - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not received: %s",
-                     strerror(errno));
-            fd_close_later(*fd);
-            *fd = -1;
-            break;
-        }
-        at += (size_t)n;
+    int errnum = *fd >= 0 ? whole_write(*fd, data, body) : 0;
+    if (errnum) {
+        log_user(r->peer->uid, LOG_LEVEL_WARNING, "a value is not received: %s", strerror(errnum));
+        fd_close_later(*fd);
+        *fd = -1;
     }
     s->left -= body;
     size_t taken = body;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "client/lib/whole_io.h"
 #include "client/wire/memfd.h"
 #include "daemon/headers/manifest.h"
 #include "daemon/process/closer.h"
@@ -78,16 +79,11 @@ int fd_reopen(int fd)
 
 int file_read_at(int fd, void *out, size_t len, uint64_t from, struct err *e)
 {
-    for (size_t at = 0; at < len;) {
-        ssize_t n = pread(fd, (char *)out + at, len - at, (off_t)(from + at));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_sys(e, WARM_EIO, errno, "cannot read a value");
-        if (n == 0)
-            return err_set(e, WARM_ETRUNCATED, "a value ends after %zu of %zu bytes", at, len);
-        at += (size_t)n;
-    }
+    ssize_t n = whole_read(fd, out, len, (off_t)from);
+    if (n < 0)
+        return err_sys(e, WARM_EIO, errno, "cannot read a value");
+    if ((size_t)n < len)
+        return err_set(e, WARM_ETRUNCATED, "a value ends after %zd of %zu bytes", n, len);
     return 0;
 }
 

@@ -103,23 +103,12 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
 
 /* ---- writing ---- */
 
-/* Makes the folders above a path. */
-static int make_parents(const char *path, struct err *e)
-{
-    char folder[PATH_MAX];
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-        if (mkdir(folder, 0777) && errno != EEXIST)
-            return err_sys(e, WARM_EIO, errno, "%s", folder);
-    }
-    return 0;
-}
-
 int foreign_write_file(const char *path, struct view value, struct err *e)
 {
-    int code = make_parents(path, e);
-    if (code)
-        return code;
+    char folder[PATH_MAX];
+    int errnum = output_make_folders(path, 0777, folder);
+    if (errnum)
+        return err_sys(e, WARM_EIO, errnum, "%s", folder);
     if (access(path, F_OK) == 0)
         return 1;
     return output_write(path, value.data, value.len)

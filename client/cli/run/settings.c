@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/output.h"
 #include "client/cli/run/run.h"
 #include "client/lib/request.h"
 
@@ -60,20 +61,6 @@ const char *settings_cut_unit(char *name)
         }
     }
     return "";
-}
-
-/* Makes the folder of a path, and its missing parents. */
-static bool make_folders(const char *path)
-{
-    char part[PATH_MAX];
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        if (mkdir(part, 0755) != 0 && errno != EEXIST && access(part, X_OK) != 0) {
-            cli_say("%s: %s", part, strerror(errno));
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Writes where the path leads through links: the path itself if there is no file yet. */
@@ -208,7 +195,12 @@ static int change(const char *key, const char *value, bool add)
         cli_say("a setting is one line");
         return CLI_USAGE;
     }
-    if (!settings_path(path) || !make_folders(path) || !follow(path, file))
+    if (!settings_path(path))
+        return CLI_FINDING;
+    int errnum = output_make_folders(path, 0755, file);
+    if (errnum)
+        cli_say("%s: %s", file, strerror(errnum));
+    if (errnum || !follow(path, file))
         return CLI_FINDING;
     snprintf(fresh, sizeof fresh, "%s.XXXXXX", file);
     int fd = mkstemp(fresh);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/output.h"
 #include "client/cli/run/run.h"
 
 #define UNIT_MAX 16384 /* bytes of a unit's text */
@@ -62,22 +63,6 @@ static bool user_folder(char out[PATH_MAX])
     return n < PATH_MAX;
 }
 
-/* Makes a folder and those above it. 0, or an errno. */
-static int make_folders(const char *path)
-{
-    char part[PATH_MAX];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            return errno;
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
-}
-
 /* Copies a unit; the line ExecStart names this installation's warmd. 0, or an errno. */
 static int copy_unit(const char *from, const char *to, const char *warmd)
 {
@@ -105,8 +90,8 @@ static bool copy_units(const struct run_places *places, const char *from)
     if (!user_folder(folder))
         return false;
     run_find_warmd(places, warmd);
-    snprintf(target, sizeof target, "%s", folder);
-    int errnum = make_folders(folder);
+    snprintf(source, sizeof source, "%s/", folder);
+    int errnum = output_make_folders(source, 0700, target);
     for (size_t i = 0; i < N_UNITS && errnum == 0; i++) {
         snprintf(source, sizeof source, "%s/%s", from, units[i]);
         snprintf(target, sizeof target, "%s/%s", folder, units[i]);

@@ -9,7 +9,6 @@
  */
 #include "client/preload/nvvm/nvvm.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
