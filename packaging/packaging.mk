@@ -11,26 +11,29 @@ PACKAGES_wheel = python3-venv $(FOREIGN)
 PACKAGES_deb   = build-essential debhelper lintian $(FOREIGN)
 PACKAGES_rpm   = python3-venv rpm $(FOREIGN)
 
+# They share folders of $(B): under `make -j` one waits for the other.
+PACK = @mkdir -p $(B) && flock $(B)/packing packaging
+
 # A wheel for pip, for every Linux with glibc 2.17 or newer.
 #: make wheel         build/wheel/*.whl for pip
 .PHONY: wheel
 wheel: setup
 	@./setup.sh $(PACKAGES_wheel)
-	@packaging/wheel.sh $(B) $(ARCH)
+	$(PACK)/wheel.sh $(B) $(ARCH)
 
 # Debian packages, for the release on which they are built and later ones.
 #: make deb           build/deb/*.deb: warm, libwarm0, libwarm-dev
 .PHONY: deb
 deb: setup
 	@./setup.sh $(PACKAGES_deb)
-	@packaging/deb.sh $(B) $(DEB_ARCH)
+	$(PACK)/deb.sh $(B) $(DEB_ARCH)
 
 # RPM packages, for distributions with glibc 2.17 or newer.
 #: make rpm           build/rpm/*.rpm: warm, warm-libs, warm-devel
 .PHONY: rpm
 rpm: setup
 	@./setup.sh $(PACKAGES_rpm)
-	@packaging/rpm.sh $(B) $(ARCH)
+	$(PACK)/rpm.sh $(B) $(ARCH)
 
 # Installs wheel and packages in bare Debian roots and builds a program there. Needs root. The first
 # run downloads the roots.
@@ -71,7 +74,8 @@ setup-release: setup
 # Two users build it in two folders, at two times. Needs root.
 test-release:
 	tests/install/release.sh
-# From the packages of the previous release in the folder PREVIOUS to those in build/. Needs root.
+# From the packages of the previous release in the folder PREVIOUS to those in build/. Needs root. With ARCH=aarch64 under
+# qemu-user, without RPM.
 #: make test-upgrade  PREVIOUS=FOLDER of older packages: upgrade and downgrade in bare roots
 test-upgrade: wheel deb rpm
-	tests/install/upgrade.sh $(PREVIOUS) $(B)
+	$(if $(CROSS),ROOT_ARCH=$(DEB_ARCH)) tests/install/upgrade.sh $(PREVIOUS) $(B) $(if $(CROSS),deb wheel)

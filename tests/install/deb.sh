@@ -4,7 +4,7 @@
 # deb.sh FOLDER RELEASE…: installs the packages of the folder with apt-get in bare Debian roots, so the index
 # of the release decides which packages they need. It builds a program twice with them, as a user of the
 # system's socket, upgrades, removes and purges them. The upgrade is from the same files under an older
-# version. Only the user `warm` may be left. Needs root.
+# version. Only the user `warm` may be left. The packages of other architectures in the folder are left alone. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
@@ -15,7 +15,7 @@ for release in "$@"; do
     trap 'root_free "$root"' EXIT
     chmod 755 "$root"
     mkdir "$root/root/new" "$root/root/old"
-    cp "$folder"/*.deb "$root/root/new/"
+    cp "$folder"/*_"$(dpkg --print-architecture).deb" "$root/root/new/"
     cp "$here/program.sh" "$root/tmp/"
     root_run "$root" sh -euc '
         export DEBIAN_FRONTEND=noninteractive

@@ -3,11 +3,13 @@
 #
 # rpm.sh FOLDER RELEASE…: installs the packages of the folder with dnf in bare Debian roots. It builds a program
 # twice with them, upgrades and removes them. Such a root has no package database of RPM, so a package without
-# files stands for its glibc and shell. The upgrade is from the same files under an older version. Needs root.
+# files stands for its glibc and shell. The upgrade is from the same files under an older version. The packages of other
+# architectures in the folder are left alone. Needs root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
 folder=$1
+machine=$(uname -m)
 shift
 command -v dnf >/dev/null || apt-get install -y dnf >/dev/null
 work=$(mktemp -d)
@@ -25,14 +27,14 @@ Version: 1
 Release: 1
 Summary: What a Debian root has
 License: none
-ExclusiveArch: x86_64
-$(rpm -qp --requires "$folder"/*.rpm | grep -E '^(/|ld-linux|lib[a-z]*\.so\.[0-9]|rtld)' | grep -v '^libwarm' | sort -u | sed 's/^/Provides: /')
+ExclusiveArch: $machine
+$(rpm -qp --requires "$folder"/*."$machine.rpm" | grep -E '^(/|ld-linux|lib[a-z]*\.so\.[0-9]|rtld)' | grep -v '^libwarm' | sort -u | sed 's/^/Provides: /')
 %description
 What a Debian root has.
 %files
 END
 build "$work/stub.spec"
-build packaging/warm.spec --define "version 0.0.1" --define "tree $PWD/$folder/root" --define "documents $PWD"
+build packaging/warm.spec --define "version 0.0.1" --define "tree $PWD/$folder/root-$machine" --define "documents $PWD"
 
 for release in "$@"; do
     root=$(root_new "$release" g++ pkgconf systemd)
@@ -68,7 +70,7 @@ END
         echo "# changed" >>/etc/warm/warmd.conf'
 
     # an administrator's settings outlive an upgrade, and a removal
-    dnf_in_root install "$folder"/*.rpm
+    dnf_in_root install "$folder"/*."$machine.rpm"
     rpm --root "$root" -q warm | grep -v -q '^warm-0\.0\.1'
     grep -q "^# changed" "$root/etc/warm/warmd.conf"
     dnf_in_root remove warm warm-libs warm-devel

@@ -3,7 +3,8 @@
 #
 # upgrade.sh PREVIOUS BUILD [FORM…]: installs older packages from the folder PREVIOUS in a bare Debian root, and those
 # of BUILD over them, while a daemon runs, its store is in use and a program is in the middle of a compile. Then it
-# goes back. FORM: deb, wheel, rpm; all if none is named. Needs root.
+# goes back. FORM: deb, wheel, rpm; all if none is named. Needs root. ROOT_ARCH=arm64: on that architecture, under
+# qemu-user if this machine has another; not for rpm.
 #
 #     the running program ends right, with the same bytes as before
 #     the new daemon has all entries; so has the old one after it, or its log says what was set aside
@@ -14,7 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 previous=$1 build=$2
 shift 2
 release=bookworm
-machine=$(uname -m)
+arch=${ROOT_ARCH:-$(dpkg --print-architecture)}
+case $arch in arm64) machine=aarch64 ;; *) machine=$(uname -m) ;; esac
 
 # What a user does meanwhile. Files in /tmp/steps say how far each side is.
 life() {
@@ -109,7 +111,6 @@ await() {
 
 try_deb() {
     apt='export DEBIAN_FRONTEND=noninteractive; apt() { apt-get -qq -y --allow-downgrades "$@" >/root/apt.log 2>&1 || { cat /root/apt.log; exit 1; }; }; apt'
-    arch=$(dpkg --print-architecture)
     mkdir "$root/root/old" "$root/root/new"
     cp "$previous"/*_"$arch".deb "$root/root/old/"
     cp "$build"/deb/*_"$arch".deb "$root/root/new/"
