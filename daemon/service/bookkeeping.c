@@ -230,11 +230,7 @@ void bookkeeping_get_miss(struct ask *ask, bool is_lease)
         return;
     }
     count(s, ask->peer, *ask->failure ? STATS_errors : STATS_misses, kind, 1);
-    log_answer(ask->service, ask->peer,
-               *ask->failure ? "failed"
-               : is_lease    ? "miss, leased"
-                             : "miss",
-               kind, ask->name);
+    log_answer(ask->service, ask->peer, *ask->failure ? "failed" : "miss", kind, ask->name);
     bookkeeping_departures(s);
     uint64_t miss = history_miss(s->history,
                                  &(struct history_ask){.id = ask->id,

@@ -55,6 +55,23 @@ Test(events, each_is_a_line_in_the_order_in_which_it_happened)
     warmd_down(&k);
 }
 
+/* A name that no line will have would wait for ever. */
+Test(events, unknown_name_is_refused)
+{
+    struct warmd k = warmd_up(NULL);
+    char *out, *program = bin_path("warm");
+    const char *const options[] = {"--event misses", "--kind cubins"};
+    for (size_t i = 0; i < 2; i++) {
+        int status = run_command(&out, "WARM_SOCKET=%s %s events --once %s 2>&1", k.socket, program,
+                                 options[i]);
+        cr_expect_eq(status, 2, "%s: %s", options[i], out);
+        cr_expect(strstr(out, "unknown"), "%s", out);
+        free(out);
+    }
+    free(program);
+    warmd_down(&k);
+}
+
 Test(events, one_that_was_lost_is_counted)
 {
     struct warmd k = warmd_up(NULL);

@@ -16,6 +16,12 @@
 #define POLL_MS 500u
 #define NUMBER_TEXT 24
 
+/* What the daemon calls them (daemon/service/bookkeeping.c, daemon/history/history.c). */
+static const char *const names[] = {
+    "hit",    "compiled", "got another's compile",   "miss",   "put",
+    "reason", "left",     "refused by the compiler", "failed", "error",
+    NULL};
+
 struct wanted {
     const char *field[3], *value[3]; /* NULL: any */
 };
@@ -34,6 +40,18 @@ static bool is_wanted(const struct wanted *w, struct view event)
             return false;
     }
     return true;
+}
+
+/* Refuses the names of events and kinds that no line will have. */
+static int check_names(const struct command *self, const char *kind, const char *event)
+{
+    uint8_t number;
+    if (kind && !wire_kind_from_name(kind, &number))
+        return cli_usage(self, "unknown kind %s", kind);
+    const char *const *name = names;
+    while (event && *name && strcmp(*name, event) != 0)
+        name++;
+    return *name ? CLI_OK : cli_usage(self, "unknown event %s", event);
 }
 
 /* Prints what came after *number, and sets it. Returns an exit status. */
@@ -85,6 +103,8 @@ static int events_run(const struct command *self, int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
+    if ((status = check_names(self, w.value[1], w.value[2])) != CLI_OK)
+        return status;
     if (once)
         strcpy(number, "0");
     if ((status = remote_open(&r)) != CLI_OK)
@@ -105,9 +125,10 @@ const struct command cmd_events = {
         "\n"
         "You see what you do yourself; the administrator sees all users. NAME is hit, compiled,\n"
         "\"got another's compile\", miss, put, reason (why there was a miss), left (an entry was\n"
-        "evicted or removed), failed, error. The daemon keeps the newest 4096 of all users; a "
-        "line\n"
-        "with the event \"dropped\" says how many came and went before they were asked for.\n"
+        "evicted or removed), \"refused by the compiler\", failed, error. The daemon keeps the "
+        "newest\n"
+        "4096 of all users; a line with the event \"dropped\" says how many came and went before\n"
+        "they were asked for.\n"
         "\n"
         "      --once            print what the daemon still knows, and end\n"
         "      --session ID      of this session alone; --kind KIND, --event NAME likewise\n"
