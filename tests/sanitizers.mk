@@ -23,11 +23,17 @@ $(B)/plain/test_%: OUR_CPP += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	$(Q) $(LINK) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
-.PHONY: tsan-store
+.PHONY: tsan-store tsan-client
 tsan-store: setup-test
 	$(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store
 	$(B)/tsan/plain/test_store $(TSAN_TESTS)
-tsan: tsan-store
+# What threads of a program share: the connections, the tables of handles, the log.
+tsan-client: setup-test
+	$(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/bin/warmd \
+	    $(B)/tsan/libexec/warm/warm-nvrtc $(addprefix $(B)/tsan/plain/test_,$(TSAN_CLIENT))
+	for suite in $(TSAN_CLIENT); do $(B)/tsan/plain/test_$$suite || exit; done
+TSAN_CLIENT = connection_pool handle_table debug
+tsan: tsan-store tsan-client
 	$(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_tiled \
 	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled

@@ -37,7 +37,9 @@ static int read_text(const char *text, char name[KEY_NAME_MAX], uint8_t *out, si
     const char *colon = strchr(text, ':'), *end;
     size_t name_len = colon ? (size_t)(colon - text) : 0, got;
     if (!colon || !signing_is_name((struct view){text, name_len}))
-        return err_set(e, WARM_EINVALID, "a key is written NAME:BASE64");
+        return err_set(
+            e, WARM_EINVALID,
+            "a key is written NAME:BASE64, in tier_trusted, tier_revoked and tier_key's file");
     size_t text_len = strcspn(colon + 1, " \t\r\n");
     if (colon[1 + text_len + strspn(colon + 1 + text_len, " \t\r\n")] != '\0' ||
         sodium_base642bin(out, len, colon + 1, text_len, NULL, &got, &end,

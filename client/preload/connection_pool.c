@@ -27,7 +27,7 @@ enum slot_state { EMPTY, BUSY, IDLE };
 
 static struct slot {
     _Atomic int state;
-    struct warm *w; /* BUSY and IDLE; NULL while it is opened */
+    struct warm *_Atomic w; /* BUSY and IDLE; NULL while it is opened */
     uint64_t since_ms;
 } slots[SLOTS];
 
@@ -78,10 +78,10 @@ static struct slot *claim(int from)
     return NULL;
 }
 
+/* The slot forgets the connection first: another thread's new one may get the same address, and finds its slot by that. */
 static void empty(struct slot *s)
 {
-    warm_close(s->w);
-    s->w = NULL;
+    warm_close(atomic_exchange(&s->w, NULL));
     atomic_store(&s->state, EMPTY);
 }
 
@@ -131,15 +131,17 @@ static void tell_denied(void)
 static struct warm *open_in(struct slot *s)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
+    struct warm *w = NULL;
     uint64_t start_ms = conn_now_ms();
     if (!atomic_flag_test_and_set(&registered))
         pthread_atfork(NULL, NULL, on_fork_in_child);
-    int code = warm_open(&s->w, NULL);
+    int code = warm_open(&w, NULL);
+    s->w = w;
     if (!code)
-        code = request_connect(s->w);
+        code = request_connect(w);
     if (!code) {
         note_success();
-        return s->w;
+        return w;
     }
     if (code == WARM_EDENIED)
         tell_denied();
@@ -154,12 +156,13 @@ struct warm *connection_pool_borrow(void)
         return NULL;
     struct slot *s;
     while ((s = claim(IDLE))) {
+        struct warm *w = s->w;
         uint64_t start_ms = conn_now_ms();
-        if (s->w->pid == getpid() && start_ms - s->since_ms < STALE_MS)
-            return s->w;
-        if (s->w->pid == getpid() && is_alive(s->w))
-            return s->w;
-        bool hangs = s->w->pid == getpid() && s->w->err.code == WARM_ETIMEOUT;
+        if (w->pid == getpid() && start_ms - s->since_ms < STALE_MS)
+            return w;
+        if (w->pid == getpid() && is_alive(w))
+            return w;
+        bool hangs = w->pid == getpid() && w->err.code == WARM_ETIMEOUT;
         empty(s);
         if (hangs) {
             note_failure(conn_now_ms() - start_ms);

@@ -58,6 +58,42 @@ Test(connection_pool, there_are_as_many_as_slots_and_no_more)
     warmd_down(&d);
 }
 
+/* Borrows many times, and loses each seventh connection. Returns how often another thread had the same slot. */
+static void *borrow_and_return(void *arg)
+{
+    static _Atomic int borrowers[SLOTS];
+    size_t n_shared = 0;
+    (void)arg;
+    for (int i = 1; i < 300; i++) {
+        struct warm *w = connection_pool_borrow();
+        if (!w)
+            continue;
+        _Atomic int *mine = &borrowers[slot_of(w) - slots];
+        n_shared += atomic_fetch_add(mine, 1) != 0;
+        w->connected = i % 7 != 0;
+        atomic_fetch_sub(mine, 1);
+        connection_pool_return(w);
+    }
+    return (void *)n_shared;
+}
+
+Test(connection_pool, threads_never_have_one_connection_together)
+{
+    struct warmd d = warmd_up(NULL);
+    pthread_t thread[8];
+    void *n_shared;
+    use(&d);
+    for (size_t i = 0; i < 8; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, borrow_and_return, NULL), 0);
+    for (size_t i = 0; i < 8; i++) {
+        pthread_join(thread[i], &n_shared);
+        cr_expect_null(n_shared);
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        cr_expect_neq(slots[i].state, BUSY, "no slot is lost");
+    warmd_down(&d);
+}
+
 Test(connection_pool, without_a_daemon_one_attempt_is_made_and_then_a_pause)
 {
     struct warmd d = warmd_new();

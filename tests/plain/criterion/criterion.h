@@ -76,11 +76,20 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
 #define cr_assert_leq(a, b, ...) plain_check((a) <= (b), #a " <= " #b, __VA_ARGS__)
 #define cr_assert_gt(a, b, ...) plain_check((a) > (b), #a " > " #b, __VA_ARGS__)
 #define cr_assert_geq(a, b, ...) plain_check((a) >= (b), #a " >= " #b, __VA_ARGS__)
+#define cr_assert_null(a, ...) plain_check((a) == NULL, #a " is NULL", __VA_ARGS__)
 #define cr_assert_not_null(a, ...) plain_check((a) != NULL, #a " is not NULL", __VA_ARGS__)
 #define cr_assert_str_eq(a, b, ...) plain_check(strcmp(a, b) == 0, #a " equals " #b, __VA_ARGS__)
 #define cr_assert_fail(...) plain_check(0, "fails", __VA_ARGS__)
 #define cr_expect(condition, ...) plain_check(condition, #condition, __VA_ARGS__)
-#define cr_expect_eq(a, b, ...) plain_check((a) == (b), #a " == " #b, __VA_ARGS__)
+#define cr_assert_not(condition, ...) plain_check(!(condition), "not " #condition, __VA_ARGS__)
+#define cr_expect_not cr_assert_not
+#define cr_expect_eq cr_assert_eq
+#define cr_expect_neq cr_assert_neq
+#define cr_expect_leq cr_assert_leq
+#define cr_expect_gt cr_assert_gt
+#define cr_expect_null cr_assert_null
+#define cr_expect_not_null cr_assert_not_null
+#define cr_expect_str_eq cr_assert_str_eq
 
 /* Counts as passing, with the line that says why. */
 #define cr_skip_test(...)                                                                          \
