@@ -78,7 +78,7 @@ static struct slot *claim(int from)
     return NULL;
 }
 
-/* The slot forgets the connection first: another thread's new one may get the same address, and finds its slot by that. */
+/* Makes the slot forget its connection, and then closes it: a new one of another thread may get its address. */
 static void empty(struct slot *s)
 {
     warm_close(atomic_exchange(&s->w, NULL));
