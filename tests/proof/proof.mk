@@ -54,7 +54,7 @@ power-loss: setup-test
 	$(MAKE) B=$(B) $(B)/tests/test_power_loss
 	WARM_POWER_STATES=$(POWER_STATES) $(B)/tests/test_power_loss
 
-# Hostile users against a well-behaved one, for an hour. .ci/run does it for half a minute.
+# Hostile users against a well-behaved one, for an hour; `make nightly` has ten minutes of it.
 .PHONY: siege
 SIEGE_SECONDS = 3600
 $(B)/siege/siege: $(call obj,tests/siege) $(TEST_SUPPORT) $(DAEMON) $(CLIENT)
