@@ -16,20 +16,21 @@ static void make_tree(void)
     if (run_command(&out, "for tool in git dpkg rpm; do command -v $tool || exit; done") != 0)
         cr_skip_test("needs git, dpkg and rpm");
     free(out);
-    int rc = run_command(
-        &out,
-        "exec 2>&1; set -e; mkdir '%s/packaging'; cp packaging/version.sh packaging/commit "
-        "'%s/packaging'; cp .gitattributes '%s'; cd '%s'; git init -q .\n"
-        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a "
-        "GIT_COMMITTER_EMAIL=a@a\n"
-        "echo 0.2.0 >VERSION; git add .\n"
-        "for n in $(seq 16); do\n"
-        "    [ $n != 14 ] || echo 0.3.0 >VERSION\n"
-        "    GIT_COMMITTER_DATE=$((1700000000 + n)) git commit -qam $n --allow-empty\n"
-        "    [ $n != 3 ] || git tag -a -m v v0.2.0\n"
-        "    packaging/version.sh >>debs; packaging/version.sh wheel >>wheels\n"
-        "done",
-        tree, tree, tree, tree);
+    int rc =
+        run_command(&out,
+                    "exec 2>&1; set -e; mkdir '%s/packaging'; cp packaging/version.sh "
+                    "'%s/packaging'; cp .gitattributes '%s'; cd '%s'; git init -q .\n"
+                    "echo '$Format:%%H %%ct %%(describe:match=v[0-9]*)$' >packaging/commit\n"
+                    "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a "
+                    "GIT_COMMITTER_EMAIL=a@a\n"
+                    "echo 0.2.0 >VERSION; git add .\n"
+                    "for n in $(seq 16); do\n"
+                    "    [ $n != 14 ] || echo 0.3.0 >VERSION\n"
+                    "    GIT_COMMITTER_DATE=$((1700000000 + n)) git commit -qam $n --allow-empty\n"
+                    "    [ $n != 3 ] || git tag -a -m v v0.2.0\n"
+                    "    packaging/version.sh >>debs; packaging/version.sh wheel >>wheels\n"
+                    "done",
+                    tree, tree, tree, tree);
     cr_assert_eq(rc, 0, "%s", out);
     free(out);
 }
