@@ -59,14 +59,19 @@ static int write_and_rename(const char *path, const void *data, size_t len)
     return error;
 }
 
+bool output_goes_in_place(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 int output_write(const char *path, const void *data, size_t len)
 {
     assert(path && (data || len == 0));
-    struct stat st;
     int error;
     if (strcmp(path, "-") == 0)
         error = whole_write(STDOUT_FILENO, data, len);
-    else if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* /dev/null, a pipe, a link */
+    else if (output_goes_in_place(path))
         error = write_in_place(path, data, len);
     else
         error = write_and_rename(path, data, len);

@@ -29,7 +29,7 @@
 #include "keygen/json.h"
 #include "keygen/shown.h"
 
-#define FILE_MAX ((size_t)1 << 36)
+#define FILE_MAX ((off_t)1 << 36)
 #define DISTANCE_MAX 4096 /* roundings of a type: some hundred operations and long sums */
 #define SHOWN 6           /* elements of a result without -o */
 #define REPEAT_MAX 1000000000L
@@ -90,12 +90,16 @@ static int read_file(const char *path, struct bytes *out)
     struct writer w;
     if (fd < 0)
         return errno;
-    FILE *f = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fdopen(fd, "rb") : NULL;
+    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode),
+         fits = is_file && st.st_size <= FILE_MAX;
+    FILE *f = fits ? fdopen(fd, "rb") : NULL;
     if (!f) {
         close(fd);
-        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; /* what is no file may have no end */
+        return is_file               ? EFBIG
+               : S_ISDIR(st.st_mode) ? EISDIR
+                                     : EINVAL; /* no file may have no end */
     }
-    writer_init(&w, FILE_MAX);
+    writer_init(&w, (size_t)FILE_MAX);
     for (size_t n = 1; n && !w.failed;) {
         uint8_t part[65536];
         n = fread(part, 1, sizeof part, f);

@@ -45,6 +45,23 @@ Test(export, export_takes_what_a_session_used_or_what_is_new)
     warmd_down(&k);
 }
 
+Test(export, an_archive_goes_through_a_pipe_a_link_and_a_device_and_leaves_them)
+{
+    struct warmd k = warmd_up(NULL);
+    warmd_shell(&k, 0, "echo 1 >v; $W put a v; $W export want.warm", "exported 1 entry");
+    warmd_shell(&k, 0, "mkfifo p; cat p >got & $W export p; wait; test -p p && cmp got want.warm",
+                "exported 1 entry");
+    warmd_shell(&k, 0, "$W export /dev/fd/3 3>&1 >said | cat >got2; cmp got2 want.warm && cat said",
+                "exported 1 entry");
+    warmd_shell(&k, 0, "ln -s to l; $W export l; test -L l && cmp to want.warm",
+                "exported 1 entry");
+    warmd_shell(&k, 2, "$W export /dev/full; rc=$?; test -c /dev/full && exit $rc",
+                "No space left");
+    warmd_shell(&k, 2, "mkdir d; $W export d", "d: Is a directory");
+    warmd_shell(&k, 2, "$W import --from nv ''", "an empty path");
+    warmd_down(&k);
+}
+
 /* Skips a test of g++ if what sees its files is not built. */
 static void needs_trace(void)
 {

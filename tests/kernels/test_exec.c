@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -472,6 +473,11 @@ Test(exec, the_command_runs_a_bundle_or_says_why_not)
     command_is(cpu.folder, HERE, "add.bundle =1 add.bundle", 2, "argument 1: it has ");
     command_is(cpu.folder, HERE, "add.bundle =1 nothing.npy", 2, "No such file");
     command_is(cpu.folder, HERE, "/dev/zero =1 =1", 2, "/dev/zero: not a regular file");
+    char *sparse = path_join(cpu.folder, "sparse");
+    file_write(sparse, "", 0);
+    cr_assert_eq(truncate(sparse, (off_t)1 << 40), 0);
+    free(sparse);
+    command_is(cpu.folder, HERE, "sparse =1 =1", 2, "sparse: File too large");
     command_is(cpu.folder, HERE, "$(printf 'a\\033b\\302\\233c') =1", 2,
                "warm: a?b?c: No such file");
     command_is(cpu.folder, HERE, "loop.bundle =7 --repeat 2", 0, "then 2 runs of ");

@@ -25,6 +25,7 @@
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/listing.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/report/report.h"
 #include "client/cli/rows.h"
@@ -205,30 +206,40 @@ static void on_end(int number)
 /* Sets what the signals do that end a command. */
 static void on_signals(void (*handler)(int))
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         signal(numbers[i], handler);
+}
+
+/* Writes the archive to stdout, or to a device, a pipe or what a link leads to. */
+static int export_stream(struct export_run *run)
+{
+    bool to_stdout = strcmp(run->archive, "-") == 0;
+    run->file = to_stdout ? stdout : fopen(run->archive, "we");
+    int code = run->file ? write_archive(run) : WARM_EIO;
+    if (!run->file || (!code && fflush(run->file)))
+        code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
+    if (run->file && !to_stdout)
+        fclose(run->file);
+    return code;
 }
 
 /* Writes the archive through `run->file`; after an error no file is left. */
 static int export_archive(struct export_run *run)
 {
     char beside[PATH_MAX];
-    bool to_stdout = strcmp(run->archive, "-") == 0;
+    if (strcmp(run->archive, "-") == 0 || output_goes_in_place(run->archive))
+        return export_stream(run);
     if (snprintf(beside, sizeof beside, "%s.%d", run->archive, (int)getpid()) >= PATH_MAX)
         return err_set(&run->err, WARM_EINVALID, "%s: a path that is too long", run->archive);
-    run->file = to_stdout ? stdout : fopen(beside, "wx");
+    run->file = fopen(beside, "wx");
     if (!run->file)
         return err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
-    if (!to_stdout) {
-        strcpy(unfinished, beside);
-        on_signals(on_end);
-    }
+    strcpy(unfinished, beside);
+    on_signals(on_end);
     int code = write_archive(run);
     if (!code && fflush(run->file))
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
-    if (to_stdout)
-        return code;
     if (!code && fsync(fileno(run->file)))
         code = err_sys(&run->err, WARM_EIO, errno, "%s", run->archive);
     if (fclose(run->file) && !code)

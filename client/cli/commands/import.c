@@ -196,6 +196,9 @@ static int import_run(const struct command *self, int argc, char **argv)
     }
     if (optind == argc)
         return cli_usage(self, "name an archive, or with --from a folder");
+    for (int i = optind; i < argc; i++)
+        if (!*argv[i])
+            return cli_usage(self, "an empty path");
     return import_all(&run, argc - optind, argv + optind);
 }
 
