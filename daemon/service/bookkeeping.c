@@ -144,17 +144,9 @@ void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
 {
     if (peer->administers)
         return;
-    history_used(s->history, peer->session, &row->id);
-    if (row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
+    if (is_note || row->kind == STORE_MANIFEST) { /* the value that it leads to is the hit */
+        history_used(s->history, peer->session, &row->id);
         stats_add(&s->stats, STATS_internal_hits, row->kind, 1);
-    } else if (is_note) {
-        stats_add(&s->stats, STATS_internal_hits, row->kind, 1);
-    } else if (!peer->session) {
-        stats_add(&s->stats, STATS_hits, row->kind, 1);
-        stats_add(&s->stats, STATS_saved_ms, row->kind, row->cost_ms);
-        log_answer(s, peer, "hit", row->kind, row->label.len ? row->label : row->name);
-        use(s, peer, USAGE_hits, 1);
-        use(s, peer, USAGE_saved_ms, row->cost_ms);
     } else {
         bookkeeping_asked(s, peer);
         count_stored(s, peer, row, &row->id, 0);
@@ -273,31 +265,28 @@ static void answered_miss(struct ask *ask)
 /* Counts a result that is in memory. A remembered refusal is an error, but no hit. */
 static void answered_artifact(struct ask *ask, const struct artifact *a, enum wire_outcome outcome)
 {
+    static const struct {
+        const char *said;
+        enum stats_counter counter;
+        enum history_what event;
+    } words[] = {[WIRE_WAS_HIT] = {"hit", STATS_hits, HISTORY_HIT},
+                 [WIRE_WAS_MISS] = {"compiled", STATS_misses, HISTORY_COMPILED},
+                 [WIRE_WAS_COALESCED] = {"got another's compile", STATS_coalesced, HISTORY_WAITED}};
     struct service *s = ask->service;
-    log_answer(ask->service, ask->peer,
-               a->failed                       ? "refused by the compiler"
-               : outcome == WIRE_WAS_MISS      ? "compiled"
-               : outcome == WIRE_WAS_COALESCED ? "got another's compile"
-                                               : "hit",
-               a->kind, ask->compile ? view_of_text(ask->compile->label) : ask->name);
-    if (outcome == WIRE_WAS_MISS)
-        count(s, ask->peer, STATS_misses, a->kind, 1);
-    else if (outcome == WIRE_WAS_COALESCED)
-        count(s, ask->peer, STATS_coalesced, a->kind, 1);
-    else if (!a->failed)
-        count(s, ask->peer, STATS_hits, a->kind, 1);
-    if (a->failed)
+    bool is_miss = outcome == WIRE_WAS_MISS;
+    log_answer(s, ask->peer, a->failed ? "refused by the compiler" : words[outcome].said, a->kind,
+               ask->compile ? view_of_text(ask->compile->label) : ask->name);
+    if (!a->failed || outcome != WIRE_WAS_HIT)
+        count(s, ask->peer, words[outcome].counter, a->kind, 1);
+    if (a->failed) {
         count(s, ask->peer, STATS_errors, a->kind, 1);
-    else if (outcome != WIRE_WAS_MISS)
-        count(s, ask->peer, STATS_saved_ms, a->kind, a->cost_ms);
-    if (!a->failed)
-        history_used(s->history, ask->peer->session, &ask->id);
-    if (a->failed)
         note_event(ask, HISTORY_FAILED, a, 0);
-    else if (outcome == WIRE_WAS_MISS)
-        note_event(ask, HISTORY_COMPILED, a, history_find(s->history, &ask->id));
-    else
-        note_event(ask, outcome == WIRE_WAS_COALESCED ? HISTORY_WAITED : HISTORY_HIT, a, 0);
+        return;
+    }
+    if (!is_miss)
+        count(s, ask->peer, STATS_saved_ms, a->kind, a->cost_ms);
+    history_used(s->history, ask->peer->session, &ask->id);
+    note_event(ask, words[outcome].event, a, is_miss ? history_find(s->history, &ask->id) : 0);
 }
 
 /* Counts an error. A compiler that the daemon does not load is none: its client asks again by content, or

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/gpu.h"
 #include "client/cli/graph_job.h"
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
@@ -121,14 +120,28 @@ static const struct own_option *find_own(const char *arg, const char **out_value
     return NULL;
 }
 
+/* Writes "sm_90", the target of this machine's first GPU. False if there is none. A static program cannot load the
+ * driver's library; nvidia-smi comes with every driver, and takes tens of milliseconds. */
+static bool gpu_target(char *out, size_t cap)
+{
+    FILE *tool =
+        popen("nvidia-smi --id=0 --query-gpu=compute_cap --format=csv,noheader 2>/dev/null", "re");
+    unsigned major, minor;
+    int n_fields = tool ? fscanf(tool, "%3u.%1u", &major, &minor) : 0;
+    if (!tool || pclose(tool) != 0 || n_fields != 2)
+        return false;
+    snprintf(out, cap, "sm_%u%u", major, minor);
+    return true;
+}
+
 /* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. "native" is this machine's GPU. */
 static int set_arch(struct compile_run *run, const char *arch)
 {
     assert(run->options && arch); /* it has room for each argument, and one more */
     bool first = run->arch_option[0] == '\0';
-    char target[GPU_TARGET_MAX];
+    char target[16];
     if (strcmp(arch, "native") == 0) {
-        if (!gpu_target(target))
+        if (!gpu_target(target, sizeof target))
             return cli_usage(run->self,
                              "--arch native: nvidia-smi names no GPU here; name the target, "
                              "like --arch sm_90");
@@ -253,8 +266,8 @@ static int parse_arguments(struct compile_run *run, int argc, char **argv, int *
 /* Sets the GPU's own target if the command line has none. NVRTC's default is PTX for an old GPU. */
 static int default_arch(struct compile_run *run)
 {
-    char target[GPU_TARGET_MAX];
-    if (gpu_target(target))
+    char target[16];
+    if (gpu_target(target, sizeof target))
         return set_arch(run, target);
     return cli_usage(run->self,
                      "no target given, and no GPU to take it from: add --arch sm_90 for a "
