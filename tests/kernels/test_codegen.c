@@ -197,7 +197,7 @@ Test(codegen, both_nvrtcs_compile_the_code)
                 continue;
             n_codes++;
             for (size_t k = 0; k < 6; k++) {
-                if (any_number(&state) % 64)
+                if (any_number(&state) % 160)
                     continue;
                 nvrtc_takes(nvrtcs.handles[k % 2], graphs[i].name, (const char *)c.source.data,
                             ARCHS[k / 2]);
@@ -206,7 +206,7 @@ Test(codegen, both_nvrtcs_compile_the_code)
             codegen_free(&c);
         }
     cr_expect_gt(n_codes, (size_t)320);
-    cr_expect(n_compiles >= 10 && n_compiles < 60, "%zu of %zu", n_compiles, 6 * n_codes);
+    cr_expect(n_compiles >= 5 && n_compiles < 30, "%zu of %zu", n_compiles, 6 * n_codes);
     nvrtcs_close(&nvrtcs);
 }
 

@@ -114,12 +114,33 @@ static void agree(const struct jax_graph *graphs, size_t n, uint32_t *seen)
     free(bytes);
 }
 
+/* Copies each graph that has a new operation, and one of four others; with WARM_TEST_ALL all. Returns their number. */
+static size_t take_sample(const struct jax_graph *graphs, size_t n, struct jax_graph *out)
+{
+    bool seen[OP_N] = {false};
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct program *d = for_cpu_derivative(&graphs[i]);
+        bool taken = i % 4 == 0 || getenv("WARM_TEST_ALL");
+        for (uint32_t k = 0; k < d->ops.n; k++) {
+            taken |= !seen[d->ops.at[k].op];
+            seen[d->ops.at[k].op] = true;
+        }
+        program_free(d);
+        if (taken)
+            out[n_out++] = graphs[i];
+    }
+    return n_out;
+}
+
 Test(graph_bundle, the_plan_gives_the_numbers_of_jax)
 {
     struct jax_graph *graphs;
     size_t n = jax_graphs_read(&graphs);
+    struct jax_graph *sample = calloc(n, sizeof *sample);
     uint32_t seen[OP_N] = {0};
-    agree(graphs, n, seen);
+    agree(sample, take_sample(graphs, n, sample), seen);
+    free(sample);
     for (int op = 0; op < OP_CALL; op++) /* a call is written out */
         cr_expect(seen[op] > 0, "%s is in no graph that was run", program_op_name((enum op)op));
 }
