@@ -110,6 +110,7 @@ class Kernels(kit.TestCase):
             "an include": {"SNIPPET": include},
             "a spliced include": {"SNIPPET": include.replace("include", "incl\\\nude", 1)},
             "its place": {"SNIPPET": "return x * sizeof(__FILE__);"},
+            "a dump": {"ARCH": "90", "WARP_DEBUG": "1"},
             "debug": {"CONFIG": json.dumps({"mode": "debug"})},
             "checks that print paths": {"CONFIG": json.dumps({"verify_fp": True})},
         }.items():

@@ -10,6 +10,7 @@ write the files that the framework asked them for.
     triton     triton.knobs, the environment        _TRITON_KNOBS, _TRITON_VARIABLES
     jax        XLA_FLAGS, jit's options, jax.config  _JAX_FLAG, _JAX_SETTINGS
     torch      its configs, variables, TORCH_LOGS     _TORCH_FIELDS, _TORCH_VARIABLES, _torch_logs
+    cute, warp  the environment                      in their functions
 
 Any thread; no state.
 """
@@ -118,3 +119,8 @@ def torch() -> str:
 def cute() -> str:
     """Returns the name of a dump of CuTe DSL's passes that is on, or "". Those of the frontend are written as ever."""
     return next((name for name in ("CUTE_DSL_KEEP", "DUMP_KNOBS_TO_FILE") if os.environ.get(name)), "")
+
+
+def warp() -> str:
+    """Returns the name of a variable that lets Warp's compile print or write files, or "". An empty one does, too."""
+    return next((name for name in ("WARP_DEBUG", "WARP_DUMP_LTOIR") if name in os.environ), "")

@@ -24,7 +24,7 @@ import time
 from types import ModuleType
 from typing import Any, Callable, Iterator
 
-from warm import _client, _identity
+from warm import _client, _dumps, _identity
 
 # In a source that Warp generates: files beside its own header, its own place, the time. A program's snippet may have them.
 _OWN = re.compile(rb'^#include "(\w+\.h)"$', re.M)
@@ -68,6 +68,9 @@ def _strange(source: bytes, folder: str, home: str) -> str:
 
 def _check(given: dict[str, Any]) -> None:
     """Raises _Unkept."""
+    dump = _dumps.warp()
+    if dump:
+        raise _Unkept(f"{dump} is a dump")
     for name in ("lineinfo", "verify_fp", "compile_time_trace", "verbose", "llvm_cuda", "extra_include_dirs"):
         if given.get(name):
             raise _Unkept(f"{name} is set")
