@@ -46,6 +46,8 @@ GRAPH_DIRS   = $(addprefix kernels/,program vjp codegen bundle)
 EXEC_DIRS    = kernels/eval kernels/exec
 STORE_DIRS   = store
 LIBWARM_DIRS = $(addprefix client/,wire lib exec)
+# Of kernels/exec, what runs a bundle: the rest is warm-exec's.
+RUN_OBJECTS  = $(addprefix $(B)/obj/kernels/,exec/driver.o exec/exec.o exec/cpu.o eval/eval.o)
 TOOL_DIRS    = client/trace client/tool
 CLI_DIRS     = client/cli $(addprefix client/cli/,import run top report commands)
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink nvvm driver pjrt mlir)
@@ -100,15 +102,15 @@ $(B)/obj/kernels/codegen/tiled.o $(B)/fuzz/obj/kernels/codegen/tiled.o: kernels/
 $(KEYGEN): $(call obj,$(KEYGEN_DIRS))
 $(STORE): $(call obj,$(STORE_DIRS))
 $(DAEMON): $(call obj,$(DAEMON_DIRS)) $(B)/obj/daemon/worker/line_digests.o
-$(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
+$(CLIENT): $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS)) $(RUN_OBJECTS)
 $(GRAPH): $(call obj,$(GRAPH_DIRS))
 $(EXEC): $(filter-out $(B)/obj/kernels/exec/main.o,$(call obj,$(EXEC_DIRS)))
 $(TIER): $(filter-out $(B)/obj/tier/main.o,$(call obj,$(TIER_DIRS)))
 $(KEYGEN) $(STORE) $(DAEMON) $(TIER) $(GRAPH) $(EXEC) $(CLIENT) $(B)/obj/command.a $(B)/obj/preload.a $(B)/obj/tests/support.a:
 	$(Q) rm -f $@; $(AR) rcs $@ $^
 
-$(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS))
-	$(Q) $(LINK) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ $(CRYPTO)
+$(B)/lib/libwarm.so: $(call obj,$(LIBWARM_DIRS) $(GRAPH_DIRS) $(KEYGEN_DIRS)) $(RUN_OBJECTS)
+	$(Q) $(LINK) -shared -Wl,-soname,libwarm.so.0 -Wl,--version-script,client/lib/libwarm.map -o $@ $^ -ldl -lm $(CRYPTO)
 
 # Libraries that are loaded into other programs run with every glibc since 2.17, where dlopen is in
 # libdl (client/preload/old_glibc.h). `make check-glibc` fails if they need a newer symbol.

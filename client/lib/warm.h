@@ -261,6 +261,64 @@ int warm_graph_compile(struct warm *w, const struct warm_graph *graph,
 /* Frees a bundle, and empties it. */
 void warm_graph_result_free(struct warm_graph_result *r);
 
+/*
+ * A bundle in this process, on a GPU or on the CPU. Needs no connection.
+ *
+ *     warm_graph_open ──▶ warm_graph_run, warm_graph_run, … on the caller's memory and stream ──▶ warm_graph_close
+ *
+ * On a GPU addresses are device addresses, and `stream` is a CUstream (NULL: the default stream) of the GPU's primary
+ * context, as PyTorch, CuPy and JAX use it. libcuda.so.1 is loaded by the first warm_graph_open. Each call leaves the
+ * calling thread's CUDA context as it was. On the CPU addresses are the host's, streams are ignored, and an interpreter
+ * runs the graph on doubles: slow, to check results and for machines without a GPU.
+ *
+ * Thread: one at a time for each struct warm_exec; any number of them. The runs of one share memory: they are on one
+ * stream, or the caller orders them. Memory: borrows the bundle until warm_graph_close.
+ */
+struct warm_exec;
+#define WARM_ON_CPU (-1)
+#define WARM_WHY_TEXT 256 /* bytes, NUL included */
+
+struct warm_tensor {
+    const char *element; /* "f32", as StableHLO has it */
+    unsigned rank;
+    const int64_t *dims; /* outermost first; row-major, without gaps. i1 is a byte, 0 or 1 */
+    size_t bytes;
+};
+
+/* Loads a bundle for the GPU of this number (CUDA's ordinal), or WARM_ON_CPU. Gives *out. If it fails, writes why in
+ * one line; out_why may be NULL. Errors: UNSUPPORTED (no driver, no GPU, a bundle for another GPU, or for WARM_ON_CPU
+ * one without its module), INVALID (the number), NOMEM of host or GPU, IO (CUDA); MALFORMED, TRUNCATED, CORRUPT,
+ * VERSION for the bundle. */
+int warm_graph_open(const void *bundle, size_t len, int gpu, struct warm_exec **out,
+                    char out_why[WARM_WHY_TEXT]);
+/* Waits for the GPU, and frees it; NULL is fine. CUDA graphs that have captured its runs are of no use any more. */
+void warm_graph_close(struct warm_exec *x);
+
+/* Return the number of arguments or results, and their types, which live until warm_graph_close. */
+unsigned warm_graph_arguments(const struct warm_exec *x, const struct warm_tensor **out);
+unsigned warm_graph_results(const struct warm_exec *x, const struct warm_tensor **out);
+
+/*
+ * Puts a run on the stream, and returns: arguments are read and results written where they are, by addresses that are
+ * multiples of their elements' size. A result may overlap no argument and no other result. A stream may capture the
+ * run. There are two exceptions. A result that is an argument, a constant or another result is a copy, on the stream.
+ * A graph with a loop whose trips are known at run time alone waits for the stream before each trip; so it cannot
+ * be captured. Errors: INVALID (an address), IO (CUDA; of a kernel's fault a later call tells), TIMEOUT and TOO_BIG of
+ * the interpreter, NOMEM.
+ */
+int warm_graph_run(struct warm_exec *x, const void *const *arguments, void *const *results,
+                   void *stream);
+/* Returns the last failure of these calls in one line. Valid until the next call. */
+const char *warm_graph_message(const struct warm_exec *x);
+
+/* For callers without a library that has memory of the GPU: allocates bytes (any number; NOMEM), frees them, copies
+ * on the stream between any two addresses of GPU or host, and waits for a stream. Allocating and freeing may wait for
+ * the GPU; a copy from or to the host may wait for the stream. */
+int warm_graph_memory(struct warm_exec *x, size_t bytes, void **out);
+void warm_graph_memory_free(struct warm_exec *x, void *address);
+int warm_graph_copy(struct warm_exec *x, void *to, const void *from, size_t bytes, void *stream);
+int warm_graph_wait(struct warm_exec *x, void *stream);
+
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
  * Makes the canonical key of a graph or a source, in hex: the same for every spelling of one

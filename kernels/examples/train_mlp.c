@@ -261,7 +261,7 @@ static int run_model(const struct settings *s, const char *name, bool again, str
     m.losses = calloc((size_t)s->steps, sizeof *m.losses);
     int rc = m.losses ? compile_model(&m, s->cold && !again, e) : err_set(e, WARM_ENOMEM, "losses");
     if (rc == 0 && s->driver) {
-        rc = graph_exec_new(s->driver, &m.bundle, &m.exec, e);
+        rc = graph_exec_new(s->driver, &m.bundle, true, &m.exec, e);
         if (rc == 0)
             rc = write_arguments(&m, e);
         if (rc == 0)
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
                         "[--json] [MODEL...]\n");
         return 2;
     }
-    if (driver_open(&s.driver, &e))
+    if (driver_open(0, &s.driver, &e))
         fprintf(stderr, "no GPU, so the models are only compiled: %s\n", e.text);
     if (!s.arch)
         s.arch = s.driver ? driver_arch(s.driver) : "sm_90";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu.c - reads the module of a bundle, derives what was compiled, and runs it by the interpreter. main.c calls
- * it for `--device cpu` and for `--check`.
+ * it for `--device cpu` and for `--check`, libwarm for warm_graph_run.
  *
  * Thread: any; no state.
  */
@@ -34,12 +34,6 @@ static int function_of(const struct graph_bundle *b, struct program **out, struc
     return rc;
 }
 
-/* Returns room for a tensor's elements as doubles. */
-static double *room(const struct program *p, uint32_t value)
-{
-    return calloc((size_t)program_tensor(p, value)->n + 1, sizeof(double));
-}
-
 /* True if the bundle has the function's types. */
 static bool fits(const struct graph_bundle *b, const struct program *p, const struct block *f)
 {
@@ -53,31 +47,43 @@ static bool fits(const struct graph_bundle *b, const struct program *p, const st
     return same;
 }
 
-int cpu_run(const struct graph_bundle *b, const uint8_t *const *args, uint8_t *const *results,
-            struct err *e)
+/* Returns room for a tensor's elements as doubles. */
+static double *room(const struct program *p, uint32_t value)
+{
+    return calloc((size_t)program_tensor(p, value)->n + 1, sizeof(double));
+}
+
+int cpu_open(const struct graph_bundle *b, struct program **out, struct err *e)
 {
     struct program *p = NULL;
     int rc = function_of(b, &p, e);
+    if (rc == 0 && (p->functions.n != 1 || !fits(b, p, &p->blocks.at[p->functions.at[0].block])))
+        rc = err_set(e, WARM_EMALFORMED, "the module is not that of the launches");
     if (rc)
-        return rc;
-    assert(p->functions.n == 1);
+        program_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+int cpu_run(const struct program *p, const uint8_t *const *args, uint8_t *const *results,
+            struct err *e)
+{
+    int rc;
     const struct block *f = &p->blocks.at[p->functions.at[0].block];
     double **x = calloc((size_t)f->n_args + 1, sizeof *x),
            **y = calloc((size_t)f->n_results + 1, sizeof *y);
     bool memory = x && y;
-    if (!fits(b, p, f))
-        rc = err_set(e, WARM_EMALFORMED, "the module is not that of the launches");
-    for (uint32_t i = 0; rc == 0 && memory && i < f->n_args; i++) {
+    for (uint32_t i = 0; memory && i < f->n_args; i++) {
         const struct tensor *t = program_tensor(p, f->args + i);
         memory = (x[i] = room(p, f->args + i)) != NULL;
         for (int64_t k = 0; memory && k < t->n; k++)
             x[i][k] = program_elem_get(t->elem, args[i] + k * program_elem_size(t->elem));
     }
-    for (uint32_t i = 0; rc == 0 && memory && i < f->n_results; i++)
+    for (uint32_t i = 0; memory && i < f->n_results; i++)
         memory = (y[i] = room(p, p->operands.at[f->results + i])) != NULL;
-    if (rc == 0)
-        rc = memory ? eval_function(p, 0, (const double *const *)x, y, e)
-                    : err_set(e, WARM_ENOMEM, "arguments");
+    rc = memory ? eval_function(p, 0, (const double *const *)x, y, e)
+                : err_set(e, WARM_ENOMEM, "arguments");
     for (uint32_t i = 0; y && i < f->n_results; i++) {
         const struct tensor *t = program_tensor(p, p->operands.at[f->results + i]);
         for (int64_t k = 0; rc == 0 && k < t->n; k++)
@@ -88,7 +94,6 @@ int cpu_run(const struct graph_bundle *b, const uint8_t *const *args, uint8_t *c
         free(x[i]);
     free(x);
     free(y);
-    program_free(p);
     return rc;
 }
 

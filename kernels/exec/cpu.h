@@ -10,9 +10,12 @@
 
 #include "kernels/bundle/graph_bundle.h"
 
+/* Gives the function that was compiled as *out (program_free). Errors: UNSUPPORTED for a bundle without a module;
+ * MALFORMED; those of program_read and wanted_function. */
+int cpu_open(const struct graph_bundle *b, struct program **out, struct err *e);
 /* Runs it. args[i] has the elements of argument i; results[i] has room for those of result i, which are rounded to
- * their type. Errors: UNSUPPORTED for a bundle without a module; those of program_read and eval_function. */
-int cpu_run(const struct graph_bundle *b, const uint8_t *const *args, uint8_t *const *results,
+ * their type. Errors: those of eval_function; NOMEM. */
+int cpu_run(const struct program *p, const uint8_t *const *args, uint8_t *const *results,
             struct err *e);
 /* Returns how far an element is from another, in units of what the type rounds, with the largest element of both
  * tensors as their size: at most some hundred for results that agree. */

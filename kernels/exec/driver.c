@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * driver.c - opens libcuda.so.1 at run time, looks up the functions of driver.fn, and turns CUDA's errors
- * into ours. exec.c and the demo's gpu.c call it.
+ * into ours. exec.c, libwarm and the demo's gpu.c call it.
  *
- * Thread: the thread that opened the driver.
+ * Thread: one at a time for each driver.
  */
 #include "kernels/exec/driver.h"
 
@@ -27,8 +27,9 @@ enum {
 };
 
 struct driver {
-    void *lib, *context, *stream;
+    void *lib, *context, *own, *stream; /* streams: its own, and the one that work goes on */
     int gpu;
+    bool is_entered;
     char name[256];
     char arch[32];
 #define X(function, symbol, parameters) int(*function) parameters;
@@ -78,7 +79,7 @@ static int checked(struct driver *d, int result, int code, const char *what, str
 #define CHECKED(d, code, e, function, ...)                                                         \
     checked(d, (d)->function(__VA_ARGS__), code, #function, e)
 
-static int open_gpu(struct driver *d, struct err *e)
+static int open_gpu(struct driver *d, int gpu, struct err *e)
 {
     int count = 0, major = 0, minor = 0, rc;
 
@@ -87,25 +88,29 @@ static int open_gpu(struct driver *d, struct err *e)
         return rc;
     if (count == 0)
         return err_set(e, WARM_EUNSUPPORTED, "the driver knows of no GPU");
-    if ((rc = CHECKED(d, WARM_EIO, e, cuDeviceGet, &d->gpu, 0)) ||
+    if (gpu < 0 || gpu >= count)
+        return err_set(e, WARM_EINVALID, "there is no GPU %d: the driver knows of %d", gpu, count);
+    if ((rc = CHECKED(d, WARM_EIO, e, cuDeviceGet, &d->gpu, gpu)) ||
         (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetName, d->name, sizeof d->name, d->gpu)) ||
         (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetAttribute, &major, ATTRIBUTE_CC_MAJOR, d->gpu)) ||
         (rc = CHECKED(d, WARM_EIO, e, cuDeviceGetAttribute, &minor, ATTRIBUTE_CC_MINOR, d->gpu)) ||
         (rc = CHECKED(d, WARM_EIO, e, cuDevicePrimaryCtxRetain, &d->context, d->gpu)) ||
-        (rc = CHECKED(d, WARM_EIO, e, cuCtxSetCurrent, d->context)))
+        (rc = driver_enter(d, NULL, e)))
         return rc;
     snprintf(d->arch, sizeof d->arch, "sm_%d%d", major, minor);
-    return CHECKED(d, WARM_EIO, e, cuStreamCreate, &d->stream, STREAM_NON_BLOCKING);
+    rc = CHECKED(d, WARM_EIO, e, cuStreamCreate, &d->own, STREAM_NON_BLOCKING);
+    d->stream = d->own;
+    return rc;
 }
 
-int driver_open(struct driver **out, struct err *e)
+int driver_open(int gpu, struct driver **out, struct err *e)
 {
     struct driver *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, WARM_ENOMEM, "the CUDA driver's table");
     int rc = resolve(d, e);
     if (rc == 0)
-        rc = open_gpu(d, e);
+        rc = open_gpu(d, gpu, e);
     if (rc != 0) {
         driver_close(d);
         return rc;
@@ -118,13 +123,32 @@ void driver_close(struct driver *d)
 {
     if (!d)
         return;
-    if (d->stream)
-        d->cuStreamDestroy(d->stream);
+    if (d->own && (d->is_entered || driver_enter(d, NULL, NULL) == 0))
+        d->cuStreamDestroy(d->own);
+    driver_leave(d);
     if (d->context)
         d->cuDevicePrimaryCtxRelease(d->gpu);
     if (d->lib)
         dlclose(d->lib);
     free(d);
+}
+
+int driver_enter(struct driver *d, void *stream, struct err *e)
+{
+    assert(!d->is_entered);
+    int rc = CHECKED(d, WARM_EIO, e, cuCtxPushCurrent, d->context);
+    d->is_entered = rc == 0;
+    d->stream = stream;
+    return rc;
+}
+
+void driver_leave(struct driver *d)
+{
+    void *ours;
+    if (d->is_entered)
+        d->cuCtxPopCurrent(&ours);
+    d->is_entered = false;
+    d->stream = d->own;
 }
 
 bool driver_can_run(const char *arch, struct view target)
@@ -235,23 +259,22 @@ void driver_free(struct driver *d, uint64_t address)
         d->cuMemFree(address);
 }
 
-int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e)
+int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e)
 {
     assert(to && from);
-    int rc = CHECKED(d, WARM_EIO, e, cuMemcpyHtoDAsync, to, from, bytes, d->stream);
+    return CHECKED(d, WARM_EIO, e, cuMemcpyAsync, to, from, bytes, d->stream);
+}
+
+int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e)
+{
+    int rc = driver_copy(d, to, (uint64_t)(uintptr_t)from, bytes, e);
     return rc ? rc : driver_wait(d, e);
 }
 
 int driver_read(struct driver *d, void *to, uint64_t from, size_t bytes, struct err *e)
 {
-    assert(to && from);
-    int rc = CHECKED(d, WARM_EIO, e, cuMemcpyDtoHAsync, to, from, bytes, d->stream);
+    int rc = driver_copy(d, (uint64_t)(uintptr_t)to, from, bytes, e);
     return rc ? rc : driver_wait(d, e);
-}
-
-int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e)
-{
-    return CHECKED(d, WARM_EIO, e, cuMemcpyDtoDAsync, to, from, bytes, d->stream);
 }
 
 /* ---- work ---- */
@@ -268,6 +291,8 @@ int driver_wait(struct driver *d, struct err *e)
 {
     return CHECKED(d, WARM_EIO, e, cuStreamSynchronize, d->stream);
 }
+
+void driver_wait_for_all(struct driver *d) { d->cuCtxSynchronize(); }
 
 int driver_capture_begin(struct driver *d, struct err *e)
 {

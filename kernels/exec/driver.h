@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - the first GPU of this machine, through the CUDA driver API.
+ * driver.h - a GPU of this machine, through the CUDA driver API.
  *
  *     driver_load ──▶ module ──driver_function──▶ function ──driver_launch──▶ the stream
  *     driver_capture_begin, launches and copies, driver_capture_end ──▶ recording ──driver_replay──▶ the stream
  *
  * libcuda.so.1 is opened when it is asked for, so everything builds and starts without it. Work goes on one
- * stream, in order. A fault of a kernel is the error of a later call: driver_wait at the latest.
+ * stream, in order: the driver's own, or the one of driver_enter. A fault of a kernel is the error of a later call:
+ * driver_wait at the latest. The context is the GPU's primary one, which the frameworks use, too.
  *
  * Terms
  *   recording   launches and copies that were captured once; CUDA calls it a graph
  *
  * Errors name the call and CUDA's error: "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
  *
- * Thread: a driver is used by the thread that opened it. Memory: modules, memory and recordings are the
- * caller's, until the driver closes. Device memory is a number, its address; 0 is none.
+ * Thread: the one that has entered it. Memory: modules, memory and recordings are the caller's, until the driver
+ * closes. Device memory is a number, its address; 0 is none.
  */
 #ifndef WARM_KERNELS_EXEC_DRIVER_H
 #define WARM_KERNELS_EXEC_DRIVER_H
@@ -28,11 +29,16 @@
 
 struct driver;
 
-/* Opens the driver, its first device and a stream. UNSUPPORTED, with the reason, if there is no driver, no
- * device or a driver too old; IO if the driver fails otherwise; NOMEM. */
-int driver_open(struct driver **out, struct err *e);
-/* Frees everything; NULL is fine. */
+/* Opens the driver, device number `gpu` and a stream, and enters it. UNSUPPORTED, with the reason, if there is no
+ * driver, no device or a driver too old; INVALID for the number; IO if the driver fails otherwise; NOMEM. */
+int driver_open(int gpu, struct driver **out, struct err *e);
+/* Leaves it and frees everything; NULL is fine. */
 void driver_close(struct driver *d);
+
+/* Has the calling thread use the GPU, with this stream, until driver_leave: then the thread has the context that it
+ * had before, and the stream is the driver's own again. */
+int driver_enter(struct driver *d, void *stream, struct err *e);
+void driver_leave(struct driver *d);
 
 /* Returns the device's name, "NVIDIA H100 80GB HBM3"; it lives as long as the driver. */
 const char *driver_name(const struct driver *d);
@@ -57,12 +63,13 @@ int driver_alloc(struct driver *d, size_t bytes, uint64_t *out, struct err *e);
 /* Frees device memory; 0 is fine. */
 void driver_free(struct driver *d, uint64_t address);
 
+/* Puts a copy on the stream, between addresses of the device, of the host, or both. One from or to memory of the host
+ * that CUDA did not allocate has happened when the call returns. */
+int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e);
 /* Copies to the device, and waits until that is done. */
 int driver_write(struct driver *d, uint64_t to, const void *from, size_t bytes, struct err *e);
 /* Copies from the device behind all that is on the stream, and waits for it. */
 int driver_read(struct driver *d, void *to, uint64_t from, size_t bytes, struct err *e);
-/* Puts a copy within the device on the stream. */
-int driver_copy(struct driver *d, uint64_t to, uint64_t from, size_t bytes, struct err *e);
 
 /* Blocks of a grid, or threads of a block. */
 struct driver_dims {
@@ -73,6 +80,9 @@ int driver_launch(struct driver *d, void *function, struct driver_dims grid,
                   struct driver_dims block, void **args, struct err *e);
 /* Waits for the stream. */
 int driver_wait(struct driver *d, struct err *e);
+
+/* Waits for all streams of the GPU. */
+void driver_wait_for_all(struct driver *d);
 
 /* Begins to record launches and copies, which do not run. */
 int driver_capture_begin(struct driver *d, struct err *e);

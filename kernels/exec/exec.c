@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec.c - places a bundle on the device and launches it. main.c, the examples and the tests call it.
+ * exec.c - places a bundle on the device and launches it. main.c, libwarm, the examples and the tests call it.
  *
  * Arguments, constants and arena are a block of device memory each. A buffer's address is fixed when the
  * bundle is loaded, so launches need no host memory but their arguments' addresses. Capture wants that too:
@@ -46,8 +46,8 @@ static int load_kernels(struct graph_exec *x, struct err *e)
     return 0;
 }
 
-/* Allocates the three places, and writes the constants. */
-static int place_buffers(struct graph_exec *x, struct err *e)
+/* Allocates the places, and writes the constants. */
+static int place_buffers(struct graph_exec *x, bool own_arguments, struct err *e)
 {
     const struct graph_bundle *b = x->b;
     uint64_t bytes[PLACE_N] = {[PLACE_CONSTANT] = b->constants.len, [PLACE_ARENA] = b->arena};
@@ -59,6 +59,8 @@ static int place_buffers(struct graph_exec *x, struct err *e)
     }
     for (int place = 0; place < PLACE_N; place++) {
         /* an empty place has an address, too: of tensors without elements */
+        if (place == PLACE_ARGUMENT && !own_arguments)
+            continue;
         int rc = driver_alloc(x->d, bytes[place] ? bytes[place] : GRAPH_BUNDLE_ALIGN,
                               &x->blocks[place], e);
         if (rc)
@@ -74,8 +76,8 @@ static int place_buffers(struct graph_exec *x, struct err *e)
                             : 0;
 }
 
-int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_exec **out,
-                   struct err *e)
+int graph_exec_new(struct driver *d, const struct graph_bundle *b, bool own_arguments,
+                   struct graph_exec **out, struct err *e)
 {
     struct graph_exec *x = calloc(1, sizeof *x);
     uint32_t n_args = PARAMETERS_MAX;
@@ -102,7 +104,7 @@ int graph_exec_new(struct driver *d, const struct graph_bundle *b, struct graph_
                  ? load_kernels(x, e)
                  : err_set(e, WARM_ENOMEM, "a compiled graph");
     if (rc == 0)
-        rc = place_buffers(x, e);
+        rc = place_buffers(x, own_arguments, e);
     if (rc)
         graph_exec_free(x);
     else
@@ -114,7 +116,7 @@ void graph_exec_free(struct graph_exec *x)
 {
     if (!x)
         return;
-    driver_wait(x->d, NULL); /* launches read this memory and these modules */
+    driver_wait_for_all(x->d); /* launches read this memory and these modules */
     for (int place = 0; place < PLACE_N; place++)
         driver_free(x->d, x->blocks[place]);
     for (uint32_t i = 0; x->modules && i < x->b->kernels.n; i++)
@@ -197,6 +199,25 @@ int graph_exec_launch_forward(struct graph_exec *x, struct err *e)
 int graph_exec_launch_backward(struct graph_exec *x, struct err *e)
 {
     return launch_range(x, x->b->n_forward, x->b->launches.n, e);
+}
+
+int graph_exec_run(struct graph_exec *x, const uint64_t *arguments, const uint64_t *results,
+                   struct err *e)
+{
+    const struct graph_bundle *b = x->b;
+    for (uint32_t i = 0; i < b->n_arguments; i++)
+        x->addresses[i] = arguments[i];
+    for (uint32_t i = b->results.n; i-- > 0;) /* the first of equal ones is written in its place */
+        if (b->buffers.at[b->results.at[i]].place == PLACE_ARENA && results[i])
+            x->addresses[b->results.at[i]] = results[i];
+    int rc = graph_exec_launch(x, e);
+    for (uint32_t i = 0; rc == 0 && i < b->results.n; i++) {
+        uint32_t buffer = b->results.at[i];
+        uint64_t bytes = graph_tensor_bytes(&b->buffers.at[buffer].type);
+        if (bytes && x->addresses[buffer] != results[i])
+            rc = driver_copy(x->d, results[i], x->addresses[buffer], bytes, e);
+    }
+    return rc;
 }
 
 int graph_exec_read(struct graph_exec *x, uint32_t i, void *data, struct err *e)

@@ -331,7 +331,11 @@ static int interpret(struct run *run)
         if (!(run->results[i] = calloc((size_t)bytes + 1, 1)))
             return say(FINDING, "out of memory");
     }
-    int rc = cpu_run(&run->b, (const uint8_t *const *)run->arguments, run->results, &e);
+    struct program *p = NULL;
+    int rc = cpu_open(&run->b, &p, &e);
+    if (rc == 0)
+        rc = cpu_run(p, (const uint8_t *const *)run->arguments, run->results, &e);
+    program_free(p);
     return rc ? say(FINDING, "%s: %s", run->path, e.text) : DONE;
 }
 
@@ -359,9 +363,9 @@ static int run_on_gpu(struct run *run)
 {
     struct err e = {0};
     double began = now_ms();
-    if (driver_open(&run->d, &e))
+    if (driver_open(0, &run->d, &e))
         return say(FINDING, "no GPU to run it on: %s", e.text);
-    if (graph_exec_new(run->d, &run->b, &run->x, &e))
+    if (graph_exec_new(run->d, &run->b, true, &run->x, &e))
         return say(FINDING, "%s: %s", run->path, e.text);
     run->load_ms = now_ms() - began;
     int status = DONE;

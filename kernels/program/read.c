@@ -588,6 +588,7 @@ static bool read_attrs(struct read *r, enum op op)
 static const struct {
     const char *key, *value;
 } HINTS[] = {{"tf.aliasing_output", NULL},
+             {"jax.uses_shape_polymorphism", "false"},
              {"jax.buffer_donor", NULL},
              {"reactant.donated", NULL},
              {"enzymexla.memory_effects", NULL},

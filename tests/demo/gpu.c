@@ -56,7 +56,7 @@ int gpu_open(struct gpu **out, struct err *e)
     if (!g)
         return err_set(e, WARM_ENOMEM, "a GPU");
     g->device = (struct device){gpu_alloc, gpu_release, gpu_write, gpu_read, gpu_launch};
-    int rc = driver_open(&g->driver, e);
+    int rc = driver_open(0, &g->driver, e);
     if (rc)
         free(g);
     else

@@ -25,7 +25,7 @@ bool any_gpu_is_real(void)
     struct driver *d = NULL;
     struct err e = {0};
     if (!*found) {
-        bool real = driver_open(&d, &e) == 0;
+        bool real = driver_open(0, &d, &e) == 0;
         snprintf(found, sizeof found, "%s", real ? driver_arch(d) : "none");
         driver_close(d);
     }

@@ -3,9 +3,12 @@
  * test_exec.c - the runner of bundles, on this machine's GPU or else on the stand-in for a driver: the numbers are
  * JAX's, launched one by one and replayed as a CUDA graph; what goes wrong on a device is an error with CUDA's name.
  */
+#include "client/lib/warm.h" /* first: its own error codes */
+
 #include "kernels/exec/exec.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +105,7 @@ static struct driver *driver_of(struct for_cpu *cpu)
     struct err e = {0};
     for_cpu_compile(cpu);
     any_gpu_use(cpu->folder);
-    cr_assert_eq(driver_open(&d, &e), 0, "%s", e.text);
+    cr_assert_eq(driver_open(0, &d, &e), 0, "%s", e.text);
     return d;
 }
 
@@ -140,7 +143,7 @@ static void run_graph(struct driver *d, const struct jax_graph *g, const struct 
     struct graph_exec *x;
     struct err e = {0};
     void *recording;
-    cr_assert_eq(graph_exec_new(d, b, &x, &e), 0, "%s: %s", g->name, e.text);
+    cr_assert_eq(graph_exec_new(d, b, true, &x, &e), 0, "%s: %s", g->name, e.text);
     for (uint32_t i = 0; i < b->n_arguments; i++)
         write_argument(g, x, b, i, false);
     cr_assert_eq(driver_capture_begin(d, &e), 0, "%s", e.text);
@@ -160,6 +163,46 @@ static void run_graph(struct driver *d, const struct jax_graph *g, const struct 
     graph_exec_free(x);
 }
 
+/* Runs a graph by libwarm, on memory of the test. */
+static void run_by_libwarm(const struct jax_graph *g, const struct graph_bundle *b)
+{
+    struct writer bundle;
+    struct warm_exec *x = NULL;
+    char why[WARM_WHY_TEXT];
+    const struct warm_tensor *arguments, *results;
+    void *at[2][64];
+    writer_init(&bundle, 0);
+    graph_bundle_write(b, &bundle);
+    cr_assert_eq(warm_graph_open(bundle.data, bundle.len, 0, &x, why), 0, "%s: %s", g->name, why);
+    unsigned n = warm_graph_arguments(x, &arguments), m = warm_graph_results(x, &results);
+    cr_assert(n == b->n_arguments && m == b->results.n && n <= 64 && m <= 64);
+    for (unsigned i = 0; i < n; i++) {
+        float *argument = calloc(arguments[i].bytes / sizeof(float) + 1, sizeof *argument);
+        for_cpu_argument(g, i, argument);
+        cr_assert_eq(warm_graph_memory(x, arguments[i].bytes, &at[0][i]), 0);
+        cr_assert_eq(warm_graph_copy(x, at[0][i], argument, arguments[i].bytes, NULL), 0, "%s",
+                     warm_graph_message(x));
+        free(argument);
+    }
+    for (unsigned i = 0; i < m; i++)
+        cr_assert_eq(warm_graph_memory(x, results[i].bytes, &at[1][i]), 0);
+    for (int again = 0; again < 2; again++)
+        cr_assert_eq(warm_graph_run(x, (const void *const *)at[0], at[1], NULL), 0, "%s: %s",
+                     g->name, warm_graph_message(x));
+    cr_assert_eq(warm_graph_wait(x, NULL), 0, "%s: %s", g->name, warm_graph_message(x));
+    for (unsigned i = 0; i < m; i++) {
+        int64_t *is = calloc(results[i].bytes / sizeof *is + 1, sizeof *is);
+        cr_assert_eq(warm_graph_copy(x, is, at[1][i], results[i].bytes, NULL), 0);
+        for_cpu_agrees(g, i, b->buffers.at[b->results.at[i]].type.elem, is);
+        free(is);
+        warm_graph_memory_free(x, at[1][i]);
+    }
+    for (unsigned i = 0; i < n; i++)
+        warm_graph_memory_free(x, at[0][i]);
+    warm_graph_close(x);
+    writer_close(&bundle);
+}
+
 Test(exec, bundles_give_the_numbers_of_jax_replayed_and_in_two_parts)
 {
     struct jax_graph *graphs;
@@ -176,6 +219,7 @@ Test(exec, bundles_give_the_numbers_of_jax_replayed_and_in_two_parts)
         if (!made[i].p)
             continue;
         run_graph(d, &graphs[i], &made[i].b);
+        run_by_libwarm(&graphs[i], &made[i].b);
         made_free(&made[i]);
         n_run++;
     }
@@ -189,12 +233,66 @@ static const char ADD[] =
     "func.func public @main(%x: tensor<300xf32>, %y: tensor<300xf32>) -> tensor<300xf32> {\n"
     "%0 = stablehlo.add %x, %y : tensor<300xf32>\nreturn %0 : tensor<300xf32>\n}\n";
 
+/* x, x + y, x + y: results that are an argument, and one tensor twice. */
+static const char TWICE[] =
+    "func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, "
+    "tensor<4xf32>, tensor<4xf32>) {\n%0 = stablehlo.add %x, %y : tensor<4xf32>\n"
+    "return %x, %0, %0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>\n}\n";
+
+Test(exec, libwarm_writes_each_result_where_the_caller_wants_it)
+{
+    struct for_cpu cpu = for_cpu_open();
+    struct made m = made_of_text(TWICE, cpu.f);
+    struct writer bundle;
+    struct warm_exec *x = NULL;
+    char why[WARM_WHY_TEXT];
+    void *memory, *context = &memory, *popped;
+    float numbers[5][4] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+    struct driver *d = driver_of(&cpu);
+    int (*get)(void **), (*pop)(void **);
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    *(void **)&get = dlsym(cuda, "cuCtxGetCurrent");
+    *(void **)&pop = dlsym(cuda, "cuCtxPopCurrent_v2");
+    cr_assert_eq(pop(&popped), 0); /* a thread that never used CUDA */
+    writer_init(&bundle, 0);
+    graph_bundle_write(&m.b, &bundle);
+    cr_assert_eq(warm_graph_open(bundle.data, bundle.len, 0, &x, why), 0, "%s", why);
+    cr_assert_eq(warm_graph_memory(x, 5 * 256, &memory), 0);
+    char *at = memory;
+    const void *arguments[] = {at, at + 256};
+    void *results[] = {at + 512, at + 768, at + 1024};
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(warm_graph_copy(x, at + 256 * i, numbers[i], sizeof *numbers, NULL), 0);
+    cr_assert_eq(warm_graph_run(x, arguments, results, NULL), 0, "%s", warm_graph_message(x));
+    for (int i = 2; i < 5; i++)
+        cr_assert_eq(warm_graph_copy(x, numbers[i], at + 256 * i, sizeof *numbers, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        cr_expect(numbers[2][i] == numbers[0][i] && numbers[3][i] == (float)(11 * (i + 1)) &&
+                  numbers[4][i] == numbers[3][i]);
+    cr_assert_eq(get(&context), 0);
+    cr_expect_null(context, "a call left its context behind");
+    results[1] = at + 770;
+    cr_expect_eq(warm_graph_run(x, arguments, results, NULL), WARM_EINVALID);
+    cr_expect(strstr(warm_graph_message(x), "result 1: the address"), "%s", warm_graph_message(x));
+    warm_graph_memory_free(x, memory);
+    warm_graph_close(x);
+    cr_expect_eq(warm_graph_open(bundle.data, bundle.len, 99, &x, why), WARM_EINVALID);
+    cr_expect(strstr(why, "there is no GPU 99"), "%s", why);
+    cr_expect_eq(warm_graph_open(bundle.data, bundle.len, WARM_ON_CPU, &x, why), WARM_EUNSUPPORTED);
+    cr_expect(strstr(why, "the bundle has no module"), "%s", why);
+    cr_expect_eq(warm_graph_open(bundle.data, 20, 0, &x, why), WARM_ETRUNCATED);
+    driver_close(d);
+    writer_close(&bundle);
+    made_free(&m);
+    for_cpu_close(&cpu);
+}
+
 /* Expects that loading fails, with these words. */
 static void refused(struct driver *d, const struct graph_bundle *b, int code, const char *words)
 {
     struct graph_exec *x = NULL;
     struct err e = {0};
-    cr_expect_eq(graph_exec_new(d, b, &x, &e), code, "%s", e.text);
+    cr_expect_eq(graph_exec_new(d, b, true, &x, &e), code, "%s", e.text);
     cr_expect(strstr(e.text, words), "%s: %s", words, e.text);
 }
 
@@ -220,7 +318,7 @@ Test(exec, faults_have_the_name_that_cuda_gives_them)
     m.b.kernels.at[0].cubin.len = 70;
     refused(d, &m.b, WARM_EMALFORMED, "not a whole cubin");
     m.b.kernels.at[0].cubin = whole;
-    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, true, &x, &e), 0, "%s", e.text);
     graph_exec_bind(x, 1, 256);
     cr_expect_eq(graph_exec_write(x, 1, "", &e), WARM_EIO);
     cr_expect(strstr(e.text, "CUDA_ERROR_INVALID_VALUE"), "%s", e.text);
@@ -248,7 +346,7 @@ Test(exec, a_bundle_with_too_few_operands_is_no_crash)
     cr_assert_eq(l->n_args, 3u);
     l->args += 2;
     l->n_args = 1;
-    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, true, &x, &e), 0, "%s", e.text);
     cr_expect_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
     graph_exec_free(x);
     driver_close(d);
@@ -299,8 +397,8 @@ Test(exec, bundles_pass_tensors_on_the_device)
         x[i] = (float)i;
         y[i] = 1;
     }
-    cr_assert_eq(graph_exec_new(d, &m.b, &a, &e), 0, "%s", e.text);
-    cr_assert_eq(graph_exec_new(d, &m.b, &b, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, true, &a, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, true, &b, &e), 0, "%s", e.text);
     graph_exec_bind(b, 0, graph_exec_result(a, 0));
     cr_assert_eq(graph_exec_write(a, 0, x, &e), 0, "%s", e.text);
     cr_assert_eq(graph_exec_write(a, 1, y, &e), 0, "%s", e.text);
@@ -346,7 +444,7 @@ Test(exec, large_products_go_by_tiles)
         a[i] = (float)(i % 13 - 6) / 8;
     for (int i = 0; i < K * N; i++)
         b[i] = (float)(i % 7 - 3) / 4;
-    cr_assert_eq(graph_exec_new(d, &m.b, &x, &e), 0, "%s", e.text);
+    cr_assert_eq(graph_exec_new(d, &m.b, true, &x, &e), 0, "%s", e.text);
     cr_assert(!graph_exec_write(x, 0, a, &e) && !graph_exec_write(x, 1, b, &e), "%s", e.text);
     cr_assert_eq(graph_exec_launch(x, &e), 0, "%s", e.text);
     cr_assert_eq(graph_exec_read(x, 0, is, &e), 0, "%s", e.text);

@@ -1,31 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's own graph compiler: from StableHLO to cubins, forward and backward.
+"""The daemon's own graph compiler: from StableHLO to cubins, forward and backward, and back to a function.
 
     import warm.graph
 
     lowered = jax.jit(loss).lower(weights, x)
     bundle = warm.graph.compile(lowered, arch="sm_90", vjp=True, arguments=[0])
     open("loss.bundle", "wb").write(bundle.data)          # `warm show`, `warm exec`
+    step = warm.graph.load("loss.bundle")                  # or load(bundle); device="cpu" needs no GPU
+    value, gradient = step(weights, x, 1.0)                # tensors of PyTorch, CuPy, JAX, …
 
-`lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows f32, i32, i64, i1 and
-the operations of kernels/program/program.h. For anything else compile() raises GraphError, which names the
-operation and its line. The program can then use the framework's own compiler.
+    step = warm.graph.value_and_grad(loss)                 # the same for a function of JAX
+    value, gradient = step(weights, x)
 
-With vjp=True the function takes more arguments behind its own: a cotangent for each f32 result. It returns the
-gradients behind its results. Nothing here needs JAX or a GPU.
+`lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows the types and operations
+of kernels/program/program.h. For anything else compile() raises GraphError, which names the operation and its line.
+The program can then use the framework's own compiler.
+
+With vjp=True the function takes more arguments behind its own: a cotangent for each floating-point result. It returns
+the gradients behind its results. compile() and load() need neither JAX nor a GPU.
 """
 
 from __future__ import annotations
 
 import ctypes
 import io
+import os
+import weakref
 from dataclasses import dataclass
-from typing import Any, Optional, Protocol, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Union
 
-from warm import _library
+from warm import _arrays, _library
+from warm._arrays import Array, Type
 
 _VJP = 1  # warm.h: WARM_GRAPH_VJP
 _RECACHE = 1  # warm.h: WARM_RECACHE
+_WHY_TEXT = 256  # warm.h
 
 
 class Lowered(Protocol):
@@ -89,6 +98,15 @@ class _Result(ctypes.Structure):
     ]
 
 
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("element", ctypes.c_char_p),
+        ("rank", ctypes.c_uint),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_size_t),
+    ]
+
+
 def _stablehlo(lowered: Union[Lowered, bytes, str]) -> bytes:
     if isinstance(lowered, bytes):
         return lowered
@@ -111,6 +129,23 @@ def _functions() -> ctypes.CDLL:
         lib.warm_graph_result_free.restype = None
         lib.warm_message.argtypes = [ctypes.c_void_p]
         lib.warm_message.restype = ctypes.c_char_p
+        lib.warm_graph_open.argtypes = [
+            ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p]
+        lib.warm_graph_close.argtypes = [ctypes.c_void_p]
+        lib.warm_graph_close.restype = None
+        for function in (lib.warm_graph_arguments, lib.warm_graph_results):
+            function.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Tensor))]
+            function.restype = ctypes.c_uint
+        addresses = ctypes.POINTER(ctypes.c_void_p)
+        lib.warm_graph_run.argtypes = [ctypes.c_void_p, addresses, addresses, ctypes.c_void_p]
+        lib.warm_graph_message.argtypes = [ctypes.c_void_p]
+        lib.warm_graph_message.restype = ctypes.c_char_p
+        lib.warm_graph_memory.argtypes = [ctypes.c_void_p, ctypes.c_size_t, addresses]
+        lib.warm_graph_memory_free.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        lib.warm_graph_memory_free.restype = None
+        lib.warm_graph_copy.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        lib.warm_graph_wait.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         lib.warm_error_name.argtypes = [ctypes.c_int]
         lib.warm_error_name.restype = ctypes.c_char_p
     except (_library.Unavailable, AttributeError) as e:
@@ -176,3 +211,210 @@ def compile(
         return bundle
     finally:
         lib.warm_close(handle)
+
+
+# ---- running ----
+
+
+def _close(lib: ctypes.CDLL, handle: ctypes.c_void_p, memory: List[int], bundle: bytes) -> None:
+    for address in memory:
+        lib.warm_graph_memory_free(handle, address)
+    lib.warm_graph_close(handle)
+
+
+class Graph:
+    """A compiled graph in this process: a function of `arguments`, whose values are `results`. See load().
+
+    Thread: one at a time. Memory of results that nobody has any more serves the next results on the same stream."""
+
+    def __init__(self, bundle: bytes, gpu: int) -> None:
+        self._lib = lib = _functions()
+        self._handle = handle = ctypes.c_void_p()
+        why = ctypes.create_string_buffer(_WHY_TEXT)
+        code = lib.warm_graph_open(bundle, len(bundle), gpu, ctypes.byref(handle), why)
+        if code:
+            raise GraphError(_name(lib, code), why.value.decode("utf-8", "replace"))
+        self.gpu = gpu  # -1: the CPU
+        self.on_gpu = gpu >= 0
+        self.arguments = self._types(lib.warm_graph_arguments)
+        self.results = self._types(lib.warm_graph_results)
+        self._memory: List[int] = []
+        self._unused: Dict[Tuple[int, int], List[int]] = {}  # by bytes and stream
+        weakref.finalize(self, _close, lib, handle, self._memory, bundle)
+
+    def _types(self, function: Any) -> List[Type]:
+        at = ctypes.POINTER(_Tensor)()
+        n = function(self._handle, ctypes.byref(at))
+        return [Type(t.element.decode(), tuple(t.dims[: t.rank])) for t in at[:n]]
+
+    def _check(self, code: int) -> None:
+        if code:
+            message = self._lib.warm_graph_message(self._handle).decode("utf-8", "replace")
+            raise GraphError(_name(self._lib, code), message)
+
+    def _new(self, type: Type, stream: int) -> Array:
+        unused = self._unused.get((type.bytes, stream))
+        if unused:
+            return Array(type, unused.pop(), self, stream)
+        address = ctypes.c_void_p()
+        self._check(self._lib.warm_graph_memory(self._handle, type.bytes, ctypes.byref(address)))
+        self._memory.append(address.value or 0)
+        return Array(type, address.value or 0, self, stream)
+
+    def give_back(self, a: Array) -> None:
+        """Takes the memory of an Array that is no more."""
+        self._unused.setdefault((a.type.bytes, a.stream), []).append(a.address)
+
+    def read(self, a: Array) -> bytes:
+        """Returns the bytes of an Array, when they are there."""
+        out = ctypes.create_string_buffer(a.type.bytes + 1)
+        self._check(self._lib.warm_graph_copy(self._handle, out, a.address, a.type.bytes, a.stream))
+        self._check(self._lib.warm_graph_wait(self._handle, a.stream))
+        return out.raw[: a.type.bytes]
+
+    def array(self, numbers: Any, type: Type, stream: int = 0) -> Array:
+        """Returns an Array of this graph's memory with a number, or with the numbers of lists in lists."""
+        data = _arrays.packed(numbers, type)
+        a = self._new(type, stream)
+        self._check(self._lib.warm_graph_copy(self._handle, a.address, data, len(data), stream))
+        self._check(self._lib.warm_graph_wait(self._handle, stream))
+        return a
+
+    def _take(self, i: int, x: Any, stream: int) -> Any:
+        """Returns what has the address of an argument, and its memory."""
+        try:
+            found = _arrays.borrow(x, self.arguments[i], self.gpu, stream)
+            if found is None:
+                return self.array(x, self.arguments[i], stream)
+        except (TypeError, ValueError) as e:
+            raise type(e)(f"argument {i}, {self.arguments[i]}: {e}") from None
+        if self.on_gpu and found.stream != stream:  # that stream may still write it
+            self._check(self._lib.warm_graph_wait(self._handle, found.stream))
+        return found
+
+    def __call__(self, *arguments: Any, stream: Optional[int] = None) -> Any:
+        """Puts a run on a stream: a CUstream as a number; if None, the current one of PyTorch or CuPy, if arguments are
+        theirs, else the default stream. Returns a result, or a tuple of several: tensors of the library of the
+        first argument that has one, else Arrays. Arguments of JAX and others have no stream of ours to be freed
+        on: then it waits for the run. Raises TypeError and ValueError for an argument, and GraphError."""
+        if len(arguments) != len(self.arguments):
+            raise TypeError(f"the graph has {len(self.arguments)} arguments, not {len(arguments)}")
+        if stream is None:
+            stream = _arrays.current_stream(arguments) if self.on_gpu else 0
+        taken = [self._take(i, x, stream) for i, x in enumerate(arguments)]
+        results = [self._new(type, stream) for type in self.results]
+        self._check(self._lib.warm_graph_run(
+            self._handle, (ctypes.c_void_p * len(taken))(*(t.address or None for t in taken)),
+            (ctypes.c_void_p * len(results))(*(r.address for r in results)), stream))
+        libraries = [_arrays.library_of(x) for x in arguments if not isinstance(x, (Array, int, float, list, tuple))]
+        if self.on_gpu and not set(libraries) <= {"torch", "cupy"}:
+            self._check(self._lib.warm_graph_wait(self._handle, stream))
+        library = next(filter(None, libraries), "")
+        out = tuple(_arrays.like(library, r) for r in results)
+        return out[0] if len(out) == 1 else out
+
+
+def load(bundle: Union[Bundle, bytes, str, "os.PathLike[str]"], device: Union[int, str] = 0) -> Graph:
+    """Loads a bundle, its bytes or a file: a function on the GPU with this number, or with device="cpu" by the
+    interpreter, which is slow and needs no GPU.
+
+    Its arguments are arrays of their types in the memory of that GPU, or of the host: of PyTorch, CuPy, JAX, NumPy and
+    others, with DLPack or an array interface; buffers such as array.array on the CPU; results of another graph; and
+    numbers or lists, which are copied. Raises GraphError, OSError.
+    """
+    if isinstance(bundle, (str, os.PathLike)):
+        with open(bundle, "rb") as f:
+            bundle = f.read()
+    return Graph(bundle.data if isinstance(bundle, Bundle) else bundle, _gpu(device))
+
+
+def _gpu(device: Union[int, str]) -> int:
+    if device == "cpu":
+        return -1
+    if not isinstance(device, int) or device < 0:
+        raise ValueError(f'device={device!r} is neither "cpu" nor the number of a GPU')
+    return device
+
+
+def _arch_of(gpu: int) -> str:
+    """Returns the target of a GPU, by the driver."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as e:
+        raise GraphError("UNSUPPORTED", str(e)) from None
+    code = cuda.cuInit(0) or cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, gpu) \
+        or cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, gpu)
+    if code:
+        raise GraphError("UNSUPPORTED", f"the CUDA driver knows of no GPU {gpu}: error {code}")
+    return f"sm_{major.value}{minor.value}"
+
+
+def _struct_of(x: Any) -> Any:
+    """Returns shape and type of an argument as JAX has them."""
+    import jax
+
+    if isinstance(x, Array):
+        names = {"f": "float", "bf": "bfloat", "i": "int", "ui": "uint"}
+        kind = x.type.element.rstrip("0123456789")
+        name = "bool" if x.type.element == "i1" else names[kind] + x.type.element[len(kind) :]
+        return jax.ShapeDtypeStruct(x.shape, jax.numpy.dtype(name))
+    if _arrays.library_of(x) == "torch":
+        return jax.ShapeDtypeStruct(tuple(x.shape), jax.numpy.dtype(str(x.dtype).partition(".")[2]))
+    return jax.ShapeDtypeStruct(jax.numpy.shape(x), jax.dtypes.result_type(x))
+
+
+def value_and_grad(
+    fn: Callable[..., Any],
+    argnums: Union[int, Sequence[int]] = 0,
+    *,
+    device: Union[int, str] = 0,
+    arch: Optional[str] = None,
+    compiler: Optional[str] = None,
+) -> Callable[..., Any]:
+    """Returns a function that computes `fn` and its gradients, as jax.value_and_grad does, with kernels of warm.
+
+    `fn` is a function of JAX with one floating-point number as its result. For each set of shapes and types it is
+    lowered once, by jax.export, and compiled by the daemon, with the derivative of warm. Leaves of the arguments are
+    what load() says; JAX needs no GPU of its own. `arch` is the GPU's own if it is None. Raises GraphError.
+    """
+    gpu = _gpu(device)
+    compiled: Dict[Any, Tuple[Graph, List[Any]]] = {}
+    positions = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    def make(arguments: Sequence[Any]) -> Tuple[Graph, List[Any]]:
+        import jax
+        import jax.export
+
+        chosen = [a % len(arguments) for a in positions]
+        structs = jax.tree_util.tree_map(_struct_of, tuple(arguments))
+        exported = jax.export.export(jax.jit(fn, keep_unused=True))(*structs)
+        if len(exported.out_avals) != 1 or exported.out_avals[0].shape or \
+                not jax.numpy.issubdtype(exported.out_avals[0].dtype, jax.numpy.floating):
+            raise TypeError(f"the result of a loss is one floating-point number, not {exported.out_avals}")
+        sizes = [len(jax.tree_util.tree_leaves(s)) for s in structs]
+        flat = jax.tree_util.tree_leaves(structs)
+        wanted = [i for a in chosen for i in range(sum(sizes[:a]), sum(sizes[: a + 1]))]
+        for i in wanted:
+            if not jax.numpy.issubdtype(flat[i].dtype, jax.numpy.floating):
+                raise TypeError(f"argument {i} has no gradient: it is of {flat[i].dtype}")
+        bundle = compile(exported.mlir_module_serialized, arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
+                         vjp=True, arguments=sorted(wanted), compiler=compiler)
+        order = [sorted(wanted).index(i) for i in wanted]
+        shapes = [jax.tree_util.tree_structure(structs[a]) for a in chosen]
+        return Graph(bundle.data, gpu), [order, shapes]
+
+    def call(*arguments: Any, stream: Optional[int] = None) -> Any:
+        import jax
+
+        leaves, form = jax.tree_util.tree_flatten(arguments)
+        key = form, tuple((s.shape, str(s.dtype)) for s in map(_struct_of, leaves))
+        if key not in compiled:
+            compiled[key] = make(arguments)
+        graph, (order, shapes) = compiled[key]
+        value, *gradients = graph(*leaves, 1.0, stream=stream)
+        ordered = iter([gradients[i] for i in order])
+        trees = [jax.tree_util.tree_unflatten(s, [next(ordered) for _ in range(s.num_leaves)]) for s in shapes]
+        return value, trees[0] if isinstance(argnums, int) else tuple(trees)
+
+    return call

@@ -99,6 +99,17 @@ CALL(cuMemcpyDtoDAsync_v2, ".chhzh",
                              : INVALID_HANDLE;
 }
 
+CALL(cuMemcpyAsync, ".chhzh",
+     (unsigned long long to, unsigned long long from, size_t len, void *stream), to, from, len,
+     stream)
+{
+    if (!memory_is_ours(to, len))
+        return made_cuMemcpyDtoH_v2((void *)(uintptr_t)to, from, len);
+    if (!memory_is_ours(from, len))
+        return made_cuMemcpyHtoD_v2(to, (const void *)(uintptr_t)from, len);
+    return made_cuMemcpyDtoDAsync_v2(to, from, len, stream);
+}
+
 /* ---- launches ---- */
 
 /* Returns the error of a launch that device or kernel cannot run. */
