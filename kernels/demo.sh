@@ -7,6 +7,7 @@
 # in a process of its own: cold, then warm, then warm again after a restart of the daemon. Every figure of
 # the table is the wall time of such processes in this run, from before the fork to after the exit.
 # "identical" is cmp's answer on the files that they wrote. With a GPU it then runs the compiled kernels.
+# At the end it trains a model from its StableHLO, on the GPU or else on the CPU.
 # Leaves no process and no file behind, also on Ctrl-C.
 set -euo pipefail
 
@@ -130,3 +131,5 @@ for cubin in "$work"/again.*.cubin; do
     mv "$cubin" "$work/run/$(basename "${cubin#"$work/again."}")"
 done
 (cd "$work/run" && "$build/bin/warm-kernels" ./*.cubin)
+PYTHONPATH=$build/share/warm/python PYTHONDONTWRITEBYTECODE=1 WARM_LIBRARY=$build/lib/libwarm.so \
+    python3 "$kernels/examples/train.py"

@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from data import POINTS, number, points
+
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_enable_x64", True)
 
-POINTS, STEPS = 128, 100
+STEPS = 100
 RATE, BETA1, BETA2, EPSILON = 0.03, 0.9, 0.999, 1e-8
 MODELS = [[1, 16, 1], [1, 256, 1], [1, 16, 16, 1], [1, 16, 16, 16, 1], [1, 16, 16, 16, 16, 1]]
 
@@ -48,13 +50,6 @@ def shapes(widths):
     return [s for m, n in zip(widths, widths[1:]) for s in ((m, n), (n,))]
 
 
-def number(i):
-    """Returns the i-th of a row of numbers from 0 to 1 that look random; train_mlp.c has the same."""
-    h = (i + 1) * 2654435761 & 0xFFFFFFFF
-    h = (h ^ h >> 15) * 2246822519 & 0xFFFFFFFF
-    return ((h ^ h >> 13) & 0xFFFFFF) / float(1 << 24)
-
-
 def initial(widths):
     """Returns parameters: weights by Glorot and Bengio (2010), biases of 0."""
     parameters, i = [], 0
@@ -66,18 +61,10 @@ def initial(widths):
     return parameters
 
 
-def points():
-    """Returns y = x² - 2x + noise on [-2, 2]."""
-    x = np.array([-2 + 4 * i / (POINTS - 1) for i in range(POINTS)], np.float32)
-    noise = [0.2 * (sum(number(1000000 + 3 * i + k) for k in range(3)) - 1.5) for i in range(POINTS)]
-    y = np.array([float(v) * float(v) - 2 * float(v) + n for v, n in zip(x, noise)], np.float32)
-    return x.reshape(POINTS, 1), y.reshape(POINTS, 1)
-
-
 def losses(widths):
     """Yields the loss before each step."""
     double = lambda tensors: [jnp.asarray(t, jnp.float64) for t in tensors]
-    x, y = double(points())
+    x, y = double([np.array(v, np.float32).reshape(POINTS, 1) for v in points()])
     parameters = double(initial(widths))
     state = [parameters, double([0 * p for p in parameters]), double([0 * p for p in parameters]), 0.0]
     gradient, update = jax.jit(jax.value_and_grad(loss)), jax.jit(adam)

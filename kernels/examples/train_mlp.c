@@ -68,7 +68,7 @@ static double now_ms(void)
 
 /* ---- numbers ---- */
 
-/* Returns the i-th of a row of numbers from 0 to 1 that look random; models.py has the same. */
+/* Returns the i-th of a row of numbers from 0 to 1 that look random; data.py has the same. */
 static double number(uint32_t i)
 {
     uint32_t h = (i + 1) * 2654435761u;

@@ -73,14 +73,12 @@ static void write_kernels(struct warm *w, FILE *f, const char *name, uint32_t n_
     free(text);
 }
 
-/* Expects the losses of the line of `printed` that has these words to be those of `want`'s line for the model. */
-static void expect_losses(const char *printed, const char *want, size_t model, bool again)
+/* Expects the losses behind these words of `printed` to be those of `want`'s line for the model. */
+static void expect_losses(const char *printed, const char *begin, const char *want, size_t model)
 {
     const char *name = MODELS[model].name;
     char words[128];
-    snprintf(words, sizeof words, "{\"model\":\"%s\",\"again\":%s,", name,
-             again ? "true" : "false");
-    const char *line = strstr(printed, words), *is = line ? strstr(line, "\"losses\":[") : NULL;
+    const char *line = strstr(printed, begin), *is = line ? strstr(line, "\"losses\":[") : NULL;
     snprintf(words, sizeof words, "%s ", name);
     const char *reference = strstr(want, words);
     cr_assert(is && reference, "%s: %.200s", name, printed);
@@ -104,7 +102,7 @@ Test(train, models_of_case_0_follow_jax)
     struct warm *w = warmd_libwarm(&k);
     bool real = any_gpu_is_real();
     struct for_cpu cpu = for_cpu_open();
-    char *printed, *program = bin_path("train_mlp");
+    char *printed, *program = bin_path("train_mlp"), *library = bin_path("../lib/libwarm.so");
     for (size_t i = 0; i < N_MODELS && !real; i++)
         write_kernels(w, cpu.f, MODELS[i].name, MODELS[i].n_parameters);
     for_cpu_compile(&cpu);
@@ -119,11 +117,28 @@ Test(train, models_of_case_0_follow_jax)
     size_t len;
     char *want = file_read("tests/data/mlp_losses.txt", &len);
     for (size_t i = 0; i < N_MODELS; i++) {
-        expect_losses(printed, want, i, false);
-        expect_losses(printed, want, i, true);
+        char begin[128];
+        for (int again = 0; again < 2; again++) {
+            snprintf(begin, sizeof begin, "{\"model\":\"%s\",\"again\":%s,", MODELS[i].name,
+                     again ? "true" : "false");
+            expect_losses(printed, begin, want, i);
+        }
+    }
+    free(printed);
+    for (int i = 0; i < 2; i++) { /* the same from Python, on the GPU and on the CPU */
+        status =
+            run_command(&printed,
+                        "WARM_SOCKET=%s WARM_TIMEOUT_MS=5000 %s%s FAKECUDA_KERNELS=%s/graphs.so "
+                        "PYTHONPATH=client/python PYTHONDONTWRITEBYTECODE=1 WARM_LIBRARY=%s "
+                        "python3 tests/kernels/train_by_python.py %s 2>&1",
+                        k.socket, real ? "" : "LD_LIBRARY_PATH=", real ? "" : cpu.folder,
+                        cpu.folder, library, i ? "cpu" : "0");
+        cr_assert_eq(status, 0, "%s", printed);
+        expect_losses(printed, "%{", want, 0);
+        free(printed);
     }
     free(want);
-    free(printed);
+    free(library);
     free(program);
     for_cpu_close(&cpu);
     warm_close(w);
