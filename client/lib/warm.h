@@ -294,8 +294,9 @@ int warm_graph_open(const void *bundle, size_t len, int gpu, struct warm_exec **
 /* Waits for the GPU, and frees it; NULL is fine. CUDA graphs that have captured its runs are of no use any more. */
 void warm_graph_close(struct warm_exec *x);
 
-/* Return the number of arguments or results, and their types, which live until warm_graph_close. */
+/* Returns the number of arguments, and their types, which live until warm_graph_close. */
 unsigned warm_graph_arguments(const struct warm_exec *x, const struct warm_tensor **out);
+/* Does the same for results. */
 unsigned warm_graph_results(const struct warm_exec *x, const struct warm_tensor **out);
 
 /*
@@ -311,12 +312,14 @@ int warm_graph_run(struct warm_exec *x, const void *const *arguments, void *cons
 /* Returns the last failure of these calls in one line. Valid until the next call. */
 const char *warm_graph_message(const struct warm_exec *x);
 
-/* For callers without a library that has memory of the GPU: allocates bytes (any number; NOMEM), frees them, copies
- * on the stream between any two addresses of GPU or host, and waits for a stream. Allocating and freeing may wait for
- * the GPU; a copy from or to the host may wait for the stream. */
+/* Allocates bytes (any number) of the GPU's memory, for callers without a library that has some. Gives *out
+ * (warm_graph_memory_free, before warm_graph_close). May wait for the GPU. Errors: NOMEM, IO. */
 int warm_graph_memory(struct warm_exec *x, size_t bytes, void **out);
+/* Frees them; NULL is fine. May wait for the GPU. */
 void warm_graph_memory_free(struct warm_exec *x, void *address);
+/* Copies on the stream, between any two addresses of GPU or host. From or to the host it may wait. Errors: IO. */
 int warm_graph_copy(struct warm_exec *x, void *to, const void *from, size_t bytes, void *stream);
+/* Waits for a stream. Errors: IO; also for a fault of a kernel on it. */
 int warm_graph_wait(struct warm_exec *x, void *stream);
 
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */

@@ -38,6 +38,7 @@ void driver_close(struct driver *d);
 /* Has the calling thread use the GPU, with this stream, until driver_leave: then the thread has the context that it
  * had before, and the stream is the driver's own again. */
 int driver_enter(struct driver *d, void *stream, struct err *e);
+/* Ends that. */
 void driver_leave(struct driver *d);
 
 /* Returns the device's name, "NVIDIA H100 80GB HBM3"; it lives as long as the driver. */
