@@ -41,7 +41,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/exec/programs.h"
 #include "client/tool/cc_options.h"
 #include "client/tool/dependencies.h"
 #include "client/tool/file_state.h"
@@ -623,22 +622,6 @@ static void add_place(struct command *c, struct key_builder *key)
         tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
 }
 
-/* Adds the program. A compiler finds its parts by its own name, and by PATH if the name has no
- * slash. If PATH does not lead to this program, all of PATH counts. The name itself shows in
- * messages only. */
-static void add_program(struct command *c, struct key_builder *key)
-{
-    char found[PATH_MAX];
-    const char *argv0 = c->job->argv[0], *path = getenv("PATH"), *slash = strrchr(argv0, '/');
-    bool by_path = !slash && program_find(argv0, found) && strcmp(found, c->job->program) == 0;
-    key_add_text(key, PROGRAM, c->job->program);
-    key_add_text(key, PROGRAM, by_path ? c->job->program : argv0);
-    if (c->job->loud)
-        key_add_text(key, PROGRAM, argv0);
-    if (!slash && !by_path)
-        key_add_text(key, PROGRAM, path ? path : "");
-}
-
 /* Adds standard input, which the compiler then reads again. */
 static int add_input(struct key_builder *key, struct err *e)
 {
@@ -674,7 +657,9 @@ static int make_key(struct command *c, struct err *e)
     if (c->job->n_roots && maps && (code = map_roots(c, e)))
         return code;
     key_begin(&key, DOMAIN_CC);
-    add_program(c, &key);
+    tool_key_program(c->job, &key, PROGRAM);
+    if (c->job->loud)
+        key_add_text(&key, PROGRAM, c->job->argv[0]);
     add_place(c, &key);
     add_arguments(c, &key);
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "client/exec/compilers.h"
+#include "client/exec/programs.h"
 #include "client/lib/debug.h"
 #include "client/lib/whole_io.h"
 #include "client/tool/tool.h"
@@ -350,6 +351,18 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e)
 
 /* ---- keys ---- */
 
+void tool_key_program(const struct tool_job *job, struct key_builder *key, uint32_t tag)
+{
+    assert(job && job->program && key);
+    char found[PATH_MAX];
+    const char *argv0 = job->argv[0], *path = getenv("PATH"), *slash = strrchr(argv0, '/');
+    bool by_path = !slash && program_find(argv0, found) && strcmp(found, job->program) == 0;
+    key_add_text(key, tag, job->program);
+    key_add_text(key, tag, by_path ? job->program : argv0);
+    if (!slash && !by_path)
+        key_add_text(key, tag, path ? path : "");
+}
+
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path)
 {
@@ -424,7 +437,7 @@ bool tool_names_root(const struct tool_job *job, const char *text, size_t len)
 
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names)
 {
-    static const char *const found_by[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", NULL};
+    static const char *const found_by[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", NULL};
     for (char **v = environ; *v; v++)
         if ((is_listed(*v, names) || is_listed(*v, found_by)) &&
             tool_names_root(job, *v, strlen(*v)))

@@ -106,7 +106,7 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     case INPUT_ABSENT: return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
     case INPUT_EXISTS: return stat(path, &st) == 0 && file_type(&st) == (char)i->type;
     case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
-    case INPUT_PROGRAM: return program_find(i->path, found) && strcmp(found, i->program) == 0;
+    case INPUT_PROGRAM: return strcmp(program_find(i->path, found) ? found : "", i->program) == 0;
     case INPUT_HEADER: return look_at_header(w, path);
     case INPUT_VARIABLE: input_look_at_variable(i); return true;
     case INPUT_LIBRARY: return look_at_library(w, i);

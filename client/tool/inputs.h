@@ -21,7 +21,7 @@
  *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes)
  *     EXISTS   u8 type: 'f', 'd' or 'o'
  *     LIST     SHA-256 of the sorted names (32 bytes)
- *     PROGRAM  blob: the file that PATH has for it; the path is the name that is looked up
+ *     PROGRAM  blob: the file that PATH has for it ("": none); the path is the name that is looked up
  *     VARIABLE u8 type: 's' set or 'u' not, SHA-256 of its value (32 bytes); the path is its name
  *     LIBRARY  SHA-256 of what the loader finds by that name (libraries.h, 32 bytes)
  *     FOLDER   the five of FILE, of the folder; u32 n: the next n inputs are ABSENT, right in it.

@@ -13,8 +13,10 @@
  *                                       which writes completed names into its output, the
  *                                       working folder too
  *
- * A temporary input is a root by itself (tool.h): its name does not count, its content does. These
- * tools start each other through a PATH of their own making, so all of PATH is in the key.
+ * A temporary input is a root by itself (tool.h): its name does not count, its content does.
+ *
+ * PATH counts by what it leads to (trace_log.c). nvcc puts folders of its own before it, where the trace shows each
+ * look. If a run takes another program than the first on PATH, all of PATH is in the key of its result.
  *
  * Thread: main; no state.
  */
@@ -38,10 +40,9 @@
 enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, CPU, OUTPUTS };
 
 /* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
- * (cc.c). Others show in the trace. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
+ * (cc.c). Others show in the trace: nvcc reads all by getenv. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
  * job. */
-static const char *const environment[] = {"PATH",
-                                          "LD_LIBRARY_PATH",
+static const char *const environment[] = {"LD_LIBRARY_PATH",
                                           "NVCC_*",
                                           "NVVM*",
                                           "CICC_*",
@@ -78,10 +79,12 @@ static const char *base_of(const char *path)
 
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
+    const char *path = getenv("PATH");
     job->loud = true;
     key_begin(key, domain);
-    key_add_text(key, PROGRAM, job->program);
-    key_add_text(key, PROGRAM, job->argv[0]);
+    tool_key_program(job, key, PROGRAM);
+    if (job->keys_path)
+        key_add_text(key, PROGRAM, path ? path : "");
     tool_key_messages(job, key, HOW);
     key_add_u64(key, HOW, job->n_roots);
     tool_key_preloads(key, VARIABLES);
@@ -271,12 +274,30 @@ static int add_variable(struct tool_job *job, const char *name, struct words *w,
     return code;
 }
 
+/* Refuses a text with "$" or "`". nvcc gives its steps to a shell, which replaces them by variables and output of
+ * programs that no trace shows. */
+static int check_shell(const char *text, struct err *e)
+{
+    return text && strpbrk(text, "$`") ? refuse(e, text, "nvcc's shell replaces $ and ` in it") : 0;
+}
+
 static int add_words(struct tool_job *job, struct words *w, struct err *e)
 {
+    static const char *const pasted[] = {"INCLUDES",     "SYSTEM_INCLUDES", "LIBRARIES",
+                                         "CUDAFE_FLAGS", "PTXAS_FLAGS",     "NVVM_FLAGS",
+                                         "OCG_FLAGS",    "NVCC_CCBIN",      "NVLINK_FLAGS"};
     int code = add_variable(job, "NVCC_PREPEND_FLAGS", w, e);
     for (int i = 1; !code && i < job->argc; i++)
         code = add_word(w, job->argv[i], e);
-    return code ? code : add_variable(job, "NVCC_APPEND_FLAGS", w, e);
+    if (!code)
+        code = add_variable(job, "NVCC_APPEND_FLAGS", w, e);
+    if (!code)
+        code = check_shell(job->cwd, e);
+    for (size_t i = 0; !code && i < w->n; i++)
+        code = check_shell(w->list[i].data, e);
+    for (size_t i = 0; !code && i < sizeof pasted / sizeof pasted[0]; i++)
+        code = check_shell(getenv(pasted[i]), e);
+    return code;
 }
 
 #define HOST_OPTION "an option for the host's compiler that warm does not know, or does not keep"
@@ -482,7 +503,8 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
     bool is_nvcc = strstr(base_of(job->program), "nvcc") != NULL;
     (void)w;
     job->family = is_nvcc ? "nvcc" : "nv";
-    job->traced = job->keys_path = true;
+    job->traced = true;
+    job->keys_path = job->exact;
     job->timed_log = is_nvcc;
     if (is_nvcc)
         tool_expand(job, true);

@@ -146,9 +146,12 @@ bool tool_is_output(const struct tool_job *job, const char *arg);
 /* True if the text names a root: then it means that folder, and not the root of another run. */
 bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
 /* True if a variable with one of these names (as for tool_key_environment) names a root, or a variable by
- * which programs and libraries are found. */
+ * which libraries are found. */
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names);
 
+/* Adds the program. A compiler finds its parts by its own name, and by PATH if the name has no slash. If PATH does
+ * not lead to this program, all of PATH counts. */
+void tool_key_program(const struct tool_job *job, struct key_builder *key, uint32_t tag);
 /* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);

@@ -447,15 +447,36 @@ static int add_absent(struct reading *r, const char *path, struct err *e)
     return entry->path && add(r, INPUT_ABSENT, top) ? 0 : no_room(e);
 }
 
-static int add_program(struct reading *r, const char *found, struct err *e)
+/* True if the path is a name in a folder of $PATH: the run may have looked for a program there. */
+static bool is_on_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *list = getenv("PATH");
+    size_t len = slash ? (size_t)(slash - path) : 0, n;
+    for (const char *at = list; at; at = at[n] ? at + n + 1 : NULL) {
+        size_t kept = n = strcspn(at, ":");
+        while (kept > 1 && at[kept - 1] == '/')
+            kept--;
+        if (kept == len && strncmp(at, path, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Adds what PATH has for the name of a program that the run looked for there. `is_found`: it took this one. */
+static int add_program(struct reading *r, const char *path, bool is_found, struct err *e)
 {
     char now[PATH_MAX];
-    const char *name = strrchr(found, '/');
-    name = name ? name + 1 : found;
-    if (!program_find(name, now) || strcmp(now, found) != 0)
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!program_find(name, now))
+        now[0] = '\0';
+    if (is_found && strcmp(now, path) != 0)
         return err_set(e, WARM_EREFUSED, "it started %s, but not the one that PATH leads to", name);
+    for (size_t i = 0; i < r->out.n; i++)
+        if (r->out.list[i].kind == INPUT_PROGRAM &&
+            strcmp((char *)r->paths.data + (uintptr_t)r->out.list[i].path, name) == 0)
+            return 0;
     struct input *i = add(r, INPUT_PROGRAM, name);
-    return i ? add_text(r, i, found) : no_room(e);
+    return i ? add_text(r, i, now) : no_room(e);
 }
 
 static int add_existing(struct reading *r, const char *path, const struct stat *st, struct err *e)
@@ -556,15 +577,16 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return 0;
     if (entry->all & SEEN_WRITE)
         return add_made(entry, e);
-    if (is_made_from_folder(r, path))
+    bool on_path = !r->job->keys_path && is_on_path(path) && strcmp(path, r->job->program) != 0;
+    int code = on_path ? add_program(r, path, entry->all & SEEN_FOUND, e) : 0;
+    if (code || entry->all == SEEN_FOUND)
+        return code;
+    if (!on_path && is_made_from_folder(r, path))
         return err_set(e, WARM_EREFUSED,
                        "it used %s by its full name, and another working folder has another name",
                        path);
     if (is_header(path) && !is_header_of_others(r, entry))
         return add_header(r, entry, e);
-    int code = entry->all & SEEN_FOUND && !r->job->keys_path ? add_program(r, path, e) : 0;
-    if (code || entry->all == SEEN_FOUND)
-        return code;
     entry->all |= IS_INPUT;
     if (stat(path, &st) < 0)
         return entry->all & (SEEN_READ | SEEN_LIST)

@@ -372,6 +372,36 @@ class Nvcc(kit.TestCase):
             self.assertEqual(self.compile("-cubin", **{name: value}), plain)
             self.expect(0, 1)
 
+    def stand_in(self, name, program):
+        """Returns PATH with a folder first that has a script of that name, or nothing if it is None."""
+        folder = os.path.join(self.daemon.folder, "tools " + (name or "none"))
+        os.makedirs(folder, exist_ok=True)
+        if name:
+            path = os.path.join(folder, name)
+            with open(path, "w") as f:
+                f.write(f'#!/bin/sh\nexec {program} -DSTAND_IN "$@"\n')
+            os.chmod(path, 0o755)
+        return folder + ":" + os.environ["PATH"]
+
+    def test_path_counts_by_the_programs_that_it_leads_to(self):
+        cold = self.compile("-cubin")
+        self.assertEqual(self.compile("-cubin", PATH=self.stand_in(None, None)), cold)
+        self.expect(1, 0)
+        self.write("k.cu", "__global__ void k(int *p) {\n#ifdef STAND_IN\np[0] = 1;\n#endif\n}\n")
+        cold, path = self.compile("-cubin"), self.stand_in("gcc", shutil.which("gcc"))
+        plain = self.compile("-cubin", warm=False, PATH=path)
+        self.assertNotEqual(plain, cold)
+        for hits in (0, 1):
+            self.assertEqual(self.compile("-cubin", PATH=path), plain)
+            self.expect(hits, 1 - hits)
+
+    def test_what_the_shell_replaces_is_never_kept(self):
+        self.write("k.cu", "__global__ void k(int *p) { p[0] = VALUE; }\n")
+        for option in ("-DVALUE=$NUMBER", "-DVALUE=`echo $NUMBER`"):
+            results = [self.compile("-cubin", option, NUMBER=number) for number in (1, 2)]
+            self.assertNotEqual(*results)
+            self.assertIn("passed on: ", self.told.text())
+
     def test_messages_and_status_are_nvccs(self):
         with open(os.path.join(self.folder, "k.cu"), "a") as f:
             f.write("error here\n")
@@ -473,7 +503,7 @@ class Nvcc(kit.TestCase):
 
     def test_options_that_no_table_has_are_run_and_not_kept(self):
         for options in (("-Xcompiler", "-save-temps=obj"), ("-Xcompiler", "-fstack-usage"), ("--keep",),
-                        ("-Xcudafe", "--nonesuch")):
+                        ("-Xcudafe", "--timing")):
             for _ in range(2):
                 self.compile("-c", *options)
                 self.assertEqual(self.told.count("hit: nvcc"), 0, options)
