@@ -4,14 +4,15 @@
  * spelling. trace_log.c calls it at the end of a traced run.
  *
  * result.c finds a root's name that shows in the bytes. This file looks for texts that compute with
- * the name: its length, a hash, wide characters. A file's name comes from three places:
+ * the name: its length, a hash, wide characters. A file's name comes from these places:
  *     __FILE__         names the file in which it is expanded: a file in a root that spells it, or
  *                      a macro of any header that leads to it
  *     __BASE_FILE__,   name the source, or the caller's file, from any header: so no header outside
- *     __builtin_FILE,  of the system's folders may spell them. Clang names a lambda and a type
- *     source_location, without a name by the file and line: "(lambda at /tmp/x/m.cc:3:1)"
- *     __PRETTY_FUNCTION__
- *     (a list of known headers may, by their digests)
+ *     __builtin_FILE,  of the system's folders may spell them (a list of known headers may, by their
+ *     source_location  digests)
+ *     __PRETTY_FUNCTION__  with Clang, which names a lambda and a type without a name by the file and line:
+ *                      "(lambda at /tmp/x/m.cc:3:1)". So no text may spell it, or a macro that leads to it, but
+ *                      headers of the standard library
  *     ##               may join any of them: no such text may spell a piece of one that has a '_',
  *                      but CUDA's own headers, which join none to what they are given
  *
@@ -44,6 +45,15 @@ static bool is_system(const char *path)
            text_has_one_of(path, ONE_OF("/include/c++/", "/lib/gcc/", "/lib/clang/", "/lib/llvm-"));
 }
 
+/* True for headers of the standard library and of Clang. They hand __PRETTY_FUNCTION__ on to functions that print it,
+ * and compute nothing with it; other system headers may. */
+static bool is_standard_library(const struct input *i)
+{
+    return i->root == 0 &&
+           (strcmp(i->path, "/usr/include/assert.h") == 0 ||
+            (is_system(i->path) && text_has_one_of(i->path, ONE_OF("/c++/", "/lib/clang/"))));
+}
+
 /* Returns the folder of the CUDA toolkit whose nvcc ran, in *out_len bytes; NULL if none did. nvcc
  * reads TOOLKIT/bin/nvcc.profile. */
 static const char *toolkit_of(const struct inputs *in, size_t *out_len)
@@ -72,7 +82,8 @@ static bool is_of_toolkit(const char *path, const char *toolkit, size_t len)
  * have one with a '_'; the others, such as FILE, need not count. */
 static bool is_piece(struct view word)
 {
-    static const char *const names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE"};
+    static const char *const names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
+                                        "__PRETTY_FUNCTION__"};
     if (!memchr(word.data, '_', word.len))
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -144,8 +155,7 @@ static bool is_of_release(const struct input *i, const struct release *r)
 struct asking {
     const char *type; /* of a harmless header that was read; NULL: none was */
     bool is_harmless; /* the text is such a header: the names of callers do not count */
-    bool names_types; /* by file and line, in __PRETTY_FUNCTION__ */
-    bool is_system;   /* the text is a system's header: only names of types count */
+    bool is_system;   /* the text is a system's header: no name counts */
     bool
         joins_none; /* it is a header of CUDA's toolkit, or of a known release: pieces do not count */
     bool asks;
@@ -160,7 +170,6 @@ static void on_word(void *self, enum cuda_place place, struct view word)
          !a->is_system && !a->is_harmless && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= view_is(word, caller_names[i]);
     a->asks |= !a->is_system && !a->joins_none && is_piece(word);
-    a->asks |= a->names_types && view_is(word, "__PRETTY_FUNCTION__");
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,
@@ -237,7 +246,8 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
 
 static bool may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
-    struct asking a = {.names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job)};
+    struct asking a = {0};
+    bool names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job);
     size_t len = 0;
     const char *toolkit = toolkit_of(in, &len);
     struct release release = release_of(in);
@@ -249,10 +259,13 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
                                 is_of_release(from, &release));
         a.is_system = from && from->root == 0 && is_system(from->path);
         a.is_harmless = find_harmless(from) != NULL;
-        if (text.len == 0 || (a.is_system && !a.names_types))
+        if (text.len && names_types && !(from && is_standard_library(from)) &&
+            cuda_reach_spells_function(t->reach, text.data, text.len))
+            return true;
+        if (text.len == 0 || a.is_system)
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
-        if (a.asks || (from && !a.is_system && (from->root || job->n_spelled) &&
+        if (a.asks || (from && (from->root || job->n_spelled) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
             return true;
     }

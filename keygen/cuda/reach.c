@@ -35,11 +35,12 @@ struct macro {
 };
 
 struct cuda_reach {
-    struct words places;  /* names that show a place, and the macros that lead to them */
-    struct words callers; /* the same for the place of a caller */
-    struct words files;   /* the same for __FILE__ alone */
-    struct words spelled; /* all words of all texts */
-    struct words in_text; /* words outside of directives */
+    struct words places;    /* names that show a place, and the macros that lead to them */
+    struct words callers;   /* the same for the place of a caller */
+    struct words files;     /* the same for __FILE__ alone */
+    struct words functions; /* the same for __PRETTY_FUNCTION__ */
+    struct words spelled;   /* all words of all texts */
+    struct words in_text;   /* words outside of directives */
     VECTOR(struct macro) macros;
     VECTOR(uint64_t) bodies;
     bool is_followed; /* `places` and `callers` are complete */
@@ -194,8 +195,10 @@ struct cuda_reach *cuda_reach_new(void)
     /* `assert` is the compiler's own: no text of the unit defines it. */
     static const char *const places[] = {"__FILE__", "__FILE_NAME__", "__LINE__", "assert", "##"};
     static const char *const files[] = {"__FILE__", "__FILE_NAME__"};
+    static const char *const functions[] = {"__PRETTY_FUNCTION__", "__FUNCSIG__"};
     struct cuda_reach *r = calloc(1, sizeof *r);
     if (r && add_names(&r->files, files, sizeof files / sizeof *files) &&
+        add_names(&r->functions, functions, sizeof functions / sizeof *functions) &&
         add_names(&r->places, places, sizeof places / sizeof *places) &&
         add_names(&r->callers, caller_names, N_CALLER_NAMES))
         return r;
@@ -210,6 +213,7 @@ void cuda_reach_free(struct cuda_reach *r)
     free(r->places.slots);
     free(r->callers.slots);
     free(r->files.slots);
+    free(r->functions.slots);
     free(r->spelled.slots);
     free(r->in_text.slots);
     free(r->macros.at);
@@ -251,4 +255,10 @@ bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len)
 {
     follow(r, &r->files);
     return meets(r, &r->files, text, len);
+}
+
+bool cuda_reach_spells_function(struct cuda_reach *r, const void *text, size_t len)
+{
+    follow(r, &r->functions);
+    return meets(r, &r->functions, text, len);
 }

@@ -156,10 +156,17 @@ Test(root_names, a_system_header_may_ask_for_names)
 Test(root_names, clang_names_types_by_their_file)
 {
     add(true, "m.cc", "int x;\n");
-    add(false, "lib/clang/h.h", "const char *f() { return __PRETTY_FUNCTION__; }\n");
+    add(false, "lib/gcc/h.h", "const char *f() { return __PRETTY_FUNCTION__; }\n");
     cr_expect(!is_refused(), "GCC does not");
     job.program = "/bin/sh"; /* any compiler but GCC */
     cr_expect(is_refused(), "even in a system's header");
+    forget_last();
+    add(false, "include/c++/vector",
+        "#define CHECK(x) (x ? 0 : fail(__PRETTY_FUNCTION__))\n"
+        "int f(int x) { return CHECK(x); }\n");
+    cr_expect(!is_refused(), "the standard library only prints it");
+    add(true, "n.h", "int n = sizeof CHECK(0);\n");
+    cr_expect(is_refused(), "a text that leads to it may compute");
     job.family = "ptxas";
     cr_expect(!is_refused());
 }
