@@ -291,7 +291,7 @@ static const struct spec nvcc_specs[] = {
     {"--generate-dependencies-with-compile", "-MD", NONE, DEPENDENCIES, 0, 0, NULL},
     {"--generate-nonsystem-dependencies-with-compile", "-MMD", NONE, DEPENDENCIES, 0, 0, NULL},
     {"--dependency-output", "-MF", SEPARATE, DEPENDENCY_FILE, 0, 0, NULL},
-    {"--dependency-target-name", "-MT", SEPARATE, KEEP, 0, 0, NULL},
+    {"--dependency-target-name", "-MT", SEPARATE, INCLUDE, 0, 0, NULL}, /* a path, as a folder is */
     {"--generate-dependency-targets", "-MP", NONE, KEEP, 0, 0, NULL},
 
     /* without effect on a command that does not link, or on Linux */

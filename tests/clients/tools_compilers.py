@@ -233,13 +233,15 @@ class Nvcc(kit.TestCase):
     def test_a_project_in_another_folder_is_taken_and_equals_a_fresh_build_there(self):
         one, two = self.checkouts()
         for options in (("-cubin", "-o", "out"), ("-ptx", "-MD", "-MF", "out.d", "-o", "out"), ("-c", "-o", "out"),
-                        ("-c", "-MD", "-MT", "out", "-MF", "out.d", "-o", "out", "-Xcompiler", "-fPIC")):
+                        ("-c", "-MD", "-MT", "HERE/out", "-MF", "out.d", "-o", "HERE/out", "-Xcompiler", "-fPIC")):
             with self.subTest(options):
-                self.build(one, *options)
+                here, there = ([option.replace("HERE", os.path.join(folder, "build")) for option in options]
+                               for folder in (one, two))
+                self.build(one, *here)
                 self.expect(0, 1)
-                taken = self.build(two, *options)
+                taken = self.build(two, *there)
                 self.expect(1, 0)
-                self.assertEqual(self.masked(taken), self.masked(self.build(two, *options, warm=False)))
+                self.assertEqual(self.masked(taken), self.masked(self.build(two, *there, warm=False)))
 
     def test_a_project_in_another_folder_is_made_there_if_its_place_may_show(self):
         one, two = self.checkouts()
