@@ -7,9 +7,11 @@
  */
 #include "client/exec/compilers.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const names[] = {
     "g++",  "gcc",    "c++",       "cc",   "clang++",         "clang",   "ptxas",
@@ -40,4 +42,16 @@ const char *compiler_name(const char *path)
         if (is_named(base, names[i]))
             return names[i];
     return NULL;
+}
+
+const char *compiler_at(const char *path)
+{
+    char target[PATH_MAX];
+    const char *name = compiler_name(path);
+    ssize_t len = name ? 0 : readlink(path, target, sizeof target - 1);
+    if (len <= 0)
+        return name;
+    target[len] = '\0';
+    name = compiler_name(target);
+    return name && (strcmp(name, "g++") == 0 || strcmp(name, "gcc") == 0) ? name : NULL;
 }

@@ -111,7 +111,7 @@ static bool is_ours(const char *program, char *const *argv, char *const *env, co
 {
     int kept = errno;
     *out_n = 0;
-    bool ours = program && compiler_name(program) && (*out_warm = warm_in(env)) != NULL &&
+    bool ours = program && compiler_at(program) && (*out_warm = warm_in(env)) != NULL &&
                 (*out_n = count(argv)) >= 1 && *out_n <= EXEC_ARGS_MAX && can_run(program) &&
                 access(*out_warm, X_OK) == 0;
     errno = kept;

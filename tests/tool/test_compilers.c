@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compilers by name. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/exec/compilers.h"
 
@@ -32,4 +34,26 @@ Test(compilers, are_known_by_the_last_component_with_target_and_version)
         else
             cr_expect_null(name, "%s", cases[i][0]);
     }
+}
+
+Test(compilers, a_link_of_another_name_is_known_by_what_it_leads_to)
+{
+    static const struct {
+        const char *target, *name;
+    } rows[] = {
+        {"/usr/bin/g++", "g++"}, {"gcc-12", "gcc"}, {"clang", NULL}, {"opal_wrapper", NULL}};
+    char path[] = "/tmp/warm-link-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    cr_expect_null(compiler_at(path), "no link");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unlink(path);
+        cr_assert_eq(symlink(rows[i].target, path), 0);
+        const char *name = compiler_at(path);
+        cr_expect(rows[i].name ? name && strcmp(name, rows[i].name) == 0 : !name, "%s",
+                  rows[i].target);
+    }
+    unlink(path);
+    cr_expect_str_eq(compiler_at("/no/such/g++"), "g++");
 }

@@ -34,7 +34,7 @@ typedef int (*plan_fn)(struct tool_job *job, struct warm *w, struct err *e);
 static plan_fn find_front_end(const char *program)
 {
     static const struct {
-        const char *name; /* as compiler_name() returns it */
+        const char *name; /* as compiler_at() returns it */
         plan_fn plan;
     } front_ends[] = {
         {"ptxas", ptxas_plan},     {"ptxas-blackwell", ptxas_plan},
@@ -45,7 +45,7 @@ static plan_fn find_front_end(const char *program)
         {"gcc", cc_plan},          {"c++", cc_plan},
         {"cc", cc_plan},
     };
-    const char *name = compiler_name(program);
+    const char *name = compiler_at(program);
     for (size_t i = 0; name && i < sizeof front_ends / sizeof front_ends[0]; i++)
         if (strcmp(name, front_ends[i].name) == 0)
             return front_ends[i].plan;
