@@ -43,7 +43,7 @@ bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
  * it ignores lines, names that ## makes, and the place of a caller. `assert` counts only if a text
  * defines it. */
 bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len);
-/* The same for __PRETTY_FUNCTION__, with which Clang names files. */
+/* Returns the same for __PRETTY_FUNCTION__, with which Clang names files. */
 bool cuda_reach_spells_function(struct cuda_reach *r, const void *text, size_t len);
 
 #endif
