@@ -157,19 +157,10 @@ bool blob_state_equal(const struct blob_state *a, const struct blob_state *b)
            a->ctime_ns == b->ctime_ns;
 }
 
-static void content_to_text(const struct proof *content, char out[65])
-{
-    struct key half;
-    memcpy(half.bytes, content->bytes, 16);
-    key_to_text(&half, out);
-    memcpy(half.bytes, content->bytes + 16, 16);
-    key_to_text(&half, out + 32);
-}
-
 static void blob_path(const struct blob_id *id, char out[BLOB_PATH])
 {
     char hex[65];
-    content_to_text(&id->content, hex);
+    bytes_to_hex(id->content.bytes, sizeof id->content.bytes, hex);
     snprintf(out, BLOB_PATH, "%" PRIu32 "/%.2s/%s", id->owner, hex, hex);
 }
 

@@ -112,7 +112,7 @@ static int count_share(struct change *c, uint32_t user, int64_t entries, int64_t
                        int64_t pinned)
 {
     uint8_t key[4];
-    struct share s;
+    struct store_share s;
     if (!entries && !disk && !pinned)
         return 0;
     owner_encode(user, key);

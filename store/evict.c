@@ -225,7 +225,7 @@ static int sample_take(struct store *s, struct change *c, uint32_t owner, uint64
 static int sample_user(struct store *s, struct change *c, uint32_t user, struct sample *sample)
 {
     struct usage put;
-    struct share share;
+    struct store_share share;
     int rc = index_usage(&s->index, c->txn, user, &put);
     rc = rc ? rc : index_share(&s->index, c->txn, user, &share);
     if (rc != 0)
@@ -286,7 +286,7 @@ static int evict_with_group(struct store *s, struct change *c, const struct stor
 
 static int disk_of(struct store *s, struct change *c, uint64_t user, uint64_t *out)
 {
-    struct share share;
+    struct store_share share;
     *out = c->totals.disk_bytes;
     if (user == EVICT_ANY)
         return 0;

@@ -68,7 +68,7 @@ static int apply_some(struct store *s, struct change *c, void *arg)
 static uint64_t share_of(struct store *s, uint32_t user)
 {
     MDB_txn *txn = NULL;
-    struct share share = {0};
+    struct store_share share = {0};
     if (index_read_begin(&s->index, &txn) == 0) {
         index_share(&s->index, txn, user, &share);
         mdb_txn_abort(txn);

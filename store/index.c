@@ -350,24 +350,31 @@ int index_check_value(const struct store_row *row, struct view value)
     return key_equal(&found, &row->check) ? 0 : WARM_ECORRUPT;
 }
 
-int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out)
+/* Reads the three numbers of an owner or user; all zero if there are none. */
+static int account_get(MDB_txn *txn, MDB_dbi table, uint32_t owner, uint64_t out[3])
 {
     uint8_t key[4];
-    uint64_t numbers[3];
     owner_encode(owner, key);
-    int rc = numbers_get(txn, x->usage, bytes_val(key, sizeof key), numbers, 3);
-    *out = rc ? (struct usage){0} : (struct usage){numbers[0], numbers[1], numbers[2]};
+    int rc = numbers_get(txn, table, bytes_val(key, sizeof key), out, 3);
+    if (rc)
+        memset(out, 0, 3 * sizeof *out);
     return rc == WARM_ENOT_FOUND ? 0 : rc;
 }
 
-int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out)
+int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out)
 {
-    uint8_t key[4];
-    uint64_t numbers[3];
-    owner_encode(user, key);
-    int rc = numbers_get(txn, x->share, bytes_val(key, sizeof key), numbers, 3);
-    *out = rc ? (struct share){0} : (struct share){numbers[0], numbers[1], numbers[2]};
-    return rc == WARM_ENOT_FOUND ? 0 : rc;
+    uint64_t n[3];
+    int rc = account_get(txn, x->usage, owner, n);
+    *out = (struct usage){n[0], n[1], n[2]};
+    return rc;
+}
+
+int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct store_share *out)
+{
+    uint64_t n[3];
+    int rc = account_get(txn, x->share, user, n);
+    *out = (struct store_share){n[0], n[1], n[2]};
+    return rc;
 }
 
 /* Reads the next row of a table of three numbers for each owner or user. MDB_NOTFOUND at its end. */

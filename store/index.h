@@ -48,10 +48,6 @@ struct usage {
     uint64_t n_entries, n_bytes, disk_bytes;
 };
 
-struct share {
-    uint64_t n_entries, disk_bytes, pinned_bytes;
-};
-
 struct index {
     MDB_env *env; /* NULL: not open */
     MDB_dbi row, value, blob, group, usage, share, meta;
@@ -109,7 +105,7 @@ int index_check_value(const struct store_row *row, struct view value);
 /* Reads the accounts of an owner; all zero if it has none. */
 int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usage *out);
 /* Reads the accounts of a user; all zero if there are none. */
-int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct share *out);
+int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct store_share *out);
 /* Finds the user with the largest share. NOT_FOUND if there are none. */
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);
 /* Lists the first `cap` owners that have entries or bytes on disk. */

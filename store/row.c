@@ -73,18 +73,13 @@ static void write_short_text(struct writer *w, struct view text)
     writer_bytes(w, text.data, len);
 }
 
-static uint32_t float_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
 void row_encode(const struct store_row *row, struct writer *w)
 {
     assert((unsigned)row->kind < 16);
     size_t begin = w->len;
     uint16_t flags = row_flags(row);
+    uint32_t heat;
+    memcpy(&heat, &row->heat, sizeof heat);
     writer_u8(w, ROW_VERSION);
     writer_u8(w, (uint8_t)row->kind);
     writer_u16(w, flags);
@@ -98,7 +93,7 @@ void row_encode(const struct store_row *row, struct writer *w)
     writer_u64(w, row->accessed_ms);
     writer_u64(w, row->expires_ms);
     writer_u32(w, row->hits);
-    writer_u32(w, float_bits(row->heat));
+    writer_u32(w, heat);
     writer_u32(w, row->tier);
     writer_u32(w, row->signer);
     if (flags & ROW_BLOB)

@@ -143,14 +143,9 @@ static void add_unwritten(const struct store *s, struct store_row *row)
 static void report_damage(struct store *s, const struct store_row *row, int status,
                           const struct blob_state *state)
 {
-    struct task *t = task_new(TASK_DAMAGED, 0);
-    if (!t)
-        return; /* the next hit finds it again */
-    t->row = (struct store_row){.id = row->id, .content = row->content};
-    t->status = status;
-    if (state)
-        t->state = *state;
-    store_queue(s, t);
+    struct task *t = task_damaged(row, status, state);
+    if (t)
+        store_queue(s, t);
 }
 
 /* Notes a departure: the entry still exists, but no request finds it. */
@@ -301,15 +296,11 @@ size_t store_owners(struct store *s, uint32_t *out, size_t cap)
 
 bool store_share(struct store *s, uint32_t user, struct store_share *out)
 {
-    struct share share;
     int rc = turn_begin(s, NULL);
-    rc = rc ? rc : index_share(&s->index, s->reader, user, &share);
+    rc = rc ? rc : index_share(&s->index, s->reader, user, out);
     if (rc != 0)
         note_damage(s, rc, NULL);
-    if (rc != 0 || (share.n_entries == 0 && share.disk_bytes == 0))
-        return false;
-    *out = (struct store_share){share.n_entries, share.disk_bytes, share.pinned_bytes};
-    return true;
+    return rc == 0 && (out->n_entries || out->disk_bytes);
 }
 
 size_t store_users(struct store *s, uint32_t *out, size_t cap)

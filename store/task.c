@@ -58,6 +58,18 @@ struct task *task_new(enum task_type type, size_t n_bytes)
     return t;
 }
 
+struct task *task_damaged(const struct store_row *row, int status, const struct blob_state *state)
+{
+    struct task *t = task_new(TASK_DAMAGED, 0);
+    if (!t)
+        return NULL;
+    t->row = (struct store_row){.id = row->id, .content = row->content};
+    t->status = status;
+    if (state)
+        t->state = *state;
+    return t;
+}
+
 void task_free(struct store *s, struct task *t)
 {
     if (t->fd >= 0)

@@ -97,6 +97,9 @@ struct task *task_list_take(struct task_list *l);
 
 /* Makes a task with `n_bytes` of room in t->bytes. NULL without memory. */
 struct task *task_new(enum task_type type, size_t n_bytes);
+/* Makes a task that checks an entry that looks damaged, and quarantines it; `state` may be NULL. NULL without memory:
+ * the next hit finds it again. */
+struct task *task_damaged(const struct store_row *row, int status, const struct blob_state *state);
 /* Frees a task, its descriptors, and its draft in tmp/. */
 void task_free(struct store *s, struct task *t);
 

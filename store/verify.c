@@ -35,15 +35,10 @@ struct verifier {
 static void report_damage(struct verifier *v, const struct store_row *row, int status,
                           const struct blob_state *state)
 {
-    struct task *t = task_new(TASK_DAMAGED, 0);
+    struct task *t = task_damaged(row, status, state);
     v->task->report.n_corrupt++;
-    if (!t)
-        return; /* the next hit finds it again */
-    t->row = (struct store_row){.id = row->id, .content = row->content};
-    t->status = status;
-    if (state)
-        t->state = *state;
-    store_queue_writer(v->s, t);
+    if (t)
+        store_queue_writer(v->s, t);
 }
 
 static int check_row(struct verifier *v, MDB_txn *txn, const struct store_row *row)

@@ -42,12 +42,6 @@ struct batch {
 
 /* ---- puts ---- */
 
-/* Notes the state of the file whose bytes are verified: it spares the first hit a hash. */
-static void note_state(struct task *t)
-{
-    t->state_known = t->draft.fd >= 0 && blob_fstat(t->draft.fd, &t->state) == 0;
-}
-
 /* Puts the value's file into blobs/, with a trailer for this row. */
 static int place_blob(struct store *s, struct change *c, struct task *t,
                       const struct store_row *old)
@@ -69,8 +63,8 @@ static int place_blob(struct store *s, struct change *c, struct task *t,
     }
     if (rc == WARM_ENOT_FOUND || rc == WARM_ECORRUPT) {
         rc = draft_place(&s->files, &t->draft, t->row.id.owner, &t->err);
-        if (rc == 0)
-            note_state(t);
+        t->state_known =
+            rc == 0 && blob_fstat(t->draft.fd, &t->state) == 0; /* spares the first hit a hash */
         return rc;
     }
     return 0; /* without a trailer, the row is lost only if the index is lost */
@@ -80,7 +74,7 @@ static int place_blob(struct store *s, struct change *c, struct task *t,
 static bool may_pin(struct store *s, struct change *c, const struct store_row *row,
                     const struct store_row *old)
 {
-    struct share share;
+    struct store_share share;
     if (index_share(&s->index, c->txn, entry_user(row), &share) != 0)
         return false;
     uint64_t freed = old && old->pinned ? entry_pinned_bytes(&s->index, old) : 0;

@@ -76,13 +76,6 @@ bool filter_user(const char *text, int64_t *out)
     return true;
 }
 
-static int take_user(const struct command *c, struct wire_filter *f)
-{
-    if (!filter_user(optarg, &f->uid))
-        return wrong(c, "a user");
-    return 1;
-}
-
 static int take_hits(const struct command *c, uint32_t *out)
 {
     uint64_t n;
@@ -116,7 +109,7 @@ int filter_option(const struct command *c, struct wire_filter *f, int option)
     case FILTER_MAX_SIZE: return take_size(c, &f->max_bytes);
     case FILTER_MIN_HITS: return take_hits(c, &f->min_hits);
     case FILTER_MAX_HITS: return take_hits(c, &f->max_hits);
-    case FILTER_USER: return take_user(c, f);
+    case FILTER_USER: return filter_user(optarg, &f->uid) ? 1 : wrong(c, "a user");
     case FILTER_PINNED:
     case FILTER_UNPINNED: f->pinned = option == FILTER_PINNED; return 1;
     default: return 0;

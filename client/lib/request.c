@@ -242,12 +242,6 @@ static int send_request(struct warm *w, const int *fds, size_t n_fds, uint64_t d
     return conn_send(&w->conn, at, fds, n_fds, deadline_ms, &w->err);
 }
 
-static void note_life(struct warm *w)
-{
-    w->life_tag = 0;
-    w->heard_ms = conn_now_ms();
-}
-
 /* Receives the next frame with that tag. Other frames answer requests that were given up. */
 static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                       struct answer *out)
@@ -260,8 +254,10 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
             return code;
         bool is_ours = out->frame.tag - tag < w->n_tags;
         if (is_ours ? out->frame.type != WIRE_WAIT
-                    : out->frame.tag == w->life_tag && out->frame.type == WIRE_OK)
-            note_life(w);
+                    : out->frame.tag == w->life_tag && out->frame.type == WIRE_OK) {
+            w->life_tag = 0;
+            w->heard_ms = conn_now_ms();
+        }
         if (is_ours)
             return 0;
         conn_fds_close(out->fds);

@@ -167,17 +167,6 @@ static bool is_library_name(const char *path)
     return slash && strncmp(slash + 1, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0;
 }
 
-/* Replaces `*path` by the name without links. */
-static int resolve_links(char **path, struct err *e)
-{
-    char *real = realpath(*path, NULL);
-    if (!real)
-        return err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", *path);
-    free(*path);
-    *path = real;
-    return 0;
-}
-
 int toolchain_locate_trusted(const char *path, const struct toolchain_folders *folders,
                              struct toolchain_files *out, struct err *e)
 {
@@ -191,10 +180,13 @@ int toolchain_locate_trusted(const char *path, const struct toolchain_folders *f
     if (code)
         return code;
     code = check_file(out->library, &out->library_file, folders, e);
-    if (!code && *out->builtins)
-        code = resolve_links(&out->builtins, e);
-    if (!code && *out->builtins)
+    if (!code && *out->builtins && !(real = realpath(out->builtins, NULL)))
+        code = err_sys(e, WARM_ENO_TOOLCHAIN, errno, "%s", out->builtins);
+    if (!code && *out->builtins) {
+        free(out->builtins);
+        out->builtins = real;
         code = check_file(out->builtins, &out->builtins_file, folders, e);
+    }
     if (code)
         toolchain_files_close(out);
     return code;

@@ -199,17 +199,15 @@ static uint32_t path_table_add(struct path_table *t, struct view path)
     return t->n_paths - 1;
 }
 
-static size_t state_size(const struct manifest_state *s)
-{
-    return s->absent ? STATE_MIN : STATE_MIN + sizeof s->sha256 + sizeof s->same;
-}
-
 /* Returns the bytes that an alternative takes, with all of its paths. */
 static size_t alternative_size(const struct manifest *m, const struct manifest_alternative *a)
 {
     size_t size = 4 + sizeof a->result + sizeof a->proof + sizeof a->places + 1 + 4;
-    for (uint32_t i = 0; i < a->n_states; i++)
-        size += state_size(&a->states[i]) + 4 + m->paths[a->states[i].path].len;
+    for (uint32_t i = 0; i < a->n_states; i++) {
+        const struct manifest_state *s = &a->states[i];
+        size += STATE_MIN + (s->absent ? 0 : sizeof s->sha256 + sizeof s->same);
+        size += 4 + m->paths[s->path].len;
+    }
     return size;
 }
 

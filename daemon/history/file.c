@@ -28,8 +28,6 @@ static void write_id(struct writer *w, const struct store_id *id)
     writer_bytes(w, id->key.bytes, sizeof id->key.bytes);
 }
 
-static void write_view(struct writer *w, struct view v) { writer_blob(w, v.data, v.len); }
-
 static void write_lines(const struct history *h, struct writer *w)
 {
     for (size_t i = 0; i < HISTORY_LINES; i++) {
@@ -90,7 +88,7 @@ static void encode(const struct history *h, struct writer *w)
         writer_u8(w, m->kind);
         writer_u8(w, m->reason);
         for (size_t t = 0; t < TEXTS; t++)
-            write_view(w, view_of_text(m->text[t]));
+            writer_blob(w, m->text[t], m->text[t] ? strlen(m->text[t]) : 0);
         writer_blob(w, m->changes.data, m->changes.len);
     }
     write_lines(h, w);

@@ -72,13 +72,6 @@ static const struct scan *scan_find(const struct redis *r, uint64_t number)
     return s->number == number && s->uid == r->peer->uid ? s : NULL;
 }
 
-static uint64_t scan_add(const struct redis *r, const struct store_cursor *cursor)
-{
-    uint64_t number = ++scan_count;
-    scans[number % SCANS] = (struct scan){number, r->peer->uid, *cursor};
-    return number;
-}
-
 static void send_scan(struct redis *r, uint64_t number, const struct name_filter *f)
 {
     char text[24];
@@ -114,9 +107,12 @@ void redis_do_scan(struct redis_command *c)
             f.pattern = redis_view(&c->args[i + 1]);
     writer_init(&names, 0);
     int more = store_scan(service_store(r->service), &cursor, ROWS_LOOKED_AT, on_row, &f, NULL);
+    uint64_t next = more > 0 ? ++scan_count : 0; /* 0: this was all */
+    if (next)
+        scans[next % SCANS] = (struct scan){next, r->peer->uid, cursor};
     if (names.failed)
         redis_send_error(r, "ERR out of memory");
     else
-        send_scan(r, more > 0 ? scan_add(r, &cursor) : 0, &f);
+        send_scan(r, next, &f);
     writer_close(&names);
 }

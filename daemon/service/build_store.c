@@ -63,13 +63,6 @@ struct forms {
     struct writer texts;
 };
 
-static void forms_close(struct forms *f)
-{
-    free(f->paths);
-    free(f->states);
-    writer_close(&f->texts);
-}
-
 static bool forms_open(struct forms *f, const struct manifest_paths *of,
                        const struct pool_result *done, unsigned how)
 {
@@ -125,7 +118,9 @@ struct manifest *build_manifest(const struct build *b, const struct pool_result 
         a.proof = *proof;
         m = manifest_new(f.paths, f.states, f.n, &a);
     }
-    forms_close(&f);
+    free(f.paths);
+    free(f.states);
+    writer_close(&f.texts);
     return m;
 }
 

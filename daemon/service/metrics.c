@@ -172,14 +172,6 @@ static void write_refused(struct pool *pool, const struct peer *peer, struct wri
                  "Libraries that programs named, and that the daemon does not load.", n);
 }
 
-static void write_user_space(struct service *s, uint32_t uid, struct writer *out)
-{
-    struct store_share share = {0};
-    store_share(s->config.store, uid, &share);
-    writer_format(out, "warm_user_disk_bytes{uid=\"%u\"} %llu\n", (unsigned)uid,
-                  (unsigned long long)share.disk_bytes);
-}
-
 static void write_users(struct service *s, const struct peer *peer, struct writer *out)
 {
     uint32_t uids[USERS_SHOWN] = {peer->uid};
@@ -187,8 +179,12 @@ static void write_users(struct service *s, const struct peer *peer, struct write
     write_family(out, "warm_user_disk_bytes", "gauge", "bytes", "Room that a user's entries take.");
     if (peer->is_admin)
         n = store_users(s->config.store, uids, USERS_SHOWN);
-    for (size_t i = 0; i < n; i++)
-        write_user_space(s, uids[i], out);
+    for (size_t i = 0; i < n; i++) {
+        struct store_share share = {0};
+        store_share(s->config.store, uids[i], &share);
+        writer_format(out, "warm_user_disk_bytes{uid=\"%u\"} %llu\n", (unsigned)uids[i],
+                      (unsigned long long)share.disk_bytes);
+    }
 }
 
 void service_write_metrics(struct service *s, const struct peer *peer, struct writer *out)

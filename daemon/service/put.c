@@ -43,13 +43,6 @@
 
 /* ---- through the queue ---- */
 
-/* Detaches the put from the ask that holds the lease. */
-static void put_leave_lease(struct pending_put *p)
-{
-    p->lease->putting = NULL;
-    p->lease = NULL;
-}
-
 /* Ends the lease of a put whose digest is known now. If the bytes are good, all waiters get the
  * value; else the next holder gets the lease. */
 static void put_is_hashed(struct pending_put *p, bool good)
@@ -57,8 +50,10 @@ static void put_is_hashed(struct pending_put *p, bool good)
     struct service *s = p->service;
     struct ask *lease = p->lease;
     struct flight *f = good ? flight_find(s->flights, &p->id, &p->asked) : NULL;
-    if (lease)
-        put_leave_lease(p);
+    if (lease) {
+        lease->putting = NULL;
+        p->lease = NULL;
+    }
     if (f)
         flight_finish(f, p->artifact, NULL, FLIGHT_TO_ALL, false, service_clock_ms(s));
     else if (lease)

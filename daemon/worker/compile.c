@@ -455,18 +455,14 @@ static bool shows_file_times(const struct nvrtc *n, const struct input *in)
     return any && n->major * 100 + n->minor < 1305 && asks_for_lines(in);
 }
 
-static bool log_tells_of_memory(const char *log, size_t len)
-{
-    return len && memmem(log, len, "out of memory", 13) != NULL;
-}
-
 static bool may_keep(const struct nvrtc *n, const struct input *in, const struct cuda_scan *scan,
                      const struct run *a, struct view log)
 {
+    bool had_no_memory = log.len && memmem(log.data, log.len, "out of memory", 13);
     return (a->status == NVRTC_SUCCESS || a->status == NVRTC_INVALID_OPTION ||
             a->status == NVRTC_COMPILATION) &&
-           !log_tells_of_memory(log.data, log.len) && !files_refused() &&
-           !shows_file_times(n, in) && !cuda_scan_uses_clock(scan);
+           !had_no_memory && !files_refused() && !shows_file_times(n, in) &&
+           !cuda_scan_uses_clock(scan);
 }
 
 /* ---- the result ---- */

@@ -130,14 +130,6 @@ static void limit(int resource, rlim_t value)
         setrlimit(resource, &(struct rlimit){value, value});
 }
 
-/* Limits the CPU time, behind the daemon's deadline. */
-static void set_limits(const struct worker_job *job)
-{
-    limit(RLIMIT_CPU, CPU_THREADS * (job->timeout_ms / 1000) + CPU_SLACK_S);
-    if (job->memory && !SANITIZED)
-        limit(RLIMIT_AS, job->memory);
-}
-
 /* Compiles the job in the memfd, which the daemon has sealed. */
 static int run_job(const struct nvrtc *n, const struct worker_job *job, const int *fds,
                    struct compile_result *out, struct err *e)
@@ -206,7 +198,10 @@ static _Noreturn void worker_main(const struct worker_job *job, const int *fds, 
     close(server.null);
     close(server.signals);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    set_limits(job);
+    limit(RLIMIT_CPU,
+          CPU_THREADS * (job->timeout_ms / 1000) + CPU_SLACK_S); /* behind the deadline */
+    if (job->memory && !SANITIZED)
+        limit(RLIMIT_AS, job->memory);
     answer_job(&server.nvrtc, job, fds);
     _exit(0); /* the library's own clean-up would take time for nothing */
 }

@@ -65,9 +65,9 @@ static void insert(const struct store_row *r)
     cr_assert_eq(change_insert(&c, r, r->is_blob ? NULL : bytes), 0);
 }
 
-static struct share share_of(uint32_t user)
+static struct store_share share_of(uint32_t user)
 {
-    struct share s;
+    struct store_share s;
     cr_assert_eq(index_share(&x, c.txn, user, &s), 0);
     return s;
 }
@@ -85,7 +85,7 @@ static void expect_nothing(void)
     static const uint32_t all[] = {ADA, BOB, STORE_MADE_HERE};
     static const struct totals none;
     for (size_t i = 0; i < 3; i++) {
-        struct share s = share_of(all[i]);
+        struct store_share s = share_of(all[i]);
         struct usage u = usage_of(all[i]);
         cr_expect(!s.n_entries && !s.disk_bytes && !s.pinned_bytes, "the share of %u", all[i]);
         cr_expect(!u.n_entries && !u.n_bytes && !u.disk_bytes, "the usage of %u", all[i]);

@@ -429,14 +429,6 @@ static int compile_source(struct compile_run *run, const char *file, const struc
 
 /* ---- PTX ---- */
 
-static int say_no_ptxas(const char *file)
-{
-    cli_say("%s is PTX, and no ptxas is on PATH, in CUDA_HOME, in this Python environment or in "
-            "/usr/local/cuda: `pip install nvidia-cuda-nvcc`",
-            file);
-    return CLI_USAGE;
-}
-
 static void print_assembled(const struct compile_run *run, const char *file, const char *output,
                             const char *ptxas)
 {
@@ -458,8 +450,13 @@ static int compile_ptx(const struct compile_run *run, const char *file)
     char tool[] = "tool", end[] = "--", output_option[] = "-o";
     if (strcmp(file, "-") == 0 || (run->output && strcmp(run->output, "-") == 0))
         return cli_usage(run->self, "PTX is assembled from a file into a file");
-    if (!ptxas_find(ptxas))
-        return say_no_ptxas(file);
+    if (!ptxas_find(ptxas)) {
+        cli_say(
+            "%s is PTX, and no ptxas is on PATH, in CUDA_HOME, in this Python environment or in "
+            "/usr/local/cuda: `pip install nvidia-cuda-nvcc`",
+            file);
+        return CLI_USAGE;
+    }
     if (!run->output && !output_name(file, "cubin", path))
         return cli_usage(run->self, "%s: the output's name would be too long; give -o", file);
     if (!run_places_fill(&places, run->remote.socket))

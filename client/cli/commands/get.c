@@ -176,20 +176,11 @@ const struct command cmd_get = {
 
 /* ---- put ---- */
 
-static void print_put_json(const char *name, size_t bytes)
-{
-    struct json j;
-    json_init(&j, stdout);
-    json_open(&j, '{');
-    json_key(&j, "name"), json_text(&j, name);
-    json_key(&j, "bytes"), json_u64(&j, bytes);
-    json_close(&j, '}');
-}
-
 static int put_file(struct remote *r, const char *name, const char *file,
                     const struct warm_put_options *options)
 {
     struct cli_input in;
+    struct json j;
     int error = cli_input_open(&in, file);
     if (error) {
         cli_say("%s: %s", file, cli_input_text(error));
@@ -198,10 +189,15 @@ static int put_file(struct remote *r, const char *name, const char *file,
     int status = remote_open(r);
     if (!status) {
         int code = warm_put(r->w, name, strlen(name), in.data, in.len, options);
-        if (code)
+        if (code) {
             status = remote_fail(r, code);
-        else if (r->as_json)
-            print_put_json(name, in.len);
+        } else if (r->as_json) {
+            json_init(&j, stdout);
+            json_open(&j, '{');
+            json_key(&j, "name"), json_text(&j, name);
+            json_key(&j, "bytes"), json_u64(&j, in.len);
+            json_close(&j, '}');
+        }
         remote_close(r);
     }
     cli_input_close(&in);

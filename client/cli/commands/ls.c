@@ -168,20 +168,10 @@ static int print_brief(struct ls_run *run)
     return 0;
 }
 
-/* True for a note of a client, which no program asks for as a result: daemon/service/bookkeeping.c. */
-static bool is_note(struct view name)
-{
-    static const char *const starts[] = {"file:", "jax:ahead:", "form:"};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (name.len > strlen(starts[i]) && memcmp(name.data, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct ls_run *run = arg;
-    if (!run->all && is_note(row->name))
+    if (!run->all && wire_name_is_note(row->name))
         return 0;
     uint64_t value = 0;
     if (run->brief && row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)

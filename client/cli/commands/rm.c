@@ -13,15 +13,6 @@
 
 enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 
-/* Prints what was done to the entries. Returns the exit status. */
-static int print_report(const struct remote *r, enum keys_action action, int n_asked,
-                        const struct wire_report *report)
-{
-    static const char *const done[] = {"removed", "pinned", "unpinned"};
-    remote_print_report(r, done[action], report, false);
-    return report->n_entries >= (uint64_t)n_asked ? CLI_OK : CLI_FINDING;
-}
-
 /* Adds the entry whose key begins with these digits; says so if no entry, or more than one, has them. */
 static void add_part(struct remote *r, const char *part, struct writer *list, uint32_t *n)
 {
@@ -60,6 +51,7 @@ static void add_parts(struct remote *r, char **keys, int n_keys, struct writer *
 
 static int act_on_keys(struct remote *r, enum keys_action action, char **keys, int n_keys)
 {
+    static const char *const done[] = {"removed", "pinned", "unpinned"};
     struct writer list;
     struct wire_report report;
     uint32_t n = 0;
@@ -82,8 +74,10 @@ static int act_on_keys(struct remote *r, enum keys_action action, char **keys, i
     else
         status = remote_report(r, tag, "entries", &report);
     writer_close(&list);
-    if (!status)
-        status = print_report(r, action, n_keys, &report);
+    if (!status) {
+        remote_print_report(r, done[action], &report, false);
+        status = report.n_entries >= (uint64_t)n_keys ? CLI_OK : CLI_FINDING;
+    }
     remote_close(r);
     return status;
 }

@@ -145,11 +145,6 @@ struct first {
     size_t n;             /* lines that differ in all */
 };
 
-static bool is_of_options(struct view line)
-{
-    return line.len >= sizeof OPTION - 1 && memcmp(line.data, OPTION, sizeof OPTION - 1) == 0;
-}
-
 static struct first find_first(struct view old, struct view now)
 {
     struct first f = {.n = 0};
@@ -159,7 +154,7 @@ static struct first find_first(struct view old, struct view now)
         bool has_old = next_line(&old, &a), has_now = next_line(&now, &b);
         if (!has_old && !has_now)
             return f;
-        line += !is_of_options(has_now ? b : a);
+        line += !view_begins(has_now ? b : a, OPTION);
         if (has_old == has_now && view_equal(a, b))
             continue;
         if (f.n++ == 0) {
