@@ -12,6 +12,7 @@
 
 #include "client/cli/filter.h"
 #include "client/cli/rows.h"
+#include "keygen/label.h"
 
 #define KEY_PART_MIN 8u /* digits of the beginning of a key: fewer may be a name */
 
@@ -27,16 +28,7 @@ struct part_search {
     struct listing found;
 };
 
-/* True if a label, "g++ a.cc", ends with the name of a file. */
-static bool is_of_file(struct view label, const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t len = strlen(name);
-    return len && label.len > len && ((const char *)label.data)[label.len - len - 1] == ' ' &&
-           memcmp((const char *)label.data + label.len - len, name, len) == 0;
-}
-
-/* True if the key begins with the text, or the label is the text or ends with that file. */
+/* True if the key begins with the text, or the label is the text or has that file. */
 static bool is_named(const struct wire_row *row, const char *text)
 {
     char key[WARM_KEY_TEXT];
@@ -44,13 +36,13 @@ static bool is_named(const struct wire_row *row, const char *text)
     key_to_text(&row->key, key);
     return (len >= KEY_PART_MIN && strncasecmp(key, text, len) == 0) ||
            (row->label.len == len && memcmp(row->label.data, text, len) == 0) ||
-           is_of_file(row->label, text);
+           label_has_file(row->label, view_of_text(text));
 }
 
 static int on_candidate(void *arg, const struct wire_row *row, struct view frame)
 {
     struct part_search *search = arg;
-    if (row->kind == WIRE_KIND_MANIFEST && is_of_file(row->label, search->text))
+    if (row->kind == WIRE_KIND_MANIFEST && label_has_file(row->label, view_of_text(search->text)))
         return 0; /* it only leads to the result that is meant */
     return is_named(row, search->text) ? listing_keep(&search->found, frame, row->accessed_ms) : 0;
 }
@@ -74,7 +66,7 @@ static int find_by_part(struct remote *r, const char *text, struct listing *out_
         cli_say("%s: no such entry", text);
     else
         cli_say("%s: %zu entries match; give a key", text, search.found.n);
-    for (size_t i = 0; search.found.n > 1 && i < search.found.n; i++)
+    for (size_t i = 0; !r->as_json && search.found.n > 1 && i < search.found.n; i++)
         if (listing_row(&search.found, i, out))
             row_line(out, rows_now_ms());
     return CLI_FINDING;

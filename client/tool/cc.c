@@ -754,12 +754,6 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
         code = make_key(&c, e);
     if (!code && !job->lazy)
         code = add_headers(&c, e);
-    const char *what = c.n_files ? strrchr(c.files[0], '/') : NULL;
-    const char *slash = strrchr(job->argv[0], '/');
-    snprintf(job->label, sizeof job->label, "%s %s", slash ? slash + 1 : job->argv[0],
-             what            ? what + 1
-             : c.n_files     ? c.files[0]
-             : job->argc > 1 ? job->argv[1]
-                             : "");
+    tool_label(job);
     return code;
 }

@@ -49,6 +49,26 @@ void tool_debug(const char *format, ...)
     close(fd);
 }
 
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+void tool_label(struct tool_job *job)
+{
+    assert(job && job->argc);
+    size_t at = (size_t)snprintf(job->label, sizeof job->label, "%s", base_of(job->argv[0]));
+    for (size_t i = 0; i < job->n_sources && at < sizeof job->label; i++) {
+        const char *name = base_of(job->sources[i]);
+        if (i && at + 1 + strlen(name) >= sizeof job->label)
+            break; /* a part of a name would find another file */
+        at += (size_t)snprintf(job->label + at, sizeof job->label - at, " %s", name);
+    }
+    if (!job->n_sources && job->argc > 1 && at < sizeof job->label)
+        snprintf(job->label + at, sizeof job->label - at, " %s", job->argv[1]);
+}
+
 void tool_not_kept(const struct tool_job *job, struct warm *w, const char *missed,
                    const char *reason)
 {

@@ -509,7 +509,6 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
     if (is_nvcc)
         tool_expand(job, true);
     int code = is_nvcc ? nvcc_plan(job, e) : plain_plan(job, e);
-    snprintf(job->label, sizeof job->label, "%s %s", base_of(job->argv[0]),
-             job->n_sources ? base_of(job->sources[0]) : "");
+    tool_label(job);
     return code;
 }

@@ -86,8 +86,9 @@ static const char *group_of(const struct tool_job *job)
     return *job->group ? job->group : job->names[0];
 }
 
-#define PLACE_MAX 150       /* bytes of a place in a description, */
-#define OPTIONS_MAX 150     /* of all its options, */
+#define PLACE_MAX 150   /* bytes of a place in a description, */
+#define OPTIONS_MAX 150 /* of all its options, */
+#define SOURCES_DESCRIBED 4
 #define DESCRIPTION_MAX 500 /* and of it all; a compiler's text may have 512 */
 
 /* Appends a part to a description. Of a long place the end tells more. */
@@ -140,8 +141,8 @@ static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
 {
     const char *source = job->n_sources ? job->sources[0] : "", *rest;
     snprintf(out, DESCRIPTION_MAX, "%s", job->family);
-    if (*source)
-        add_source(out, source);
+    for (size_t i = 0; i < job->n_sources && i < SOURCES_DESCRIBED; i++)
+        add_source(out, job->sources[i]);
     add_options(out, job);
     if (job->keys_cwd)
         add_place(out, "working folder", job->cwd);

@@ -226,6 +226,9 @@ char *spelling_of(const struct tool_job *job, const char *path);
 /* Computes the name of this command's note: that it had to run as the user wrote it (spelling.c). */
 void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
+/* Writes the job's label, "g++ a.cc b.cc", of the sources that fit; without one its first argument. */
+void tool_label(struct tool_job *job);
+
 /* Writes one line about this run to the file in WARM_TOOL_DEBUG, and to the log of WARM_LOG. */
 void tool_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

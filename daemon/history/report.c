@@ -9,6 +9,7 @@
  */
 #include "daemon/history/internal.h"
 #include "keygen/json.h"
+#include "keygen/label.h"
 
 #define EVENT_JSON_MAX 1024u /* bytes; a label is escaped to six times its length */
 
@@ -88,17 +89,6 @@ struct choice {
     uint64_t only; /* one miss; 0: all of the session, or of the key */
 };
 
-/* True if a label, "g++ a.cc", ends with the name of a file. */
-static bool is_of_file(const char *label, struct view path)
-{
-    const char *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
-    const char *name = slash ? slash + 1 : path.data;
-    size_t len = path.len - (size_t)(name - (const char *)path.data),
-           of = label ? strlen(label) : 0;
-    return len && of > len && label[of - len - 1] == ' ' &&
-           memcmp(label + of - len, name, len) == 0;
-}
-
 /* True for the beginning of a key, of as many digits as the commands take (client/cli/find.c). */
 static bool is_part_of_key(const struct key *key, struct view part)
 {
@@ -123,7 +113,7 @@ static bool is_chosen(const struct history_query *q, const struct choice *c, con
         return view_equal(view_of_text(m->text[TEXT_SESSION]), q->id);
     return view_equal(view_of_text(m->text[TEXT_NAME]), q->id) ||
            view_equal(view_of_text(m->text[TEXT_LABEL]), q->id) ||
-           is_of_file(m->text[TEXT_LABEL], q->id) ||
+           label_has_file(view_of_text(m->text[TEXT_LABEL]), q->id) ||
            (key_from_text(q->id.data, q->id.len, &key) && key_equal(&key, &m->id.key)) ||
            is_part_of_key(&m->id.key, q->id);
 }

@@ -109,6 +109,7 @@ Test(command, wrong_usage_is_2)
     expect(&k, 2, "ls --min-size big", "big is not a size");
     expect(&k, 2, "ls --kind nonsense", "not a kind");
     expect(&k, 2, "evict", "choose entries");
+    expect(&k, 2, "evict --to-size 0", "--to-size above 0; `warm clear` evicts all");
     expect(&k, 2, "evict --to-size 10X", "not a size");
     expect(&k, 2, "completion tcsh", "bash, zsh and fish");
     expect(&k, 2, "nonsense", "no command `nonsense`");

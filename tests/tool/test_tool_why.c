@@ -48,6 +48,27 @@ Test(tool_why, it_names_what_changed_since_the_last_run)
     lab_down(&lab);
 }
 
+Test(tool_why, a_command_of_many_sources_is_found_by_each_and_names_the_one_that_changed)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL,
+                    "for i in a b c; do echo \"int $i;\" >$i.c; done; " GCC "-c a.c b.c c.c; "
+                    "echo 'int more;' >>c.c; " GCC "-c a.c b.c c.c"),
+                 0);
+    cr_assert_eq(sh(&lab, &out, "%s why ./b.c", lab.warm), 0);
+    cr_expect(strstr(out, "gcc a.c b.c c.c") && strstr(out, "source c.c, which has changed"), "%s",
+              out);
+    free(out);
+    cr_expect_eq(sh(&lab, &out, "%s show --json c.c", lab.warm), 1);
+    cr_expect_null(strstr(out, "SIZE"), "no table: %s", out);
+    cr_expect(strstr(out, "c.c: 2 entries match"), "%s", out);
+    free(out);
+    lab_down(&lab);
+}
+
 /* Neither what became of the mark of the run before, nor the mark itself, hides the reason. */
 Test(tool_why, it_says_of_each_run_what_kept_it_out)
 {

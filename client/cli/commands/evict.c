@@ -60,7 +60,8 @@ static int evict_run(const struct command *self, int argc, char **argv)
     if (optind < argc)
         return cli_usage(self, "%s is no option; `warm rm` takes keys", argv[optind]);
     if (filter_is_all(&message.filter) && message.to_bytes == 0)
-        return cli_usage(self, "choose entries, or give --to-size; `warm clear` evicts all");
+        return cli_usage(self,
+                         "choose entries, or give --to-size above 0; `warm clear` evicts all");
     return evict(&r, &message);
 }
 
