@@ -212,3 +212,17 @@ void json_reader_text(struct view value, char *out, size_t cap)
     out[shown_clean(out, n)] =
         '\0'; /* bytes that stand for themselves, and a character that was cut */
 }
+
+void json_reader_copy(struct view object, const char *path, char *out, size_t cap)
+{
+    struct view value;
+    *out = '\0';
+    if (json_reader_find(object, path, &value))
+        json_reader_text(value, out, cap);
+}
+
+bool json_reader_is(struct view object, const char *path, const char *json)
+{
+    struct view value;
+    return json_reader_find(object, path, &value) && view_is(value, json);
+}

@@ -30,4 +30,8 @@ bool json_reader_number(struct view value, double *out);
 unsigned long long json_reader_count(struct view object, const char *path);
 /* Copies a value as text without its quotes and escapes, cut to `cap`. */
 void json_reader_text(struct view value, char *out, size_t cap);
+/* Copies the member of an object as such a text; "" if it is missing. */
+void json_reader_copy(struct view object, const char *path, char *out, size_t cap);
+/* True if the member of an object stands as `json`: "true", or "\"stays\"" with its quotes. */
+bool json_reader_is(struct view object, const char *path, const char *json);
 #endif

@@ -128,6 +128,17 @@ int remote_text(struct remote *r, enum wire_type type, struct answer *answer, st
     return status;
 }
 
+int remote_history(struct remote *r, const struct wire_history *question, struct wire_text *out)
+{
+    struct answer answer;
+    uint64_t tag = request_begin(r->w);
+    wire_put_history(&r->w->request, tag, question);
+    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
+    if (!status && wire_get_text(&answer.frame, out, &r->w->err))
+        status = remote_fail(r, request_unexpected(r->w, &answer));
+    return status;
+}
+
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out)
 {
     assert(r && r->w && what && out);

@@ -62,6 +62,10 @@ int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answe
 int remote_text(struct remote *r, enum wire_type type, struct answer *answer,
                 struct wire_text *out);
 
+/* Asks for the history. *out borrows the connection's buffer. 0 or an exit status; CLI_FINDING, with nothing printed,
+ * if nothing is known. */
+int remote_history(struct remote *r, const struct wire_history *question, struct wire_text *out);
+
 /* Asks for a REPORT; PROGRESS on the way is shown as `what`. 0 or an exit status. */
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out);
 

@@ -149,22 +149,17 @@ static void print_commands(void)
 static void print_sessions(void)
 {
     struct remote r = {.w = NULL};
-    struct answer answer;
     struct wire_text text;
-    struct view list, item, field;
+    struct view list, item;
     char id[WIRE_SESSION_MAX + 1];
     if (remote_open(&r))
         return;
-    uint64_t tag = request_begin(r.w);
-    wire_put_history(&r.w->request, tag, &(struct wire_history){.of = WIRE_HISTORY_USAGE});
-    if (!remote_ask(&r, tag, WIRE_TEXT, &answer) &&
-        !wire_get_text(&answer.frame, &text, &r.w->err) &&
+    if (!remote_history(&r, &(struct wire_history){.of = WIRE_HISTORY_USAGE}, &text) &&
         json_reader_find(text.text, "sessions", &list))
-        while (json_reader_next(&list, &item))
-            if (json_reader_find(item, "id", &field)) {
-                json_reader_text(field, id, sizeof id);
-                puts(id);
-            }
+        while (json_reader_next(&list, &item)) {
+            json_reader_copy(item, "id", id, sizeof id);
+            puts(id);
+        }
     remote_close(&r);
 }
 

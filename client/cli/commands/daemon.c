@@ -39,7 +39,6 @@ static int ask_status(struct remote *r, struct status *out)
 {
     struct answer answer;
     struct wire_text text;
-    struct view field;
     int status = remote_open(r);
     if (status)
         return status;
@@ -48,10 +47,8 @@ static int ask_status(struct remote *r, struct status *out)
     if (!status) {
         out->pid = (pid_t)json_reader_count(text.text, "pid");
         out->uid = (unsigned)json_reader_count(text.text, "uid");
-        if (json_reader_find(text.text, "settings.store.value", &field))
-            json_reader_text(field, out->store, sizeof out->store);
-        if (json_reader_find(text.text, "version", &field))
-            json_reader_text(field, out->version, sizeof out->version);
+        json_reader_copy(text.text, "settings.store.value", out->store, sizeof out->store);
+        json_reader_copy(text.text, "version", out->version, sizeof out->version);
         status = remote_text(r, WIRE_STATS, &answer, &text);
     }
     if (!status)

@@ -275,12 +275,6 @@ static bool check_daemon(struct doctor *d, const char *path)
 
 /* ---- the daemon's own report ---- */
 
-static bool info_is(struct view info, const char *path, const char *value)
-{
-    struct view v;
-    return json_reader_find(info, path, &v) && view_is(v, value);
-}
-
 static double info_number(struct view info, const char *path)
 {
     struct view v;
@@ -292,11 +286,8 @@ static double info_number(struct view info, const char *path)
 static void copy_setting(struct view info, const char *name, char *out, size_t cap)
 {
     char path[64];
-    struct view value;
     snprintf(path, sizeof path, "settings.%s.value", name);
-    *out = '\0';
-    if (json_reader_find(info, path, &value))
-        json_reader_text(value, out, cap);
+    json_reader_copy(info, path, out, cap);
 }
 
 /* Names the set-up of docs/trust.md. */
@@ -313,11 +304,11 @@ static void check_trust(struct doctor *d, struct view info)
 
 static void check_store(struct doctor *d, struct view info)
 {
-    if (info_is(info, "store.read_only", "true"))
+    if (json_reader_is(info, "store.read_only", "true"))
         finding(d, HEALTH_FAIL, "store",
                 "the disk is full or failing: serving, but not storing; make room, then restart "
                 "warmd");
-    if (info_is(info, "store.rebuilt", "true"))
+    if (json_reader_is(info, "store.rebuilt", "true"))
         finding(d, HEALTH_WARN, "store",
                 "the index was damaged and has been rebuilt; check the disk, run `warm verify`");
     double dropped = info_number(info, "dropped");
@@ -356,15 +347,13 @@ static void check_store(struct doctor *d, struct view info)
 
 static void check_toolchains(struct doctor *d, struct view info)
 {
-    struct view list, item, field;
-    char text[256] = "", archs[256] = "";
+    struct view list, item;
+    char text[256], archs[256];
     size_t n = 0;
     if (json_reader_find(info, "toolchains", &list))
         for (; json_reader_item(list, n, &item); n++) {
-            if (json_reader_find(item, "text", &field))
-                json_reader_text(field, text, sizeof text);
-            if (json_reader_find(item, "archs", &field))
-                json_reader_text(field, archs, sizeof archs);
+            json_reader_copy(item, "text", text, sizeof text);
+            json_reader_copy(item, "archs", archs, sizeof archs);
             finding(d, HEALTH_OK, "compiler", "%s: %s", text, archs);
         }
     if (n == 0)
@@ -381,15 +370,13 @@ static void check_toolchains(struct doctor *d, struct view info)
 /* Lists NVRTCs of programs that the daemon does not load. */
 static void check_refused(struct doctor *d, struct view info)
 {
-    struct view list, item, field;
-    char path[512] = "", why[512] = "";
+    struct view list, item;
+    char path[512], why[512];
     if (!json_reader_find(info, "refused", &list))
         return;
     for (size_t i = 0; i < REFUSED_SHOWN && json_reader_item(list, i, &item); i++) {
-        if (json_reader_find(item, "path", &field))
-            json_reader_text(field, path, sizeof path);
-        if (json_reader_find(item, "why", &field))
-            json_reader_text(field, why, sizeof why);
+        json_reader_copy(item, "path", path, sizeof path);
+        json_reader_copy(item, "why", why, sizeof why);
         finding(
             d, HEALTH_WARN, "compiler",
             "%s is not loaded (%s): programs with it compile for themselves, and what includes no "
@@ -402,10 +389,10 @@ static void check_refused(struct doctor *d, struct view info)
 static void check_sandbox(struct doctor *d, struct view info)
 {
     struct view landlock;
-    if (info_is(info, "workers.spawner", "false"))
+    if (json_reader_is(info, "workers.spawner", "false"))
         finding(d, HEALTH_FAIL, "compiler",
                 "warmd has lost the process that starts compilers: nothing is compiled now");
-    bool seccomp = info_is(info, "workers.seccomp", "true");
+    bool seccomp = json_reader_is(info, "workers.seccomp", "true");
     if (!json_reader_find(info, "workers.landlock", &landlock))
         return;
     double version = info_number(info, "workers.landlock");
@@ -458,22 +445,13 @@ static void check_tier(struct doctor *d, struct view info)
             "tier", "%s: %s", url, words);
 }
 
-/* Copies a text of the daemon's INFO, or "". */
-static void copy_text(struct view info, const char *path, char *out, size_t cap)
-{
-    struct view value;
-    *out = '\0';
-    if (json_reader_find(info, path, &value))
-        json_reader_text(value, out, cap);
-}
-
 /* Prints the process id, and the places of the process's files. */
 static void check_process(struct doctor *d, struct view info)
 {
     char store[512], settings[512], log[512], age[UNITS_TEXT];
-    copy_text(info, "settings.store.value", store, sizeof store);
-    copy_text(info, "config_file", settings, sizeof settings);
-    copy_text(info, "log", log, sizeof log);
+    json_reader_copy(info, "settings.store.value", store, sizeof store);
+    json_reader_copy(info, "config_file", settings, sizeof settings);
+    json_reader_copy(info, "log", log, sizeof log);
     units_age_text((uint64_t)info_number(info, "uptime_s") * 1000, age);
     finding(d, HEALTH_OK, "process", "pid %.0f, up %s, store %s, log %s, %s%s",
             info_number(info, "pid"), age, store, *log ? log : "nowhere",
@@ -483,14 +461,10 @@ static void check_process(struct doctor *d, struct view info)
 /* Says how much of the user's last run was not kept. */
 static void check_last_run(struct doctor *d)
 {
-    struct answer answer;
     struct wire_text text;
     struct view session;
-    uint64_t tag = request_begin(d->remote.w);
-    wire_put_history(&d->remote.w->request, tag,
-                     &(struct wire_history){.of = WIRE_HISTORY_LAST, .max_misses = 1});
-    if (remote_ask(&d->remote, tag, WIRE_TEXT, &answer) || answer.frame.type != WIRE_TEXT ||
-        wire_get_text(&answer.frame, &text, &d->remote.w->err) ||
+    struct wire_history question = {.of = WIRE_HISTORY_LAST, .max_misses = 1};
+    if (remote_history(&d->remote, &question, &text) ||
         !json_reader_find(text.text, "session", &session))
         return;
     unsigned long long n = json_reader_count(session, "unkept");
@@ -508,7 +482,7 @@ static void check_build(struct doctor *d, struct view info)
 {
     struct run_places places;
     char path[PATH_MAX], runs[ELF_BUILD_TEXT], installed[ELF_BUILD_TEXT];
-    copy_text(info, "build", runs, sizeof runs);
+    json_reader_copy(info, "build", runs, sizeof runs);
     if (!*runs || !run_places_fill(&places, NULL))
         return;
     run_find_warmd(&places, path);

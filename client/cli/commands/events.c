@@ -57,19 +57,15 @@ static int check_names(const struct command *self, const char *kind, const char 
 /* Prints what came after *number, and sets it. Returns an exit status. */
 static int print_new(struct remote *r, const struct wanted *w, char number[NUMBER_TEXT])
 {
-    uint64_t tag = request_begin(r->w);
-    struct answer answer;
     struct wire_text text;
     struct view events, event, next;
-    wire_put_history(&r->w->request, tag,
-                     &(struct wire_history){.of = WIRE_HISTORY_FEED, .id = view_of_text(number)});
-    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
+    struct wire_history question = {.of = WIRE_HISTORY_FEED, .id = view_of_text(number)};
+    int status = remote_history(r, &question, &text);
     if (status)
         return status;
-    if (wire_get_text(&answer.frame, &text, &r->w->err) ||
-        !json_reader_find(text.text, "events", &events) ||
+    if (!json_reader_find(text.text, "events", &events) ||
         !json_reader_find(text.text, "next", &next))
-        return remote_fail(r, request_unexpected(r->w, &answer));
+        return remote_fail(r, WARM_EMALFORMED);
     unsigned long long dropped = json_reader_count(text.text, "dropped");
     if (dropped)
         printf("{\"event\": \"dropped\", \"n\": %llu}\n", dropped);

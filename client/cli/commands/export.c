@@ -313,17 +313,12 @@ static int list_session(struct export_run *run, const char *session)
 /* Lists the entries that the known sessions of the project used. */
 static int list_project(struct export_run *run)
 {
-    struct answer answer;
     struct wire_text text;
-    struct view rest, session, field;
+    struct view rest, session;
     struct writer copy; /* later questions use the connection's buffer */
     size_t n = 0;
-    uint64_t tag = request_begin(run->remote.w);
-    wire_put_history(&run->remote.w->request, tag,
-                     &(struct wire_history){.of = WIRE_HISTORY_USAGE});
-    int status = remote_ask(&run->remote, tag, WIRE_TEXT, &answer);
-    if (!status && wire_get_text(&answer.frame, &text, &run->remote.w->err))
-        status = remote_fail(&run->remote, request_unexpected(run->remote.w, &answer));
+    int status =
+        remote_history(&run->remote, &(struct wire_history){.of = WIRE_HISTORY_USAGE}, &text);
     if (status)
         return status;
     writer_init(&copy, 0);
@@ -331,11 +326,9 @@ static int list_project(struct export_run *run)
     if (!json_reader_find((struct view){copy.data, copy.failed ? 0 : copy.len}, "sessions", &rest))
         status = remote_fail(&run->remote, WARM_ENOMEM);
     while (!status && json_reader_next(&rest, &session)) {
-        char id[WIRE_SESSION_MAX + 1] = "", project[WIRE_PROJECT_MAX + 1] = "";
-        if (json_reader_find(session, "project", &field))
-            json_reader_text(field, project, sizeof project);
-        if (json_reader_find(session, "id", &field))
-            json_reader_text(field, id, sizeof id);
+        char id[WIRE_SESSION_MAX + 1], project[WIRE_PROJECT_MAX + 1];
+        json_reader_copy(session, "project", project, sizeof project);
+        json_reader_copy(session, "id", id, sizeof id);
         if (strcmp(project, run->project) != 0)
             continue;
         n++;

@@ -34,10 +34,8 @@ static int ask_deep(struct remote *r)
 {
     struct answer answer;
     struct wire_text text;
-    struct view spawner;
     int status = remote_text(r, WIRE_INFO, &answer, &text);
-    if (status ||
-        (json_reader_find(text.text, "workers.spawner", &spawner) && view_is(spawner, "true")))
+    if (status || json_reader_is(text.text, "workers.spawner", "true"))
         return status;
     cli_say("the daemon at %s answers, but it compiles nothing: the process that starts its "
             "compilers is gone, and another one is not there yet",

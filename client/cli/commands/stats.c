@@ -181,15 +181,14 @@ static struct total *total_of(struct total *totals, size_t *n, unsigned long lon
 
 static size_t add_up(struct view doc, const struct choice *c, struct total *totals)
 {
-    struct view rest, row, field;
+    struct view rest, row;
     size_t n = 0;
     if (!json_reader_find(doc, "usage", &rest))
         return 0;
     while (json_reader_next(&rest, &row)) {
-        char project[TEXT_MAX] = "";
+        char project[TEXT_MAX];
         unsigned long long uid = json_reader_count(row, "uid");
-        if (json_reader_find(row, "project", &field))
-            json_reader_text(field, project, sizeof project);
+        json_reader_copy(row, "project", project, sizeof project);
         if (json_reader_count(row, "hour_ms") + HOUR_MS <= c->since_ms ||
             (c->uid >= 0 && uid != (unsigned long long)c->uid) ||
             (c->project && strcmp(project, c->project) != 0))
@@ -254,13 +253,8 @@ static void json_totals(const struct total *totals, size_t n)
 static int stats_by_hour(struct remote *r, const struct choice *c)
 {
     static struct total totals[TOTALS_MAX];
-    struct answer answer;
     struct wire_text text;
-    uint64_t tag = request_begin(r->w);
-    wire_put_history(&r->w->request, tag, &(struct wire_history){.of = WIRE_HISTORY_USAGE});
-    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
-    if (!status && wire_get_text(&answer.frame, &text, &r->w->err))
-        return remote_fail(r, request_unexpected(r->w, &answer));
+    int status = remote_history(r, &(struct wire_history){.of = WIRE_HISTORY_USAGE}, &text);
     if (status)
         return status;
     size_t n = add_up(text.text, c, totals);

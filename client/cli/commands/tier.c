@@ -63,15 +63,6 @@ static int keygen(const char *name, const char *path)
     return CLI_OK;
 }
 
-/* Copies a text setting of the daemon; "" if there is none. */
-static void copy_setting(struct view info, const char *path, char *out, size_t cap)
-{
-    struct view value;
-    *out = '\0';
-    if (json_reader_find(info, path, &value))
-        json_reader_text(value, out, cap);
-}
-
 /* Prints what was found. */
 static int print_probe(const struct remote *r, const char *url, const struct tier_answer *a)
 {
@@ -125,9 +116,9 @@ static int probe(struct remote *r, const char *named, const char *credentials, c
     if (!named && status == CLI_OK)
         status = remote_text(r, WIRE_INFO, &answer, &text);
     if (!named && status == CLI_OK) {
-        copy_setting(text.text, "settings.tier.value", url, sizeof url);
-        copy_setting(text.text, "settings.tier_credentials.value", file, sizeof file);
-        copy_setting(text.text, "settings.tier_ca.value", certificates, sizeof certificates);
+        json_reader_copy(text.text, "settings.tier.value", url, sizeof url);
+        json_reader_copy(text.text, "settings.tier_credentials.value", file, sizeof file);
+        json_reader_copy(text.text, "settings.tier_ca.value", certificates, sizeof certificates);
     }
     if (!named)
         remote_close(r);

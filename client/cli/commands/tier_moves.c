@@ -32,25 +32,20 @@
 
 static void print_direction(struct view tier, const char *name)
 {
-    char path[40], state[16] = "", said[200] = "";
-    struct view v;
+    char path[40], state[16], said[200];
     snprintf(path, sizeof path, "%s.state", name);
-    if (json_reader_find(tier, path, &v))
-        json_reader_text(v, state, sizeof state);
+    json_reader_copy(tier, path, state, sizeof state);
     snprintf(path, sizeof path, "%s.said", name);
-    if (json_reader_find(tier, path, &v))
-        json_reader_text(v, said, sizeof said);
+    json_reader_copy(tier, path, said, sizeof said);
     printf("%-8s %s%s%s\n", name, state, *said ? ": " : "", said);
 }
 
 static void print_status(struct view stats, struct view tier)
 {
-    char url[300] = "", hit[UNITS_TEXT], sent[UNITS_TEXT], age[UNITS_TEXT];
-    struct view v;
-    if (json_reader_find(tier, "url", &v))
-        json_reader_text(v, url, sizeof url);
-    bool ready = json_reader_find(tier, "ready", &v) && view_is(v, "true");
-    bool signs = json_reader_find(tier, "signs", &v) && view_is(v, "true");
+    char url[300], hit[UNITS_TEXT], sent[UNITS_TEXT], age[UNITS_TEXT];
+    json_reader_copy(tier, "url", url, sizeof url);
+    bool ready = json_reader_is(tier, "ready", "true"),
+         signs = json_reader_is(tier, "signs", "true");
     units_size_text(json_reader_count(stats, "tier_hit_bytes"), hit);
     units_size_text(json_reader_count(stats, "tier_sent_bytes"), sent);
     units_age_text(json_reader_count(tier, "queue_oldest_ms"), age);
@@ -241,15 +236,13 @@ static bool read_hex(struct view object, const char *member, uint8_t *out, size_
 /* Reads one object of the list. False if nobody could ask for it. */
 static bool read_wanted(struct view object, struct wanted *out)
 {
-    struct view v;
     memset(out, 0, sizeof *out);
-    if (json_reader_find(object, "name", &v))
-        json_reader_text(v, out->name, sizeof out->name);
+    json_reader_copy(object, "name", out->name, sizeof out->name);
     out->bytes = json_reader_count(object, "bytes");
     out->has_proof = read_hex(object, "proof", out->proof.bytes, sizeof out->proof.bytes);
     bool has_key = read_hex(object, "key", out->key.bytes, sizeof out->key.bytes);
-    bool is_made = json_reader_find(object, "made_here", &v) && view_is(v, "true");
-    out->stays = json_reader_find(object, "tier", &v) && view_is(v, "\"stays\"");
+    bool is_made = json_reader_is(object, "made_here", "true");
+    out->stays = json_reader_is(object, "tier", "\"stays\"");
     out->space = is_made ? WIRE_SPACE_KEY : WIRE_SPACE_NAME;
     out->id =
         is_made ? (struct view){out->key.bytes, sizeof out->key.bytes} : view_of_text(out->name);

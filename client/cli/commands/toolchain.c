@@ -29,10 +29,8 @@
 
 static void print_field(struct view object, const char *name, const char *format)
 {
-    char text[PATH_MAX] = "";
-    struct view field;
-    if (json_reader_find(object, name, &field))
-        json_reader_text(field, text, sizeof text);
+    char text[PATH_MAX];
+    json_reader_copy(object, name, text, sizeof text);
     printf(format, text);
 }
 

@@ -23,20 +23,13 @@ enum { OPTION_LAST = 0x200, OPTION_SESSION };
 
 static void field(struct view miss, const char *name, char out[FIELD_MAX])
 {
-    struct view value;
-    *out = '\0';
-    if (json_reader_find(miss, name, &value))
-        json_reader_text(value, out, FIELD_MAX);
+    json_reader_copy(miss, name, out, FIELD_MAX);
 }
 
 static void print_time(struct view miss)
 {
-    struct view value;
-    double ms = 0;
     char text[UNITS_TEXT];
-    if (json_reader_find(miss, "time_ms", &value))
-        json_reader_number(value, &ms);
-    units_time_text((uint64_t)ms, text);
+    units_time_text(json_reader_count(miss, "time_ms"), text);
     fputs(text, stdout);
 }
 
@@ -183,18 +176,13 @@ static int nothing(const struct wire_history *ask)
 
 static int why(struct remote *r, const struct wire_history *ask)
 {
-    struct answer answer;
     struct wire_text text;
     int status = remote_open(r);
     if (status)
         return status;
-    uint64_t tag = request_begin(r->w);
-    wire_put_history(&r->w->request, tag, ask);
-    status = remote_ask(r, tag, WIRE_TEXT, &answer);
-    if (status == CLI_FINDING && answer.frame.type == WIRE_MISS) {
+    status = remote_history(r, ask, &text);
+    if (status == CLI_FINDING) {
         status = nothing(ask);
-    } else if (!status && wire_get_text(&answer.frame, &text, &r->w->err)) {
-        status = remote_fail(r, request_unexpected(r->w, &answer));
     } else if (!status && r->as_json) {
         json_print(stdout, text.text);
     } else if (!status) {

@@ -20,10 +20,7 @@ const char *const report_what_names[REPORT_WHATS] = {"hit",   "wait", "compile",
 
 void report_text(struct view object, const char *path, char out[REPORT_TEXT])
 {
-    struct view value;
-    *out = '\0';
-    if (json_reader_find(object, path, &value))
-        json_reader_text(value, out, REPORT_TEXT);
+    json_reader_copy(object, path, out, REPORT_TEXT);
 }
 
 /* ---- questions ---- */
@@ -31,13 +28,8 @@ void report_text(struct view object, const char *path, char out[REPORT_TEXT])
 /* Asks for JSON, and keeps a copy. CLI_FINDING if the daemon knows nothing. */
 static int ask(struct remote *r, const struct wire_history *question, struct writer *out)
 {
-    struct answer answer;
     struct wire_text text;
-    uint64_t tag = request_begin(r->w);
-    wire_put_history(&r->w->request, tag, question);
-    int status = remote_ask(r, tag, WIRE_TEXT, &answer);
-    if (!status && wire_get_text(&answer.frame, &text, &r->w->err))
-        status = remote_fail(r, request_unexpected(r->w, &answer));
+    int status = remote_history(r, question, &text);
     if (status)
         return status;
     assert(!out->failed);

@@ -67,11 +67,8 @@ static void put(FILE *out, const char *text)
 static void put_field(FILE *out, struct view object, const char *name)
 {
     char text[REPORT_TEXT * 4];
-    struct view value;
-    if (json_reader_find(object, name, &value)) {
-        json_reader_text(value, text, sizeof text);
-        put(out, text);
-    }
+    json_reader_copy(object, name, text, sizeof text);
+    put(out, text);
 }
 
 static const char *span(uint64_t ms)

@@ -46,8 +46,7 @@ static int read_page(struct view doc, struct uses *u, uint32_t *next)
     struct view rest, item;
     struct key key;
     int code = 0;
-    if (json_reader_find(doc, "session.id", &item))
-        json_reader_text(item, u->id, sizeof u->id);
+    json_reader_copy(doc, "session.id", u->id, sizeof u->id);
     u->lost = json_reader_count(doc, "lost");
     *next = (uint32_t)json_reader_count(doc, "next");
     if (!json_reader_find(doc, "used", &rest))
@@ -65,18 +64,13 @@ static int read_page(struct view doc, struct uses *u, uint32_t *next)
  * printing the reason. */
 static int ask(struct remote *r, const char *id, struct uses *u)
 {
-    struct answer answer;
     struct wire_text text;
     uint32_t next = 0;
     int status;
     do {
-        uint64_t tag = request_begin(r->w);
-        wire_put_history(&r->w->request, tag,
-                         &(struct wire_history){
-                             .of = WIRE_HISTORY_USED, .max_misses = next, .id = view_of_text(id)});
-        status = remote_ask(r, tag, WIRE_TEXT, &answer);
-        if (!status && wire_get_text(&answer.frame, &text, &r->w->err))
-            status = remote_fail(r, request_unexpected(r->w, &answer));
+        struct wire_history question = {
+            .of = WIRE_HISTORY_USED, .max_misses = next, .id = view_of_text(id)};
+        status = remote_history(r, &question, &text);
         int code = status ? 0 : read_page(text.text, u, &next);
         if (code)
             status = remote_fail(r, code);

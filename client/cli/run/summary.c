@@ -43,21 +43,16 @@ void run_summary(const struct run_places *places, bool if_asked)
 {
     assert(places);
     struct remote r = {.socket = places->socket};
-    struct answer answer;
     struct wire_text text;
     struct view session;
     if (remote_open(&r) != 0)
         return; /* the reason is printed */
-    uint64_t tag = request_begin(r.w);
-    wire_put_history(&r.w->request, tag,
-                     &(struct wire_history){.of = WIRE_HISTORY_SESSION,
-                                            .max_misses = 1,
-                                            .id = {places->session, strlen(places->session)}});
-    int status = remote_ask(&r, tag, WIRE_TEXT, &answer);
+    struct wire_history question = {
+        .of = WIRE_HISTORY_SESSION, .max_misses = 1, .id = view_of_text(places->session)};
+    int status = remote_history(&r, &question, &text);
     if (status == CLI_FINDING && !if_asked)
         cli_say("nothing was asked (session %s)", places->session);
-    else if (!status && !wire_get_text(&answer.frame, &text, &r.w->err) &&
-             json_reader_find(text.text, "session", &session))
+    else if (!status && json_reader_find(text.text, "session", &session))
         print_line(session, places->session, if_asked);
     remote_close(&r);
 }

@@ -163,12 +163,6 @@ static double hit_rate(struct view json)
     return all > 0 ? 100 * hits / all : -1;
 }
 
-static double is_made_by_client(struct view json)
-{
-    struct view by;
-    return json_reader_find(json, "by", &by) && view_is(by, "\"client\"");
-}
-
 static void read_row(const struct top_layout *layout, struct view json, struct top_row *out)
 {
     assert(layout->n_columns <= TOP_COLUMNS);
@@ -177,7 +171,7 @@ static void read_row(const struct top_layout *layout, struct view json, struct t
         if (c->unit == TOP_PERCENT)
             out->number[i] = hit_rate(json);
         else if (c->unit == TOP_MAKER)
-            out->number[i] = is_made_by_client(json);
+            out->number[i] = json_reader_is(json, "by", "\"client\"");
         else
             out->number[i] = number_of(json, c->field);
     }
@@ -196,10 +190,9 @@ static bool next_row(enum top_table which, struct view list, size_t i, struct vi
     *name = '\0';
     if (!json_reader_item(list, i, out))
         return false;
-    if (json_reader_find(*out, "label", &text))
-        json_reader_text(text, name, TOP_TEXT);
-    if (!*name && json_reader_find(*out, "key", &text))
-        json_reader_text(text, name, TOP_TEXT);
+    json_reader_copy(*out, "label", name, TOP_TEXT);
+    if (!*name)
+        json_reader_copy(*out, "key", name, TOP_TEXT);
     return true;
 }
 
