@@ -690,6 +690,20 @@ Test(command, config_shows_values_and_origins)
     warmd_down(&k);
 }
 
+Test(command, settings_that_no_daemon_starts_with_are_refused_by_reload)
+{
+    struct warmd k = warmd_new();
+    char *config = path_join(k.dir, "warmd.conf");
+    char *options[] = {"--config", config, NULL};
+    file_write(config, "jobs = 2\n", 9);
+    warmd_start(&k, options);
+    expect(&k, 0, "daemon reload", "reads its settings again");
+    file_write(config, "jops = 2\n", 9);
+    expect(&k, 1, "daemon reload", "did you mean jobs?; the daemon goes on as it is");
+    free(config);
+    warmd_down(&k);
+}
+
 Test(command, daemon_is_started_shown_restarted_and_stopped)
 {
     struct warmd k = warmd_new();

@@ -9,6 +9,7 @@
  * Thread: main.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/run/run.h"
+#include "client/cli/run/settings.h"
 
 #define STOP_WAIT_MS 15000 /* a stopping daemon waits 6 s for its open requests */
 #define LOG_LINES 10u
@@ -30,7 +32,7 @@
 struct status {
     pid_t pid;
     unsigned uid;
-    char store[512], version[64];
+    char store[512], version[64], settings[PATH_MAX]; /* "": it has no file of settings */
     unsigned long long uptime_s;
 };
 
@@ -49,6 +51,7 @@ static int ask_status(struct remote *r, struct status *out)
         out->uid = (unsigned)json_reader_count(text.text, "uid");
         json_reader_copy(text.text, "settings.store.value", out->store, sizeof out->store);
         json_reader_copy(text.text, "version", out->version, sizeof out->version);
+        json_reader_copy(text.text, "config_file", out->settings, sizeof out->settings);
         status = remote_text(r, WIRE_STATS, &answer, &text);
     }
     if (!status)
@@ -170,6 +173,18 @@ static int stop(struct remote *r)
     return status;
 }
 
+/* ---- reload and restart ---- */
+
+/* False, after printing the reason, if no daemon starts with a file of settings. */
+static bool are_sound(const char *path)
+{
+    char said[512];
+    if (!*path || access(path, F_OK) != 0 || settings_check(path, said, sizeof said))
+        return true;
+    cli_say("%s; the daemon goes on as it is", said);
+    return false;
+}
+
 /* Makes the daemon read its settings again. */
 static int reload(struct remote *r)
 {
@@ -181,13 +196,25 @@ static int reload(struct remote *r)
     remote_close(r);
     if (pidfd < 0)
         return CLI_FINDING;
-    if (syscall(SYS_pidfd_send_signal, pidfd, SIGHUP, NULL, 0) == 0)
+    if (!are_sound(s.settings))
+        status = CLI_FINDING;
+    else if (syscall(SYS_pidfd_send_signal, pidfd, SIGHUP, NULL, 0) == 0)
         printf("process %ld reads its settings again; its log says what needs a restart\n",
                (long)s.pid);
     else
         cli_say("cannot reach process %ld: %s", (long)s.pid, strerror(errno)), status = CLI_FINDING;
     close(pidfd);
     return status;
+}
+
+/* Stops the daemon, if there is one, and starts it. */
+static int restart(struct remote *r, const struct run_places *places)
+{
+    char path[PATH_MAX];
+    int status = CLI_OK;
+    if (run_daemon_look(places) == RUN_DAEMON_ANSWERS)
+        status = settings_path(path) && !are_sound(path) ? CLI_FINDING : stop(r);
+    return status ? status : start(places, "started");
 }
 
 /* ---- log ---- */
@@ -267,11 +294,8 @@ static int daemon_run(const struct command *self, int argc, char **argv)
         return stop(&r);
     if (strcmp(verb, "reload") == 0)
         return reload(&r);
-    if (strcmp(verb, "restart") == 0) {
-        if (run_daemon_look(&places) == RUN_DAEMON_ANSWERS && (status = stop(&r)))
-            return status;
-        return start(&places, "started");
-    }
+    if (strcmp(verb, "restart") == 0)
+        return restart(&r, &places);
     if (strcmp(verb, "log") == 0)
         return print_log(&places, r.as_json);
     if (strcmp(verb, "install") == 0)
