@@ -58,6 +58,7 @@ nightly:
 	$(MAKE) tsan
 	$(MAKE) test-clients
 	$(MAKE) siege SIEGE_SECONDS=600
+	$(MAKE) test TESTS='sums/*' WARM_SUMS=28
 	$(MAKE) proof power-loss test-codegen proof-torch PROOF_TORCH=500
 	$(MAKE) check-glibc wheel deb rpm test-pages test-arm64
 	$(MAKE) bench BENCH_ROUNDS=1
