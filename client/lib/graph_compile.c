@@ -91,59 +91,96 @@ static struct view op_of_line(struct view line)
     return (struct view){text + first, end - first};
 }
 
-/* Counts how often a name stands in a text, as a word. Sets *out_line to the line of number `nth`. */
-static size_t count_name(struct view text, struct view name, size_t nth, size_t *out_line)
+/* Counts how often a name stands in a text, as a word. Sets *out to the place of number `nth`, if *out is NULL. */
+static size_t count_name(struct view text, struct view name, size_t nth, const char **out)
 {
     const char *from = text.data, *at = from, *end = from + text.len, *hit;
-    size_t n = 0, line = 1;
+    size_t n = 0;
     while (name.len && (hit = memmem(at, (size_t)(end - at), name.data, name.len))) {
-        for (; at < hit; at++)
-            line += *at == '\n';
-        at += name.len;
+        at = hit + name.len;
         n += (hit == from || !is_of_name(hit[-1])) && (at == end || !is_of_name(*at));
-        if (n == nth && !*out_line)
-            *out_line = line;
+        if (n == nth && !*out)
+            *out = hit;
     }
     return n;
 }
 
-/* Returns the line of the text that was given for a line of its canonical form. Both have their operations in
- * the same order, so it is the line of as many operations of that name. 0: it is not known. */
-static size_t line_given(const struct warm_graph *g, uint32_t form_line)
+/* Writes where line `line` of the canonical form is in the text that was given. Both have their operations in the same
+ * order, so it is the place of as many operations of that name. For bytecode it is a line of the form. */
+static void say_place(const struct warm_graph *g, struct view form, uint32_t line, char *out,
+                      size_t cap)
 {
-    struct canon_input input = {.data = g->data, .len = g->len};
-    struct canon_result result;
-    struct writer form;
-    size_t line = 0, begin = 0, ignored = 1;
-    writer_init(&form, 0);
-    if (canon_key(&input, &result, &form, NULL) == 0 && result.kind == CANON_MLIR && !form.failed) {
-        struct view text = {g->data, g->len}, whole = {form.data, form.len};
-        struct view front = {form.data, find_line(whole, form_line, &begin)};
-        bool head = memmem(form.data + begin, front.len - begin, "func ", 5) == form.data + begin;
-        struct view op = head ? view_of_text("func")
-                              : op_of_line((struct view){form.data + begin, front.len - begin});
-        struct view name = head ? view_of_text("func.func") : op;
-        size_t n = count_name(front, op, 0, &ignored);
-        if (count_name(whole, op, 0, &ignored) != count_name(text, name, n, &line))
-            line = 0;
+    struct view text = {g->data, g->len};
+    const char *data = form.data, *at = NULL, *ignored = data;
+    size_t begin = 0, end = find_line(form, line, &begin);
+    bool head = end - begin > 5 && memcmp(data + begin, "func ", 5) == 0;
+    struct view op =
+        head ? view_of_text("func") : op_of_line((struct view){data + begin, end - begin});
+    struct view name = head ? view_of_text("func.func") : op;
+    size_t n = count_name((struct view){data, end}, op, 0, &ignored);
+    struct err place = {0};
+    if (count_name(form, op, 0, &ignored) == count_name(text, name, n, &at) && at)
+        err_place(&place, text.data, text.len, (size_t)(at - (const char *)text.data));
+    if (place.line)
+        snprintf(out, cap, "line %u, column %u", place.line, place.column);
+    else
+        snprintf(out, cap, "line %u of `warm hash --explain`", line);
+}
+
+/* Appends the names of other operations that have no code, each with its first place behind line `line`. */
+static void say_others(const struct warm_graph *g, struct view form, uint32_t line, struct err *e)
+{
+    const char *at = (const char *)form.data, *end = at + form.len, *next;
+    const char *ignored = at, *begin = "; also";
+    size_t from = 0;
+    at += find_line(form, line, &from);
+    for (; at < end; at = next) {
+        char place[64];
+        next = memchr(at, '\n', (size_t)(end - at));
+        next = next ? next + 1 : end;
+        line++;
+        struct view op = program_line_op((struct view){at, (size_t)(next - at)});
+        if (!op.len || program_has_op(op) || count_name(view_of_text(e->text), op, 0, &ignored))
+            continue;
+        say_place(g, form, line, place, sizeof place);
+        size_t len = strlen(e->text), room = sizeof e->text - len;
+        if (room < sizeof " ...")
+            return;
+        int n = snprintf(e->text + len, room, "%s %.*s (%s)", begin, (int)op.len,
+                         (const char *)op.data, place);
+        if ((size_t)n >= room) { /* the rest would be cut off */
+            memcpy(e->text + len, " ...", sizeof " ...");
+            return;
+        }
+        begin = ",";
     }
-    writer_close(&form);
-    return line;
 }
 
 /* Plans, and says of an error where it is: in the text that was given, or in its canonical form. */
 static int plan(struct compiling *c)
 {
-    struct err e = {0};
+    struct canon_input input = {.data = c->g->data, .len = c->g->len};
+    struct canon_result result;
+    struct writer form;
+    struct err e = {0}, *out = &c->w->err;
+    char place[64];
     int rc = plan_graph(c, &e);
     if (rc && e.column) /* keygen's */
-        return err_set(&c->w->err, rc, "line %u, column %u: %s", e.line, e.column, e.text);
-    size_t line = rc && e.line ? line_given(c->g, e.line) : 0;
-    if (line)
-        return err_set(&c->w->err, rc, "line %zu: %s", line, e.text);
-    if (rc && e.line)
-        return err_set(&c->w->err, rc, "%s (line %u of `warm hash --explain`)", e.text, e.line);
-    return rc ? err_set(&c->w->err, rc, "%s", e.text) : 0;
+        return err_set(out, rc, "line %u, column %u: %s", e.line, e.column, e.text);
+    if (!rc || !e.line)
+        return rc ? err_set(out, rc, "%s", e.text) : 0;
+    writer_init(&form, 0);
+    if (canon_key(&input, &result, &form, NULL) == 0 && !form.failed) {
+        struct view text = {form.data, form.len};
+        say_place(c->g, text, e.line, place, sizeof place);
+        err_set(out, rc, "%s: %s", place, e.text);
+        if (rc == WARM_EUNSUPPORTED)
+            say_others(c->g, text, e.line, out);
+    } else {
+        err_set(out, rc, "%s", e.text);
+    }
+    writer_close(&form);
+    return rc;
 }
 
 /* Takes the plan from the cache, or makes it. */

@@ -280,6 +280,11 @@ void program_elem_put(enum elem elem, double value, uint8_t *at);
 int program_read(const void *data, size_t len, struct program **out, struct err *e);
 /* Returns an empty program. NULL without memory. */
 struct program *program_new(void);
+/* Returns the operation's name in a line of the canonical form; empty if it has none. */
+struct view program_line_op(struct view line);
+/* True if the compiler has code for an operation of this name, in some form at least. */
+bool program_has_op(struct view name);
+
 /* Returns a program's side for one more user; NULL for NULL. */
 struct program *program_share(struct program *side);
 /* Frees a program. NULL is fine. */

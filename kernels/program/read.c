@@ -21,6 +21,7 @@
  *
  * Thread: any; no state. Memory: the canonical text and some tables, freed at the end.
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -635,7 +636,7 @@ static bool attrs_are_known(struct read *r)
 /* ---- operations ---- */
 
 /* Finds an operation by its full name. */
-static bool op_of_name(struct read *r, struct view name, enum op *out)
+static bool op_of_name(struct view name, enum op *out)
 {
     static const char dialect[] = "stablehlo.";
     const size_t skip = sizeof dialect - 1;
@@ -657,7 +658,7 @@ static bool op_of_name(struct read *r, struct view name, enum op *out)
             return true;
         }
     }
-    return lacks(r, name, "an operation that the compiler lacks");
+    return false;
 }
 
 /* Gives the next number in the text to a value. */
@@ -737,7 +738,8 @@ static bool lowered(struct read *r, const struct lower *l, const uint32_t *value
 static bool read_scalar_op(struct read *r)
 {
     enum op op;
-    if (!read_stmt(r) || !op_of_name(r, r->s.name, &op))
+    if (!read_stmt(r) || (!op_of_name(r->s.name, &op) &&
+                          !lacks(r, r->s.name, "an operation that the compiler lacks")))
         return false;
     bool scalar = r->types.n == 1 && r->p->types.at[r->types.at[0]].rank == 0 && !r->s.opens;
     if (scalar && (op == OP_BROADCAST || op == OP_RESHAPE) && r->operands.n == 1) {
@@ -1509,6 +1511,29 @@ static const struct {
              {"stablehlo.if", read_if},
              {"chlo.top_k", read_top_k}};
 
+bool program_has_op(struct view name)
+{
+    enum op op;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        if (is(name, FORMS[i].name))
+            return true;
+    return is(name, "func.return") || is(name, "stablehlo.return") || is(name, "chlo.square") ||
+           op_of_name(name, &op);
+}
+
+struct view program_line_op(struct view line)
+{
+    const char *at = line.data, *end = at + line.len, *equals = memmem(at, line.len, " = ", 3);
+    while (at < end && *at == ' ')
+        at++;
+    if (at < end && *at == '%' && equals)
+        at = equals + 3;
+    size_t n = 0;
+    while (at + n < end && (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '.'))
+        n++;
+    return (struct view){at, memchr(at, '.', n) && isalpha((unsigned char)*at) ? n : 0};
+}
+
 static bool read_op(struct read *r)
 {
     enum op op;
@@ -1525,8 +1550,8 @@ static bool read_op(struct read *r)
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
         if (is(r->s.name, FORMS[i].name))
             return FORMS[i].read(r) || strange(r);
-    if (!op_of_name(r, r->s.name, &op))
-        return false;
+    if (!op_of_name(r->s.name, &op))
+        return lacks(r, r->s.name, "an operation that the compiler lacks");
     if (op == OP_WHILE)
         return while_begin(r);
     if (r->s.opens)

@@ -165,18 +165,32 @@ Test(graph_compile, what_is_refused_is_named)
     static const char CBRT_SAID[] = /* two of that name, and one operation */
         "func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n// stablehlo.fft\n"
         "%0 = \"stablehlo.fft\"(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32>\n}\n";
+    static const char SEVERAL[] = /* each once, by its first place */
+        "func.func public @main(%x: tensor<3x3xf32>, %y: tensor<8xf32>) -> tensor<3x3xf32> {\n"
+        "%0 = stablehlo.cholesky %x, lower = true : tensor<3x3xf32>\n"
+        "%1 = stablehlo.add %0, %0 : tensor<3x3xf32>\n"
+        "%2 = stablehlo.fft %y, type = RFFT, length = [8] : (tensor<8xf32>) -> "
+        "tensor<5xcomplex<f32>>\n"
+        "  %3 = stablehlo.cholesky %1, lower = true : tensor<3x3xf32>\n"
+        "  %4 = \"stablehlo.all_reduce_it\"(%3) : (tensor<3x3xf32>) -> tensor<3x3xf32>\n"
+        "  %5 = \"stablehlo.all\"(%4) : (tensor<3x3xf32>) -> tensor<3x3xf32>\n"
+        "return %5 : tensor<3x3xf32>\n}\n";
     static const uint32_t second[] = {1}, third[] = {2}, three[] = {0, 0, 0};
     struct warmd k = warmd_up(NULL);
     struct warm *w = warmd_libwarm(&k);
     struct warm_graph other = {.data = ADD, .len = sizeof ADD - 1, .target = "compute_90"};
     struct warm_graph_result r;
     refused(w, "module {", NULL, 0, WARM_ETRUNCATED, "line 1, column 9: ");
-    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2: stablehlo.fft: ");
-    refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED, "line 8: stablehlo.fft: "); /* not f's */
-    refused(w, DYNAMIC, NULL, 0, WARM_EUNSUPPORTED, "line 4: a dynamic shape");
-    refused(w, UNFIT, NULL, 0, WARM_EMALFORMED, "line 2: a statement of unknown syntax, or");
+    refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2, column 7: stablehlo.fft: ");
+    refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED,
+            "line 8, column 7: stablehlo.fft: "); /* not f's */
+    refused(w, SEVERAL, NULL, 0, WARM_EUNSUPPORTED, "line 2, column 6: stablehlo.cholesky: ");
+    refused(w, SEVERAL, NULL, 0, WARM_EUNSUPPORTED,
+            "; also stablehlo.fft (line 4, column 6), stablehlo.all_reduce_it (line 6, column 9)");
+    refused(w, DYNAMIC, NULL, 0, WARM_EUNSUPPORTED, "line 4, column 1: a dynamic shape");
+    refused(w, UNFIT, NULL, 0, WARM_EMALFORMED, "line 2, column 6: a statement of unknown syntax, or");
     refused(w, ELIDED, NULL, 0, WARM_EREFUSED, "line 2, column ");
-    refused(w, CBRT_SAID, NULL, 0, WARM_EUNSUPPORTED, "(line 2 of `warm hash --explain`)");
+    refused(w, CBRT_SAID, NULL, 0, WARM_EUNSUPPORTED, "line 2 of `warm hash --explain`: ");
     refused(w, ADD, second, 1, WARM_EINVALID, "argument 1");
     refused(w, ADD, third, 1, WARM_EINVALID, "the gradient of argument 2, and there are 2");
     refused(w, ADD, three, 3, WARM_EINVALID, "gradients of 3 arguments of 2");

@@ -287,6 +287,57 @@ Test(exec, libwarm_writes_each_result_where_the_caller_wants_it)
     for_cpu_close(&cpu);
 }
 
+/* A file of an older `warm`. Its cubins have today's kernels in the stand-in. */
+Test(exec, a_bundle_of_version_2_still_runs)
+{
+    static const uint32_t arguments[] = {0, 1};
+    size_t len, text_len;
+    char *bytes = file_read("tests/data/version_2.bundle", &len), why[WARM_WHY_TEXT];
+    char *text = file_read("tests/data/version_2.mlir", &text_len);
+    struct for_cpu cpu = for_cpu_open();
+    struct graph_bundle b;
+    struct program *p, *d;
+    struct codegen c;
+    struct warm_exec *x;
+    struct err e = {0};
+    if (any_gpu_is_real() && !driver_can_run(any_gpu_target(), view_of_text("sm_90")))
+        cr_skip_test("the GPU cannot run sm_90");
+    cr_assert_eq(bytes[8], 2);
+    cr_assert_eq(graph_bundle_read(bytes, len, &b, &e), 0, "%s", e.text);
+    cr_assert_eq(program_read(text, text_len, &p, &e), 0, "%s", e.text);
+    cr_assert_eq(vjp_function(p, 0, arguments, 2, &d, &e), 0, "%s", e.text);
+    cr_assert_eq(codegen_function(d, 0, &c, &e), 0, "%s", e.text);
+    cr_assert(c.n_kernels == 2 && b.kernels.n == 2 && b.n_forward == 1);
+    for (uint32_t i = 0; i < 2; i++)
+        for_cpu_cubin(cpu.f, &c, i, b.kernels.at[i].cubin.data);
+    struct driver *driver = driver_of(&cpu);
+    cr_assert_eq(warm_graph_open(bytes, len, 0, &x, why), 0, "%s", why);
+    float in[3][12] = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1}, {.1f, 0, 0, .1f, .1f, 0}}, out[12];
+    void *at[6];
+    for (int i = 0; i < 6; i++) {
+        cr_assert_eq(warm_graph_memory(x, sizeof out, &at[i]), 0);
+        cr_assert_eq(warm_graph_copy(x, at[i], in[i % 3], sizeof out, NULL), 0);
+    }
+    cr_assert_eq(warm_graph_run(x, (const void *const *)at, at + 3, NULL), 0, "%s",
+                 warm_graph_message(x));
+    cr_assert_eq(warm_graph_copy(x, out, at[3], sizeof out, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        cr_expect_float_eq(out[2 * i], tanhf(.1f * (in[0][3 * i] + in[0][3 * i + 2])), 1e-6);
+        cr_expect_float_eq(out[2 * i + 1], tanhf(.1f * in[0][3 * i + 1]), 1e-6);
+    }
+    warm_graph_close(x);
+    cr_expect_eq(warm_graph_open(bytes, len, WARM_ON_CPU, &x, why), WARM_EUNSUPPORTED);
+    cr_expect_str_eq(why, "the bundle has no module: compile it again");
+    driver_close(driver);
+    codegen_free(&c);
+    program_free(d);
+    program_free(p);
+    graph_bundle_close(&b);
+    for_cpu_close(&cpu);
+    free(text);
+    free(bytes);
+}
+
 /* Expects that loading fails, with these words. */
 static void refused(struct driver *d, const struct graph_bundle *b, int code, const char *words)
 {
