@@ -188,7 +188,8 @@ Test(graph_compile, what_is_refused_is_named)
     refused(w, SEVERAL, NULL, 0, WARM_EUNSUPPORTED,
             "; also stablehlo.fft (line 4, column 6), stablehlo.all_reduce_it (line 6, column 9)");
     refused(w, DYNAMIC, NULL, 0, WARM_EUNSUPPORTED, "line 4, column 1: a dynamic shape");
-    refused(w, UNFIT, NULL, 0, WARM_EMALFORMED, "line 2, column 6: a statement of unknown syntax, or");
+    refused(w, UNFIT, NULL, 0, WARM_EMALFORMED,
+            "line 2, column 6: a statement of unknown syntax, or");
     refused(w, ELIDED, NULL, 0, WARM_EREFUSED, "line 2, column ");
     refused(w, CBRT_SAID, NULL, 0, WARM_EUNSUPPORTED, "line 2 of `warm hash --explain`: ");
     refused(w, ADD, second, 1, WARM_EINVALID, "argument 1");
