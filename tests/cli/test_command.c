@@ -133,6 +133,7 @@ Test(command, doctor_says_which_daemon_it_looks_at_and_why)
     expect(&k, 0, "doctor", k.store);
     setenv("WARM_SOKET", "1", 1);
     expect(&k, 0, "doctor", "WARM_SOKET is no setting of warm");
+    expect(&k, 3, "doctor --socket \"$(printf '/a\\033[31m\\302\\233b')\"", "/a?[31m?b (");
     expect(&k, 0, "ping", "warmd ");
     setenv("WARM_DISABLE", "1", 1);
     expect(&k, 3, "ping", "WARM_DISABLE is set");

@@ -31,6 +31,7 @@
 #include "client/lib/environment.h"
 #include "client/wire/version.h"
 #include "keygen/quantity.h"
+#include "keygen/shown.h"
 
 #define REFUSED_SHOWN 5u /* libraries */
 
@@ -77,6 +78,7 @@ static void finding(struct doctor *d, enum health health, const char *check, con
         json_key(&d->json, "text"), json_text(&d->json, text);
         json_close(&d->json, '}');
     } else {
+        text[shown_clean(text, strlen(text))] = '\0';
         printf("%s%-4s%s  %-11s %s\n", d->colour ? colours[health] : "", words[health],
                d->colour ? "\033[0m" : "", check, text);
     }
