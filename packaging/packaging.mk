@@ -9,7 +9,8 @@ CROSS    = $(filter-out $(shell uname -m),$(ARCH))
 FOREIGN  = $(if $(CROSS),crossbuild-essential-$(DEB_ARCH) $(patsubst %,%:$(DEB_ARCH),$(filter-out gcc,$(PACKAGES_BUILD))))
 PACKAGES_wheel = python3-venv $(FOREIGN)
 PACKAGES_deb   = build-essential debhelper lintian $(FOREIGN)
-PACKAGES_rpm   = python3-venv rpm $(FOREIGN)
+# pkgconf: rpmbuild asks it what a .pc file needs and provides, and says nothing without it.
+PACKAGES_rpm   = python3-venv rpm pkgconf $(FOREIGN)
 
 # They share folders of $(B): under `make -j` one waits for the other.
 PACK = @mkdir -p $(B) && flock $(B)/packing packaging

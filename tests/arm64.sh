@@ -47,10 +47,13 @@ echo "test-arm64: the keys of $(wc -l <"$build/keys-here") files are those of th
 cat >"$root/tmp/both.sh" <<'END'
 set -eu
 cd "$1"
-export HOME="$1" WARM_STORE="$1/store" WARM_SOCKET="$1/sock"
-mkdir -p .config/warm tier
+export HOME="$1" WARM_SOCKET="$1/sock"
+mkdir -p tier
 [ -e key ] || "$2" tier keygen both key >/dev/null
-printf 'tier = file://%s/tier\ntier_key = %s/key\ntier_min_cost = 0\n' "$1" "$1" >.config/warm/warmd.conf
+printf 'tier = file://%s/tier\ntier_key = %s/key\ntier_min_cost = 0\n' "$1" "$1" >conf
+"$2"d --config "$1/conf" --socket "$1/sock" --store "$1/store" 2>log & # root's own would read /etc/warm
+tries=0
+until "$2" ping 2>/dev/null; do [ $((tries += 1)) -lt 100 ] || { cat log; exit 1; }; sleep 0.5; done
 echo 'int twice(int n) { return 2 * n; }' >twice.cc
 "$2" run --report g++ -O2 -c twice.cc -o twice.o 2>report
 cat report
