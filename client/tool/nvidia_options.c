@@ -63,7 +63,7 @@ static const struct {
      "-host-arch= -host-os= -sanitize= -preview= -l -remark-format=command-line "
      "-remark-format=yaml -remarks= -remarks-analysis= -remarks-failed= -remarks-missed= "
      "-remarks-passed= ",
-     "-help -help-list -help-hidden -version -list-versions "},
+     "-remark-format= -help -help-list -help-hidden -version -list-versions "},
 };
 
 /* True if the list has the option, or `dashed`, has it with one dash less. */

@@ -17,6 +17,7 @@ and a daemon never outlives its `with`.
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -285,3 +286,26 @@ class Daemon:
         """Runs a program without warm and with it, and returns both results."""
         return (self.run(what, *arguments, warm=False, **settings),
                 self.run(what, *arguments, **settings))
+
+
+def options_without_a_row(daemon, tool):
+    """Returns the options that a compiler's --help names and `warm tool` does not know."""
+    said = subprocess.run([tool, "--help"], capture_output=True, text=True).stdout
+    names = [name for line in said.splitlines() if re.match(" {0,2}-", line)
+             for name in re.findall(r"(?:^\s*|\s\(?)(--?[A-Za-z0-9][\w-]*=?)", line.split("  - ")[0])]
+    if len(names) < 15:
+        raise RuntimeError(f"{tool} --help names only {names}")
+    # a program of that name that compiles nothing, so that only the plan is seen
+    stand_in = os.path.join(daemon.folder, os.path.basename(tool))
+    told = os.path.join(daemon.folder, "told")
+    shutil.copy("/bin/true", stand_in)
+    missing = []
+    for name in names:
+        open(told, "w").close()
+        subprocess.run([program("warm"), "tool", "--", stand_in, name, "-g"], timeout=WAIT_S, capture_output=True,
+                       env=daemon.environment(WARM_TOOL_DEBUG=told))
+        with open(told) as f:
+            text = f.read()
+        if not re.search("passed on: |miss: |hit: ", text) or re.search("unknown option|does not know", text):
+            missing.append(name)
+    return missing

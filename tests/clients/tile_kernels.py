@@ -33,6 +33,10 @@ class Kernels(kit.TestCase):
         self.addCleanup(self.daemon.__exit__, None, None, None)
         self.homes = 0
 
+    def test_every_option_of_help_has_a_row(self):
+        tileiras = os.path.join(os.path.dirname(kit.NVCC), "tileiras")
+        self.assertEqual(kit.options_without_a_row(self.daemon, tileiras), [])
+
     def run_in_a_new_home(self, folder="program", operator="+", warm=True, **settings):
         """Returns the digest of the cubin, and how many hits and misses of objects it had."""
         self.homes += 1
