@@ -49,18 +49,6 @@ uint64_t conn_now_ms(void)
 
 /* ---- the descriptor ---- */
 
-/* Remembers what the descriptor is. False if the kernel does not tell. */
-static bool take_descriptor(struct conn *c, int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return false;
-    c->fd = fd;
-    c->fd_dev = st.st_dev;
-    c->fd_ino = st.st_ino;
-    return true;
-}
-
 /* False if the program has closed our descriptor, or uses its number for something else. */
 static bool is_ours(const struct conn *c)
 {
@@ -174,6 +162,7 @@ static int make_socket(void)
 int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat st;
     *c = (struct conn){.fd = -1};
     if (!WARM_EXPECT(path))
         return err_set(e, WARM_EINVALID, "no path of a socket");
@@ -187,12 +176,15 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
         return err_sys(e, WARM_EIO, errno, "cannot make a socket");
     int error = connect_until(fd, &address, deadline_ms);
     int code = error ? connect_error(error, path, e) : check_owner(fd, path, e);
-    if (!code && !take_descriptor(c, fd))
+    if (!code && fstat(fd, &st) < 0)
         code = err_sys(e, WARM_EIO, errno, "cannot look at a socket");
     if (code) {
         close(fd);
         return code;
     }
+    c->fd = fd;
+    c->fd_dev = st.st_dev;
+    c->fd_ino = st.st_ino;
     queue_hello(c);
     if (c->out.failed) {
         conn_close(c);

@@ -137,14 +137,6 @@ static int add_option_roots(struct headers *h, const struct job *job, struct err
     return code;
 }
 
-static int add_roots(struct headers *h, const struct job *job, struct err *e)
-{
-    int code = add_root(h, (struct view){"", 0}, e);
-    if (!code)
-        code = add_root(h, folder_of(job->name), e);
-    return code ? code : add_option_roots(h, job, e);
-}
-
 int headers_open(struct headers **out, const struct job *job, struct err *e)
 {
     char cwd[PATH_SIZE];
@@ -157,8 +149,10 @@ int headers_open(struct headers **out, const struct job *job, struct err *e)
     struct headers *h = calloc(1, sizeof *h);
     if (h)
         h->cwd = strdup(cwd);
-    int code = h && h->cwd ? add_roots(h, job, e)
+    int code = h && h->cwd ? add_root(h, (struct view){"", 0}, e)
                            : err_set(e, WARM_ENOMEM, "no memory for the include folders");
+    code = code ? code : add_root(h, folder_of(job->name), e);
+    code = code ? code : add_option_roots(h, job, e);
     if (code)
         headers_close(h);
     else

@@ -63,14 +63,6 @@ static struct view label_of(const char *name)
     return (struct view){(const char *)v.data + v.len - len, len};
 }
 
-static int job_fill_cwd(struct remote_compile *c, const char *cwd)
-{
-    if (!cwd && !getcwd(c->cwd, sizeof c->cwd))
-        return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
-    c->job.cwd = view_of_text(cwd ? cwd : c->cwd);
-    return 0;
-}
-
 static int job_fill(struct remote_compile *c, const struct warm_job *from)
 {
     size_t n = from->n_options + from->n_expressions;
@@ -95,7 +87,10 @@ static int job_fill(struct remote_compile *c, const struct warm_job *from)
     for (size_t i = 0; i < from->n_headers; i++)
         headers[i] = (struct job_header){view_of_text(from->headers[i].name),
                                          {from->headers[i].bytes, from->headers[i].len}};
-    return job_fill_cwd(c, from->cwd);
+    if (!from->cwd && !getcwd(c->cwd, sizeof c->cwd))
+        return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
+    c->job.cwd = view_of_text(from->cwd ? from->cwd : c->cwd);
+    return 0;
 }
 
 static int compile_open(struct remote_compile *c, struct warm *w, const struct warm_job *from,
@@ -648,23 +643,18 @@ static void give_up(struct batch *b)
     }
 }
 
-/* Does job by job what cannot be done at once: a library that the daemon may have to identify. */
-static int compile_in_turn(struct warm *w, const struct warm_job *jobs, size_t n,
-                           struct warm_result *out, int *out_codes)
-{
-    for (size_t i = 0; i < n; i++)
-        out_codes[i] = warm_compile(w, &jobs[i], &out[i]);
-    return 0;
-}
-
 int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
                          struct warm_result *out, int *out_codes)
 {
     struct batch b = {.w = w, .n = n, .left = n, .out = out, .codes = out_codes, .channels = -1};
     if (!WARM_EXPECT(n > 0 && n <= COMPILE_MANY_MAX))
         return err_set(&w->err, WARM_EINVALID, "%zu jobs at once", n);
-    if (n == 1 || (jobs[0].compiler && *jobs[0].compiler == '/'))
-        return compile_in_turn(w, jobs, n, out, out_codes);
+    if (n == 1 ||
+        (jobs[0].compiler && *jobs[0].compiler == '/')) { /* the daemon may have to identify it */
+        for (size_t i = 0; i < n; i++)
+            out_codes[i] = warm_compile(w, &jobs[i], &out[i]);
+        return 0;
+    }
     b.jobs = calloc(n, sizeof *b.jobs);
     b.channels = epoll_create1(EPOLL_CLOEXEC);
     int code = b.jobs && b.channels >= 0

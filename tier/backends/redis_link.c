@@ -100,19 +100,15 @@ enum tier_outcome redis_error(const struct resp_item *e, char said[TIER_SAID_MAX
 
 /* ---- the end of a connection ---- */
 
-static void link_free(struct redis_link *l)
+static void link_settle(struct redis_link *l)
 {
+    if (!l->closing || l->n_connections || !l->tick_closed || l->resolving)
+        return;
     assert(!l->first && !l->doomed && !l->connection && !l->addresses);
     void (*closed)(void *user) = l->closed;
     void *user = l->closed_user;
     free(l);
     closed(user);
-}
-
-static void link_settle(struct redis_link *l)
-{
-    if (l->closing && !l->n_connections && l->tick_closed && !l->resolving)
-        link_free(l);
 }
 
 static void on_connection_closed(uv_handle_t *handle)
@@ -353,13 +349,6 @@ static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *out)
         *out = uv_buf_init(NULL, 0);
 }
 
-static void tls_failed(struct connection *c)
-{
-    char why[TIER_SAID_MAX];
-    bool is_misset = tls_why(c->tls, why, sizeof why);
-    link_drop(c->link, is_misset ? TIER_MISSET : TIER_FAILED, why);
-}
-
 /* Takes the network's bytes through TLS. False if the connection is dropped. */
 static bool take_raw(struct connection *c, size_t n)
 {
@@ -376,7 +365,9 @@ static bool take_raw(struct connection *c, size_t n)
         c->in_len += (size_t)got;
     if (good && got >= 0)
         return true;
-    tls_failed(c);
+    char why[TIER_SAID_MAX];
+    bool is_misset = tls_why(c->tls, why, sizeof why);
+    link_drop(c->link, is_misset ? TIER_MISSET : TIER_FAILED, why);
     return false;
 }
 

@@ -77,15 +77,6 @@ struct exchange {
 
 /* ---- the end of an exchange ---- */
 
-static void pool_free(struct transfer_pool *p)
-{
-    free(p->ca);
-    free(p->certificate);
-    free(p->key);
-    free(p->proxy);
-    free(p);
-}
-
 static void pool_settle(struct transfer_pool *p)
 {
     if (!p->closing || p->n_handles)
@@ -93,7 +84,11 @@ static void pool_settle(struct transfer_pool *p)
     assert(!p->exchanges);
     void (*closed)(void *user) = p->closed;
     void *user = p->user;
-    pool_free(p);
+    free(p->ca);
+    free(p->certificate);
+    free(p->key);
+    free(p->proxy);
+    free(p);
     closed(user);
 }
 

@@ -137,14 +137,6 @@ static void print_verbs(const char *synopsis)
     }
 }
 
-static void print_commands(void)
-{
-    size_t n;
-    const struct command *const *all = cli_commands(&n);
-    for (size_t i = 0; i < n; i++)
-        puts(all[i]->name);
-}
-
 /* Prints the ids of the sessions that the daemon remembers. */
 static void print_sessions(void)
 {
@@ -183,21 +175,14 @@ static void print_settings(void)
     remote_close(&r);
 }
 
-static const struct command *command_of(const char *name)
-{
-    size_t n;
-    const struct command *const *all = cli_commands(&n);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
-}
-
 /* Prints what may stand behind the word `before` of a command, one a line; nothing for files. The scripts
  * ask for it. */
 static void print_words(const char *command, const char *before)
 {
-    const struct command *of = command_of(command);
+    size_t n;
+    const struct command *const *all = cli_commands(&n), *of = NULL;
+    for (size_t i = 0; i < n; i++)
+        of = strcmp(all[i]->name, command) == 0 ? all[i] : of;
     static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
     if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
         puts("auto mlir mlirbc hlo ptx cuda raw");
@@ -219,7 +204,8 @@ static void print_words(const char *command, const char *before)
              (strcmp(before, "get") == 0 || strcmp(before, "set") == 0))
         print_settings();
     else if (strcmp(command, "help") == 0)
-        print_commands();
+        for (size_t i = 0; i < n; i++)
+            puts(all[i]->name);
     else if (strcmp(command, before) == 0 && of && of->synopsis[0] >= 'a' && of->synopsis[0] <= 'z')
         print_verbs(of->synopsis);
     else if (text_is_one_of(command, takes_keys) && *before != '-')

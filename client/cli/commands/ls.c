@@ -128,16 +128,12 @@ static size_t fold(struct line *line, size_t n)
     return kept;
 }
 
-static unsigned terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-}
-
 static int print_brief(struct ls_run *run)
 {
     struct wire_row row;
-    unsigned width = terminal_width();
+    struct winsize size;
+    bool has_width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
+    unsigned width = has_width ? size.ws_col : 80;
     size_t n = 0;
     uint64_t bytes = 0;
     char text[UNITS_TEXT];

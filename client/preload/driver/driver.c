@@ -138,21 +138,6 @@ static const struct function functions[] = {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-static void *address_of(const struct function *f)
-{
-    void *address;
-    memcpy(&address, &f->stand_in, sizeof address);
-    return address;
-}
-
-/* True if a daemon answers, or just did. */
-static bool has_daemon(void)
-{
-    struct warm *w = connection_pool_borrow();
-    connection_pool_return(w);
-    return w != NULL;
-}
-
 static bool is_off(const struct function *f)
 {
     return f->part == PART_LOAD && !environment_is_set("WARM_DRIVER_JIT");
@@ -161,8 +146,13 @@ static bool is_off(const struct function *f)
 /* Returns what the program gets for the driver's own function `real`. */
 static void *stand_in_or(const struct function *f, void *real)
 {
-    if (!is_off(f) && has_daemon())
-        return address_of(f);
+    struct warm *w =
+        is_off(f) ? NULL : connection_pool_borrow(); /* a daemon answers, or just did */
+    void *address;
+    memcpy(&address, &f->stand_in, sizeof address);
+    connection_pool_return(w);
+    if (w)
+        return address;
     driver_passes_on(f->symbol);
     return real;
 }

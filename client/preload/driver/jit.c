@@ -133,17 +133,6 @@ static const struct identity *identity_of(const struct driver *d, struct warm *w
     return known;
 }
 
-static bool add_driver(const struct driver *d, struct warm *w, struct key_builder *b)
-{
-    const struct identity *it = identity_of(d, w);
-    if (!it)
-        return false;
-    key_add_text(b, TAG_LIBRARY, it->library);
-    key_add_text(b, TAG_COMPILER, it->compiler);
-    key_add_u64(b, TAG_VERSION, (uint64_t)it->version);
-    return true;
-}
-
 /* Writes a device's target, and its name if that counts: "sm_90", "sm_90 NVIDIA H200". */
 static bool describe(const struct driver *d, int device, bool has_name, char *out, size_t cap)
 {
@@ -195,9 +184,15 @@ bool driver_add_target(const struct driver *d, struct warm *w, struct driver_tar
         getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT") ||
         !describe_target(d, who, target, sizeof target))
         return false;
+    const struct identity *it = identity_of(d, w);
+    if (!it)
+        return false;
     key_add_text(b, TAG_DEVICE, target);
+    key_add_text(b, TAG_LIBRARY, it->library);
+    key_add_text(b, TAG_COMPILER, it->compiler);
+    key_add_u64(b, TAG_VERSION, (uint64_t)it->version);
     snprintf(out_hardware, cap, "%.*s", (int)strcspn(target, " "), target);
-    return add_driver(d, w, b);
+    return true;
 }
 
 /* ---- PTX ---- */
@@ -301,11 +296,6 @@ struct jit_load {
     struct leased_entry entry;
 };
 
-static bool is_log(int option)
-{
-    return option >= CU_JIT_INFO_LOG && option <= CU_JIT_ERROR_LOG_SIZE;
-}
-
 /* Loads a cubin in the place of the PTX. Its log is empty, as that of the PTX was; the driver leaves buffers for
  * logs alone if it has nothing to compile. */
 static int load_cubin(const struct load *l, const void *cubin)
@@ -320,7 +310,7 @@ static int load_cubin(const struct load *l, const void *cubin)
     attempt.options = options;
     attempt.values = values;
     for (unsigned i = 0; i < l->n; i++)
-        if (!is_log(l->options[i])) {
+        if (l->options[i] < CU_JIT_INFO_LOG || l->options[i] > CU_JIT_ERROR_LOG_SIZE) {
             options[attempt.n] = l->options[i];
             values[attempt.n++] = l->values[i];
         }

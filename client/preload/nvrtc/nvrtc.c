@@ -18,11 +18,6 @@
 
 static struct libraries libraries;
 
-static struct nvrtc_library *library_at(int i)
-{
-    return (struct nvrtc_library *)atomic_load(&libraries.items[i]);
-}
-
 /* ---- for programs that look functions up ---- */
 
 #define STAND_INS_LIST "client/preload/nvrtc/nvrtc.fn"
@@ -63,7 +58,7 @@ static struct nvrtc_library *library_linked(const char *soname, const void *call
     int set = real ? libraries_index(&libraries, any, real, "", sizeof(struct nvrtc_library),
                                      stand_ins_find)
                    : -1;
-    return set < 0 ? NULL : library_at(set);
+    return set < 0 ? NULL : (struct nvrtc_library *)atomic_load(&libraries.items[set]);
 }
 
 /* Exports nvrtcNAME@libnvrtc.so.MAJOR, and no other name. */

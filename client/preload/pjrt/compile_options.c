@@ -154,18 +154,14 @@ static int compare_fields(const void *one, const void *other)
     return order ? order : (a->order > b->order) - (a->order < b->order);
 }
 
-static bool is_empty(const struct field *f)
-{
-    const uint8_t *at = f->payload.data;
-    return f->payload.len == 0 || (f->type == VARINT && at[0] == 0);
-}
-
 /* True if a field, or the option that an entry of a map names, is refused. */
 static bool is_refused(const struct message *m, const struct field *f)
 {
     if (holds(m->maps, f->number))
         return view_is_one_of(key_of_entry(f->payload), refused_flags);
-    return holds(m->refused, f->number) && !is_empty(f);
+    const uint8_t *at = f->payload.data;
+    bool is_empty = f->payload.len == 0 || (f->type == VARINT && at[0] == 0);
+    return holds(m->refused, f->number) && !is_empty;
 }
 
 bool pjrt_flag_is_refused(const char *flag)
