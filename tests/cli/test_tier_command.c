@@ -83,6 +83,15 @@ Test(tier_command, an_s3_and_its_credentials)
     temp_dir_free(dir);
 }
 
+Test(tier_command, keygen_prints_the_whole_path_of_the_key)
+{
+    char *dir = temp_dir_new(), line[400], want[400];
+    snprintf(line, sizeof line, "tier keygen test-1 %s/./key", dir);
+    snprintf(want, sizeof want, "tier_key = %s/key\n", dir);
+    expect(0, line, want);
+    temp_dir_free(dir);
+}
+
 Test(tier_command, doctor_tells_what_the_tier_can_do)
 {
     struct warmd k = warmd_new();

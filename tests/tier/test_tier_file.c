@@ -253,6 +253,18 @@ static void expect_not_followed(struct folder *f, const char *link, const char *
     free(sub);
 }
 
+Test(tier_file, a_folder_with_the_name_of_an_object_refuses_that_object_alone)
+{
+    struct folder f;
+    char *shell;
+    open_folder(&f);
+    cr_assert_eq(run_command(&shell, "mkdir -p %s/v1/ab/e-1", f.path), 0);
+    free(shell);
+    cr_expect_eq(put(&f, "ab/e-1", "x", false), TIER_CANNOT, "not a failure of the tier");
+    cr_expect_eq(put(&f, "ab/e-2", "x", false), TIER_OK);
+    close_folder(&f);
+}
+
 Test(tier_file, no_link_below_the_folder_is_followed)
 {
     struct folder f;

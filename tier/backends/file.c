@@ -97,6 +97,8 @@ static enum tier_outcome say_unsent(struct job *j, int error)
         return TIER_FAILED;
     if (error == ENOTDIR || error == ELOOP)
         return say(&j->own, TIER_CANNOT, "the folder of some objects is a link, or no folder");
+    if (error == EISDIR)
+        return say(&j->own, TIER_CANNOT, "a folder has the name of an object");
     if (outcome != TIER_DENIED || error == EROFS || !objects_path(j, objects) ||
         faccessat(AT_FDCWD, objects, W_OK | X_OK, AT_EACCESS) != 0)
         return outcome;

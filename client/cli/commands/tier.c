@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ static int keygen(const char *name, const char *path)
 {
     struct signing_key key;
     struct err e = {0};
-    char text[KEY_TEXT_MAX];
+    char text[KEY_TEXT_MAX], whole[PATH_MAX];
     if (!signing_init() || signing_make(name, &key, &e) != 0) {
         cli_say("%s", *e.text ? e.text : "libsodium cannot start");
         return CLI_USAGE;
@@ -59,7 +60,7 @@ static int keygen(const char *name, const char *path)
     printf(
         "# here, in warmd.conf; the file is the secret:\ntier_key = %s\n"
         "# in warmd.conf of each machine that may use what this key signed:\ntier_trusted = %s\n",
-        path, text);
+        realpath(path, whole) ? whole : path, text); /* a daemon has another working folder */
     return CLI_OK;
 }
 
