@@ -42,6 +42,7 @@ assert again[1].tolist() == 2
 refused(TypeError, "the graph has 6 arguments, not 5", *zeros, x)
 refused(TypeError, "argument 0, 49xf32: it is <f4[128, 1], not 49xf32", x, *zeros[1:], x, y)
 refused(ValueError, "argument 2, 49xf32: it has 1 numbers", parameters, 0, [1], zeros[3], x, y)
+refused(ValueError, "argument 1, i32: 1.5 is no element of i32", parameters, 1.5, *zeros[2:], x, y)
 host = array.array("f", bytes(4 * 128))
 if step.on_gpu:
     refused(TypeError, "array has neither DLPack nor __cuda_array_interface__", *zeros, host, y)

@@ -203,7 +203,10 @@ def packed(x: Any, want: Type) -> bytes:
     if want.element == "bf16":
         halves = [struct.unpack("<I", struct.pack("<f", n))[0] for n in numbers]
         numbers = [(n + 0x7FFF + (n >> 16 & 1)) >> 16 if n & 0x7FFFFFFF <= 0x7F800000 else 0x7FC0 for n in halves]
-    elif letter not in "fde?":
+    elif letter not in "fde":
+        for n in numbers:
+            if n != int(n) or (letter == "?" and n not in (0, 1)):
+                raise ValueError(f"{n} is no element of {want}")
         numbers = [int(n) for n in numbers]
     try:
         return struct.pack(f"={want.count}{letter}", *numbers)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import re
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Union
@@ -117,6 +118,34 @@ def _stablehlo(lowered: Union[Lowered, bytes, str]) -> bytes:
     return out.getvalue()
 
 
+def _places(lowered: Any, message: str) -> str:
+    """Returns where the program of a user of JAX made the operations that have no code: ", at loss.py:12:8"."""
+    names = re.findall(r"([\w.]+)(?: of \S+)?: an operation that the compiler lacks|(?:also|,) ([\w.]+) \(", message)
+    wanted = {a or b for a, b in names}
+    found: Dict[str, Tuple[str, str]] = {}  # by operation: its place, and the function that it is in
+    calls: Dict[str, str] = {}  # by function: the place of a call; JAX gives its own functions no places
+
+    def see(op: Any, function: str) -> None:
+        at = re.search(r'"([^"]+)":(\d+):(\d+)', str(op.location))
+        place = ":".join(at.groups()) if at else ""
+        if op.name == "func.func":
+            function = str(op.attributes["sym_name"]).strip('"')
+        elif op.name == "func.call":
+            calls.setdefault(str(op.attributes["callee"]).strip("@"), place)
+        elif op.name in wanted and (
+                op.name != "stablehlo.custom_call" or str(op.attributes["call_target_name"]) in message):
+            found.setdefault(op.name, (place, function))
+        for inner in (o for region in op.regions for block in region for o in block):
+            see(inner.operation, function)
+
+    try:
+        see(lowered.compiler_ir(dialect="stablehlo").operation, "")
+    except Exception:  # another JAX: the message alone says what is wrong
+        return ""
+    places = {name: place or calls.get(function, "") for name, (place, function) in found.items()}
+    return "".join(f", {name} is at {place}" for name, place in places.items() if place)
+
+
 def _functions() -> ctypes.CDLL:
     try:
         lib = _library._library()
@@ -196,7 +225,9 @@ def compile(
     try:
         code = lib.warm_graph_compile(handle, ctypes.byref(graph), ctypes.byref(result))
         if code:
-            raise GraphError(_name(lib, code), lib.warm_message(handle).decode("utf-8", "replace"))
+            message = lib.warm_message(handle).decode("utf-8", "replace")
+            places = "" if isinstance(lowered, (bytes, str)) else _places(lowered, message)
+            raise GraphError(_name(lib, code), message + places)
         bundle = Bundle(
             ctypes.string_at(result.data, result.len),
             result.n_kernels,
@@ -375,8 +406,9 @@ def value_and_grad(
     """Returns a function that computes `fn` and its gradients, as jax.value_and_grad does, with kernels of warm.
 
     `fn` is a function of JAX with one floating-point number as its result. For each set of shapes and types it is
-    lowered once, by jax.export, and compiled by the daemon, with the derivative of warm. Leaves of the arguments are
-    what load() says; JAX needs no GPU of its own. `arch` is the GPU's own if it is None. Raises GraphError.
+    lowered once and compiled by the daemon, with the derivative of warm. As in jax.jit, values that `fn` closes over are
+    those of that time. Leaves of the arguments are what load() says; JAX needs no GPU of its own. `arch` is the GPU's
+    own if it is None. Raises GraphError, with the line of `fn` for operations that have no code.
     """
     gpu = _gpu(device)
     compiled: Dict[Any, Tuple[Graph, List[Any]]] = {}
@@ -384,21 +416,20 @@ def value_and_grad(
 
     def make(arguments: Sequence[Any]) -> Tuple[Graph, List[Any]]:
         import jax
-        import jax.export
 
         chosen = [a % len(arguments) for a in positions]
         structs = jax.tree_util.tree_map(_struct_of, tuple(arguments))
-        exported = jax.export.export(jax.jit(fn, keep_unused=True))(*structs)
-        if len(exported.out_avals) != 1 or exported.out_avals[0].shape or \
-                not jax.numpy.issubdtype(exported.out_avals[0].dtype, jax.numpy.floating):
-            raise TypeError(f"the result of a loss is one floating-point number, not {exported.out_avals}")
+        lowered = jax.jit(fn, keep_unused=True).lower(*structs)
+        out = jax.tree_util.tree_leaves(lowered.out_info)
+        if len(out) != 1 or out[0].shape or not jax.numpy.issubdtype(out[0].dtype, jax.numpy.floating):
+            raise TypeError(f"the result of a loss is one floating-point number, not {out}")
         sizes = [len(jax.tree_util.tree_leaves(s)) for s in structs]
         flat = jax.tree_util.tree_leaves(structs)
         wanted = [i for a in chosen for i in range(sum(sizes[:a]), sum(sizes[: a + 1]))]
         for i in wanted:
             if not jax.numpy.issubdtype(flat[i].dtype, jax.numpy.floating):
                 raise TypeError(f"argument {i} has no gradient: it is of {flat[i].dtype}")
-        bundle = compile(exported.mlir_module_serialized, arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
+        bundle = compile(lowered, arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
                          vjp=True, arguments=sorted(wanted), compiler=compiler)
         order = [sorted(wanted).index(i) for i in wanted]
         shapes = [jax.tree_util.tree_structure(structs[a]) for a in chosen]
