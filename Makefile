@@ -56,7 +56,7 @@ WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier nodes headers service pytorch net native redis http)
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
 LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
-    $(WORKER_DIRS) $(DAEMON_DIRS) daemon kernels/examples
+    $(WORKER_DIRS) $(DAEMON_DIRS) daemon
 
 KEYGEN  = $(B)/obj/keygen.a
 STORE   = $(B)/obj/store.a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points and the initial weights of the models here; train_mlp.c has the same."""
+"""The points and the initial weights of the models here."""
 POINTS = 128
 
 

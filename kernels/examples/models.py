@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the models of train_mlp.c beside this script, as StableHLO, and the losses of their training by JAX.
+"""Writes the models of train.py beside this script, as StableHLO, and the losses of their training by JAX.
 
     python kernels/examples/models.py
 

@@ -15,13 +15,8 @@ $(B)/obj/tests/kernels.a: $(filter-out $(B)/obj/tests/kernels/test_%,$(call obj,
 $(B)/tests/all: $(KERNELS_ON_CPU)
 $(KERNEL_SUITES): $(B)/obj/tests/kernels.a
 $(B)/tests/all $(KERNEL_SUITES): $(EXEC) $(GRAPH) $(KEYGEN)
-$(B)/tests/all $(B)/tests/test_train: | $(B)/bin/train_mlp
 $(B)/tests/all $(B)/tests/test_plan_memory: | $(B)/bin/plan_memory
 
 # Plans graphs with allocations that fail.
 $(B)/bin/plan_memory: $(B)/obj/tests/programs/plan_memory.o $(GRAPH) $(KEYGEN)
 	$(Q) $(LINK) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ -lm $(CRYPTO)
-
-# Trains the models of kernels/examples from their StableHLO.
-$(B)/bin/train_mlp: $(B)/obj/kernels/examples/train_mlp.o $(EXEC) $(CLIENT)
-	$(Q) $(LINK) -o $@ $^ -ldl -lm $(CRYPTO)

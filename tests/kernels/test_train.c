@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_train.c - kernels/examples/train_mlp.c with a real daemon and NVRTC, on this machine's GPU or else
+ * test_train.c - kernels/examples/train.py with a real daemon and NVRTC, on this machine's GPU or else
  * the stand-in: the five models of case 0 follow the losses that JAX has in double precision, and models of one
  * width share kernels.
  */
@@ -33,7 +33,7 @@ static const struct {
               {"mlp_1_16_16_16_16_1", 10, 5e-2}};
 #define N_MODELS (sizeof MODELS / sizeof *MODELS)
 
-/* Compiles a model as train_mlp does, and writes its kernels for the CPU under the cubins of the bundle. */
+/* Compiles a model as train.py does, and writes its kernels for the CPU under the cubins of the bundle. */
 static void write_kernels(struct warm *w, FILE *f, const char *name, uint32_t n_parameters)
 {
     uint32_t arguments[16];
@@ -73,12 +73,13 @@ static void write_kernels(struct warm *w, FILE *f, const char *name, uint32_t n_
     free(text);
 }
 
-/* Expects the losses behind these words of `printed` to be those of `want`'s line for the model. */
-static void expect_losses(const char *printed, const char *begin, const char *want, size_t model)
+/* Expects the losses of the line of `printed` for a model to be those of `want`'s line. */
+static void expect_losses(const char *printed, const char *want, size_t model)
 {
     const char *name = MODELS[model].name;
     char words[128];
-    const char *line = strstr(printed, begin), *is = line ? strstr(line, "\"losses\":[") : NULL;
+    snprintf(words, sizeof words, "{\"model\":\"%s\",", name);
+    const char *line = strstr(printed, words), *is = line ? strstr(line, "\"losses\":[") : NULL;
     snprintf(words, sizeof words, "%s ", name);
     const char *reference = strstr(want, words);
     cr_assert(is && reference, "%s: %.200s", name, printed);
@@ -95,6 +96,10 @@ static void expect_losses(const char *printed, const char *begin, const char *wa
     }
 }
 
+#define PYTHON                                                                                     \
+    "PYTHONPATH=client/python PYTHONDONTWRITEBYTECODE=1 WARM_TIMEOUT_MS=5000 WARM_SOCKET=%s "      \
+    "WARM_LIBRARY=%s "
+
 Test(train, models_of_case_0_follow_jax)
 {
     NEEDS_TOOLCHAIN(lib);
@@ -102,66 +107,55 @@ Test(train, models_of_case_0_follow_jax)
     struct warm *w = warmd_libwarm(&k);
     bool real = any_gpu_is_real();
     struct for_cpu cpu = for_cpu_open();
-    char *printed, *program = bin_path("train_mlp"), *library = bin_path("../lib/libwarm.so");
+    char *printed, *library = bin_path("../lib/libwarm.so");
     for (size_t i = 0; i < N_MODELS && !real; i++)
         write_kernels(w, cpu.f, MODELS[i].name, MODELS[i].n_parameters);
     for_cpu_compile(&cpu);
     if (!real)
         any_gpu_build_stand_in(cpu.folder);
-    int status = run_command(&printed,
-                             "WARM_SOCKET=%s %s%s FAKECUDA_KERNELS=%s/graphs.so "
-                             "%s --json --steps %d 2>&1",
-                             k.socket, real ? "" : "LD_LIBRARY_PATH=", real ? "" : cpu.folder,
-                             cpu.folder, program, STEPS);
-    cr_assert_eq(status, 0, "%s", printed);
     size_t len;
     char *want = file_read("tests/data/mlp_losses.txt", &len);
-    for (size_t i = 0; i < N_MODELS; i++) {
-        char begin[128];
-        for (int again = 0; again < 2; again++) {
-            snprintf(begin, sizeof begin, "{\"model\":\"%s\",\"again\":%s,", MODELS[i].name,
-                     again ? "true" : "false");
-            expect_losses(printed, begin, want, i);
-        }
-    }
-    free(printed);
-    for (int i = 0; i < 2; i++) { /* the same from Python, on the GPU and on the CPU */
-        status =
-            run_command(&printed,
-                        "WARM_SOCKET=%s WARM_TIMEOUT_MS=5000 %s%s FAKECUDA_KERNELS=%s/graphs.so "
-                        "PYTHONPATH=client/python PYTHONDONTWRITEBYTECODE=1 WARM_LIBRARY=%s "
-                        "python3 tests/kernels/train_by_python.py %s 2>&1",
-                        k.socket, real ? "" : "LD_LIBRARY_PATH=", real ? "" : cpu.folder,
-                        cpu.folder, library, i ? "cpu" : "0");
+    for (int on_cpu = 0; on_cpu < 2; on_cpu++) {
+        int status = run_command(
+            &printed,
+            PYTHON "FAKECUDA_KERNELS=%s/graphs.so %s%s python3 tests/kernels/train_by_python.py %s "
+                   "mlp_1_16_1 mlp_1_256_1 mlp_1_16_16_1 mlp_1_16_16_16_1 mlp_1_16_16_16_16_1 2>&1",
+            k.socket, library, cpu.folder, real ? "" : "LD_LIBRARY_PATH=", real ? "" : cpu.folder,
+            on_cpu ? "cpu" : "0");
         cr_assert_eq(status, 0, "%s", printed);
-        expect_losses(printed, "%{", want, 0);
+        for (size_t i = 0; i < N_MODELS; i++)
+            expect_losses(printed, want, i);
         free(printed);
     }
     free(want);
     free(library);
-    free(program);
     for_cpu_close(&cpu);
     warm_close(w);
     warmd_down(&k);
 }
 
-Test(train, without_a_gpu_it_compiles_and_says_so)
+Test(train, without_a_gpu_it_trains_on_the_cpu_and_says_so)
 {
     NEEDS_TOOLCHAIN(lib);
     if (any_gpu_is_real())
         cr_skip_test("a GPU is here");
     struct warmd k = warmd_with_nvrtc(lib, NULL, NULL);
-    char *printed, *program = bin_path("train_mlp");
-    int status = run_command(&printed, "WARM_SOCKET=%s %s mlp_1_16_1 2>&1", k.socket, program);
-    cr_expect_eq(status, 0, "%s", printed);
-    cr_expect(strstr(printed, "no GPU, so the models are only compiled: libcuda.so.1"), "%s",
-              printed);
-    cr_expect(strstr(printed, " kernels, 0 from the cache, "), "%s", printed);
-    free(printed);
-    status = run_command(&printed, "WARM_DISABLE=1 %s 2>&1", program);
+    char *printed, *library = bin_path("../lib/libwarm.so");
+    for (int warm = 0; warm < 2; warm++) {
+        int status = run_command(&printed, PYTHON "python3 kernels/examples/train.py 2>&1",
+                                 k.socket, library);
+        cr_expect_eq(status, 0, "%s", printed);
+        cr_expect(strstr(printed, "on the CPU (libcuda.so.1"), "%s", printed);
+        cr_expect(strstr(printed, warm ? "4 kernels, 4 from the cache" : "4 kernels, 0 from"), "%s",
+                  printed);
+        free(printed);
+    }
+    int status =
+        run_command(&printed, PYTHON "WARM_DISABLE=1 python3 kernels/examples/train.py 2>&1",
+                    k.socket, library);
     cr_expect_eq(status, 1);
-    cr_expect(strstr(printed, "no daemon: start this program by `warm run`"), "%s", printed);
+    cr_expect(strstr(printed, "GraphError: no daemon answers"), "%s", printed);
     free(printed);
-    free(program);
+    free(library);
     warmd_down(&k);
 }

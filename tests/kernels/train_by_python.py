@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains by kernels/examples/train.py on a GPU or on the CPU, and prints the losses: test_train.c compares them.
+"""Trains models by kernels/examples/train.py on a GPU or on the CPU, and prints the losses: test_train.c compares them.
 Arrays of other libraries come and go by __cuda_array_interface__, and what does not fit is refused."""
 import array
 import json
@@ -31,8 +31,13 @@ def refused(kind, words, *arguments):
 
 device = "cpu" if sys.argv[1] == "cpu" else int(sys.argv[1])
 arch = "sm_90" if device == "cpu" else warm.graph._arch_of(device)
-step = warm.graph.load(train.compile_step(arch), device)
-losses = list(train.train(step))
+for model in sys.argv[2:]:
+    bundle = train.compile_step(model, arch)
+    losses = list(train.train(warm.graph.load(bundle, device), model))
+    print(json.dumps({"model": model, "kernels": bundle.kernels, "hits": bundle.hits, "losses": losses},
+                     separators=(",", ":")))
+step = warm.graph.load(train.compile_step("mlp_1_16_1", arch), device)
+list(train.train(step, "mlp_1_16_1"))
 zeros = [[0] * 49, 0, [0] * 49, [0] * 49]
 x, y = (step.array([1] * 128, t) for t in step.arguments[4:])
 parameters, count, *_ = step(*zeros, Other(x, step.on_gpu), y)
@@ -51,6 +56,5 @@ else:
     refused(TypeError, "it is d[128], not 128x1xf32", *zeros, array.array("d", host), y)
 del x, y, parameters, count, again
 taken = len(step._memory)
-list(train.train(step))
+list(train.train(step, "mlp_1_16_1"))
 assert len(step._memory) == taken, "memory of results is not used again"
-print("%" + json.dumps({"losses": losses}, separators=(",", ":")))
