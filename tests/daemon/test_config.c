@@ -128,13 +128,16 @@ Test(config, what_is_not_set_comes_from_the_machine_and_the_user)
 {
     unsetenv("WARM_SOCKET");
     setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
-    setenv("XDG_CACHE_HOME", "/home/u/.cache", 1);
+    char *cache = temp_dir_new(), *store = path_join(cache, "warm");
+    setenv("XDG_CACHE_HOME", cache, 1);
     cr_assert_eq(config_resolve(&config, &e), 0);
     bool root = geteuid() == 0;
     cr_assert_str_eq(config.socket, root ? "/run/warm/warmd.sock" : "/run/user/1/warm/warmd.sock");
-    cr_assert_str_eq(config.store, root ? "/var/cache/warm" : "/home/u/.cache/warm");
+    cr_assert_str_eq(config.store, root ? "/var/cache/warm" : store);
     cr_assert(config.jobs >= 1 && config.jobs <= 8);
     cr_assert_eq(config.origin[CONFIG_KEY_jobs], CONFIG_FOUND);
+    free(store);
+    temp_dir_free(cache);
 }
 
 Test(config, the_socket_is_where_clients_look_unless_it_is_set)
