@@ -7,7 +7,7 @@ bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	$(MAKE) B=$(B) all $(if $(filter clients,$*),$(B)/bench/preload)
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/$*.sh $(B)
 
-#: make bench-programs measure thirty whole programs: cold, warm elsewhere, warm under other names
+#: make bench-programs measure whole programs: cold, warm elsewhere, under other names, in another home
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all

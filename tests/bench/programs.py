@@ -261,7 +261,7 @@ def AOTInductor_package_n():
     x_n = torch.randn(4, 16)
     with torch.no_grad():
         path_n = torch._inductor.aoti_compile_and_package(
-            torch.export.export(model_n, (x_n,)),
+            torch.export.export(model_n, (x_n,), dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},)),
             package_path=os.path.join(os.environ["TMPDIR"], "package.pt2"))
         show(torch._inductor.aoti_load_package(path_n)(x_n))
 
@@ -274,6 +274,19 @@ def load_inline_extension_n():
         torch::Tensor add_twice(torch::Tensor a, torch::Tensor b)
         { TORCH_CHECK(a.sizes() == b.sizes(), "sizes"); return a + b + b; }""", functions=["add_twice"])
     show(module_n.add_twice(torch.ones(4), torch.arange(4.)))
+
+
+@program
+def cpp_extension_of_a_file_n():
+    torch = torch_n()
+    from torch.utils.cpp_extension import load
+    path_n = os.path.join(os.path.dirname(os.path.abspath(__file__)), "swish.cpp")
+    with open(path_n, "w") as f:
+        f.write("""
+            #include <torch/extension.h>
+            torch::Tensor swish(torch::Tensor x, double b) { return x * torch::sigmoid(x * b); }
+            PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("swish", &swish); }""")
+    show(load("swish", [path_n], extra_cflags=["-O2"]).swish(torch.arange(8.), 1.5))
 
 
 def rank_n(rank, world, file_n):
@@ -506,6 +519,18 @@ def Triton_softmax_n():
             softmax_n, {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"},
             {"BLOCK": size_n}), target=GPUTarget("cuda", 90, 32))
         seen.update(str(made_n.metadata.shared).encode())
+
+
+@program
+def tvm_ffi_inline_n():
+    import tvm_ffi.cpp
+    x_n = np.arange(64, dtype=np.float32)
+    tvm_ffi.cpp.load_inline("scaled", functions="scale", cpp_sources="""
+        void scale(tvm::ffi::TensorView x, double by) {
+            TVM_FFI_ICHECK(x.ndim() == 1);
+            auto *p = static_cast<float *>(x.data_ptr());
+            for (int64_t i = 0; i < x.size(0); i++) p[i] *= by; }""").scale(tvm_ffi.from_dlpack(x_n), 1.5)
+    show(x_n)
 
 
 if __name__ == "__main__":

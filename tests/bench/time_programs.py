@@ -10,6 +10,7 @@ For each program, one after the other, in folders of their own:
     first       `warm run`, fresh caches, an empty store
     elsewhere   `warm run`, fresh caches, the program in another folder
     renamed     the same with other names of its variables, functions and classes, and other lines
+    home        the program where it was first, with another home and fresh caches
 
 A cell has the wall time. In brackets are the CPU seconds of the program, of all processes that it started, and of
 the daemon. All are medians of --rounds. "bits" tells whether all runs computed the same.
@@ -30,7 +31,7 @@ import kit
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "programs.py")
-PHASES = ("cold", "own", "first", "elsewhere", "renamed")
+PHASES = ("cold", "own", "first", "elsewhere", "renamed", "home")
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TORCH_EXTENSIONS_DIR": "extensions",
           "TRITON_CACHE_DIR": "triton", "JAX_COMPILATION_CACHE_DIR": "jax", "CUPY_CACHE_DIR": "cupy",
           "HOME": "home", "XDG_CACHE_HOME": "home/.cache", "TMPDIR": "tmp"}
@@ -101,6 +102,7 @@ class Row:
             self.run("first", daemon, "b", copy(here), warm=True)
             self.run("elsewhere", daemon, "c", copy(there), warm=True)
             self.run("renamed", daemon, "d", copy(other, renamed=True), warm=True)
+            self.run("home", daemon, "e", copy(here), warm=True)
 
     def ratio(self, of, to, what):
         return statistics.median(what[of]) / statistics.median(what[to])
@@ -108,7 +110,7 @@ class Row:
     def line(self):
         cells = [f"{statistics.median(self.wall[p]):.1f} ({statistics.median(self.cpu[p]):.1f})" for p in PHASES]
         ratios = [f"{self.ratio(of, to, self.cpu):.2f}" for of, to in
-                  (("elsewhere", "own"), ("elsewhere", "cold"), ("renamed", "elsewhere"), ("first", "cold"))]
+                  (("elsewhere", "own"), ("elsewhere", "cold"), ("renamed", "elsewhere"), ("home", "cold"), ("first", "cold"))]
         same = len(set.union(*self.digests.values())) == 1
         return f"| {' | '.join([self.name, *cells, *ratios, 'equal' if same else 'DIFFER'])} |"
 
@@ -122,8 +124,8 @@ def figure(number, what, rows, of, to, target):
 
 
 HEAD = ("| program | " + " | ".join(PHASES) +
-        " | elsewhere / own | elsewhere / cold | renamed / elsewhere | first / cold | bits |\n" +
-        "|---" * (len(PHASES) + 6) + "|\n")
+        " | elsewhere / own | elsewhere / cold | renamed / elsewhere | home / cold | first / cold | bits |\n" +
+        "|---" * (len(PHASES) + 7) + "|\n")
 
 
 def main():
