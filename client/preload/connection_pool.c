@@ -34,6 +34,9 @@ static struct slot {
 static _Atomic uint64_t paused_until_ms; /* 0: working */
 static _Atomic unsigned n_failures;      /* in a row */
 
+#define NOBODY_YET (-1)
+static _Atomic int64_t first_user = NOBODY_YET; /* at this process's first call */
+
 /* ---- failures ---- */
 
 static void note_failure(uint64_t took_ms)
@@ -101,9 +104,18 @@ static void on_fork_in_child(void)
         empty(&slots[i]);
     atomic_store(&n_failures, 0);
     atomic_store(&paused_until_ms, 0);
+    atomic_store(&first_user, NOBODY_YET);
 }
 
 /* ---- connections ---- */
+
+/* True if the process has changed its user since it opened its first connection. What it makes from then on must not
+ * be kept in the name of the user before. */
+static bool is_another_user(void)
+{
+    int64_t user = geteuid(), was = NOBODY_YET;
+    return !atomic_compare_exchange_strong(&first_user, &was, user) && was != user;
+}
 
 /* True if the daemon answers, even with a refusal, in the time that connecting may take. */
 static bool is_alive(struct warm *w)
@@ -155,6 +167,11 @@ struct warm *connection_pool_borrow(void)
     if (expect_is_off() || environment_is_set("WARM_DISABLE") || !may_try())
         return NULL;
     struct slot *s;
+    if (is_another_user()) {
+        while ((s = claim(IDLE)))
+            empty(s);
+        return NULL;
+    }
     while ((s = claim(IDLE))) {
         struct warm *w = s->w;
         uint64_t start_ms = conn_now_ms();

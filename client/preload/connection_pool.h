@@ -24,8 +24,8 @@
 #pragma GCC visibility push(hidden)
 
 /* Lends a connection, the caller's alone until connection_pool_return. Returns NULL if the caller
- * must go on without: WARM_DISABLE=1, no daemon, or a pause after a failure. Waits at most
- * WARM_TIMEOUT_MS. */
+ * must go on without: WARM_DISABLE=1, no daemon, a pause after a failure, or another user than at the first call.
+ * Waits at most WARM_TIMEOUT_MS. */
 struct warm *connection_pool_borrow(void);
 /* Takes a borrowed connection back; NULL is fine. */
 void connection_pool_return(struct warm *w);

@@ -138,6 +138,23 @@ Test(connection_pool, a_child_has_none_of_its_parents)
     warmd_down(&d);
 }
 
+Test(connection_pool, a_process_that_drops_its_user_has_none_of_the_one_before)
+{
+    NEEDS_TWO_USERS();
+    struct warmd d = warmd_up(NULL);
+    use(&d);
+    connection_pool_return(connection_pool_borrow());
+    cr_assert_eq(atomic_load(&slots[0].state), IDLE);
+    cr_assert_eq(seteuid(65534), 0);
+    cr_expect_null(connection_pool_borrow());
+    cr_expect_eq(atomic_load(&slots[0].state), EMPTY, "and its connection is closed");
+    cr_assert_eq(seteuid(0), 0);
+    struct warm *w = connection_pool_borrow();
+    cr_expect_not_null(w, "the first user has one again");
+    connection_pool_return(w);
+    warmd_down(&d);
+}
+
 Test(connection_pool, a_switch_turns_it_off)
 {
     struct warmd d = warmd_up(NULL);
