@@ -24,7 +24,8 @@ static const struct {
     const char *tool, *kept, *refused;
 } tables[] = {
     {"cicc",
-     "--c++* --gnu_version= --clang_version= --simt-only --static-host-stub --static-host-stub= "
+     "--c++* --clang --gnu_version= --clang_version= --simt-only --static-host-stub "
+     "--static-host-stub= "
      "--host-stub-linkage-explicit --device-hidden-visibility --display_error_number "
      "--no_display_error_number --brief_diagnostics --orig_src_file_name --orig_src_path_name "
      "--allow_managed --extended-lambda --relaxed_constexpr --promote_warnings --diag_suppress "

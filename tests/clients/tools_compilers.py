@@ -7,6 +7,7 @@ Each run writes what it did to the file that WARM_TOOL_DEBUG names.
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -571,6 +572,33 @@ class Nvcc(kit.TestCase):
             with self.subTest(tool):
                 self.assertEqual(kit.options_without_a_row(
                     self.daemon, os.path.join(os.path.dirname(kit.NVCC), tool)), [])
+
+    def test_cicc_knows_what_nvcc_gives_it(self):
+        options = ("-dlto", "-dlto -gen-opt-lto", "-G", "-g", "-lineinfo -src-in-ptx", "-rdc=true", "-ewp", "-dc", "-dw",
+                   "-use_fast_math", "-maxrregcount=32", "-w", "-restrict", "-expt-relaxed-constexpr", "-extended-lambda",
+                   "-std=c++14", "-std=c++20", "-O0", "-Ofc=max", "-opt-info=inline", "-diag-suppress=177",
+                   "-diag-error=177", "-diag-warn=177", "-Werror=all-warnings", "-no-err-no", "-brief-diag=true",
+                   "-Wconversion", "-ftemplate-depth=100", "-ftemplate-backtrace-limit=5", "-fmax-errors=3",
+                   "-frandom-seed=x", "-keep-device-functions", "-jtd=50", "-split-compile=2", "-nohdinitlist",
+                   "-extra-device-vectorization", "-nohdmoveforward", "-utf-8", "-static-global-template-stub=false",
+                   "-device-entity-has-hidden-visibility=false", "-fdevice-syntax-only", "-jobserver",
+                   "-ccbin=clang++")
+        stand_in, seen = os.path.join(self.daemon.folder, "cicc"), set()
+        shutil.copy("/bin/true", stand_in)
+        for option in options:
+            command = [kit.NVCC, "--dryrun", "k.cu", "-o", "out", *option.split()]
+            command += [] if option.startswith("-d") else ["-c", "-arch=sm_90"]
+            said = subprocess.run(command, cwd=self.folder, capture_output=True, text=True).stderr
+            lines = [shlex.split(line[3:])[1:] for line in said.splitlines() if "$CICC_PATH/cicc" in line]
+            for word in {word for line in lines for word in line if word.startswith("-")} - seen:
+                with self.subTest(option, word=word):
+                    seen.add(word)
+                    self.told.begin()
+                    subprocess.run([kit.program("warm"), "tool", "--", stand_in, word, "-g"], capture_output=True,
+                                   timeout=kit.WAIT_S, env=self.daemon.environment(WARM_TOOL_DEBUG=self.told.path))
+                    self.assertRegex(self.told.text(), "passed on: |miss: |hit: ")
+                    self.assertNotIn("does not know", self.told.text())
+        self.assertGreater(len(seen), 50)
 
     def test_version_and_what_links_pass_through(self):
         plain, ours = self.daemon.run_both([kit.NVCC, "--version"])
