@@ -324,14 +324,6 @@ static void plan_free(struct store *s)
     s->plan = NULL;
 }
 
-static void plan_end(struct store *s, int rc)
-{
-    struct task *t = s->plan->task;
-    plan_free(s);
-    t->status = index_error(rc, &t->err);
-    store_finish(s, t);
-}
-
 static void plan_begin(struct store *s, struct task *t)
 {
     struct evict_plan *plan = fault_calloc(1, sizeof *plan);
@@ -353,8 +345,12 @@ bool evict_plan_step(struct store *s)
     if (s->plan) {
         bool more;
         int rc = plan_advance(s, s->plan, &more);
-        if (!more)
-            plan_end(s, rc);
+        if (!more) {
+            struct task *t = s->plan->task;
+            plan_free(s);
+            t->status = index_error(rc, &t->err);
+            store_finish(s, t);
+        }
     }
     return s->plan || s->evictions.first;
 }

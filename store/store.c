@@ -513,14 +513,6 @@ static void finish(struct store *s, struct task *t)
         t->on_report(t->arg, t->status, &t->report, e);
 }
 
-static void drop_handles(struct store *s, const struct blob_id *dropped, size_t n)
-{
-    if (n > DROPPED_MAX)
-        handles_drop_all(&s->handles);
-    for (size_t i = 0; i < n && n <= DROPPED_MAX; i++)
-        handles_drop(&s->handles, &dropped[i]);
-}
-
 void store_poll(struct store *s)
 {
     struct blob_id dropped[DROPPED_MAX];
@@ -540,7 +532,10 @@ void store_poll(struct store *s)
         finish(s, t);
         task_free(s, t);
     }
-    drop_handles(s, dropped, n_dropped);
+    if (n_dropped > DROPPED_MAX)
+        handles_drop_all(&s->handles);
+    for (size_t i = 0; i < n_dropped && n_dropped <= DROPPED_MAX; i++)
+        handles_drop(&s->handles, &dropped[i]);
     flush_touches(s, TOUCH_FLUSH_MS);
 }
 

@@ -313,15 +313,6 @@ struct spawner {
     _Atomic uint64_t last_id;
 };
 
-/* Closes all descriptors but the socket and the standard streams. */
-static int child_keep_only(int fd)
-{
-    if (fd > 3)
-        close_range(3, (unsigned)fd - 1, 0);
-    close_range((unsigned)fd + 1, ~0u, 0);
-    return fd;
-}
-
 /* Forks a spawner; gives warmd's end of its socket. */
 static int fork_spawner(pid_t *out_pid, int *out_fd, struct err *e)
 {
@@ -329,8 +320,12 @@ static int fork_spawner(pid_t *out_pid, int *out_fd, struct err *e)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return err_sys(e, WARM_EIO, errno, "cannot make a socket to the spawner");
     pid_t daemon = getpid(), pid = fork();
-    if (pid == 0)
-        state_loop(child_keep_only(pair[1]), daemon);
+    if (pid == 0) { /* keeps the socket and the standard streams */
+        if (pair[1] > 3)
+            close_range(3, (unsigned)pair[1] - 1, 0);
+        close_range((unsigned)pair[1] + 1, ~0u, 0);
+        state_loop(pair[1], daemon);
+    }
     close(pair[1]);
     if (pid < 0) {
         int code = err_sys(e, WARM_EIO, errno, "cannot fork the spawner");

@@ -321,14 +321,6 @@ static void take_back(struct history *h, const char *path)
     id_set_clear(&before.used);
 }
 
-/* Removes an old mark. A session that never got a file has nothing else to go with. */
-static void take_back_mark(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && time(NULL) - st.st_mtime > MARK_S)
-        unlink(path);
-}
-
 static void save_all(struct history *h)
 {
     for (size_t i = 0; i < HISTORY_SESSIONS; i++)
@@ -339,6 +331,7 @@ static void save_all(struct history *h)
 void history_sessions_load(struct history *h)
 {
     char folder[PATH_MAX], path[PATH_MAX];
+    struct stat st;
     if (h->sessions_loaded || !h->path)
         return;
     h->sessions_loaded = true;
@@ -351,8 +344,9 @@ void history_sessions_load(struct history *h)
             continue;
         if (len == WARM_KEY_TEXT - 1)
             take_back(h, path);
-        else if (len == WARM_KEY_TEXT - 1 + strlen(OPEN))
-            take_back_mark(path);
+        else if (len == WARM_KEY_TEXT - 1 + strlen(OPEN) && stat(path, &st) == 0 &&
+                 time(NULL) - st.st_mtime > MARK_S)
+            unlink(path); /* of a session that never got a file: nothing else goes with it */
     }
     if (listing)
         closedir(listing);

@@ -30,14 +30,6 @@ void stats_init(struct stats *s, uint64_t now_ms) { *s = (struct stats){.started
 
 /* ---- the lifetime ---- */
 
-static uint64_t stats_sum(const struct stats *s)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < STATS_COUNTERS; i++)
-        sum += stats_total(s, i);
-    return sum;
-}
-
 void stats_load(struct stats *s, struct store *store)
 {
     uint8_t record[STATS_RECORD_MAX];
@@ -60,7 +52,9 @@ void stats_load(struct stats *s, struct store *store)
 
 void stats_save(struct stats *s, struct store *store)
 {
-    uint64_t sum = stats_sum(s);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < STATS_COUNTERS; i++)
+        sum += stats_total(s, i);
     if (sum == s->saved_sum)
         return;
     struct store_stats counts;

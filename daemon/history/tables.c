@@ -28,12 +28,6 @@ static uint64_t digest_of(struct view v)
     return bits ? bits : 1;
 }
 
-/* Copies a text; NULL if it is empty, or there is no memory. */
-static char *copy_of(struct view v)
-{
-    return v.len ? strndup(v.data, v.len < HISTORY_TEXT_MAX ? v.len : HISTORY_TEXT_MAX) : NULL;
-}
-
 /* ---- entries that have left the store ---- */
 
 static struct store_departure *left_set(struct history *h, const struct store_id *id)
@@ -188,5 +182,6 @@ void history_set_text(struct miss *m, enum history_text which, struct view text)
 {
     assert(which < TEXTS);
     free(m->text[which]);
-    m->text[which] = copy_of(text);
+    size_t len = text.len < HISTORY_TEXT_MAX ? text.len : HISTORY_TEXT_MAX;
+    m->text[which] = len ? strndup(text.data, len) : NULL;
 }

@@ -108,13 +108,6 @@ static void send_artifact(struct native *n, uint64_t tag, enum wire_outcome outc
         connection_share(c, a);
 }
 
-/* Adds a path of a manifest, as the client of this job knows it. */
-static void add_path(struct writer *list, const struct manifest *m, struct view path)
-{
-    char whole[WIRE_PATH_MAX];
-    wire_paths_add(list, whole, bases_path(m->bases, path, whole, sizeof whole));
-}
-
 static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
 {
     assert(m && m->refs);
@@ -122,8 +115,10 @@ static void send_check(struct native *n, uint64_t tag, const struct manifest *m)
     struct err e = {0};
     int fd = -1;
     writer_init(&list, WIRE_CHECK_MAX);
-    for (uint32_t i = 0; i < m->n_paths; i++)
-        add_path(&list, m, m->paths[i]);
+    for (uint32_t i = 0; i < m->n_paths; i++) { /* as the client of this job knows them */
+        char whole[WIRE_PATH_MAX];
+        wire_paths_add(&list, whole, bases_path(m->bases, m->paths[i], whole, sizeof whole));
+    }
     struct wire_check check = {.n = m->n_paths, .len = list.len};
     int code = list.failed ? err_set(&e, WARM_ENOMEM, "no memory for a list of headers") : 0;
     if (code == 0 && list.len <= WIRE_INLINE_MAX)

@@ -351,22 +351,17 @@ static void on_compiled(void *arg, struct pool_result *done)
     build_settle(b, b->code, &b->err);
 }
 
-/* Notes the miss of a compile, with what its child heard. */
-static uint64_t note_miss(struct ask *leader, const struct ask *child)
-{
-    if (*child->tier_said)
-        memcpy(leader->tier_said, child->tier_said, sizeof leader->tier_said);
-    if (*child->failure)
-        memcpy(leader->failure, child->failure, sizeof leader->failure);
-    return bookkeeping_compile_miss(leader);
-}
-
 static void build_compile(struct build *b)
 {
     struct service *s = b->service;
     struct err e = {0};
-    if (leader_of(b))
-        b->miss = note_miss(leader_of(b), &b->child);
+    struct ask *leader = leader_of(b);
+    if (leader && *b->child.tier_said) /* what the child heard */
+        memcpy(leader->tier_said, b->child.tier_said, sizeof leader->tier_said);
+    if (leader && *b->child.failure)
+        memcpy(leader->failure, b->child.failure, sizeof leader->failure);
+    if (leader)
+        b->miss = bookkeeping_compile_miss(leader);
     bookkeeping_source(s, b->miss, &b->recipe);
     assert(!b->running && b->channel_fd >= 0);
     struct pool_request request = {.toolchain = b->compile.toolchain,

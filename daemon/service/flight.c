@@ -228,14 +228,6 @@ static struct waiter *list_find_maker(const struct waiter_list *list, bool but, 
     return waiter;
 }
 
-/* Chooses the next holder when nobody makes it: one of another user than the last, if there is
- * one. */
-static struct waiter *flight_next_maker(const struct flight *f)
-{
-    struct waiter *other = list_find_maker(&f->waiting, true, f->last_uid);
-    return other ? other : list_find_maker(&f->waiting, false, 0);
-}
-
 /* True if the user has a build, or a lease that has not passed its end. */
 static bool flight_has_user(const struct flight *f, uint32_t uid, uint64_t now_ms)
 {
@@ -268,7 +260,9 @@ static void flight_promote(struct flight *f, uint64_t now_ms)
 {
     f->pins++;
     while (f->waiting.first && flight_is_idle(f) && !f->telling) {
-        struct waiter *waiter = flight_next_maker(f);
+        struct waiter *waiter = list_find_maker(&f->waiting, true, f->last_uid);
+        if (!waiter) /* better of another user than the last */
+            waiter = list_find_maker(&f->waiting, false, 0);
         if (waiter) {
             waiter_hold(waiter, now_ms);
             waiter->ops->on_hold(waiter);

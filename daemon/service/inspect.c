@@ -229,18 +229,9 @@ static void write_workers(struct service *s, struct writer *out)
                   c.spawner_gone ? "false" : "true");
 }
 
-/* Writes where the daemon's lines go: "journal", a path, or what the kernel calls it. */
-static void write_log_place(struct writer *out)
-{
-    char path[PATH_MAX];
-    ssize_t len = readlink("/proc/self/fd/2", path, sizeof path - 1);
-    path[len > 0 ? len : 0] = '\0';
-    write_field(out, "log", log_is_journal() ? "journal" : path);
-}
-
 void service_write_info(struct service *s, const struct peer *peer, struct writer *out)
 {
-    char build[ELF_BUILD_TEXT];
+    char build[ELF_BUILD_TEXT], log[PATH_MAX];
     writer_u8(out, '{');
     write_field(out, "version", WARM_VERSION);
     writer_format(out,
@@ -252,7 +243,10 @@ void service_write_info(struct service *s, const struct peer *peer, struct write
                   (unsigned long long)stats_total(&s->stats, STATS_dropped));
     write_field(out, "config_file", s->config.config->file ? s->config.config->file : "");
     writer_bytes(out, ", ", 2);
-    write_log_place(out);
+    ssize_t len =
+        readlink("/proc/self/fd/2", log, sizeof log - 1); /* a path, or what the kernel calls it */
+    log[len > 0 ? len : 0] = '\0';
+    write_field(out, "log", log_is_journal() ? "journal" : log);
     elf_build_id("/proc/self/exe", build);
     writer_bytes(out, ", ", 2);
     write_field(out, "build", build);

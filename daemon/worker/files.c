@@ -493,17 +493,12 @@ static FILE *answer_fopen(const char *path, const char *mode)
     return fmemopen(data.plain, file->bytes.len, "r");
 }
 
-static mode_t mode_argument(int flags, va_list args)
-{
-    return flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
-}
-
 #define ANSWER_OPEN(name)                                                                          \
     int name(const char *path, int flags, ...)                                                     \
     {                                                                                              \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
-        mode_t mode = mode_argument(flags, args);                                                  \
+        mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;                    \
         va_end(args);                                                                              \
         return answer_open(path, flags, mode);                                                     \
     }
