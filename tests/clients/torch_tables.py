@@ -2,6 +2,8 @@
 """What a compile of torch reads beside the graph: tables, settings, functions in a graph, memory that arguments share.
 Each test is a pair of programs that torch's keys do not tell apart. Neither gets what the other made."""
 
+import json
+
 import kit
 
 BEGIN = """
@@ -155,6 +157,82 @@ int nothing() { return 1; }
 '''], functions=["nothing"])
 called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], x * %s + 1
 """
+
+
+# Changes of what torch and its libraries have, after the first graph and before it. Each runs in a fork of a process that
+# has the catalogue. What is printed is the name of the change, and why nothing is kept, as JSON.
+CHANGES = """if True:
+    import builtins, functools, json, math, operator, os, sys, time, types
+    import sympy, torch
+    torch.compile(lambda x: x.cos() @ x)(torch.ones(4, 4))
+    from warm import _catalogue
+    while not _catalogue.load():
+        time.sleep(0.2)
+    import torch._inductor.lowering as lowering
+    import torch._inductor.codegen.cpp_utils as cpp_utils
+    import torch._inductor.fx_passes.joint_graph as joint_graph
+    from torch._inductor.codegen.cpp import CppOverrides
+    aten, erf = torch.ops.aten, lowering.lowerings[torch.ops.aten.erf.default]
+    index = cpp_utils.get_promote_dtype
+
+    def cell():
+        held = next(c for c in erf.__closure__ if callable(c.cell_contents))
+        real = held.cell_contents
+        held.cell_contents = lambda *arguments, **more: real(*arguments, **more)
+
+    def bases():
+        class Mine(CppOverrides.__bases__[0]):
+            pass
+        CppOverrides.__bases__ = (Mine,)
+
+    changes = {
+        "nothing": lambda: None,
+        "code": lambda: setattr(CppOverrides.erf, "__code__", CppOverrides.sin.__code__),
+        "code under torch's name": lambda: setattr(cpp_utils, "get_promote_dtype", types.FunctionType(
+            index.__code__.replace(co_consts=(None, 1, 2, 3)), index.__globals__)),
+        "defaults": lambda: setattr(lowering.make_pointwise, "__defaults__", (1,)),
+        "keyword defaults": lambda: setattr(lowering.make_fallback, "__kwdefaults__", {"x": 1}),
+        "cell": cell,
+        "bases": bases,
+        "class of a module": lambda: setattr(lowering, "__class__", type("Mine", (types.ModuleType,), {})),
+        "method of one object": lambda: setattr(joint_graph.patterns, "apply", lambda *arguments: 0),
+        "method of one operator": lambda: setattr(aten.erf.default, "decompose", lambda *arguments, **more: NotImplemented),
+        "operator": lambda: setattr(aten.erf, "default", aten.sin.default),
+        "operators": lambda: setattr(aten, "erf", aten.sin),
+        "constants": lambda: cpp_utils.DTYPE_TO_CPP.__setitem__(torch.float32, "double"),
+        "empty table": lambda: lowering.user_lowerings.__setitem__(aten.erf.default, lambda x: x),
+        "sympy's function": lambda: setattr(sympy, "expand", lambda e: e),
+        "sympy's method": lambda: setattr(sympy.Expr, "expand", lambda e: e),
+        "math": lambda: setattr(math, "ceil", math.floor),
+        "functools": lambda: setattr(functools, "reduce", lambda *arguments: 0),
+        "builtins": lambda: setattr(builtins, "sorted", lambda values, **more: list(values)),
+    }
+
+    def all_of(when, names=changes):
+        for name in names:
+            change = changes[name]
+            if os.fork() == 0:
+                change()
+                if when == "first":
+                    _catalogue._state.functions = None  # all is read, as for a first graph
+                print(json.dumps([f"{name}, {when}", _catalogue.why_not_kept()]), flush=True)
+                os._exit(0)
+            os.wait()
+    all_of("first", ("nothing", "bases", "method of one object", "operators", "constants", "empty table"))
+    _catalogue.why_not_kept()
+    all_of("later")
+"""
+
+
+class Changes(kit.TestCase):
+    def test_each_change_of_what_a_compile_calls_is_seen_and_nothing_else(self):
+        with kit.Daemon() as daemon:
+            ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
+        found = dict(map(json.loads, ran.stdout.splitlines()))
+        self.assertEqual(len(found), 19 + 6)
+        for name, why in found.items():
+            with self.subTest(name):
+                self.assertEqual(bool(why), not name.startswith("nothing"), why)
 
 
 class Pairs(kit.TestCase):

@@ -69,9 +69,10 @@ def _patch_autograd(module: ModuleType) -> None:
 
 
 def _patch_library(module: ModuleType) -> None:
-    from warm._dispatcher import watch
+    from warm import _dispatcher, _in_place
 
-    watch(module)
+    _dispatcher.watch(module)
+    _in_place.watch()
 
 
 def _patch_probe(module: ModuleType) -> None:

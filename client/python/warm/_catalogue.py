@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import hashlib
 import marshal
 import os
 import sys
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Container
 
-from warm import _client, _dispatcher, _functions, _tables, _texts
+from warm import _client, _dispatcher, _functions, _in_place, _marks, _sources, _tables, _texts
 
-_OURS = ("_texts.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_tables.py",
+_OURS = ("_texts.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_in_place.py", "_tables.py",
          "_catalogue.py", "_catalogue_maker.py")  # fmt: skip
 
 def root() -> str:
@@ -43,21 +44,37 @@ def whole(entries: list[tuple[str, str]]) -> str:
 
 
 def _packed(before: Any, after: Any) -> dict[str, bytes]:
-    """Returns for each table, written by marshal, {key: [how many at the first graph, digests of texts]}."""
+    """Returns for each table, written by marshal, {key: [how many at the first graph, how many at most, digests of texts]}."""
     known: dict[str, dict[str, Any]] = {path: {} for path in after}
     for path, entries in after.items():
         for key, text in [*before.get(path, []), *entries]:
-            one = known[path].setdefault(key, [0])
-            if _texts.digest(text) not in one[1:] and not text.startswith("?"):
+            one = known[path].setdefault(key, [0, 0])
+            if _texts.digest(text) not in one[2:] and not text.startswith("?"):
                 one.append(_texts.digest(text))
-        for key, _ in before.get(path, []):
-            known[path][key][0] += 1
+        for i, reading in enumerate((before.get(path, []), entries)):
+            for key, _ in reading:
+                known[path][key][i] += 1
     return {path: marshal.dumps(entries) for path, entries in known.items()}
+
+
+def _loose(before: Any, after: Any, changed: Container[str]) -> set[str]:
+    """Returns the paths of the loose tables (_tables.py). `changed` are the names of containers that torch's code changes."""
+    found = set()
+    for path, entries in after.items():
+        table = _sources.at(path) if ":" in path and not path.startswith("torch.ops:") else None
+        if table is None or _sources.is_read(table):
+            continue
+        is_changed = path.rpartition(":")[2].rpartition(".")[2] in changed
+        if not entries or is_changed or sorted(before.get(path, entries)) != sorted(entries):
+            found.add(path)
+    return found
 
 
 def pack(before: Any, after: Any, dumps: dict[str, str]) -> bytes:
     """Returns the value of a catalogue. `before` and `after` are readings of the tables and of the spaces."""
-    first = {path: whole(before[0].get(path, [])) for path in after[0]}
+    names = {path.rpartition(":")[2].rpartition(".")[2] for path in after[0]}
+    loose = _loose(before[0], after[0], _functions.changed_names(after[1], names))
+    first = {path: "" if path in loose else whole(before[0].get(path, [])) for path in after[0]}
     digests = marshal.dumps({name: _texts.digest(text) for name, text in dumps.items()})
     return marshal.dumps((first, _packed(before[0], after[0]), digests, _functions.pack(before[1], after[1])))
 
@@ -66,12 +83,15 @@ class Catalogue:
     def __init__(self, value: bytes) -> None:
         self.first: dict[str, str]
         self.first, self._known, self._dumps, self.spaces = marshal.loads(value)
+        self.loose = {path for path, digest in self.first.items() if not digest}
 
     def difference(self, path: str, entries: list[tuple[str, str]]) -> str:
         """Returns the name of an entry of a table that is not as torch makes it, or ""."""
         if path not in self.first:
             foreign = path.startswith(_tables.OPERATORS) and entries
             return path if foreign else ""
+        if path in self.loose:  # the entries may be from a reading that did not know so
+            return next((f"{key} in {path.replace(':', '.')}" for key, text in entries if text == _tables.PROGRAMS), "")
         if self.first[path] == whole(entries):
             return ""
         name = self._foreign(marshal.loads(self._known[path]), entries)
@@ -81,9 +101,11 @@ class Catalogue:
     def _foreign(known: dict[str, Any], entries: list[tuple[str, str]]) -> str:
         counts: dict[str, int] = {}
         for key, text in entries:
-            if key not in known or _texts.digest(text) not in known[key][1:]:
+            if key not in known or _texts.digest(text) not in known[key][2:]:
                 return key or text
             counts[key] = counts.get(key, 0) + 1
+            if counts[key] > max(known[key][:2]):
+                return f"{key} (again)"
         return next((f"{key} (missing)" for key, (n, *_) in known.items() if counts.get(key, 0) < n), "")
 
     def dumped(self, dumps: dict[str, str]) -> str:
@@ -110,6 +132,9 @@ class _State:
         self.functions: _functions.Watched | None = None
         self.tables = _tables.Watched(None)
         self.libraries = -1
+        self.parts: dict[int, tuple[str, Any]] = {}  # what can change in place of all that was read (_texts.py)
+        self.references = _marks.References({})  # of the parts
+        self.in_place = 0  # _in_place.count at the last look
         self.foreign: dict[str, str] = {}  # what is not torch's, by path
         self.unproven: list[Callable[[], tuple[str, str]]] = []  # verdicts that wait for the catalogue
         self.is_foreign = False
@@ -117,21 +142,49 @@ class _State:
         self.is_there_for_all = False  # all ranks of the job know that it is there
 
     def why(self) -> str:
+        name = _in_place.foreign()
+        if name:
+            return f"{name} was changed in place: no key has its code"
+        collects = gc.isenabled()
+        gc.disable()  # it would look at all of torch several times
+        try:
+            self.look()
+        finally:
+            if collects:
+                gc.enable()
+        return next(iter(self.foreign.values()), "")
+
+    def look(self) -> None:
+        if self.in_place != _in_place.count:
+            self.functions, self.in_place = None, _in_place.count
         if self.functions is None:
             of = self.catalogue
-            self.functions = _functions.Watched(root(), of.spaces if of else None, of.first if of else ())
-            self.tables, self.libraries = _tables.Watched(list(of.first) if of else None), -1
+            self.functions = _functions.Watched(of.spaces if of else None, of.first if of else ())
+            self.tables = _tables.Watched(list(of.first) if of else None, of.loose if of else ())
+            self.libraries = -1
             self.foreign.clear()
-        spaces = self.functions.look()
+            self.parts.clear()
+            self.references = _marks.References({})
+        reader, changed = _texts.Reader(root()), self.references.changed()
+        spaces = self.functions.look(reader, changed)
         for space in spaces:
             self.judge(functools.partial(self.of_space, space))
-        for path, entries in self.tables.look(root(), bool(spaces)).items():
+        for path, entries in self.tables.look(reader, {space.path.partition(':')[0] for space in spaces}, changed).items():
             self.judge(functools.partial(self.of_table, path, entries))
+        if not self.parts.keys() >= reader.parts.keys():
+            self.parts.update((i, part) for i, part in reader.parts.items() if i not in self.parts)
+            self.references = _marks.References(self.grouped())
         if _dispatcher.additions() != self.libraries:
             self.libraries = _dispatcher.additions()
             dumps = _dispatcher.dumps(root()) if _dispatcher.has_registering_library(root()) else {}
             self.judge(functools.partial(self.of_dumps, dumps))
-        return next(iter(self.foreign.values()), "")
+
+    def grouped(self) -> dict[str, list[Any]]:
+        """Returns the parts by their paths."""
+        found: dict[str, list[Any]] = {}
+        for path, part in self.parts.values():
+            found.setdefault(path, []).append(part)
+        return found
 
     def judge(self, verdict: Callable[[], tuple[str, str]]) -> None:
         if self.catalogue is None:
@@ -142,7 +195,7 @@ class _State:
         if why:
             self.foreign[path] = why
 
-    # Each verdict is the path of what was looked at, and why nothing is kept, or "".
+    # Each verdict is a name for what was looked at, and why nothing is kept, or "".
 
     def of_space(self, space: _functions.Space) -> tuple[str, str]:
         assert self.catalogue is not None
@@ -152,7 +205,7 @@ class _State:
     def of_table(self, path: str, entries: list[tuple[str, str]]) -> tuple[str, str]:
         assert self.catalogue is not None
         name = self.catalogue.difference(path, entries)
-        return path, f"{name} is not as torch makes it: no key has its code" if name else ""
+        return f"table {path}", f"{name} is not as torch makes it: no key has its code" if name else ""
 
     def of_dumps(self, dumps: dict[str, str]) -> tuple[str, str]:
         assert self.catalogue is not None
@@ -203,6 +256,7 @@ def load() -> bool:
         _state.is_foreign = any(verdict()[1] for verdict in _state.unproven)
         _state.unproven.clear()
         _state.functions = None  # all is looked at again
+        _state.is_foreign = bool(_state.why()) or _state.is_foreign
         return True
 
 
@@ -280,6 +334,11 @@ def name() -> str:
     if build is None:
         return ""
     folder, text = os.path.dirname(os.path.abspath(__file__)), hashlib.sha256(build.encode())
+    text.update(f"{sys.version} {os.__file__}".encode())
+    for library in filter(sys.modules.__contains__, _texts.LIBRARIES):
+        init = os.stat(sys.modules[library].__file__ or "")
+        version = getattr(sys.modules[library], "__version__", "")
+        text.update(f"{_texts.folder_of(library)} {version} {init.st_size} {init.st_mtime_ns} {init.st_ino}".encode())
     for file in _OURS:
         with open(os.path.join(folder, file), "rb") as f:
             text.update(f.read())

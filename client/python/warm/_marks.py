@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees which of many dictionaries have changed.
+"""Sees which of many dictionaries have changed, and which of many objects refer to others than before.
 
 Python 3.13 and older give a dictionary a new version at each change (PEP 509), which no function returns, so it is read
 from memory. Whether it is where it should be is tried first. Where it is not, as in later Pythons, the identities of
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import operator
 from typing import Any, Sequence
 
@@ -93,3 +94,38 @@ class Watch:
 
     def set(self, i: int, mark: Any) -> None:
         self._marks[i] = mark
+
+
+class References:
+    """Compares what objects refer to with what they referred to: cells, lists, dictionaries. The garbage collector lists all
+    of it in one pass. The objects are in groups, which have names."""
+
+    def __init__(self, groups: dict[str, list[Any]]) -> None:
+        self._groups = groups
+        self._seen = {name: gc.get_referents(*objects) for name, objects in groups.items()}
+        self._objects = tuple(one for objects in groups.values() for one in objects)
+        self._addresses = _addresses(gc.get_referents(*self._objects))
+
+    def changed(self) -> set[str]:
+        """Returns the names of the groups whose objects refer to others than at the last look."""
+        addresses = _addresses(gc.get_referents(*self._objects))
+        if addresses == self._addresses:
+            return set()
+        self._addresses, found = addresses, set()
+        for name, objects in self._groups.items():
+            now, seen = gc.get_referents(*objects), self._seen[name]
+            if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
+                self._seen[name] = now
+                found.add(name)
+        return found
+
+
+_ITEMS_AT = 24  # bytes: in a list, behind its header and its length
+
+
+def _addresses(values: list[Any]) -> bytes:
+    """Returns the addresses of a list's values, as they are in memory."""
+    if not values:
+        return b""
+    at = ctypes.c_void_p.from_address(id(values) + _ITEMS_AT).value
+    return ctypes.string_at(at or 0, len(values) * _WORD)

@@ -12,10 +12,17 @@
     operators                       dispatcher                  dispatcher's modules
     kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
                                                                 loaded and register     torch has another dump
+    constants in containers         the same modules            their texts             the same
     functions, classes, constants   the modules, their classes  their code; then        not kept, unless the catalogue
-    of torch's modules                                          versions of the         has each of them
-                                                                dictionaries
+    of torch, sympy, Triton and     and objects                 versions of the         has each of them
+    Python's own library                                        dictionaries
                                                                 (_functions.py)
+    code, defaults, bases that      the functions and classes   audit events            not kept, while it is another
+    are changed in place            themselves                  (_in_place.py)
+    what functions enclose          cells, lists, dictionaries  identity, at each       read again, as above
+                                                                graph (_marks.py)
+    operators under their names     torch.ops                   their names; methods    not kept
+                                                                of one alone
     Inductor's handlers             virtualized.threadlocal     their classes           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
@@ -40,7 +47,7 @@ import sys
 import types
 from typing import Any, Iterator
 
-from warm._operators import _TORCH
+from warm._operators import _TORCH, is_of_torch
 
 _PACKAGES = tuple(
     f"torch.{name}."
@@ -54,7 +61,9 @@ _PACKAGES = tuple(
 _CACHES = frozenset(
     "cached_ops cache_stats._stats FxGraphCachePickler._pickleable_type_cache supported_vec_isa_list _registered_caches "
     "SUPPORTED_PARAM_TYPES SUPPORTED_RETURN_TYPES OPDEFS OPDEF_TO_LIB _OPAQUE_TYPES _OPAQUE_TYPES_BY_NAME "
-    "FxCompile._compile_stats _HEURISTIC_CACHE".split()
+    "FxCompile._compile_stats _HEURISTIC_CACHE KernelSideTable.id_to_kernel KernelSideTable.kernel_to_id "
+    "KernelSideTable.constant_args kernel_side_table.id_to_kernel kernel_side_table.kernel_to_id "
+    "kernel_side_table.constant_args".split()
 )
 _CACHE_NAMES = ("cache", "_member_map_", "_value2member_map_", "_member_names_")  # the last part of a cache's name
 
@@ -161,11 +170,28 @@ def operators() -> tuple[list[dict[Any, Any]], dict[str, Any]]:
         if name not in _TORCH or name == "higher_order":  # the latter are objects of modules
             continue
         spaces.append(vars(space))
-        for packet in [one for one in vars(space).values() if type(one).__name__ == "OpOverloadPacket"]:
-            spaces.append(vars(packet))
-            for overload in [one for one in vars(packet).values() if type(one).__name__ == "OpOverload"]:
-                found[f"torch.ops:{overload}"] = overload.py_kernels
+        for rest, packet in list(vars(space).items()):
+            if type(packet).__name__ == "OpOverloadPacket":
+                spaces.append(vars(packet))
+                _look_at(f"{name}.{rest}", packet, packet, found)
+                for last, overload in list(vars(packet).items()):
+                    if type(overload).__name__ == "OpOverload":
+                        spaces.append(vars(overload))
+                        _look_at(f"{name}.{rest}.{last}", overload, overload.py_kernels, found)
     return spaces, found
+
+
+def _look_at(name: str, operator: Any, kernels: Any, found: dict[str, Any]) -> None:
+    """Adds the kernels of an operator that is found by a name; or, if it is another one or has own methods, itself."""
+    if str(operator) != name or not _methods(type(operator)).isdisjoint(vars(operator)):
+        found[f"torch.ops:{name} (replaced)"] = [type(operator)]
+    elif kernels is not operator:
+        found[f"torch.ops:{operator}"] = kernels
+
+
+@functools.cache
+def _methods(kind: type) -> frozenset[str]:
+    return frozenset(name for base in kind.__mro__ for name, value in vars(base).items() if type(value) is types.FunctionType)
 
 
 def leaves(value: Any, key: tuple[Any, ...] = (), depth: int = 0) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -202,7 +228,15 @@ def is_empty(value: Any) -> bool:
     return not (held[0] or held[1] or getattr(held[2], "_effect", None) or getattr(held[3], "_symm_mem_args", None))
 
 
+_OF_OBJECTS = ("torch", "builtins", "functools", "typing", "sympy", "collections", "weakref", "operator", "_operator")
 _CODE = (types.FunctionType, types.MethodType, functools.partial, type)
+
+
+def is_foreign(value: Any) -> bool:
+    """Returns True for a function, a class or a callable object of the program."""
+    if isinstance(value, (*_CODE, types.BuiltinFunctionType)):
+        return not is_of_torch(value)
+    return callable(value) and str(type(value).__module__).partition(".")[0] not in _OF_OBJECTS
 
 
 def is_read(value: Any) -> bool:

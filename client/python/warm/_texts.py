@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts of functions and of values that functions hold. Two values with one text do the same in each process.
 
-    a function      where its code stands, the values it encloses, its defaults. Code of torch's own files counts by file
-                    and line, because torch_key() is a digest of these files; any other code counts by its bytes.
+    a function      where its code stands, the values it encloses, its defaults. Code of torch's files, and of those of the
+                    libraries that it computes with, counts by file and line: the catalogue's name has the identity of
+                    these files, and _in_place.py sees code that is made under their names. Other code counts by its bytes.
     plain values    their repr
     containers, and objects of classes of Python code: the texts of what they hold
     all others      Unknown: a C++ kernel, a ScriptFunction, a class that its name does not find
@@ -25,6 +26,7 @@ _DEPTH_MAX = 60
 _STEPS_MAX = 20000  # values that one text is made of
 _LONG = 160  # characters: a longer text of a part stands as its digest, so that parts that are shared cost once
 _NEVER = 1 << 30
+_CHANGING = frozenset((list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict))
 _BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
             types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
             types.ClassMethodDescriptorType)  # fmt: skip
@@ -40,6 +42,14 @@ _IGNORED = ("_DispatchModule", "_SafeKernelFunction", "Graph", "Logger", "lock",
 _STATES = ("checked", "ordered_kwargs_for_cpp_kernel")
 
 
+LIBRARIES = ("sympy", "mpmath", "triton")  # that torch computes with
+
+
+def folder_of(name: str) -> str:
+    """Returns the folder of a package, with a slash at its end."""
+    return os.path.join(os.path.dirname(os.path.abspath(sys.modules[name].__file__ or "")), "")
+
+
 class Unknown(Exception):
     """Raised for a value without a text."""
 
@@ -53,12 +63,15 @@ class Reader:
 
     def __init__(self, root: str) -> None:
         self._torch = os.path.join(root, "torch", "")
-        self._files: dict[str, str] = {}
+        self._libraries = tuple(folder_of(name) for name in LIBRARIES if name in sys.modules)
         self._codes: dict[int, str] = {}  # by id: its function keeps the code
         self._known: dict[int, tuple[Any, str]] = {}
         self._open: dict[int, int] = {}  # what is being read now, by id: how deep it is
         self._low = _NEVER  # the least depth of an open value that the text refers to as itself
         self._steps = 0
+        self._in_pattern = False
+        self.path = ""  # of what is read now
+        self.parts: dict[int, tuple[str, Any]] = {}  # what can change in place of all that was read, with its path, by id
         self._kinds: dict[type, Callable[[Any], str]] = {
             types.FunctionType: self._part(self._function),
             types.MethodType: lambda v: f"{self.text(v.__func__)} of {self.text(v.__self__)}",
@@ -103,7 +116,21 @@ class Reader:
             return lambda v: name
         if any(base.__module__ == "sympy.core.basic" for base in kind.__mro__):  # objects of sympy remember their hash
             return lambda v: f"{name} {v!r}"
-        return self._part(self._reader_of(kind, name))
+        return self._part(self._of_pattern(kind, name) if hasattr(kind, "pattern_eq") else self._reader_of(kind, name))
+
+    def _of_pattern(self, kind: type, name: str) -> Callable[[Any], str]:
+        """Returns the reader of parts of a pattern. There are many, and they are not looked at again: a program can change
+        one in place only by a walk through a pass of torch."""
+        read = self._reader_of(kind, name)
+
+        def within(value: Any) -> str:
+            before, self._in_pattern = self._in_pattern, True
+            try:
+                return read(value)
+            finally:
+                self._in_pattern = before
+
+        return within
 
     def _reader_of(self, kind: type, name: str) -> Callable[[Any], str]:
         if issubclass(kind, (dict, types.MappingProxyType)):
@@ -139,6 +166,8 @@ class Reader:
             self._open[id(value)] = depth
             made = read(value)
             del self._open[id(value)]
+            if type(value) in _CHANGING and not self._in_pattern:
+                self.parts[id(value)] = self.path, value
             if len(made) > _LONG:
                 made = f"{made[:40]} {digest(made)}"
             if self._low > depth:
@@ -157,6 +186,8 @@ class Reader:
             name = getattr(code, "co_qualname", code.co_name)
             if code.co_filename.startswith(self._torch):
                 known = f"{name} {code.co_filename[len(self._torch):]}:{code.co_firstlineno}"
+            elif code.co_filename.startswith(self._libraries):
+                known = f"{name} {code.co_filename}:{code.co_firstlineno}"
             else:
                 parts = (code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_flags,
                          code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount)  # fmt: skip
@@ -165,6 +196,7 @@ class Reader:
         return known
 
     def _cell(self, cell: Any) -> str:
+        self.parts[id(cell)] = self.path, cell
         try:
             value = cell.cell_contents
         except ValueError:
@@ -210,6 +242,8 @@ class Reader:
         if held is None and not slots:
             raise Unknown(f"an object of the class {type(value).__qualname__}")
         self._class(type(value))
+        if held and not self._in_pattern:
+            self.parts[id(held)] = self.path, held
         parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items()) if k not in _STATES]
         parts += [f"{s}={self.text(getattr(value, s))}" for s in slots if hasattr(value, s)]
         return f"({', '.join(parts)})"

@@ -5,8 +5,9 @@
 
 FOLDER has the package `warm`. Each case is a small model and one change of what a compile reads: an entry of a table
 (replaced, removed, wrapped, with another closure or other defaults), a function, method, class or constant of torch's
-modules, a setting, the memory that arguments share, a function inside of a higher-order operator. Tables and settings are found by walking torch's modules. The model is
-traced in two forks of one process, with the change and without it. If a key is equal and its graph would be kept,
+modules, of sympy's or of Python's own, also in place; a setting, the memory that arguments share, a function inside of a
+higher-order operator. Tables and settings are found by walking torch's modules. The model is traced in two forks of one
+process, with the change and without it. If a key is equal and its graph would be kept,
 both are compiled: the results must be equal bit for bit. The exit status is 0 if all of this holds."""
 
 import argparse
@@ -30,7 +31,7 @@ sys.path.append(options.python)
 os.environ.update(TORCH_DEVICE_BACKEND_AUTOLOAD="0", OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1",
                   TORCHINDUCTOR_VEC_ISA_OK="1", WARM_DISABLE="1")
 
-from warm import _autoload, _catalogue, _catalogue_maker, _functions, _sources, _tables  # noqa: E402
+from warm import _autoload, _catalogue, _catalogue_maker, _functions, _in_place, _sources, _tables  # noqa: E402
 
 sys.meta_path.insert(0, _catalogue_maker._Watcher())
 import torch  # noqa: E402
@@ -39,6 +40,7 @@ import torch._inductor.compile_fx  # noqa: E402
 from torch._inductor import codecache  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+_in_place.watch()
 SECONDS = 120  # for one fork
 MAKE = "import sys; sys.path += {!r}; from warm import _catalogue_maker as m; sys.stdout.buffer.write(m.make())"
 aten = torch.ops.aten
@@ -118,6 +120,8 @@ def altered(value, how):
     value = getattr(value, "handler", value)
     if how == "code" and isinstance(value, types.FunctionType) and not value.__closure__:
         value.__code__ = (lambda *arguments, **more: arguments[0]).__code__
+    elif how == "defaults" and isinstance(value, types.FunctionType) and value.__defaults__:
+        value.__defaults__ = tuple(one + 1 if isinstance(one, int) else one for one in value.__defaults__)
     elif how == "closure" and isinstance(value, types.FunctionType) and value.__closure__:
         for cell in value.__closure__:
             if callable(cell.cell_contents):
@@ -129,12 +133,16 @@ def altered(value, how):
 def replaced(draw):
     """Returns a change of what a module or class of torch has by name, and its name."""
     space = draw.choice(SPACES)
-    row = draw.choice(space.rows)
+    row = draw.choice([row for row in space.rows if row[0] in space.held])
     others = [other for other in space.rows if other[1:2] == row[1:2] or len(other) == len(row)]
-    other, how = draw.choice(others), draw.choice(("swap", "remove", "wrap", "code", "constant"))
+    other, how = draw.choice(others), draw.choice(("swap", "wrap", "code", "defaults", "bases"))
 
     def change():
         value = space.held[row[0]]
+        if how == "bases" and isinstance(space.owner, type):
+            first, *rest = space.owner.__bases__
+            space.owner.__bases__ = (type(first.__name__, (first,), {}), *rest)
+            return
         if row[1] == "=":
             new = value + 1 if isinstance(value, int) else not value
         elif how == "wrap" and callable(value):
@@ -335,8 +343,8 @@ def main():
     note_keys()
     keys_of(MODELS["pointwise"], inputs())  # loads what a compile loads
     torch._dynamo.reset()
-    TABLES.update((p, t) for p, t in _tables.Watched(list(_catalogue._state.catalogue.first))._find().items() if t)
-    SPACES[:] = [s for s in _functions.read(_catalogue.root()) if s.rows and s.path.startswith(CHANGED)]
+    TABLES.update((p, t) for p, t in _tables.Watched(list(_catalogue._state.catalogue.first))._find(()).items() if t)
+    SPACES[:] = [s for s in _functions.read(_catalogue.root()) if len(s.rows) > 1 and s.path.startswith(CHANGED)]
     counts = collections.Counter(one_case(random.Random(f"{options.seed} {i}")) for i in range(options.cases))
     print(f"{options.cases} cases: {', '.join(f'{n} {what}' for what, n in sorted(counts.items()))}")
     return 1 if counts["wrong"] or not counts["not kept"] else 0
@@ -344,6 +352,7 @@ def main():
 
 TABLES, SPACES, BASES, FOUND = {}, [], {}, {}
 CHANGED = tuple(f"torch.{name}" for name in ("_inductor", "_functorch", "_decomp", "_refs", "_prims", "_subclasses", "fx"))
+CHANGED += ("sympy.core", "sympy.functions", "sympy.printing", "math:", "functools:", "operator:", "textwrap:")
 USED = ("silu", "erf", "exp", "tanh", "mm", "softmax", "layer_norm", "gelu", "softplus", "where", "slice", "cumsum", "add",
         "mul", "as_strided", "scaled_dot", "sum", "sub", "div", "sigmoid", "view", "permute")  # fmt: skip
 SHARED = {(share, offset): functools.partial(inputs, share, offset) for share, offset in (("shared", 0), ("apart", 3))}
