@@ -47,7 +47,7 @@ exec "$venv/bin/python" -m ziglang cc -target $triplet.2.17 "\$@"
 END
 chmod +x "$build/cc"
 mkdir -p "$build/obj"
-"$build/cc" -I. -D_GNU_SOURCE -O2 -fPIC -c -o "$build/obj/libc_gaps.o" packaging/libc_gaps.c
+"$build/cc" -I. -D_GNU_SOURCE -O2 -fPIC -ffile-prefix-map="$PWD"=. -c -o "$build/obj/libc_gaps.o" packaging/libc_gaps.c
 
 run() { "$@" >>"$build/make.log" 2>&1 || { tail -n 20 "$build/make.log" >&2; echo "portable: the build failed: $build/make.log" >&2; exit 1; }; }
 : >"$build/make.log"
