@@ -16,18 +16,19 @@ from warm import _sources
 from warm._operators import is_of_torch
 
 # Fields that torch's own keys have (save_config_portable, save_config): all of these modules but the ignored ones.
-_KEYED = ("torch._inductor.config", "torch._inductor.config_comms", "torch._functorch.config")
+_KEYED = ("torch._inductor.config", "torch._functorch.config")
 # Fields that change neither code nor graph, with the reason.
 _HARMLESS: dict[str, tuple[str, ...]] = {
     "torch._inductor.config": (
         "compile_threads", "worker_start_method",  # how many processes compile
         "fx_graph_cache", "fx_graph_remote_cache", "autotune_local_cache", "autotune_remote_cache",  # which caches ask
+        "force_disable_caches",  # no cache is asked
         "force_disable_cudagraph_TESTING_ONLY", "cudagraph_policy",  # read after a graph was taken from the cache
         "pre_grad_pass_timing",  # "early" changes the graph before the key is made; "late" passes have uuid()
         "trace.provenance_tracking_level", "trace.log_autotuning_results", "trace.debug_dir",  # read by logs alone
     ),
     "torch._dynamo.config": ("use_graph_deduplication", "verbose", "suppress_errors", "log_file_name"),
-    "torch.compiler.config": ("job_id", "force_disable_caches"),  # the key of profiles; no cache is asked
+    "torch.compiler.config": ("job_id", "force_disable_caches", "verbose", "log_file_name"),  # no cache is asked; logs
 }  # fmt: skip
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _UUID = "uuid"
