@@ -587,6 +587,8 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
                        path);
     if (is_header(path) && !is_header_of_others(r, entry))
         return add_header(r, entry, e);
+    if (on_path && stat(path, &st) < 0 && errno == EACCES)
+        return 0; /* PATH leads to nothing in a folder that this user cannot search: add_program has it */
     entry->all |= IS_INPUT;
     if (stat(path, &st) < 0)
         return entry->all & (SEEN_READ | SEEN_LIST)

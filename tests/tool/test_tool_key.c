@@ -329,3 +329,22 @@ Test(tool_key, a_terminal_gets_what_it_would_get)
     free(real), free(ours), free(again);
     lab_down(&lab);
 }
+
+Test(tool_key, a_folder_of_PATH_that_a_user_cannot_search_costs_no_hit)
+{
+    NEEDS_TWO_USERS();
+    struct warmd d = warmd_up(NULL);
+    char *dir = temp_dir_new(), *program = public_path("bin/warm"), *out;
+    int rc = run_command(
+        &out,
+        "exec 2>&1; cd %s; mkdir closed home; chown 4242 . home; chmod 700 closed; echo 'int x;' "
+        ">a.c\n"
+        "for i in 1 2; do WARM_SOCKET=%s HOME=$PWD/home PATH=$PWD/closed/bin:/usr/bin:/bin setpriv "
+        "--reuid 4242 --regid 4242 --clear-groups %s run --report gcc -c a.c -o a.o; done",
+        dir, d.socket, program);
+    cr_expect(rc == 0 && strstr(out, "asked 1: 1 hit,"), "%s", out);
+    free(out);
+    free(program);
+    temp_dir_free(dir);
+    warmd_down(&d);
+}
