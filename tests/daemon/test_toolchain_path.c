@@ -256,6 +256,9 @@ Test(toolchain_path, a_library_that_others_can_change_is_not_loaded)
                  {0755, 0644, 0646}};
     file_write(builtins, "x", 1);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        bool is_for_all = (modes[i].folder | modes[i].library | modes[i].builtins) & 02;
+        if (!is_for_all && geteuid() != 0)
+            continue; /* a user's own group is trusted */
         /* a new file each time: a path that led nowhere is not looked at again at once */
         char name[32];
         snprintf(name, sizeof name, "libnvrtc.so.13.%zu", i);
