@@ -661,20 +661,19 @@ static void open_port(struct daemon *d)
 
 static int start_serving(struct daemon *d, struct err *e)
 {
-    int code = listener_open(&d->socket, d->config.socket, e);
-    if (code)
-        return code;
-    d->listens = true;
-    open_admin_socket(d);
     struct service_config service = {.loop = &d->loop,
                                      .config = &d->config,
                                      .store = d->store,
                                      .pool = d->pool,
                                      .spawner = d->spawner,
                                      .group_of = torch_store_group};
-    code = service_new(&d->service, &service, e);
+    int code = service_new(&d->service, &service, e);
+    if (code == 0) /* last: a socket that listens says that the daemon has started */
+        code = listener_open(&d->socket, d->config.socket, e);
     if (code)
         return code;
+    d->listens = true;
+    open_admin_socket(d);
     static const struct protocol *const protocols[] = {&native_protocol, &http_protocol,
                                                        &redis_protocol, NULL};
     struct server_config server = {.loop = &d->loop,

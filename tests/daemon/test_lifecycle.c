@@ -112,6 +112,21 @@ Test(lifecycle, a_folder_in_which_others_could_replace_the_socket_is_refused)
     warmd_free(&k);
 }
 
+/* A socket that listens says that the daemon has started. The folder of this one is refused, too, but later. */
+Test(lifecycle, the_socket_is_the_last_that_is_opened)
+{
+    struct warmd k = warmd_new();
+    char *folder = path_join(k.dir, "run");
+    char *options[] = {"--tier", "file:///nowhere", "--tier-revoked", "no-key", NULL};
+    cr_assert(mkdir(folder, 0700) == 0 && chmod(folder, 0777) == 0);
+    free(k.socket);
+    k.socket = path_join(folder, "warmd.sock");
+    expect_start_fails(&k, options, 1, "a key is written NAME:BASE64");
+    expect_start_fails(&k, NULL, 1, "can be written by other users");
+    free(folder);
+    warmd_free(&k);
+}
+
 /* Starts a daemon that must refuse what another user could change. */
 static void expect_refused(struct warmd *k, char *const *options)
 {
