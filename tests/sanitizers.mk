@@ -45,20 +45,20 @@ tsan: tsan-store tsan-client
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = tests/fuzz/promises.c tests/kernels/print_program.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) client/cli/import/archive.c store/clock.c store/row.c store/id_set.c store/lmdb_check.c \
+FUZZED    = tests/fuzz/promises.c tests/kernels/print_program.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) $(filter-out %/main.c,$(call src,$(EXEC_DIRS))) client/cli/import/archive.c store/clock.c store/row.c store/id_set.c store/lmdb_check.c \
     $(addprefix daemon/,net/resp.c headers/manifest.c headers/manifest_paths.c pytorch/torch_value.c) \
     daemon/worker/line_digests.c $(filter-out %/stats.c,$(call src,daemon/history)) tier/url.c tier/resp_reply.c tier/backends/s3_answer.c
 FUZZERS   = $(filter-out promises,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 $(B)/fuzz/obj/%.o: %.c
 	$(Q) clang $(OUR_CPP) $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -MMD -MP -c -o $@ $<
 $(B)/fuzz/%: tests/fuzz/%.c $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED))
-	$(Q) clang $(OUR_CPP) $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO)
+	$(Q) clang $(OUR_CPP) $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,$(FUZZ_SAN) -o $@ $^ $(CRYPTO) -ldl -lm
 # What plays warm-tier needs a whole service to play against.
 FUZZ_ARGS_tier_helper = -len_control=0 -max_len=600
 FUZZED_SERVICE = $(filter-out $(FUZZED) %/main.c,$(call src,$(STORE_DIRS) $(TIER_DIRS) $(DAEMON_DIRS))) \
     $(addprefix tests/support/,fake_helper.c service.c support.c tier_rig.c)
 $(B)/fuzz/tier_helper: $(patsubst %.c,$(B)/fuzz/obj/%.o,$(FUZZED_SERVICE))
-$(B)/fuzz/tier_helper: CRYPTO = -lcriterion -luv -llmdb -lm $(NETWORK) $(SIGNING) $(PACKED)
+$(B)/fuzz/tier_helper: CRYPTO = -lcriterion -luv -llmdb $(NETWORK) $(SIGNING) $(PACKED)
 # The inputs with which some of them begin, because they would hardly find such a text by themselves.
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
