@@ -327,6 +327,7 @@ def _end() -> None:
 
 def name() -> str:
     """Returns the name of this build's catalogue, or "" if there can be none."""
+    from warm import _catalogue_maker
     from warm.torch import key_name
 
     codecache = sys.modules["torch._inductor.codecache"]
@@ -334,7 +335,7 @@ def name() -> str:
     if build is None:
         return ""
     folder, text = os.path.dirname(os.path.abspath(__file__)), hashlib.sha256(build.encode())
-    text.update(f"{sys.version} {os.__file__}".encode())
+    text.update(f"{sys.version} {os.__file__} {_catalogue_maker.optional()}".encode())
     for library in filter(sys.modules.__contains__, _texts.LIBRARIES):
         init = os.stat(sys.modules[library].__file__ or "")
         version = getattr(sys.modules[library], "__version__", "")

@@ -11,6 +11,7 @@ A process is started at most once a program. It ends by itself after _SECONDS at
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ _KEPT = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "XDG_", "W
          "WARM_EXE", "WARM_LIBRARY", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "SYSTEMROOT")  # fmt: skip
 _NEEDED = ("torch", "sympy", "mpmath", "numpy", "typing_extensions", "filelock", "networkx", "jinja2", "fsspec",
            "triton", "setuptools", "warm")  # fmt: skip
+_OPTIONAL = ("tqdm", "opt_einsum", "redis", "optree", "tabulate", "z3")
 _IMPORTED = ("torch._inductor", "torch._functorch", "torch._higher_order_ops", "torch._subclasses", "torch._library",
              "torch._decomp", "torch._refs", "torch._prims", "torch._prims_common", "torch.fx.passes",
              "torch.fx.experimental", "torch.nested._internal", "torch.export", "torch._export", "torch.sparse",
@@ -31,11 +33,27 @@ _SKIPPED = ("test", "benchmark", "debug", "fb", "__main__", "compile_worker", "_
 _started: list[Any] = []
 
 
+def _file(name: str) -> str | None:
+    module = sys.modules.get(name)
+    if module is not None or name not in _OPTIONAL:
+        return getattr(module, "__file__", None)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
+
+
+def optional() -> list[str]:
+    """Returns the packages that torch's modules take where they are: without them they define their own."""
+    return [name for name in _OPTIONAL if _file(name)]
+
+
 def _folders() -> list[str]:
-    """Returns the folders that have the packages that torch needs."""
+    """Returns the folders that have the packages that torch needs or takes."""
     found: list[str] = []
-    for name in _NEEDED:
-        file = getattr(sys.modules.get(name), "__file__", None)
+    for name in _NEEDED + _OPTIONAL:
+        file = _file(name)
         if file:
             folder = os.path.dirname(os.path.abspath(file))
             folder = os.path.dirname(folder) if os.path.basename(file).startswith("__init__.") else folder
