@@ -3,6 +3,7 @@
 Each test is a pair of programs that torch's keys do not tell apart. Neither gets what the other made."""
 
 import json
+import os
 
 import kit
 
@@ -18,6 +19,14 @@ x = torch.linspace(-1, 1, 64)
 """
 END = "\nprint(torch.allclose(torch.compile(called)(*arguments), wanted))\n"
 
+# Without this package torch.hub has a class of its own.
+TQDM = """
+class tqdm:
+    def __init__(self, *arguments, **options):
+        pass
+    def __getattr__(self, name):
+        return lambda *arguments, **options: None
+"""
 SOFTPLUS = """
 called, arguments = lambda x: torch.nn.functional.softplus(x) + 1, [x]
 wanted = called(x)
@@ -243,11 +252,11 @@ class Pairs(kit.TestCase):
         cls.run_one(SOFTPLUS)  # makes the catalogue
 
     @classmethod
-    def run_one(cls, middle):
+    def run_one(cls, middle, **settings):
         with kit.Folder() as folder:
             return cls.daemon.run(BEGIN + middle + END, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder,
                                   TORCH_EXTENSIONS_DIR=folder, TMPDIR=cls.headers,
-                                  TORCHINDUCTOR_VEC_ISA_OK="1").stdout.strip()
+                                  TORCHINDUCTOR_VEC_ISA_OK="1", **settings).stdout.strip()
 
     def check(self, *programs, why=""):
         """Runs two programs, and the first one again. `why`: the second is not kept, and `warm why` names this."""
@@ -260,6 +269,15 @@ class Pairs(kit.TestCase):
         hits = self.daemon.stats("puts")
         self.assertEqual(self.run_one(SOFTPLUS), "True")
         self.assertEqual(self.daemon.stats("puts"), hits, "all was in the cache")
+
+    def test_a_package_that_torch_takes_from_another_folder_keeps_nothing_out(self):
+        with kit.Folder() as packages:
+            os.mkdir(os.path.join(packages, "tqdm"))
+            with open(os.path.join(packages, "tqdm", "__init__.py"), "w") as f:
+                f.write(TQDM)
+            for _ in range(2):  # the first makes the catalogue of this environment
+                self.assertEqual(self.run_one(SOFTPLUS, PYTHONPATH=packages), "True")
+        self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
 
     def test_a_kernel_in_python_made_of_functions_of_torch_counts(self):
         self.check(SOFTPLUS, KERNEL, why="aten::softplus/AutogradCPU")
