@@ -109,8 +109,8 @@ static void on_fork_in_child(void)
 
 /* ---- connections ---- */
 
-/* True if the process has changed its user since it opened its first connection. What it makes from then on must not
- * be kept in the name of the user before. */
+/* True if the process has changed its user since its first call: later results must not be kept in the first
+ * user's name. */
 static bool is_another_user(void)
 {
     int64_t user = geteuid(), was = NOBODY_YET;
