@@ -146,8 +146,8 @@ static void queue_hello(struct conn *c)
     wire_put_hello(&c->out, 0, &hello);
 }
 
-/* Makes a socket, never with the number of standard input, output or error: in a program that has closed these,
- * what it prints would go to the daemon. Returns -1 with errno. */
+/* Makes a socket, never with the number of standard input, output or error: if a program has
+ * closed these, its output would go to the daemon. Returns -1 with errno. */
 static int make_socket(void)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -6,7 +6,7 @@
  *     s0_CompileProgram(…), s1_… ──▶ nvvm_on_CompileProgram(library 0, …)
  *
  * It is no interface: the .c file of a family includes it once, for its static definitions,
- * of which stand_in is what dl.c wants. Before that the file has
+ * and gives dl.c the one called stand_in. Before that the file has
  * defined `static struct libraries libraries`, and these macros, here as for libNVVM:
  *
  *     STAND_INS_LIST         "client/preload/nvvm/nvvm.fn"   the functions, as FN(name, parameters, arguments)
