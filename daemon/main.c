@@ -490,6 +490,8 @@ static void on_idle_tick(void *arg)
         d->last_seen_ms = now;
     else if (d->config.idle_exit_ms && now - d->last_seen_ms >= d->config.idle_exit_ms)
         stop(d, "no client for idle_exit");
+    else if (!listener_is_there(&d->socket))
+        stop(d, "its socket was removed, and no client is left");
 }
 
 static void on_watchdog(void *arg)

@@ -173,12 +173,18 @@ static int listener_make(struct listener_socket *s, const char *path, mode_t mod
         code = listener_clear_path(&address, e);
     if (code == 0)
         code = listener_bind(&address, mode, &fd, e);
+    struct stat st;
+    if (code == 0 && lstat(path, &st) != 0) {
+        code = err_sys(e, WARM_EIO, errno, "cannot look at %s", path);
+        close(fd);
+    }
     if (code) {
         if (lock_fd >= 0)
             close(lock_fd);
         return code;
     }
-    *s = (struct listener_socket){.fd = fd, .lock_fd = lock_fd};
+    *s = (struct listener_socket){
+        .fd = fd, .lock_fd = lock_fd, .device = st.st_dev, .inode = st.st_ino};
     strcpy(s->path, path);
     return 0;
 }
@@ -204,11 +210,18 @@ bool listener_is_shared(const struct listener_socket *s)
     return stat(s->path, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
+bool listener_is_there(const struct listener_socket *s)
+{
+    struct stat st;
+    return s->passed ||
+           (lstat(s->path, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode);
+}
+
 /* Removes an own socket. The lock file stays: without it two daemons could lock two files of one
  * name. */
 void listener_shut(struct listener_socket *s)
 {
-    if (!s->passed)
+    if (!s->passed && listener_is_there(s))
         unlink(s->path);
     close(s->fd);
     if (s->lock_fd >= 0)

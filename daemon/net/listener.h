@@ -19,6 +19,7 @@
 #define WARM_DAEMON_NET_LISTENER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #include "keygen/err.h"
@@ -29,6 +30,8 @@ struct listener_socket {
     int lock_fd;    /* keeps a second daemon from replacing the socket file; -1 if passed */
     bool passed;    /* by the service manager: never unlinked */
     char path[108]; /* of sockaddr_un */
+    dev_t device;   /* of an own socket's file */
+    ino_t inode;
 };
 
 /* Takes the socket that the service manager passed, or makes one at `path`, with its folder (0700).
@@ -41,6 +44,8 @@ int listener_open(struct listener_socket *out, const char *path, struct err *e);
 int listener_open_admin(struct listener_socket *out, const char *path, struct err *e);
 /* True if users other than root and the daemon's own can connect. */
 bool listener_is_shared(const struct listener_socket *s);
+/* False if an own socket's file was removed or replaced: nobody can connect any more. */
+bool listener_is_there(const struct listener_socket *s);
 /* Closes the socket; removes its file, unless it was passed. */
 void listener_shut(struct listener_socket *s);
 

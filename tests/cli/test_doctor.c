@@ -122,6 +122,16 @@ Test(doctor, names_the_files_of_the_daemon_and_counts_what_was_not_kept)
     free(large);
 }
 
+Test(doctor, says_that_everybody_may_write_the_store)
+{
+    struct warmd k = warmd_up(NULL);
+    cr_assert_eq(chmod(k.store, 0777), 0);
+    expect(&k, 1, "doctor", "so warmd will not start with it again: chmod o-w it");
+    cr_assert_eq(chmod(k.store, 0700), 0);
+    expect(&k, 0, "doctor", "");
+    warmd_down(&k);
+}
+
 Test(doctor, fix_verifies_a_store_with_damaged_values)
 {
     struct warmd k = warmd_up(NULL);

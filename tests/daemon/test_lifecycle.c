@@ -528,6 +528,20 @@ Test(lifecycle, idle_exit_ends_a_daemon_without_clients_and_no_other)
     warmd_free(&k);
 }
 
+Test(lifecycle, a_daemon_whose_socket_was_removed_ends_after_its_last_client)
+{
+    struct warmd k = warmd_up(NULL);
+    int fd = warmd_native(&k);
+    cr_assert_eq(unlink(k.socket), 0);
+    cr_expect(warmd_is_silent(fd, 1500), "it stays while a client is connected");
+    cr_expect_eq(waitpid(k.pid, NULL, WNOHANG), 0);
+    close(fd);
+    int status = warmd_reap(k.pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    cr_expect(warmd_log_has(&k, "its socket was removed"));
+    warmd_free(&k);
+}
+
 Test(lifecycle, sigterm_answers_what_was_put_before)
 {
     struct warmd k = warmd_up(NULL);

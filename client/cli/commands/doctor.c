@@ -336,8 +336,13 @@ static void check_store(struct doctor *d, struct view info)
                 "its file system has less than %s (min_free) left: it may have %s instead of %s",
                 left, most, wanted);
     struct statvfs disk;
+    struct stat st;
     char folder[PATH_MAX];
     copy_setting(info, "store", folder, sizeof folder);
+    if (*folder && stat(folder, &st) == 0 && (st.st_mode & S_IWOTH))
+        finding(d, HEALTH_FAIL, "store",
+                "everybody may write %s, so warmd will not start with it again: chmod o-w it",
+                folder);
     if (*folder && statvfs(folder, &disk) == 0 &&
         (!disk.f_bavail || (disk.f_files && !disk.f_favail)))
         finding(d, HEALTH_FAIL, "store", "the file system of %s has no %s left: nothing is stored",
