@@ -4,8 +4,6 @@
  * the StableHLO specification. What that leaves to the implementation follows XLA. Of integers, x / 0 is -1 and
  * x rem 0 is x. A float outside of a whole type becomes the nearest one, and NaN becomes 0.
  *
- * A double has 53 bits: an i64 that needs more is NaN until its operation ends, which then fails.
- *
  * A value's tensor lives from its operation to the end of its block. No function runs inside of itself,
  * so one table has a place for each value.
  *
@@ -24,7 +22,7 @@
 struct eval {
     const struct program *p;
     struct err *e;
-    double **at; /* by value: its tensor, or NULL */
+    number **at; /* by value: its tensor, or NULL */
     size_t bytes;
     uint32_t steps, calls;
 };
@@ -32,14 +30,14 @@ struct eval {
 /* ---- memory ---- */
 
 /* Returns a tensor of this many elements; NULL after an error. */
-static double *tensor_new(struct eval *v, int64_t n, int *rc)
+static number *tensor_new(struct eval *v, int64_t n, int *rc)
 {
-    size_t bytes = ((size_t)n + 1) * sizeof(double);
+    size_t bytes = ((size_t)n + 1) * sizeof(number);
     if (bytes > EVAL_BYTES_MAX - v->bytes) {
         *rc = err_set(v->e, WARM_ETOO_BIG, "the program needs more than %zu bytes", EVAL_BYTES_MAX);
         return NULL;
     }
-    double *x = malloc(bytes);
+    number *x = malloc(bytes);
     if (!x)
         *rc = err_set(v->e, WARM_ENOMEM, "%zu bytes", bytes);
     else
@@ -47,20 +45,20 @@ static double *tensor_new(struct eval *v, int64_t n, int *rc)
     return x;
 }
 
-static void tensor_free(struct eval *v, double **x, int64_t n)
+static void tensor_free(struct eval *v, number **x, int64_t n)
 {
-    size_t bytes = *x ? ((size_t)n + 1) * sizeof(double) : 0;
+    size_t bytes = *x ? ((size_t)n + 1) * sizeof(number) : 0;
     assert(bytes <= v->bytes);
     v->bytes -= bytes;
     free(*x);
     *x = NULL;
 }
 
-static double *tensor_copy(struct eval *v, uint32_t value, int *rc)
+static number *tensor_copy(struct eval *v, uint32_t value, int *rc)
 {
     int64_t n = program_tensor(v->p, value)->n;
     assert(v->at[value]);
-    double *x = tensor_new(v, n, rc);
+    number *x = tensor_new(v, n, rc);
     if (x && n)
         memcpy(x, v->at[value], (size_t)n * sizeof *x);
     return x;
@@ -79,19 +77,15 @@ static void block_clear(struct eval *v, const struct block *b)
 /* ---- elements ---- */
 
 /* Returns the whole number that the low bits are. */
-static double wrap(enum elem elem, uint64_t bits)
+static number wrap(enum elem elem, uint64_t bits)
 {
     uint32_t shift = 64 - 8 * program_elem_size(elem);
     bits <<= shift;
-    if (elem == ELEM_U64)
-        return bits < (uint64_t)EVAL_WHOLE_MAX ? (double)bits : NAN;
-    if (program_elem_kind(elem) == KIND_UNSIGNED)
-        return (double)(bits >> shift);
-    int64_t x = (int64_t)bits >> shift;
-    return x > -EVAL_WHOLE_MAX && x < EVAL_WHOLE_MAX ? (double)x : NAN;
+    return program_elem_kind(elem) == KIND_UNSIGNED ? (number)(bits >> shift)
+                                                    : (number)((int64_t)bits >> shift);
 }
 
-static uint64_t bits_of(double x) { return (uint64_t)(int64_t)x; }
+static uint64_t bits_of(number x) { return x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x; }
 static uint64_t mask_of(enum elem elem) { return UINT64_MAX >> (64 - 8 * program_elem_size(elem)); }
 
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
@@ -158,7 +152,7 @@ static double unary_float(enum op op, double x)
     }
 }
 
-static double unary_whole(enum op op, enum elem elem, double x)
+static number unary_whole(enum op op, enum elem elem, number x)
 {
     switch (op) {
     case OP_ABS: return wrap(elem, x < 0 ? 0 - bits_of(x) : bits_of(x));
@@ -188,10 +182,8 @@ static double binary_float(enum op op, double x, double y)
     }
 }
 
-static double binary_whole(enum op op, enum elem elem, double x, double y)
+static number binary_whole(enum op op, enum elem elem, number x, number y)
 {
-    if (isnan(x) || isnan(y))
-        return NAN;
     uint64_t a = bits_of(x), b = bits_of(y), n = 8 * program_elem_size(elem);
     switch (op) {
     case OP_SHIFT_LEFT: return b < n ? wrap(elem, a << b) : 0;
@@ -210,8 +202,15 @@ static double binary_whole(enum op op, enum elem elem, double x, double y)
     case OP_SUBTRACT: return wrap(elem, a - b);
     case OP_MULTIPLY: return wrap(elem, a * b);
     case OP_DIVIDE:
-        return y == 0 ? wrap(elem, UINT64_MAX) : wrap(elem, (uint64_t)((int64_t)x / (int64_t)y));
-    case OP_REMAINDER: return y == 0 ? x : (double)((int64_t)x % (int64_t)y);
+        return wrap(elem, y == 0           ? UINT64_MAX
+                          : y == -1        ? 0 - a
+                          : y < 0 || x < 0 ? (uint64_t)((int64_t)a / (int64_t)b)
+                                           : a / b);
+    case OP_REMAINDER:
+        return y == 0           ? x
+               : y == -1        ? 0
+               : y < 0 || x < 0 ? (number)((int64_t)a % (int64_t)b)
+                                : (number)(a % b);
     case OP_MAXIMUM: return x > y ? x : y;
     case OP_MINIMUM: return x < y ? x : y;
     case OP_AND: return wrap(elem, a & b);
@@ -220,7 +219,7 @@ static double binary_whole(enum op op, enum elem elem, double x, double y)
     }
 }
 
-static double binary(enum op op, enum elem elem, double x, double y)
+static number binary(enum op op, enum elem elem, number x, number y)
 {
     return program_is_float(elem) ? binary_float(op, x, y) : binary_whole(op, elem, x, y);
 }
@@ -233,7 +232,7 @@ static double total_order(double x)
     return isinf(x) ? copysign(DBL_MAX, x) : x;
 }
 
-static bool compare(int64_t direction, double x, double y)
+static bool compare(int64_t direction, number x, number y)
 {
     switch (direction) {
     case DIRECTION_EQ: return x == y;
@@ -245,20 +244,18 @@ static bool compare(int64_t direction, double x, double y)
     }
 }
 
-static double convert(enum elem to, enum elem from, double x)
+static number convert(enum elem to, enum elem from, number x)
 {
     if (to == ELEM_I1)
         return x != 0;
     if (!program_is_whole(to))
-        return x;
+        return (double)x;
     if (!program_is_float(from))
         return wrap(to, bits_of(x));
     bool is_signed = program_elem_kind(to) == KIND_SIGNED;
-    double most = ldexp(1, (int)(8 * program_elem_size(to)) - is_signed),
+    number most = ldexp(1, (int)(8 * program_elem_size(to)) - is_signed),
            least = is_signed ? -most : 0;
-    if (program_elem_size(to) == 8 && !(fabs(x) < EVAL_WHOLE_MAX))
-        return isnan(x) ? 0 : NAN;
-    return isnan(x) ? 0 : x < least ? least : x >= most ? most - 1 : trunc(x);
+    return isnan(x) ? 0 : x < least ? least : x >= most ? most - 1 : truncl(x);
 }
 
 /* ---- indices ---- */
@@ -294,7 +291,7 @@ static void strides_of(const struct tensor *t, int64_t stride[PROGRAM_RANK_MAX])
 }
 
 /* Copies to out[i] from x[place of i], for each index of a shape. */
-static void copy_from(double *out, const struct tensor *shape, const double *x, int64_t base,
+static void copy_from(number *out, const struct tensor *shape, const number *x, int64_t base,
                       const int64_t *stride)
 {
     struct walk w = walk_of(shape, base, stride);
@@ -303,8 +300,8 @@ static void copy_from(double *out, const struct tensor *shape, const double *x, 
 }
 
 /* Copies to out[place of i] from x[i], for each index of a shape. */
-static void copy_to(double *out, int64_t base, const int64_t *stride, const struct tensor *shape,
-                    const double *x)
+static void copy_to(number *out, int64_t base, const int64_t *stride, const struct tensor *shape,
+                    const number *x)
 {
     struct walk w = walk_of(shape, base, stride);
     for (int64_t i = 0; i < shape->n; i++, walk_next(&w))
@@ -313,9 +310,9 @@ static void copy_to(double *out, int64_t base, const int64_t *stride, const stru
 
 /* ---- operations ---- */
 
-static const double *operand(const struct eval *v, const struct operation *op, uint32_t i)
+static const number *operand(const struct eval *v, const struct operation *op, uint32_t i)
 {
-    const double *x = v->at[v->p->operands.at[op->operands + i]];
+    const number *x = v->at[v->p->operands.at[op->operands + i]];
     assert(i < op->n_operands && x); /* a value is computed before it is used */
     return x;
 }
@@ -326,8 +323,8 @@ static const struct tensor *operand_type(const struct eval *v, const struct oper
     return program_tensor(v->p, v->p->operands.at[op->operands + i]);
 }
 
-/* Returns the element whose bytes are those of another; both have 53 bits, or the result is NaN. */
-static double bitcast(enum elem to, enum elem from, double x)
+/* Returns the element whose bytes are those of another. */
+static number bitcast(enum elem to, enum elem from, number x)
 {
     uint8_t bytes[8] = {0};
     uint64_t bits = bits_of(x);
@@ -340,11 +337,11 @@ static double bitcast(enum elem to, enum elem from, double x)
 }
 
 static void run_elements(const struct eval *v, const struct operation *op, const struct tensor *t,
-                         double *out)
+                         number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
-    const double *x = operand(v, op, 0), *y = op->n_operands > 1 ? operand(v, op, 1) : NULL;
-    const double *z = op->n_operands > 2 ? operand(v, op, 2) : NULL;
+    const number *x = operand(v, op, 0), *y = op->n_operands > 1 ? operand(v, op, 1) : NULL;
+    const number *z = op->n_operands > 2 ? operand(v, op, 2) : NULL;
     bool x_is_one = of->rank == 0, z_is_one = z && operand_type(v, op, 2)->rank == 0;
     int64_t direction = op->op == OP_COMPARE ? v->p->ints.at[op->ints] : 0;
     bool total = op->op == OP_COMPARE && v->p->ints.at[op->ints + 1];
@@ -375,7 +372,7 @@ static void run_elements(const struct eval *v, const struct operation *op, const
 }
 
 static void run_constant(const struct eval *v, const int64_t *ints, const struct tensor *t,
-                         double *out)
+                         number *out)
 {
     uint32_t size = program_elem_size(t->elem);
     for (int64_t i = 0; i < t->n; i++) {
@@ -386,17 +383,17 @@ static void run_constant(const struct eval *v, const int64_t *ints, const struct
     }
 }
 
-static void run_iota(int64_t dim, const struct tensor *t, double *out)
+static void run_iota(int64_t dim, const struct tensor *t, number *out)
 {
     int64_t none[PROGRAM_RANK_MAX] = {0};
     struct walk w = walk_of(t, 0, none);
     for (int64_t i = 0; i < t->n; i++, walk_next(&w))
-        out[i] = (double)w.index[dim];
+        out[i] = (number)w.index[dim];
 }
 
 /* Runs an operation whose elements are elements of one operand. */
 static void run_view(const struct eval *v, const struct operation *op, const struct tensor *t,
-                     double *out)
+                     number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     const int64_t *ints = v->p->ints.at + op->ints;
@@ -413,7 +410,7 @@ static void run_view(const struct eval *v, const struct operation *op, const str
             base += ints[d] * whole[d];
             stride[d] = t->dims[d] > 1 ? ints[2 * of->rank + d] * whole[d] : 0;
         } else { /* OP_DYNAMIC_SLICE: starts are clamped so that the slice is inside */
-            double start = *operand(v, op, 1 + d), most = (double)(of->dims[d] - t->dims[d]);
+            number start = *operand(v, op, 1 + d), most = (number)(of->dims[d] - t->dims[d]);
             base += (int64_t)(start < 0 ? 0 : start > most ? most : start) * whole[d];
             stride[d] = whole[d];
         }
@@ -426,7 +423,7 @@ static void run_view(const struct eval *v, const struct operation *op, const str
 }
 
 static void run_window(const struct eval *v, const struct operation *op, const struct tensor *t,
-                       double *out)
+                       number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     const int64_t *size = v->p->ints.at + op->ints;
@@ -442,7 +439,7 @@ static void run_window(const struct eval *v, const struct operation *op, const s
 }
 
 static void run_unwindow(const struct eval *v, const struct operation *op, const struct tensor *t,
-                         double *out)
+                         number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     uint32_t r = op->n_ints / 4;
@@ -467,7 +464,7 @@ static void run_unwindow(const struct eval *v, const struct operation *op, const
 
 /* Runs GATHER, or SCATTER with its slices in order. */
 static void run_gather(const struct eval *v, const struct operation *op, const struct tensor *t,
-                       double *out)
+                       number *out)
 {
     bool scatters = op->op == OP_SCATTER;
     const struct tensor *x = operand_type(v, op, 0), *indices = operand_type(v, op, 1),
@@ -492,12 +489,12 @@ static void run_gather(const struct eval *v, const struct operation *op, const s
         for (uint32_t d = 0; d < indices->rank; d++)
             from += g.at[d] < 0 ? 0 : w.index[g.at[d]] * of_indices[d];
         for (uint32_t d = 0; d < x->rank; d++) {
-            double start = g.start[d] < 0 ? 0 : operand(v, op, 1)[from + g.start[d] * vector];
-            double most = (double)(x->dims[d] - g.sizes[d]);
+            number start = g.start[d] < 0 ? 0 : operand(v, op, 1)[from + g.start[d] * vector];
+            number most = (number)(x->dims[d] - g.sizes[d]);
             if (!scatters && g.start[d] >= 0)
                 start = start < 0 ? 0 : start > most ? most : start;
-            double k = start + (g.along[d] < 0 ? 0 : (double)w.index[g.along[d]]);
-            inside &= k >= 0 && k < (double)x->dims[d];
+            number k = start + (g.along[d] < 0 ? 0 : (number)w.index[g.along[d]]);
+            inside &= k >= 0 && k < (number)x->dims[d];
             at += inside ? (int64_t)k * of_x[d] : 0;
         }
         assert(scatters || (inside && at < x->n)); /* a slice of gather is clamped */
@@ -511,12 +508,12 @@ static void run_gather(const struct eval *v, const struct operation *op, const s
 }
 
 /* Calls a side function on scalars. */
-static int apply(const struct eval *v, int64_t function, const double *args, uint32_t n_args,
-                 double *results, uint32_t n)
+static int apply(const struct eval *v, int64_t function, const number *args, uint32_t n_args,
+                 number *results, uint32_t n)
 {
-    const double *arg[2 * SIDE_MAX];
+    const number *arg[2 * SIDE_MAX];
     assert(v->p->side && n_args <= 2 * SIDE_MAX && n <= SIDE_MAX);
-    double *result[SIDE_MAX];
+    number *result[SIDE_MAX];
     for (uint32_t i = 0; i < n_args; i++)
         arg[i] = &args[i];
     for (uint32_t i = 0; i < n; i++)
@@ -528,7 +525,7 @@ static int apply(const struct eval *v, int64_t function, const double *args, uin
 static int comes_before(const struct eval *v, const struct operation *op, int64_t b, int64_t a,
                         bool *out)
 {
-    double args[2 * SIDE_MAX], result = 0;
+    number args[2 * SIDE_MAX], result = 0;
     assert(op->n_operands <= SIDE_MAX); /* check_op sees to it */
     for (uint32_t i = 0; i < op->n_operands; i++) {
         args[2 * i] = operand(v, op, i)[b];
@@ -561,7 +558,7 @@ static int sort_places(const struct eval *v, const struct operation *op, int64_t
 }
 
 static int run_rank(const struct eval *v, const struct operation *op, const struct tensor *t,
-                    double *out)
+                    number *out)
 {
     int64_t dim = v->p->ints.at[op->ints + 1], n = t->dims[dim], stride[PROGRAM_RANK_MAX];
     int64_t *places = malloc((2 * (size_t)n + 1) * sizeof *places);
@@ -574,20 +571,20 @@ static int run_rank(const struct eval *v, const struct operation *op, const stru
             places[i] = at + i * stride[dim];
         rc = sort_places(v, op, places, places + n, n);
         for (int64_t i = 0; i < n; i++)
-            out[places[i]] = (double)i;
+            out[places[i]] = (number)i;
     }
     free(places);
     return rc;
 }
 
 static int run_reduce_many(const struct eval *v, const struct operation *op, const struct tensor *t,
-                           double *out)
+                           number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     const int64_t *ints = v->p->ints.at + op->ints;
     uint32_t n = op->n_operands / 2;
     int64_t kept[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
-    double *all = malloc(((size_t)t->n * n + 1) * sizeof *all), args[2 * SIDE_MAX],
+    number *all = malloc(((size_t)t->n * n + 1) * sizeof *all), args[2 * SIDE_MAX],
            results[SIDE_MAX];
     int rc = all ? 0 : err_set(v->e, WARM_ENOMEM, "a reduction");
     strides_of(t, kept);
@@ -616,13 +613,13 @@ static int run_reduce_many(const struct eval *v, const struct operation *op, con
 }
 
 static void run_update(const struct eval *v, const struct operation *op, const struct tensor *t,
-                       double *out)
+                       number *out)
 {
     const struct tensor *update = operand_type(v, op, 1);
     int64_t stride[PROGRAM_RANK_MAX], base = 0;
     strides_of(t, stride);
     for (uint32_t d = 0; d < t->rank; d++) {
-        double start = *operand(v, op, 2 + d), most = (double)(t->dims[d] - update->dims[d]);
+        number start = *operand(v, op, 2 + d), most = (number)(t->dims[d] - update->dims[d]);
         base += (int64_t)(start < 0 ? 0 : start > most ? most : start) * stride[d];
     }
     if (t->n)
@@ -631,11 +628,11 @@ static void run_update(const struct eval *v, const struct operation *op, const s
 }
 
 static void run_pad(const struct eval *v, const struct operation *op, const struct tensor *t,
-                    double *out)
+                    number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     const int64_t *low = v->p->ints.at + op->ints, *interior = low + 2 * of->rank;
-    const double *x = operand(v, op, 0);
+    const number *x = operand(v, op, 0);
     int64_t stride[PROGRAM_RANK_MAX], none[PROGRAM_RANK_MAX] = {0};
     strides_of(t, stride);
     for (int64_t i = 0; i < t->n; i++)
@@ -655,7 +652,7 @@ static void run_pad(const struct eval *v, const struct operation *op, const stru
 }
 
 static void run_concatenate(const struct eval *v, const struct operation *op,
-                            const struct tensor *t, double *out)
+                            const struct tensor *t, number *out)
 {
     int64_t stride[PROGRAM_RANK_MAX], dim = v->p->ints.at[op->ints], base = 0;
     strides_of(t, stride);
@@ -668,11 +665,11 @@ static void run_concatenate(const struct eval *v, const struct operation *op,
 }
 
 static void run_reduce(const struct eval *v, const struct operation *op, const struct tensor *t,
-                       double *out)
+                       number *out)
 {
     const struct tensor *of = operand_type(v, op, 0);
     const int64_t *ints = v->p->ints.at + op->ints;
-    const double *x = operand(v, op, 0);
+    const number *x = operand(v, op, 0);
     int64_t kept[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
     strides_of(t, kept);
     for (uint32_t d = 0, k = 1, to = 0; d < of->rank; d++) {
@@ -689,7 +686,7 @@ static void run_reduce(const struct eval *v, const struct operation *op, const s
 }
 
 /* Copies an operand of a product with its batch dimensions first, then the others, then the contracted ones. */
-static double *dot_operand(struct eval *v, const struct operation *op, uint32_t which,
+static number *dot_operand(struct eval *v, const struct operation *op, uint32_t which,
                            int64_t sizes[3], int *rc)
 {
     const struct tensor *of = operand_type(v, op, which);
@@ -719,22 +716,22 @@ static double *dot_operand(struct eval *v, const struct operation *op, uint32_t 
         stride[t.rank] = whole[contracted[i]];
     }
     assert(t.rank == of->rank && sizes[0] * sizes[1] * sizes[2] == of->n);
-    double *x = tensor_new(v, t.n, rc);
+    number *x = tensor_new(v, t.n, rc);
     if (x)
         copy_from(x, &t, operand(v, op, which), 0, stride);
     return x;
 }
 
-static int run_dot(struct eval *v, const struct operation *op, const struct tensor *t, double *out)
+static int run_dot(struct eval *v, const struct operation *op, const struct tensor *t, number *out)
 {
     int rc = 0;
     int64_t m[3], n[3];
-    double *x = dot_operand(v, op, 0, m, &rc), *y = x ? dot_operand(v, op, 1, n, &rc) : NULL;
+    number *x = dot_operand(v, op, 0, m, &rc), *y = x ? dot_operand(v, op, 1, n, &rc) : NULL;
     assert(!y || (m[0] == n[0] && m[2] == n[2] && m[0] * m[1] * n[1] == t->n));
     for (int64_t i = 0; y && i < t->n; i++) {
         int64_t batch = i / (m[1] * n[1]), row = i / n[1] % m[1], column = i % n[1];
-        const double *a = x + (batch * m[1] + row) * m[2], *b = y + (batch * n[1] + column) * n[2];
-        double sum = 0;
+        const number *a = x + (batch * m[1] + row) * m[2], *b = y + (batch * n[1] + column) * n[2];
+        number sum = 0;
         for (int64_t k = 0; k < m[2]; k++)
             sum = binary(OP_ADD, t->elem, sum, binary(OP_MULTIPLY, t->elem, a[k], b[k]));
         out[i] = sum;
@@ -752,7 +749,7 @@ static int run_plain(struct eval *v, const struct operation *op)
     const struct tensor *t = program_tensor(v->p, op->results);
     const int64_t *ints = v->p->ints.at + op->ints;
     int rc = 0;
-    double *out = tensor_new(v, t->n, &rc);
+    number *out = tensor_new(v, t->n, &rc);
     if (!out)
         return rc;
     assert(!v->at[op->results]); /* from its operation to the end of its block */
@@ -782,10 +779,6 @@ static int run_plain(struct eval *v, const struct operation *op)
     case OP_DOT: rc = run_dot(v, op, t, out); break;
     default: run_elements(v, op, t, out); break;
     }
-    for (int64_t i = 0; rc == 0 && (t->elem == ELEM_I64 || t->elem == ELEM_U64) && i < t->n; i++)
-        if (isnan(out[i]))
-            rc = err_set(v->e, WARM_ETOO_BIG, "%s: an i64 of more than 53 bits",
-                         program_op_name(op->op));
     return rc;
 }
 
@@ -794,7 +787,7 @@ static int run_plain(struct eval *v, const struct operation *op)
 static int run_block(struct eval *v, const struct block *b);
 
 /* Runs a block with these tensors as its arguments, and copies its results to `out`. */
-static int run_with(struct eval *v, const struct block *b, double *const *args, double **out)
+static int run_with(struct eval *v, const struct block *b, number *const *args, number **out)
 {
     int rc;
     for (uint32_t i = 0; i < b->n_args; i++)
@@ -808,7 +801,7 @@ static int run_with(struct eval *v, const struct block *b, double *const *args, 
     return rc;
 }
 
-static void carried_free(struct eval *v, const struct operation *op, double **carried)
+static void carried_free(struct eval *v, const struct operation *op, number **carried)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
         tensor_free(v, &carried[i], program_tensor(v->p, op->results + i)->n);
@@ -821,7 +814,7 @@ static int run_while(struct eval *v, const struct operation *op)
     uint32_t n = op->n_operands;
     assert(n && cond->n_args == n && body->n_args == n && cond->n_results == 1 &&
            body->n_results == n);
-    double **carried = calloc((size_t)n * 2, sizeof *carried), **next = carried + n,
+    number **carried = calloc((size_t)n * 2, sizeof *carried), **next = carried + n,
            *goes_on = NULL;
     int rc = carried ? 0 : err_set(v->e, WARM_ENOMEM, "a loop");
     for (uint32_t i = 0; rc == 0 && i < n; i++)
@@ -847,7 +840,7 @@ static int run_while(struct eval *v, const struct operation *op)
 static int run_call(struct eval *v, const struct operation *op)
 {
     const struct block *b = &v->p->blocks.at[v->p->functions.at[v->p->ints.at[op->ints]].block];
-    double **args = malloc(((size_t)op->n_operands + 1) * sizeof *args);
+    number **args = malloc(((size_t)op->n_operands + 1) * sizeof *args);
     assert(b->n_args == op->n_operands && b->n_results == op->n_results);
     if (!args || v->calls == EVAL_CALLS_MAX) {
         free(args);
@@ -879,17 +872,17 @@ static int run_block(struct eval *v, const struct block *b)
     return rc;
 }
 
-int eval_function(const struct program *p, uint32_t function, const double *const *args,
-                  double *const *results, struct err *e)
+int eval_function(const struct program *p, uint32_t function, const number *const *args,
+                  number *const *results, struct err *e)
 {
     assert(function < p->functions.n);
     const struct block *b = &p->blocks.at[p->functions.at[function].block];
     struct eval v = {.p = p, .e = e, .at = calloc((size_t)p->values.n + 1, sizeof *v.at)};
-    double **copies = calloc((size_t)b->n_results + 1, sizeof *copies);
-    double **borrowed = calloc((size_t)b->n_args + 1, sizeof *borrowed);
+    number **copies = calloc((size_t)b->n_results + 1, sizeof *copies);
+    number **borrowed = calloc((size_t)b->n_args + 1, sizeof *borrowed);
     int rc = v.at && copies && borrowed ? 0 : err_set(e, WARM_ENOMEM, "the values of a program");
     for (uint32_t i = 0; rc == 0 && i < b->n_args; i++)
-        borrowed[i] = (double *)(uintptr_t)args[i]; /* only read */
+        borrowed[i] = (number *)(uintptr_t)args[i]; /* only read */
     if (rc == 0)
         rc = run_with(&v, b, borrowed, copies);
     for (uint32_t i = 0; copies && i < b->n_results; i++) {

@@ -47,10 +47,10 @@ static bool fits(const struct graph_bundle *b, const struct program *p, const st
     return same;
 }
 
-/* Returns room for a tensor's elements as doubles. */
-static double *room(const struct program *p, uint32_t value)
+/* Returns room for a tensor's elements as numbers. */
+static number *room(const struct program *p, uint32_t value)
 {
-    return calloc((size_t)program_tensor(p, value)->n + 1, sizeof(double));
+    return calloc((size_t)program_tensor(p, value)->n + 1, sizeof(number));
 }
 
 int cpu_open(const struct graph_bundle *b, struct program **out, struct err *e)
@@ -71,7 +71,7 @@ int cpu_run(const struct program *p, const uint8_t *const *args, uint8_t *const 
 {
     int rc;
     const struct block *f = &p->blocks.at[p->functions.at[0].block];
-    double **x = calloc((size_t)f->n_args + 1, sizeof *x),
+    number **x = calloc((size_t)f->n_args + 1, sizeof *x),
            **y = calloc((size_t)f->n_results + 1, sizeof *y);
     bool memory = x && y;
     for (uint32_t i = 0; memory && i < f->n_args; i++) {
@@ -82,7 +82,7 @@ int cpu_run(const struct program *p, const uint8_t *const *args, uint8_t *const 
     }
     for (uint32_t i = 0; memory && i < f->n_results; i++)
         memory = (y[i] = room(p, p->operands.at[f->results + i])) != NULL;
-    rc = memory ? eval_function(p, 0, (const double *const *)x, y, e)
+    rc = memory ? eval_function(p, 0, (const number *const *)x, y, e)
                 : err_set(e, WARM_ENOMEM, "arguments");
     for (uint32_t i = 0; y && i < f->n_results; i++) {
         const struct tensor *t = program_tensor(p, p->operands.at[f->results + i]);
@@ -106,16 +106,16 @@ double cpu_distance(const struct tensor *type, const uint8_t *is, const uint8_t 
                                            : 0x1p-23,
            largest = 0, distance = 0;
     for (int64_t k = 0; k < type->n; k++) {
-        double a = program_elem_get(type->elem, is + k * size),
+        number a = program_elem_get(type->elem, is + k * size),
                b = program_elem_get(type->elem, want + k * size);
         if (a == b || (isnan(a) && isnan(b)))
             continue;
         if (!program_is_float(type->elem) || !isfinite(a) || !isfinite(b))
             return INFINITY;
-        distance = fmax(distance, fabs(a - b));
+        distance = fmax(distance, (double)fabsl(a - b));
     }
     for (int64_t k = 0; k < type->n; k++) {
-        double b = fabs(program_elem_get(type->elem, want + k * size));
+        double b = fabs((double)program_elem_get(type->elem, want + k * size));
         largest = isfinite(b) && b > largest ? b : largest;
     }
     assert(distance >= 0 && largest >= 0);

@@ -190,18 +190,13 @@ static void print_result(uint32_t i, const struct tensor *type, const void *elem
     printf("result %" PRIu32 "  %s ", i, text);
     for (int64_t k = 0; k < type->n && k < SHOWN; k++) {
         const uint8_t *at = (const uint8_t *)elements + k * program_elem_size(type->elem);
-        int64_t wide;
-        if (type->elem == ELEM_I64 || type->elem == ELEM_U64) {
-            memcpy(&wide, at, sizeof wide);
-            printf(type->elem == ELEM_I64 ? " %" PRId64 : " %" PRIu64, wide);
-        } else if (type->elem == ELEM_I1) {
+        if (type->elem == ELEM_I1)
             printf(" %s", *at ? "true" : "false");
-        } else {
-            printf(type->elem == ELEM_F64         ? " %.17g"
-                   : program_is_float(type->elem) ? " %.9g"
-                                                  : " %.0f",
+        else
+            printf(type->elem == ELEM_F64         ? " %.17Lg"
+                   : program_is_float(type->elem) ? " %.9Lg"
+                                                  : " %.0Lf",
                    program_elem_get(type->elem, at));
-        }
     }
     puts(type->n > SHOWN ? " ..." : "");
 }

@@ -50,7 +50,7 @@ static uint64_t load(const uint8_t *at, uint32_t size)
     return bits;
 }
 
-double program_elem_get(enum elem elem, const uint8_t *at)
+long double program_elem_get(enum elem elem, const uint8_t *at)
 {
     uint32_t size = program_elem_size(elem), shift = 64 - 8 * size;
     uint64_t bits = load(at, size);
@@ -64,13 +64,13 @@ double program_elem_get(enum elem elem, const uint8_t *at)
     case ELEM_I1: return bits != 0;
     default:
         return program_elem_kind(elem) == KIND_UNSIGNED
-                   ? (double)bits
-                   : (double)((int64_t)(bits << shift) >> shift);
+                   ? (long double)bits
+                   : (long double)((int64_t)(bits << shift) >> shift);
     }
 }
 
 /* Returns the bits of the nearest whole number, toward 0; of NaN, of 0. */
-static uint64_t whole_put(enum elem elem, double x)
+static uint64_t whole_put(enum elem elem, long double x)
 {
     bool is_signed = program_elem_kind(elem) == KIND_SIGNED;
     int bits = (int)(8 * program_elem_size(elem)) - is_signed;
@@ -84,15 +84,16 @@ static uint64_t whole_put(enum elem elem, double x)
     return (uint64_t)x;
 }
 
-void program_elem_put(enum elem elem, double value, uint8_t *at)
+void program_elem_put(enum elem elem, long double value, uint8_t *at)
 {
-    float f = (float)value;
+    double d = (double)value;
+    float f = (float)d;
     uint64_t bits;
     switch (elem) {
     case ELEM_F32: memcpy(at, &f, sizeof f); return;
-    case ELEM_F64: memcpy(at, &value, sizeof value); return;
-    case ELEM_F16: bits = narrow_put(value, 10); break;
-    case ELEM_BF16: bits = narrow_put(value, 7); break;
+    case ELEM_F64: memcpy(at, &d, sizeof d); return;
+    case ELEM_F16: bits = narrow_put(d, 10); break;
+    case ELEM_BF16: bits = narrow_put(d, 7); break;
     case ELEM_I1: bits = value != 0; break;
     default: bits = whole_put(elem, value); break;
     }

@@ -270,10 +270,10 @@ static inline bool program_is_whole(enum elem elem)
 }
 /* Returns MLIR's name of elements, "f32". Static memory. */
 const char *program_elem_name(enum elem elem);
-/* Returns the value of an element, rounded to a double. */
-double program_elem_get(enum elem elem, const uint8_t *at);
-/* Writes a double as an element: the nearest one. */
-void program_elem_put(enum elem elem, double value, uint8_t *at);
+/* Returns the value of an element, exactly. */
+long double program_elem_get(enum elem elem, const uint8_t *at);
+/* Writes a number as an element: the nearest one; of floating-point elements, to its double. */
+void program_elem_put(enum elem elem, long double value, uint8_t *at);
 
 /* Reads StableHLO text or bytecode. Gives *out (program_free). Errors: those of canon_key; UNSUPPORTED for
  * an operation, a type or an attribute that the compiler lacks; INVALID for types that do not fit. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct program;
+struct err;
 
 #define JAX_TENSORS_MAX 112
 
@@ -31,6 +32,9 @@ struct jax_graph {
 /* Returns the number of graphs in *out. The first call reads the file, or fails the test if the file is not of
  * its form. */
 size_t jax_graphs_read(struct jax_graph **out);
+/* Runs a function of a program on doubles, as eval_function runs it on numbers. */
+int eval_doubles(const struct program *p, uint32_t function, const double *const *args,
+                 double *const *results, struct err *e);
 /* Runs the program's only public function on the graph's arguments, and gives its results in out[i]. */
 void jax_graph_run(const struct jax_graph *g, const struct program *p, double **out);
 /* Expects n numbers to be those of `want`, within `tolerance` of the larger of 1 and the number. */

@@ -45,7 +45,7 @@ static int run(const char *module, const double *const *args, double *const *res
     struct program *p;
     struct err e = {0};
     cr_assert_eq(program_read(module, strlen(module), &p, &e), 0, "line %u: %s", e.line, e.text);
-    int rc = eval_function(p, program_function(p, NULL), args, results, &e);
+    int rc = eval_doubles(p, program_function(p, NULL), args, results, &e);
     cr_expect_eq(rc, e.code);
     program_free(p);
     return rc;

@@ -14,6 +14,7 @@
 
 #include "kernels/eval/eval.h"
 #include "tests/kernels/for_cpu.h"
+#include "tests/kernels/jax_graphs.h"
 
 #define TOLERANCE 1e-5 /* of sums of up to 100 products of numbers below 1 */
 
@@ -93,8 +94,8 @@ static void run_case(size_t i, const struct program *p, void (*run)(void **))
         }
     }
     run((void *[]){f[0], f[1], f[2]});
-    cr_assert_eq(eval_function(p, program_function(p, NULL), (const double *const[]){x[0], x[1]},
-                               (double *const[]){x[2]}, &e),
+    cr_assert_eq(eval_doubles(p, program_function(p, NULL), (const double *const[]){x[0], x[1]},
+                              (double *const[]){x[2]}, &e),
                  0, "%s", e.text);
     for (int64_t j = 0; j < n[2]; j++)
         cr_assert(fabs((double)f[2][j] - x[2][j]) <= TOLERANCE * (1 + fabs(x[2][j])),

@@ -68,7 +68,7 @@ static void run(const char *name, const struct program *p, const double *const *
     struct err e = {0};
     for (uint32_t i = 0; i < b->n_results; i++)
         out[i] = calloc((size_t)elements(p, p->operands.at[b->results + i]) + 1, sizeof **out);
-    cr_assert_eq(eval_function(p, program_function(p, NULL), args, out, &e), 0, "%s: %s", name,
+    cr_assert_eq(eval_doubles(p, program_function(p, NULL), args, out, &e), 0, "%s: %s", name,
                  e.text);
 }
 
