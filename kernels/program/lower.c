@@ -401,6 +401,264 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
     return groups > 1 && merged.n == result.n ? reshape(l, y, result) : y;
 }
 
+/* ---- bits ---- */
+
+/* Returns x's bytes as elements of the same size. */
+static uint32_t as(struct lower *l, uint32_t x, enum elem elem)
+{
+    struct tensor t = type_of(l, x);
+    t.elem = elem;
+    return lower_add(l, OP_BITCAST, &x, 1, NULL, 0, type_number(l, t));
+}
+
+static uint32_t converted(struct lower *l, uint32_t x, enum elem elem)
+{
+    struct tensor t = type_of(l, x);
+    t.elem = elem;
+    return lower_add(l, OP_CONVERT, &x, 1, NULL, 0, type_number(l, t));
+}
+
+/* Returns x applied to a number. */
+static uint32_t with(struct lower *l, enum op op, uint32_t x, double number)
+{
+    return two(l, op, x, splat(l, type_of(l, x), number));
+}
+
+static enum elem bits_of(enum elem elem)
+{
+    uint32_t size = program_elem_size(elem);
+    return size == 1 ? ELEM_U8 : size == 2 ? ELEM_U16 : size == 4 ? ELEM_U32 : ELEM_U64;
+}
+
+/* Returns elements `start` to `limit` - 1 of a dimension. */
+static uint32_t sliced(struct lower *l, uint32_t x, uint32_t dim, int64_t start, int64_t limit)
+{
+    struct tensor t = type_of(l, x);
+    int64_t ints[3 * PROGRAM_RANK_MAX];
+    for (uint32_t d = 0; d < t.rank; d++) {
+        ints[d] = d == dim ? start : 0;
+        ints[t.rank + d] = d == dim ? limit : t.dims[d];
+        ints[2 * t.rank + d] = 1;
+    }
+    return lower_add(l, OP_SLICE, &x, 1, ints, 3 * t.rank, PROGRAM_NONE);
+}
+
+/* Returns narrow elements as wide ones: the first of each row has the low bits. */
+static uint32_t widened(struct lower *l, uint32_t x, struct tensor to)
+{
+    struct tensor t = type_of(l, x);
+    enum elem wide = bits_of(to.elem), elem = to.elem;
+    uint32_t bits = 8 * program_elem_size(t.elem), whole = 0;
+    x = converted(l, as(l, x, bits_of(t.elem)), wide);
+    to.elem = wide;
+    for (int64_t i = 0; i < t.dims[t.rank - 1] && !l->code; i++) {
+        uint32_t part = reshape(l, sliced(l, x, t.rank - 1, i, i + 1), to);
+        part = with(l, OP_SHIFT_LEFT, part, (double)(i * bits));
+        whole = i ? two(l, OP_OR, whole, part) : part;
+    }
+    return as(l, whole, elem);
+}
+
+/* Returns wide elements as rows of narrow ones. */
+static uint32_t narrowed(struct lower *l, uint32_t x, struct tensor to)
+{
+    struct tensor t = to;
+    int64_t dim = (int64_t)to.rank - 1;
+    t.elem = bits_of(type_of(l, x).elem);
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, type_number(l, t)),
+             shift = with(l, OP_MULTIPLY, iota, 8.0 * program_elem_size(to.elem));
+    x = two(l, OP_SHIFT_RIGHT, spread(l, as(l, x, t.elem), t, 0), shift);
+    return as(l, converted(l, x, bits_of(to.elem)), to.elem);
+}
+
+uint32_t lower_bitcast(struct lower *l, uint32_t x, uint32_t type)
+{
+    struct tensor from = type_of(l, x), to = l->p->types.at[type];
+    int64_t a = program_elem_size(from.elem), b = program_elem_size(to.elem);
+    const struct tensor *longer = a < b ? &from : &to;
+    int64_t row = longer->rank ? longer->dims[longer->rank - 1] : 0;
+    bool is_row = from.rank + (a > b) == to.rank + (a < b) && row == (a < b ? b / a : a / b);
+    for (uint32_t d = 0; is_row && d + 1 < longer->rank; d++)
+        is_row = from.dims[d] == to.dims[d];
+    if (a == b)
+        return lower_add(l, OP_BITCAST, &x, 1, NULL, 0, type);
+    if (!is_row || from.elem == ELEM_I1 || to.elem == ELEM_I1) {
+        l->code = err_set(l->e, WARM_EINVALID, "bitcast_convert: the shapes do not fit");
+        return 0;
+    }
+    return a < b ? widened(l, x, to) : narrowed(l, x, to);
+}
+
+/* ---- random bits ---- */
+
+/* Fills the low and the high half of 64-bit elements. */
+static void halves(struct lower *l, uint32_t x, uint32_t out[2])
+{
+    out[0] = converted(l, x, ELEM_U32);
+    out[1] = converted(l, with(l, OP_SHIFT_RIGHT, x, 32), ELEM_U32);
+}
+
+/* Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10. */
+static void philox(struct lower *l, const uint32_t key[2], uint32_t c[4])
+{
+    static const double FACTORS[] = {0xD2511F53, 0xCD9E8D57};
+    static const uint32_t STEPS[] = {0x9E3779B9, 0xBB67AE85};
+    struct tensor t = type_of(l, c[0]);
+    for (uint32_t round = 0; round < 10 && !l->code; round++) {
+        uint32_t product[2][2], keys[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            halves(l, with(l, OP_MULTIPLY, converted(l, c[2 * i], ELEM_U64), FACTORS[i]),
+                   product[i]);
+            keys[i] = spread(l, with(l, OP_ADD, key[i], (double)(round * STEPS[i])), t, 0);
+        }
+        c[0] = two(l, OP_XOR, two(l, OP_XOR, product[1][1], c[1]), keys[0]);
+        c[2] = two(l, OP_XOR, two(l, OP_XOR, product[0][1], c[3]), keys[1]);
+        c[1] = product[1][0];
+        c[3] = product[0][0];
+    }
+}
+
+/* The same paper: Threefry2x32-20. */
+static void threefry(struct lower *l, const uint32_t key[2], uint32_t x[2])
+{
+    static const uint8_t TURNS[] = {13, 15, 26, 6, 17, 29, 16, 24};
+    struct tensor t = type_of(l, x[0]);
+    uint32_t third = with(l, OP_XOR, two(l, OP_XOR, key[0], key[1]), 0x1BD11BDA),
+             keys[] = {key[0], key[1], third};
+    for (uint32_t i = 0; i < 3; i++)
+        keys[i] = spread(l, keys[i], t, 0);
+    for (uint32_t round = 0; round <= 20 && !l->code; round++) {
+        uint32_t turn = TURNS[round % 8], group = round / 4;
+        if (round % 4 == 0) {
+            x[0] = two(l, OP_ADD, x[0], keys[group % 3]);
+            x[1] = with(l, OP_ADD, two(l, OP_ADD, x[1], keys[(group + 1) % 3]), group);
+        }
+        if (round == 20)
+            return;
+        x[0] = two(l, OP_ADD, x[0], x[1]);
+        x[1] = two(l, OP_OR, with(l, OP_SHIFT_LEFT, x[1], turn),
+                   with(l, OP_SHIFT_RIGHT, x[1], 32 - turn));
+        x[1] = two(l, OP_XOR, x[0], x[1]);
+    }
+}
+
+/* Returns the 64-bit number at a place of the state. */
+static uint32_t state_at(struct lower *l, uint32_t state, int64_t at)
+{
+    return reshape(l, sliced(l, state, 0, at, at + 1), (struct tensor){.elem = ELEM_U64});
+}
+
+/* Returns counter + 0, 1, ..., n - 1. */
+static uint32_t counted(struct lower *l, uint32_t counter, int64_t n)
+{
+    struct tensor t = {.elem = ELEM_U64, .rank = 1, .dims = {n}};
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){0}, 1, type_number(l, t));
+    return two(l, OP_ADD, spread(l, counter, t, 0), iota);
+}
+
+/* Returns high + 1 where low has passed 2^64, as `sum` shows. */
+static uint32_t carried(struct lower *l, uint32_t high, uint32_t low, uint32_t sum)
+{
+    struct tensor t = type_of(l, sum);
+    uint32_t passed = compared(l, DIRECTION_LT, false, sum, spread(l, low, t, 0));
+    return two(l, OP_ADD, spread(l, high, t, 0), converted(l, passed, ELEM_U64));
+}
+
+/* Returns n rows of words, in order, as one row. Each is as long as the first. */
+static uint32_t interleaved(struct lower *l, const uint32_t *words, uint32_t n, int64_t outer,
+                            int64_t inner)
+{
+    uint32_t rows[4];
+    struct tensor t = type_of(l, words[0]), row = {.elem = t.elem, .rank = 3};
+    row.dims[0] = outer;
+    row.dims[1] = 1;
+    row.dims[2] = inner;
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = reshape(l, words[i], row);
+    uint32_t all = lower_add(l, OP_CONCATENATE, rows, n, (int64_t[]){1}, 1, PROGRAM_NONE);
+    return reshape(l, all, (struct tensor){t.elem, 1, {t.dims[0] * n}, 0});
+}
+
+/* Returns n words that Philox makes of counters, and the next state. A state of two numbers has the key in its counter,
+ * and XLA's order of both. */
+static uint32_t philox_words(struct lower *l, uint32_t state, int64_t n, uint32_t *next)
+{
+    int64_t blocks = (n + 3) / 4, size = type_of(l, state).dims[0];
+    uint32_t key = state_at(l, state, 0), low = state_at(l, state, 1), keys[2], c[4],
+             high = state_at(l, state, size > 2 ? 2 : 0), sum = counted(l, low, blocks);
+    struct tensor one = {.elem = ELEM_U64, .rank = 1, .dims = {1}};
+    halves(l, key, keys);
+    halves(l, sum, c);
+    halves(l, carried(l, high, low, sum), c + 2);
+    philox(l, keys, c);
+    uint32_t then = with(l, OP_ADD, low, (double)blocks),
+             parts[] = {key, then, carried(l, high, low, then)};
+    for (uint32_t i = 0; i < 3; i++)
+        parts[i] = reshape(l, parts[i], one);
+    *next = lower_add(l, OP_CONCATENATE, parts, (uint32_t)size, (int64_t[]){0}, 1, PROGRAM_NONE);
+    return sliced(l, interleaved(l, c, 4, blocks, 1), 0, 0, n);
+}
+
+/* Returns the dimension that Threefry's two words alternate in, as XLA has it: the first that is even, or the
+ * longest. */
+static uint32_t alternating(const struct tensor *t)
+{
+    uint32_t longest = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (t->dims[d] % 2 == 0)
+            return d;
+    for (uint32_t d = 0; d < t->rank; d++)
+        longest = t->dims[d] > t->dims[longest] ? d : longest;
+    return longest;
+}
+
+/* Returns the words of elements of a type; of 64-bit ones, two words each; and the next state. */
+static uint32_t threefry_words(struct lower *l, uint32_t state, const struct tensor *t,
+                               uint32_t *next)
+{
+    uint32_t dim = alternating(t), keys[2], x[2], key = state_at(l, state, 0),
+             counter = state_at(l, state, 1);
+    int64_t outer = 1, inner = 1, n = t->rank ? t->dims[dim] : 1, half = (n + 1) / 2;
+    for (uint32_t d = 0; d < dim; d++)
+        outer *= t->dims[d];
+    for (uint32_t d = dim + 1; d < t->rank; d++)
+        inner *= t->dims[d];
+    bool wide = program_elem_size(t->elem) == 8;
+    int64_t counters = wide ? t->n : outer * half * inner;
+    halves(l, key, keys);
+    halves(l, counted(l, counter, counters), x);
+    threefry(l, keys, x);
+    struct tensor one = {.elem = ELEM_U64, .rank = 1, .dims = {1}};
+    uint32_t parts[] = {reshape(l, key, one),
+                        reshape(l, with(l, OP_ADD, counter, (double)counters), one)};
+    *next = lower_add(l, OP_CONCATENATE, parts, 2, (int64_t[]){0}, 1, PROGRAM_NONE);
+    if (wide)
+        return interleaved(l, x, 2, t->n, 1);
+    uint32_t all = interleaved(l, x, 2, outer * half, inner);
+    all = reshape(l, all, (struct tensor){ELEM_U32, 3, {outer, 2 * half, inner}, 0});
+    return sliced(l, all, 1, 0, n);
+}
+
+void lower_random(struct lower *l, uint32_t state, bool is_philox, uint32_t type, uint32_t out[2])
+{
+    struct tensor of = type_of(l, state), t = l->p->types.at[type], words = t;
+    uint32_t size = program_elem_size(t.elem);
+    if (of.elem != ELEM_U64 || of.rank != 1 || t.elem == ELEM_I1 ||
+        (of.dims[0] != 2 && !(is_philox && of.dims[0] == 3))) {
+        l->code = err_set(l->e, WARM_EINVALID, "rng_bit_generator: the state does not fit");
+        return;
+    }
+    uint32_t x = is_philox ? philox_words(l, state, size == 8 ? 2 * t.n : t.n, &out[0])
+                           : threefry_words(l, state, &t, &out[0]);
+    words.elem = ELEM_U32;
+    if (size == 8)
+        words.dims[words.rank++] = 2;
+    x = reshape(l, x, words);
+    if (size < 4)
+        x = converted(l, x, bits_of(t.elem));
+    out[1] = l->code ? 0 : lower_bitcast(l, x, type);
+}
+
 /* ---- sorting ---- */
 
 /* Returns the dimension numbers that take one element of each row: GATHER's. */

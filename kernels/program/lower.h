@@ -6,6 +6,8 @@
  *     convolution          products of windows: pad, WINDOW, dot_general, transpose
  *     reduce_window        pad, WINDOW, reduce; cumulative ones of long rows by doubling
  *     select_and_scatter   the place of each window's element, then UNWINDOW and sums
+ *     rng_bit_generator    Philox4x32-10 or Threefry2x32-20 on numbers of elements: whole numbers, products of 64 bits
+ *     bitcast_convert      of elements of another size: shifts
  *     sort, top_k          RANK, a scatter that turns ranks into an order, and a gather for each tensor
  *
  * Thread: one at a time for a program; no other state.
@@ -53,6 +55,10 @@ void lower_sort(struct lower *l, const uint32_t *x, uint32_t n, uint32_t functio
                 uint32_t *out);
 /* Fills values and indices of the k largest elements of each row. */
 void lower_top_k(struct lower *l, uint32_t x, int64_t k, uint32_t out[2]);
+/* Fills the next state, and random bits of this type. `philox`, or else Threefry. */
+void lower_random(struct lower *l, uint32_t state, bool philox, uint32_t type, uint32_t out[2]);
+/* Returns x with its bytes as elements of this type, which has one dimension more or less if their size differs. */
+uint32_t lower_bitcast(struct lower *l, uint32_t x, uint32_t type);
 /* Returns which ? x : 0, or x if no gradient can pass it: what a branch sees of a value from outside. */
 uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x);
 /* Adds an operation with n operands. */

@@ -1166,6 +1166,33 @@ static bool read_custom_call(struct read *r)
     return lacks(r, name, "an operation that the compiler lacks");
 }
 
+static bool read_random(struct read *r)
+{
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    uint32_t values[2] = {0, 0};
+    const char *end;
+    if (r->operands.n != 1 || r->types.n != 2 || !attr_begin(r, "rng_algorithm", &end))
+        return lacks_attr(r, "rng_algorithm");
+    bool ok = take(r, "#stablehlo<rng_algorithm "), threefry = ok && take(r, "THREE_FRY");
+    /* XLA's default is Philox, on CPUs and GPUs */
+    ok = ok && (threefry || take(r, "PHILOX") || take(r, "DEFAULT")) && take(r, ">");
+    if (!attr_end(r, end) || !ok)
+        return lacks_attr(r, "rng_algorithm");
+    lower_random(&l, r->operands.at[0], !threefry, r->types.at[1], values);
+    return lowered(r, &l, values, 2);
+}
+
+static bool read_bitcast(struct read *r)
+{
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (r->operands.n != 1 || r->types.n != 1)
+        return strange(r);
+    uint32_t value = lower_bitcast(&l, r->operands.at[0], r->types.at[0]);
+    return lowered(r, &l, &value, 1);
+}
+
 /* Rounds to f16 or bf16, which other precisions have no type for. */
 static bool read_reduce_precision(struct read *r)
 {
@@ -1503,6 +1530,8 @@ static const struct {
              {"warm.reduce", read_with_regions},
              {"stablehlo.gather", read_gather},
              {"stablehlo.convolution", read_convolution},
+             {"stablehlo.rng_bit_generator", read_random},
+             {"stablehlo.bitcast_convert", read_bitcast},
              {"stablehlo.reduce_precision", read_reduce_precision},
              {"stablehlo.custom_call", read_custom_call},
              {"stablehlo.optimization_barrier", read_same},

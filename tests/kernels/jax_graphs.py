@@ -484,6 +484,38 @@ def dropped(x):
     return jnp.sum(jnp.where(keep, jnp.sin(x), 0)), bits, lax.convert_element_type(u * 1024, jnp.int32), keep
 
 
+def random_bits(x):
+    """Draws by rng_bit_generator, as JAX's keys rbg and unsafe_rbg do; and takes bytes apart and together."""
+    zeros = lax.bitcast_convert_type(lax.convert_element_type(x[0, :4] * 0, jnp.int32), jnp.uint32)
+    y = []
+    for state in ([1, 2, 3, 4], [0x9abcdef0, 5, 0xffffffff, 0xffffffff], [0xffffffff, 0xffffffff, 0xfffffffe, 0xffffffff]):
+        for algorithm in lax.RandomAlgorithm.RNG_DEFAULT, lax.RandomAlgorithm.RNG_PHILOX, lax.RandomAlgorithm.RNG_THREE_FRY:
+            for shape, t in ((3, 5), jnp.uint32), ((), jnp.uint32), ((3, 4, 5), jnp.uint8), ((7,), jnp.uint16), ((1, 3, 2), jnp.uint32):
+                y += lax.rng_bit_generator(zeros ^ jnp.asarray(state, jnp.uint32), shape, t, algorithm)
+    for impl in "rbg", "unsafe_rbg":
+        key = jax.random.wrap_key_data(zeros ^ jnp.asarray([7, 8, 9, 10], jnp.uint32), impl=impl)
+        a, b = jax.random.split(jax.random.fold_in(key, 3))
+        y += [jax.random.key_data(b), jax.random.bernoulli(a, jnp.float32(0.75), x.shape), jax.random.permutation(b, 9),
+              lax.convert_element_type(jax.random.normal(a, (4, 3), jnp.float32) * 1024, jnp.int32)]
+    f = y[0].astype(jnp.uint32) + jnp.uint32(258)
+    rows = lax.bitcast_convert_type(f, jnp.uint8)
+    y += [rows, lax.bitcast_convert_type(rows, jnp.int32), lax.bitcast_convert_type(f, jnp.int16),
+          lax.bitcast_convert_type(lax.bitcast_convert_type(f, jnp.bfloat16), jnp.float32).astype(jnp.int32)]
+    return jnp.sum(x), *y
+
+
+def random_bits_of_64_bits(x):
+    zeros = lax.convert_element_type(x[0, :2] * 0, jnp.uint64)
+    y = []
+    for algorithm in lax.RandomAlgorithm.RNG_DEFAULT, lax.RandomAlgorithm.RNG_THREE_FRY:
+        for shape, t in ((3, 5), jnp.uint64), ((4,), jnp.uint32), ((2, 3), jnp.uint8):
+            state, drawn = lax.rng_bit_generator(zeros ^ jnp.asarray([0x123456789abcdef0, 0xfffffffffffffffe], jnp.uint64), shape, t, algorithm)
+            y += [state, lax.bitcast_convert_type(state, jnp.uint32), drawn]
+        y += [lax.bitcast_convert_type(y[-7] if t == jnp.uint64 else state, jnp.uint16)]
+    double = lax.bitcast_convert_type(y[1], jnp.uint64)
+    return jnp.sum(x), *y, double, lax.bitcast_convert_type(double, jnp.int8)
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -566,6 +598,9 @@ def main():
     graph("whole_numbers_of_64_bits", whole_numbers_of_64_bits, [(7,)], gradients=False, of_64_bits=True)
     graph("reactant_for", reactant_for, [(6, 4), (4, 4)], module=open(REACTANT % "for").read(), of_64_bits=True)
     graph("reactant_trace", reactant_trace, [(3,)], module=open(REACTANT % "trace").read(), of_64_bits=True)
+
+    graph("random_bits", random_bits, [(2, 5)], gradients=False)
+    graph("random_bits_of_64_bits", random_bits_of_64_bits, [(2, 5)], gradients=False, of_64_bits=True)
 
 
 main()

@@ -134,3 +134,28 @@ Test(eval, endless_loops_and_large_tensors_are_errors)
     cr_expect_eq(run(ENDLESS, args, results), WARM_ETIMEOUT);
     cr_expect_eq(run(LARGE, args, results), WARM_ETOO_BIG);
 }
+
+Test(eval, a_state_of_two_numbers_has_the_key_in_philox_s_counter)
+{
+    static const char MODULE[] =
+        "func.func public @main(%two: tensor<2xui64>, %three: tensor<3xui64>) -> (tensor<2xui64>, "
+        "tensor<5xui32>, tensor<3xui64>, tensor<5xui32>) {\n"
+        "%s, %a = stablehlo.rng_bit_generator %two, algorithm = PHILOX : (tensor<2xui64>) -> "
+        "(tensor<2xui64>, tensor<5xui32>)\n"
+        "%t, %b = stablehlo.rng_bit_generator %three, algorithm = DEFAULT : (tensor<3xui64>) -> "
+        "(tensor<3xui64>, tensor<5xui32>)\n"
+        "return %s, %a, %t, %b : tensor<2xui64>, tensor<5xui32>, tensor<3xui64>, tensor<5xui32>\n"
+        "}\n";
+    struct program *p;
+    struct err e = {0};
+    const number two[] = {7, UINT64_MAX},
+                 three[] = {7, UINT64_MAX, 7}, *const args[] = {two, three};
+    number s[2], a[5], t[3], b[5], *const results[] = {s, a, t, b};
+    cr_assert_eq(program_read(MODULE, sizeof MODULE - 1, &p, &e), 0, "%s", e.text);
+    cr_assert_eq(eval_function(p, program_function(p, NULL), args, results, &e), 0, "%s", e.text);
+    for (int i = 0; i < 5; i++)
+        cr_expect_eq(a[i], b[i], "%d: %.0Lf, %.0Lf", i, a[i], b[i]);
+    cr_expect(s[0] == 7 && s[1] == 1);
+    cr_expect(t[0] == 7 && t[1] == 1 && t[2] == 8, "the counter carries");
+    program_free(p);
+}
