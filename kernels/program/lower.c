@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower.c - writes convolutions, windows and sorts with simpler operations. read.c calls it.
+ * lower.c - writes convolutions, windows, random numbers and sorts with simpler operations. read.c calls it.
  *
  * Thread: one at a time for a program; no other state.
  */
@@ -498,7 +498,7 @@ static void halves(struct lower *l, uint32_t x, uint32_t out[2])
     out[1] = converted(l, with(l, OP_SHIFT_RIGHT, x, 32), ELEM_U32);
 }
 
-/* Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10. */
+/* Applies Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 static void philox(struct lower *l, const uint32_t key[2], uint32_t c[4])
 {
     static const double FACTORS[] = {0xD2511F53, 0xCD9E8D57};
@@ -518,7 +518,7 @@ static void philox(struct lower *l, const uint32_t key[2], uint32_t c[4])
     }
 }
 
-/* The same paper: Threefry2x32-20. */
+/* Applies Threefry2x32-20, of the same paper. */
 static void threefry(struct lower *l, const uint32_t key[2], uint32_t x[2])
 {
     static const uint8_t TURNS[] = {13, 15, 26, 6, 17, 29, 16, 24};
