@@ -283,6 +283,7 @@ struct draft {
     bool conflict;     /* it reads other elements of `to` */
     bool slice;        /* it writes other elements than its own */
     bool is_product;
+    bool compares; /* struct launch */
     bool done;
 };
 
@@ -1570,6 +1571,7 @@ static struct draft draft_of(struct gen *g, uint32_t value, uint32_t target, boo
     d.body = g->body;
     d.conflict = g->conflict;
     d.is_product = op && op->op == OP_DOT;
+    d.compares = op && (op->op == OP_RANK || op->op == OP_CHAIN);
     if (__builtin_mul_overflow(d.n, g->work, &d.work))
         d.work = INT64_MAX / GROUP_MAX;
     return d;
@@ -1707,7 +1709,8 @@ static void flush(struct gen *g)
 {
     uint32_t n = 0, n_reads = 0, most = 0;
     bool in_block = g->group.n > 1;
-    int64_t work = 0;
+    int64_t work = 0, busiest = 0;
+    bool compares = false;
     struct writer text;
     for (uint32_t k = 0; k < g->group.n; k++) {
         most += g->group.at[k].args.n + 1;
@@ -1715,6 +1718,11 @@ static void flush(struct gen *g)
         work += g->group.at[k].work;
     }
     in_block &= work <= BLOCK_WORK_MAX;
+    for (uint32_t k = 0; k < g->group.n; k++) {
+        const struct draft *d = &g->group.at[k];
+        busiest += d->work / d->n * (in_block ? (d->n - 1) / CODEGEN_BLOCK + 1 : 1);
+        compares |= d->compares;
+    }
     uint32_t *names = malloc(((size_t)most + 1) * sizeof *names);
     writer_init(&text, 0);
     g->failed |= !names;
@@ -1744,8 +1752,10 @@ static void flush(struct gen *g)
                            .n_args = n,
                            .n_writes = n - n_reads,
                            .blocks = (uint32_t)blocks,
-                           .threads = CODEGEN_BLOCK};
-        l.work = work;
+                           .threads = CODEGEN_BLOCK,
+                           .work = work,
+                           .most = busiest,
+                           .compares = compares};
         (void)GEN_EXPECT(g, blocks > 0 && n_reads < n && n <= most); /* it writes something */
         g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
         for (uint32_t i = 0; i < n; i++)
@@ -1805,7 +1815,8 @@ static bool launch_tiled(struct gen *g, const struct operation *op, uint32_t to)
                            .n_writes = 1,
                            .blocks = (uint32_t)tiled_blocks(&t),
                            .threads = TILED_THREADS,
-                           .work = t.batch * t.m * t.n * t.k_all};
+                           .work = t.batch * t.m * t.n * t.k_all,
+                           .most = TILED_EACH * t.k};
         PUSH(g->out, g->out->args, place_value(g, t.a));
         PUSH(g->out, g->out->args, place_value(g, t.b));
         PUSH(g->out, g->out->args, to);
@@ -1917,6 +1928,8 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     l.n_args = g->args.n + 1;
     l.args = g->out->args.n;
     l.work = updates->n;
+    l.most = 1;
+    l.compares = chained;
     l.blocks = (uint32_t)((updates->n - 1) / CODEGEN_BLOCK + 1);
     g->too_big |= (updates->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
     writer_init(&text, 0);

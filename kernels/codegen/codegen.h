@@ -53,7 +53,10 @@ struct launch {
         n_args; /* slice of codegen.args: the values that it reads, then those it writes */
     uint32_t n_writes;
     uint32_t blocks, threads; /* along x: of the grid, of a block */
-    int64_t work; /* how often its innermost statements run: elements that it loads, products */
+    int64_t work,
+        most; /* how often innermost statements run, in all threads and in the one that has most */
+    bool
+        compares; /* a sort, or a scatter with equal indices: n^2 comparisons, and chains as long as the indices say */
 };
 
 /* A kernel's text in the source, behind its name. */

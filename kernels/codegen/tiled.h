@@ -23,6 +23,7 @@
 #define TILED_SIZE_MIN 32  /* rows and columns; below, more than half of a tile is not there */
 #define TILED_K_MIN 32     /* products of a sum: two slices */
 #define TILED_THREADS 256u /* of a block */
+#define TILED_EACH 16      /* elements of a tile that a thread computes */
 
 /* Sizes, and strides in elements. */
 struct tiled {

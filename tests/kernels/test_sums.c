@@ -10,11 +10,14 @@
 #include <string.h>
 
 #include "kernels/bundle/graph_bundle.h"
+#include "kernels/vjp/wanted.h"
 #include "tests/kernels/for_cpu.h"
 
 #define WORK_ALONE (1 << 16) /* elements loaded, or products, that few threads may do */
 #define THREADS_MIN 4096
 #define WORK_RATIO_MAX 64
+#define LARGE_MAX (1 << 20)
+#define NO_GRADIENT "reductions indices" /* they have operations without one */
 
 /* x is argument 0, y argument 1 if there is one; the body gives %r. */
 struct reduction {
@@ -95,14 +98,20 @@ static struct codegen code_of_case(const struct reduction *r)
     return code_of(text);
 }
 
-/* Expects that no kernel leaves much work to few threads. */
+/* Expects that no kernel leaves much work to few threads, or to one, but for those that compare slices or rows. */
 static void is_spread(const char *name, const struct codegen *c)
 {
     for (uint32_t i = 0; i < c->launches.n; i++) {
         const struct launch *l = &c->launches.at[i];
         int64_t threads = (int64_t)l->blocks * l->threads;
-        cr_expect(l->work <= WORK_ALONE || threads >= THREADS_MIN,
-                  "%s: launch %u does %ld in %ld threads", name, i, (long)l->work, (long)threads);
+        cr_expect_geq(l->most * threads, l->work, "%s: launch %u", name, i);
+        if (l->compares || l->work <= WORK_ALONE)
+            continue;
+        const struct kernel_text *text = &c->texts.at[l->kernel];
+        cr_expect(threads >= THREADS_MIN && l->most * threads <= l->work * WORK_RATIO_MAX,
+                  "%s: launch %u does %ld in %ld threads, %ld in one\n%.*s", name, i, (long)l->work,
+                  (long)threads, (long)l->most, (int)text->len,
+                  (const char *)c->source.data + text->at);
     }
 }
 
@@ -252,4 +261,42 @@ Test(sums, many_equal_numbers_are_that_many_times_the_number)
     graph_bundle_close(&plan);
     codegen_free(&c);
     for_cpu_close(&cpu);
+}
+
+/* Returns the function of a model, or its derivative. */
+static struct codegen code_of_model(const char *module, size_t len, bool derives)
+{
+    struct program *p = NULL, *f = NULL;
+    struct wanted w = {.derives = derives};
+    struct codegen c;
+    struct err e = {0};
+    cr_assert_eq(program_read(module, len, &p, &e), 0, "%s", e.text);
+    cr_assert_eq(wanted_function(p, &w, &f, &e), 0, "%s", e.text);
+    cr_assert_eq(codegen_function(f, 0, &c, &e), 0, "%s", e.text);
+    program_free(p);
+    program_free(f);
+    return c;
+}
+
+Test(sums, many_threads_work_in_models_of_real_sizes)
+{
+    size_t n = 0;
+    FILE *f = fopen("tests/data/jax_large.txt", "rb");
+    char *text = calloc(1, LARGE_MAX), name[64], *end;
+    cr_assert(f && text);
+    cr_assert_lt(fread(text, 1, LARGE_MAX, f), LARGE_MAX);
+    fclose(f);
+    for (char *at = text; sscanf(at, "graph %63s", name) == 1; at = end + 5, n++) {
+        char *module = strchr(at, '\n') + 1;
+        cr_assert_not_null(end = strstr(module, "\nend\n"));
+        for (int derives = 0; derives < 2; derives++) {
+            if (derives && strstr(NO_GRADIENT, name))
+                continue;
+            struct codegen c = code_of_model(module, (size_t)(end - module), derives);
+            is_spread(name, &c);
+            codegen_free(&c);
+        }
+    }
+    cr_expect_geq(n, (size_t)10);
+    free(text);
 }
