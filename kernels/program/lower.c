@@ -6,6 +6,7 @@
  */
 #include "kernels/program/lower.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "keygen/expect.h"
@@ -657,6 +658,62 @@ void lower_random(struct lower *l, uint32_t state, bool is_philox, uint32_t type
     if (size < 4)
         x = converted(l, x, bits_of(t.elem));
     out[1] = l->code ? 0 : lower_bitcast(l, x, type);
+}
+
+/* ---- functions ---- */
+
+/* Returns from - x, or from / x. */
+static uint32_t from(struct lower *l, double number, enum op op, uint32_t x)
+{
+    return two(l, op, splat(l, type_of(l, x), number), x);
+}
+
+static uint32_t picked(struct lower *l, uint32_t which, uint32_t x, uint32_t y)
+{
+    return lower_add(l, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
+}
+
+/* Returns a fraction of z's type. */
+static uint32_t fraction(struct lower *l, uint32_t z, const double of[2])
+{
+    return with(l, OP_DIVIDE, splat(l, type_of(l, z), of[0]), of[1]);
+}
+
+/* Returns log z - 1 / 2z - ... of z + 10, less what is between: Abramowitz and Stegun, 6.3.6 and 6.3.18. */
+static uint32_t digamma_of_large(struct lower *l, uint32_t z)
+{
+    /* Bernoulli numbers B(2k) / 2k, as fractions, which f32 has; the next term is below 2^-56 from 10.5 on */
+    static const double TERMS[][2] = {{1, 12},  {-691, 32760}, {1, 132}, {-1, 240},
+                                      {1, 252}, {-1, 120},     {1, 12}};
+    uint32_t y = with(l, OP_ADD, z, 10), r = from(l, 1, OP_DIVIDE, two(l, OP_MULTIPLY, y, y)),
+             tail = splat(l, type_of(l, z), 0), sum = from(l, 0.5, OP_DIVIDE, y);
+    for (uint32_t i = 0; i < sizeof TERMS / sizeof *TERMS; i++)
+        tail = two(l, OP_MULTIPLY, two(l, OP_ADD, tail, fraction(l, z, TERMS[i])), r);
+    sum = two(l, OP_ADD, sum, tail);
+    for (uint32_t i = 10; i-- > 0;)
+        sum = two(l, OP_ADD, sum, from(l, 1, OP_DIVIDE, with(l, OP_ADD, z, i)));
+    uint32_t log = lower_add(l, OP_LOG, &y, 1, NULL, 0, PROGRAM_NONE);
+    return two(l, OP_SUBTRACT, log, sum);
+}
+
+uint32_t lower_digamma(struct lower *l, uint32_t x)
+{
+    enum elem elem = type_of(l, x).elem;
+    bool half = program_elem_size(elem) == 2;
+    x = half ? converted(l, x, ELEM_F32) : x;
+    struct tensor t = type_of(l, x);
+    /* psi(x) = psi(1 - x) - pi / tan(pi x): 6.3.7. Where that is not used, nothing in it is infinite. */
+    uint32_t low = compared(l, DIRECTION_LT, false, x, splat(l, t, 0.5)),
+             whole = lower_add(l, OP_ROUND, &x, 1, NULL, 0, PROGRAM_NONE),
+             rest = picked(l, low, two(l, OP_SUBTRACT, x, whole), splat(l, t, 0.25)),
+             pi = with(l, OP_ADD, splat(l, t, (float)M_PI), M_PI - (double)(float)M_PI),
+             turn = two(l, OP_MULTIPLY, rest, pi),
+             pole = compared(l, DIRECTION_EQ, false, rest, splat(l, t, 0));
+    uint32_t y = digamma_of_large(l, picked(l, low, from(l, 1, OP_SUBTRACT, x), x));
+    turn = lower_add(l, OP_TAN, &turn, 1, NULL, 0, PROGRAM_NONE);
+    uint32_t mirrored = two(l, OP_SUBTRACT, y, two(l, OP_DIVIDE, pi, turn));
+    y = picked(l, pole, splat(l, t, NAN), picked(l, low, mirrored, y));
+    return half ? converted(l, y, elem) : y;
 }
 
 /* ---- sorting ---- */

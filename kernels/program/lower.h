@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lower.h - operations of StableHLO that the program has no operation for, written with those that it has. For
- * read.c only. Each follows its section of the StableHLO specification.
+ * read.c, and the derivative of lgamma. Each follows its section of the StableHLO specification.
  *
  *     convolution          products of windows: pad, WINDOW, dot_general, transpose
  *     reduce_window        pad, WINDOW, reduce; cumulative ones of long rows by doubling
@@ -59,6 +59,8 @@ void lower_top_k(struct lower *l, uint32_t x, int64_t k, uint32_t out[2]);
 void lower_random(struct lower *l, uint32_t state, bool philox, uint32_t type, uint32_t out[2]);
 /* Returns x with its bytes as elements of this type, which has one dimension more or less if their size differs. */
 uint32_t lower_bitcast(struct lower *l, uint32_t x, uint32_t type);
+/* Returns the derivative of lgamma. */
+uint32_t lower_digamma(struct lower *l, uint32_t x);
 /* Returns which ? x : 0, or x if no gradient can pass it: what a branch sees of a value from outside. */
 uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x);
 /* Adds an operation with n operands. */

@@ -1183,6 +1183,16 @@ static bool read_random(struct read *r)
     return lowered(r, &l, values, 2);
 }
 
+static bool read_digamma(struct read *r)
+{
+    struct err why = {0};
+    struct lower l = lower_of(r, &why);
+    if (r->operands.n != 1 || !program_is_float(program_tensor(r->p, r->operands.at[0])->elem))
+        return strange(r);
+    uint32_t value = lower_digamma(&l, r->operands.at[0]);
+    return lowered(r, &l, &value, 1);
+}
+
 static bool read_bitcast(struct read *r)
 {
     struct err why = {0};
@@ -1538,6 +1548,7 @@ static const struct {
              {"stablehlo.composite", read_composite},
              {"stablehlo.case", read_case},
              {"stablehlo.if", read_if},
+             {"chlo.digamma", read_digamma},
              {"chlo.top_k", read_top_k}};
 
 bool program_has_op(struct view name)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kernels/program/gather.h"
+#include "kernels/program/lower.h"
 
 #define INTS_MAX (8 * PROGRAM_RANK_MAX)
 
@@ -199,6 +200,14 @@ static void vjp_lacks(struct vjp *v, enum op op)
         v->e->line = v->line;
 }
 
+static uint32_t digamma(struct vjp *v, uint32_t x)
+{
+    struct lower l = {.p = v->p, .e = v->e, .code = v->code, .line = v->line};
+    x = lower_digamma(&l, x);
+    v->code = l.code;
+    return x;
+}
+
 static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32_t g)
 {
     switch (op) {
@@ -242,6 +251,7 @@ static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32
         g = times(v, g, one(v, OP_RSQRT, times(v, plus(v, x, -1), plus(v, x, 1))));
         break;
     case OP_ATANH: g = two(v, OP_DIVIDE, g, minus(v, 1, times(v, x, x))); break;
+    case OP_LGAMMA: g = times(v, g, digamma(v, x)); break;
     default: vjp_lacks(v, op); return;
     }
     vjp_pass(v, x, g);
@@ -722,13 +732,53 @@ static uint32_t slices_of(struct vjp *v, const struct operation *op, uint32_t x,
     return v->code ? 0 : found;
 }
 
+/* Follows scatter_mul_p: with equal indices, updates have none. */
+static void scaled_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                        const int64_t *ints, uint32_t g)
+{
+    uint32_t x = operands[0], updates = operands[2];
+    if (v->active[updates] && !ints[6]) {
+        vjp_lacks(v, OP_SCATTER);
+        return;
+    }
+    if (v->active[x])
+        vjp_pass(v, x,
+                 vjp_add(v, OP_SCATTER, (uint32_t[]){g, operands[1], updates}, 3, ints, op->n_ints,
+                         PROGRAM_NONE));
+    if (!v->active[updates])
+        return;
+    uint32_t inside = inside_of(v, operands, ints + 1, op->n_ints - 1),
+             mine = slices_of(v, op, times(v, g, x), operands, ints);
+    vjp_pass(v, updates, pick(v, inside, mine, vjp_splat(v, updates, 0)));
+}
+
+/* Follows scatter_max_p and scatter_min_p: equal shares to all that are the result. */
+static void winners_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
+                         const int64_t *ints, uint32_t g)
+{
+    uint32_t x = operands[0], updates = operands[2], y = op->results,
+             none = vjp_splat(v, updates, 0);
+    int64_t add[INTS_MAX];
+    memcpy(add, ints, op->n_ints * sizeof *ints);
+    add[0] = OP_ADD;
+    uint32_t won = pick(v, compare(v, DIRECTION_EQ, updates, slices_of(v, op, y, operands, ints)),
+                        vjp_splat(v, updates, 1), none);
+    won = pick(v, inside_of(v, operands, ints + 1, op->n_ints - 1), won, none);
+    uint32_t kept = pick(v, compare(v, DIRECTION_EQ, x, y), vjp_splat(v, x, 1), vjp_splat(v, x, 0)),
+             all = vjp_add(v, OP_SCATTER, (uint32_t[]){kept, operands[1], won}, 3, add, op->n_ints,
+                           PROGRAM_NONE),
+             share = two(v, OP_DIVIDE, g, all);
+    vjp_pass(v, x, times(v, kept, share));
+    vjp_pass(v, updates, times(v, won, slices_of(v, op, share, operands, ints)));
+}
+
 /* Follows scatter_add_p and scatter_p: of several updates of an element, assignment has the last one. */
 static void scatter_rule(struct vjp *v, const struct operation *op, const uint32_t *operands,
                          const int64_t *ints, uint32_t g)
 {
     enum op kind = (enum op)ints[0];
-    if (kind != OP_ADD && kind != OP_SELECT) {
-        vjp_lacks(v, OP_SCATTER);
+    if (kind == OP_MULTIPLY || kind == OP_MAXIMUM || kind == OP_MINIMUM) {
+        (kind == OP_MULTIPLY ? scaled_rule : winners_rule)(v, op, operands, ints, g);
         return;
     }
     uint32_t updates = operands[2],

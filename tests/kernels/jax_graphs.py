@@ -516,6 +516,21 @@ def random_bits_of_64_bits(x):
     return jnp.sum(x), *y, double, lax.bitcast_convert_type(double, jnp.int8)
 
 
+def winners(x, v):
+    """Scatters by maximum, minimum and multiplication, with ties, equal indices and some outside."""
+    i = jnp.asarray([1, 1, 3, 9])
+    tied = v.at[0, 0].set(x[1, 0]).at[1, 1].set(v[0, 1])
+    y = [x.at[i].max(tied), x.at[i].min(tied), x.at[i].multiply(jnp.arange(12).reshape(4, 3).astype(x.dtype) * 0.25), x.at[jnp.asarray([5, 0, 2, 7])].multiply(v, unique_indices=True),
+         jax.ops.segment_max(v, jnp.asarray([0, 2, 2, 1]), 3)]
+    return sum(jnp.sum(jnp.sin(u * (k + 1))) for k, u in enumerate(y)), *y
+
+
+def gammas(x):
+    p = jnp.abs(x) + 0.25
+    y = [lax.lgamma(p), lax.digamma(x * 3 + 0.125), lax.lgamma(p * 9), lax.lgamma(x - 2.3125)]
+    return sum(jnp.sum(jnp.sin(v)) for v in y), *y
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -601,6 +616,9 @@ def main():
 
     graph("random_bits", random_bits, [(2, 5)], gradients=False)
     graph("random_bits_of_64_bits", random_bits_of_64_bits, [(2, 5)], gradients=False, of_64_bits=True)
+
+    graph("winners", winners, [(6, 3), (4, 3)])
+    graph("gammas", gammas, [(11,)])
 
 
 main()
