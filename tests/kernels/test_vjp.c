@@ -125,11 +125,18 @@ Test(vjp, gradients_are_those_of_jax)
 
 /* ---- against finite differences ---- */
 
-#define A "tensor<3x4xf32>"
-#define S "tensor<f32>"
+#define A "tensor<3x4xf64>"
+#define S "tensor<f64>"
 #define UNARY(op)                                                                                  \
     {                                                                                              \
         op, "%0 = stablehlo." op " %x : " A "\n", A                                                \
+    }
+#define CHLO(op)                                                                                   \
+    {                                                                                              \
+        "chlo." op,                                                                                \
+            "%h = stablehlo.constant dense<0.5> : " A "\n%a = stablehlo.multiply %x, %h : " A      \
+            "\n%0 = chlo." op " %a : " A " -> " A "\n",                                            \
+            A                                                                                      \
     }
 #define BINARY(op)                                                                                 \
     {                                                                                              \
@@ -140,8 +147,33 @@ Test(vjp, gradients_are_those_of_jax)
         "reduce " op,                                                                              \
             "%i = stablehlo.constant dense<" init "> : " S "\n"                                    \
             "%0 = stablehlo.reduce(%x init: %i) applies stablehlo." op                             \
-            " across dimensions = [1] : (" A ", " S ") -> tensor<3xf32>\n",                        \
-            "tensor<3xf32>"                                                                        \
+            " across dimensions = [1] : (" A ", " S ") -> tensor<3xf64>\n",                        \
+            "tensor<3xf64>"                                                                        \
+    }
+
+#define INDICES "%n = stablehlo.constant dense<[[1], [0], [1], [7]]> : tensor<4x1xi32>\n"
+#define NUMBERS                                                                                    \
+    "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "                    \
+    "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+#define SCATTER(op, unique)                                                                        \
+    {                                                                                              \
+        "scatter " op,                                                                             \
+            "%n = stablehlo.constant dense<[[2], [0], [9]]> : tensor<3x1xi32>\n"                   \
+            "%0 = \"stablehlo.scatter\"(%x, %n, %z) <{" NUMBERS ", unique_indices = " unique       \
+            "}> ({\n^bb0(%a: " S ", %b: " S "):\n  %c = stablehlo." op " %a, %b : " S              \
+            "\n  stablehlo.return %c : " S "\n}) : (" A ", tensor<3x1xi32>, " A ") -> " A "\n",    \
+            A                                                                                      \
+    }
+#define WINDOWS(op, init)                                                                          \
+    {                                                                                              \
+        "reduce_window " op,                                                                       \
+            "%i = stablehlo.constant dense<" init "> : " S                                         \
+            "\n%0 = \"stablehlo.reduce_window\"(%x, %i) <{window_dimensions = array<i64: 2, 3>, "  \
+            "window_strides = array<i64: 1, 2>, padding = dense<[[0, 1], [1, 0]]> : "              \
+            "tensor<2x2xi64>}> ({\n^bb0(%a: " S ", %b: " S "):\n  %c = stablehlo." op              \
+            " %a, %b : " S "\n  stablehlo.return %c : " S "\n}) : (" A ", " S                      \
+            ") -> tensor<3x2xf64>\n",                                                              \
+            "tensor<3x2xf64>"                                                                      \
     }
 
 /* Functions of x and z, 3x4, positive and without ties; of s, a scalar; and of k, an i32 of 1. */
@@ -161,6 +193,27 @@ static const struct {
     UNARY("rsqrt"),
     UNARY("sine"),
     UNARY("cosine"),
+    UNARY("tan"),
+    UNARY("cbrt"),
+    UNARY("round_nearest_afz"),
+    UNARY("round_nearest_even"),
+    CHLO("erf"),
+    CHLO("erfc"),
+    CHLO("erf_inv"),
+    CHLO("lgamma"),
+    CHLO("digamma"),
+    CHLO("sinh"),
+    CHLO("cosh"),
+    CHLO("asin"),
+    CHLO("acos"),
+    CHLO("atan"),
+    CHLO("asinh"),
+    CHLO("atanh"),
+    {"chlo.acosh",
+     "%h = stablehlo.constant dense<1.5> : " A "\n%a = stablehlo.add %x, %h : " A
+     "\n%0 = chlo.acosh %a : " A " -> " A "\n",
+     A},
+    BINARY("atan2"),
     UNARY("floor"),
     UNARY("ceil"),
     BINARY("add"),
@@ -172,20 +225,20 @@ static const struct {
     BINARY("maximum"),
     BINARY("minimum"),
     REDUCE("add", "0.5"),
-    REDUCE("maximum", "0xFF800000"),
+    REDUCE("maximum", "0xFFF0000000000000"),
     REDUCE("minimum", "0.75"),
     REDUCE("multiply", "1.5"),
     {"reduce add, its initial value",
      "%0 = stablehlo.reduce(%x init: %s) applies stablehlo.add across dimensions = [0] : (" A ", " S
-     ") -> tensor<4xf32>\n",
-     "tensor<4xf32>"},
+     ") -> tensor<4xf64>\n",
+     "tensor<4xf64>"},
     {"reduce multiply, one factor is 0",
      "%i = stablehlo.constant dense<2.0> : " S
      "\n%c = stablehlo.constant dense<[[0.0, 1.0, 2.0, 1.0], [0.0, 0.0, "
      "1.0, 1.0], [1.0, 1.0, 1.0, 3.0]]> : " A "\n%m = stablehlo.multiply %x, %c : " A
      "\n%0 = stablehlo.reduce(%m init: %i) applies stablehlo.multiply across dimensions = [1] : (" A
-     ", " S ") -> tensor<3xf32>\n",
-     "tensor<3xf32>"},
+     ", " S ") -> tensor<3xf64>\n",
+     "tensor<3xf64>"},
     {"select",
      "%c = stablehlo.compare LT, %x, %z, FLOAT : (" A ", " A ") -> tensor<3x4xi1>\n"
      "%0 = stablehlo.select %c, %x, %z : tensor<3x4xi1>, " A "\n",
@@ -199,60 +252,114 @@ static const struct {
      "%c = stablehlo.constant dense<0.5> : " A "\n%l = stablehlo.multiply %z, %c : " A "\n"
      "%0 = stablehlo.clamp %l, %x, %s : (" A ", " A ", " S ") -> " A "\n",
      A},
-    {"convert", "%0 = stablehlo.convert %x : " A "\n", A},
+    {"convert",
+     "%c = stablehlo.convert %x : (" A ") -> tensor<3x4xf32>\n"
+     "%0 = stablehlo.convert %c : (tensor<3x4xf32>) -> " A "\n",
+     A},
     {"broadcast of a scalar", "%0 = stablehlo.broadcast_in_dim %s, dims = [] : (" S ") -> " A "\n",
      A},
     {"broadcast with another order",
-     "%0 = stablehlo.broadcast_in_dim %x, dims = [2, 0] : (" A ") -> tensor<4x2x3xf32>\n",
-     "tensor<4x2x3xf32>"},
+     "%0 = stablehlo.broadcast_in_dim %x, dims = [2, 0] : (" A ") -> tensor<4x2x3xf64>\n",
+     "tensor<4x2x3xf64>"},
     {"broadcast of dimensions of 1",
-     "%r = stablehlo.reshape %x : (" A ") -> tensor<1x12x1xf32>\n"
-     "%0 = stablehlo.broadcast_in_dim %r, dims = [3, 1, 0] : (tensor<1x12x1xf32>) -> "
-     "tensor<1x12x2x5xf32>\n",
-     "tensor<1x12x2x5xf32>"},
-    {"reshape", "%0 = stablehlo.reshape %x : (" A ") -> tensor<2x6xf32>\n", "tensor<2x6xf32>"},
+     "%r = stablehlo.reshape %x : (" A ") -> tensor<1x12x1xf64>\n"
+     "%0 = stablehlo.broadcast_in_dim %r, dims = [3, 1, 0] : (tensor<1x12x1xf64>) -> "
+     "tensor<1x12x2x5xf64>\n",
+     "tensor<1x12x2x5xf64>"},
+    {"reshape", "%0 = stablehlo.reshape %x : (" A ") -> tensor<2x6xf64>\n", "tensor<2x6xf64>"},
     {"transpose",
-     "%r = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf32>\n"
-     "%0 = stablehlo.transpose %r, dims = [2, 0, 1] : (tensor<2x3x2xf32>) -> tensor<2x2x3xf32>\n",
-     "tensor<2x2x3xf32>"},
-    {"slice", "%0 = stablehlo.slice %x [1:3, 0:4:3] : (" A ") -> tensor<2x2xf32>\n",
-     "tensor<2x2xf32>"},
+     "%r = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf64>\n"
+     "%0 = stablehlo.transpose %r, dims = [2, 0, 1] : (tensor<2x3x2xf64>) -> tensor<2x2x3xf64>\n",
+     "tensor<2x2x3xf64>"},
+    {"slice", "%0 = stablehlo.slice %x [1:3, 0:4:3] : (" A ") -> tensor<2x2xf64>\n",
+     "tensor<2x2xf64>"},
     {"pad",
      "%0 = stablehlo.pad %x, %s, low = [1, -1], high = [-2, 2], interior = [1, 0] : (" A ", " S
-     ") -> tensor<4x5xf32>\n",
-     "tensor<4x5xf32>"},
+     ") -> tensor<4x5xf64>\n",
+     "tensor<4x5xf64>"},
     {"concatenate",
-     "%0 = stablehlo.concatenate %x, %z, %x, dim = 0 : (" A ", " A ", " A ") -> tensor<9x4xf32>\n",
-     "tensor<9x4xf32>"},
+     "%0 = stablehlo.concatenate %x, %z, %x, dim = 0 : (" A ", " A ", " A ") -> tensor<9x4xf64>\n",
+     "tensor<9x4xf64>"},
     {"dynamic_slice",
      "%0 = stablehlo.dynamic_slice %x, %k, %k, sizes = [2, 2] : (" A
-     ", tensor<i32>, tensor<i32>) -> tensor<2x2xf32>\n",
-     "tensor<2x2xf32>"},
+     ", tensor<i32>, tensor<i32>) -> tensor<2x2xf64>\n",
+     "tensor<2x2xf64>"},
     {"dynamic_update_slice",
-     "%u = stablehlo.slice %z [0:2, 0:3] : (" A ") -> tensor<2x3xf32>\n"
+     "%u = stablehlo.slice %z [0:2, 0:3] : (" A ") -> tensor<2x3xf64>\n"
      "%0 = stablehlo.dynamic_update_slice %x, %u, %k, %k : (" A
-     ", tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> " A "\n",
+     ", tensor<2x3xf64>, tensor<i32>, tensor<i32>) -> " A "\n",
      A},
     {"dot_general",
      "%0 = stablehlo.dot_general %x, %z, contracting_dims = [1] x [1] : (" A ", " A
-     ") -> tensor<3x3xf32>\n",
-     "tensor<3x3xf32>"},
+     ") -> tensor<3x3xf64>\n",
+     "tensor<3x3xf64>"},
     {"dot_general with batches",
-     "%a = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf32>\n%b = stablehlo.reshape %z : (" A
-     ") -> tensor<3x2x2xf32>\n"
+     "%a = stablehlo.reshape %x : (" A ") -> tensor<2x3x2xf64>\n%b = stablehlo.reshape %z : (" A
+     ") -> tensor<3x2x2xf64>\n"
      "%0 = stablehlo.dot_general %a, %b, batching_dims = [2] x [1], contracting_dims = [1] x [0] : "
-     "(tensor<2x3x2xf32>, tensor<3x2x2xf32>) -> tensor<2x2x2xf32>\n",
-     "tensor<2x2x2xf32>"},
+     "(tensor<2x3x2xf64>, tensor<3x2x2xf64>) -> tensor<2x2x2xf64>\n",
+     "tensor<2x2x2xf64>"},
     {"dot_general over two dimensions in another order",
-     "%t = stablehlo.transpose %z, dims = [1, 0] : (" A ") -> tensor<4x3xf32>\n"
+     "%t = stablehlo.transpose %z, dims = [1, 0] : (" A ") -> tensor<4x3xf64>\n"
      "%0 = stablehlo.dot_general %x, %t, contracting_dims = [1, 0] x [0, 1] : (" A
-     ", tensor<4x3xf32>) -> " S "\n",
+     ", tensor<4x3xf64>) -> " S "\n",
      S},
     {"dot_general without contraction",
-     "%a = stablehlo.slice %x [0:1, 0:4] : (" A ") -> tensor<1x4xf32>\n"
-     "%0 = stablehlo.dot_general %a, %z, contracting_dims = [] x [] : (tensor<1x4xf32>, " A
-     ") -> tensor<1x4x3x4xf32>\n",
-     "tensor<1x4x3x4xf32>"},
+     "%a = stablehlo.slice %x [0:1, 0:4] : (" A ") -> tensor<1x4xf64>\n"
+     "%0 = stablehlo.dot_general %a, %z, contracting_dims = [] x [] : (tensor<1x4xf64>, " A
+     ") -> tensor<1x4x3x4xf64>\n",
+     "tensor<1x4x3x4xf64>"},
+    {"reverse", "%0 = stablehlo.reverse %x, dims = [1, 0] : " A "\n", A},
+    {"gather",
+     INDICES
+     "%0 = \"stablehlo.gather\"(%x, %n) <{dimension_numbers = "
+     "#stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+     "index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (" A ", tensor<4x1xi32>) -> "
+     "tensor<4x4xf64>\n",
+     "tensor<4x4xf64>"},
+    SCATTER("add", "false"),
+    SCATTER("maximum", "false"),
+    SCATTER("minimum", "false"),
+    SCATTER("multiply", "true"),
+    {"scatter of assignments",
+     INDICES "%u = stablehlo.transpose %z, dims = [1, 0] : (" A ") -> tensor<4x3xf64>\n"
+             "%y = stablehlo.transpose %x, dims = [1, 0] : (" A ") -> tensor<4x3xf64>\n"
+             "%0 = \"stablehlo.scatter\"(%y, %n, %u) <{" NUMBERS ", unique_indices = false}> ({\n"
+             "^bb0(%a: " S ", %b: " S "):\n  stablehlo.return %b : " S "\n}) : (tensor<4x3xf64>, "
+             "tensor<4x1xi32>, tensor<4x3xf64>) -> tensor<4x3xf64>\n",
+     "tensor<4x3xf64>"},
+    {"sort",
+     "%0 = \"stablehlo.sort\"(%x) <{dimension = 1 : i64, is_stable = true}> ({\n^bb0(%a: " S
+     ", %b: " S "):\n  %c = stablehlo.compare LT, %a, %b, TOTALORDER : (" S ", " S
+     ") -> tensor<i1>\n  stablehlo.return %c : tensor<i1>\n}) : (" A ") -> " A "\n",
+     A},
+    {"top_k", "%0, %i = chlo.top_k(%x, k = 2) : " A " -> (tensor<3x2xf64>, tensor<3x2xi32>)\n",
+     "tensor<3x2xf64>"},
+    {"convolution",
+     "%a = stablehlo.reshape %x : (" A ") -> tensor<1x1x12xf64>\n"
+     "%b = stablehlo.reshape %z : (" A ") -> tensor<4x1x3xf64>\n"
+     "%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = "
+     "{stride = [2], pad = [[1, 2]], lhs_dilate = [1], rhs_dilate = [2]} {batch_group_count = 1 : "
+     "i64, feature_group_count = 1 : i64} : (tensor<1x1x12xf64>, tensor<4x1x3xf64>) -> "
+     "tensor<1x4x6xf64>\n",
+     "tensor<1x4x6xf64>"},
+    WINDOWS("add", "0.0"),
+    WINDOWS("maximum", "0xFFF0000000000000"),
+    WINDOWS("multiply", "1.0"),
+    {"case",
+     "%0 = \"stablehlo.case\"(%k) ({\n  stablehlo.return %x : " A "\n}, {\n  %a = "
+     "stablehlo.multiply %x, %z : " A "\n  stablehlo.return %a : " A "\n}) : (tensor<i32>) -> " A
+     "\n",
+     A},
+    {"while",
+     "%c = stablehlo.constant dense<3> : tensor<i32>\n%o = stablehlo.constant dense<1> : "
+     "tensor<i32>\n%p = stablehlo.constant dense<0> : tensor<i32>\n"
+     "%l:2 = stablehlo.while(%h = %x, %i = %p) : " A ", tensor<i32>\ncond {\n  %q = "
+     "stablehlo.compare LT, %i, %c, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n  "
+     "stablehlo.return %q : tensor<i1>\n} do {\n  %a = stablehlo.multiply %h, %z : " A
+     "\n  %b = stablehlo.sine %a : " A "\n  %j = stablehlo.add %i, %o : tensor<i32>\n  "
+     "stablehlo.return %b, %j : " A ", tensor<i32>\n}\n%0 = stablehlo.add %l#0, %x : " A "\n",
+     A},
     {"a value used three times",
      "%a = stablehlo.multiply %x, %x : " A "\n%0 = stablehlo.multiply %a, %x : " A "\n", A},
 };
@@ -328,6 +435,27 @@ Test(vjp, every_rule_agrees_with_finite_differences)
         program_free(d);
         program_free(p);
     }
+}
+
+/* Operations whose results are no floating-point numbers, or have no derivative; and those of other files' making. */
+static const enum op WITHOUT[] = {OP_POPCNT,      OP_CLZ,       OP_NOT,        OP_AND,
+                                  OP_OR,          OP_XOR,       OP_SHIFT_LEFT, OP_SHIFT_RIGHT,
+                                  OP_SHIFT_SIGN,  OP_IS_FINITE, OP_BITCAST,    OP_CHAIN,
+                                  OP_REDUCE_MANY, OP_UNWINDOW,  OP_CALL};
+
+Test(vjp, every_operation_with_a_derivative_is_tried)
+{
+    bool seen[OP_N] = {false};
+    for (size_t i = 0; i < sizeof WITHOUT / sizeof *WITHOUT; i++)
+        seen[WITHOUT[i]] = true;
+    for (size_t i = 0; i < sizeof RULES / sizeof *RULES; i++) {
+        struct program *p = program_of(RULES[i].name, RULES[i].body, RULES[i].result);
+        for (uint32_t k = 0; k < p->ops.n; k++)
+            seen[p->ops.at[k].op] = true;
+        program_free(p);
+    }
+    for (int i = 0; i < OP_N; i++)
+        cr_expect(seen[i], "%s", program_op_name((enum op)i));
 }
 
 /* ---- conventions and refusals ---- */
