@@ -436,6 +436,7 @@ static uint32_t sliced(struct lower *l, uint32_t x, uint32_t dim, int64_t start,
 {
     struct tensor t = type_of(l, x);
     int64_t ints[3 * PROGRAM_RANK_MAX];
+    (void)WARM_EXPECT(l->code || (dim < t.rank && start <= limit && limit <= t.dims[dim]));
     for (uint32_t d = 0; d < t.rank; d++) {
         ints[d] = d == dim ? start : 0;
         ints[t.rank + d] = d == dim ? limit : t.dims[d];
@@ -450,6 +451,7 @@ static uint32_t widened(struct lower *l, uint32_t x, struct tensor to)
     struct tensor t = type_of(l, x);
     enum elem wide = bits_of(to.elem), elem = to.elem;
     uint32_t bits = 8 * program_elem_size(t.elem), whole = 0;
+    (void)WARM_EXPECT(l->code || (t.rank == to.rank + 1 && t.dims[to.rank] * bits <= 64));
     x = converted(l, as(l, x, bits_of(t.elem)), wide);
     to.elem = wide;
     for (int64_t i = 0; i < t.dims[t.rank - 1] && !l->code; i++) {
@@ -574,6 +576,7 @@ static uint32_t interleaved(struct lower *l, const uint32_t *words, uint32_t n, 
     row.dims[0] = outer;
     row.dims[1] = 1;
     row.dims[2] = inner;
+    (void)WARM_EXPECT(l->code || (n <= 4 && outer * inner == t.dims[0]));
     for (uint32_t i = 0; i < n; i++)
         rows[i] = reshape(l, words[i], row);
     uint32_t all = lower_add(l, OP_CONCATENATE, rows, n, (int64_t[]){1}, 1, PROGRAM_NONE);
@@ -587,6 +590,7 @@ static uint32_t philox_words(struct lower *l, uint32_t state, int64_t n, uint32_
     int64_t blocks = (n + 3) / 4, size = type_of(l, state).dims[0];
     uint32_t key = state_at(l, state, 0), low = state_at(l, state, 1), keys[2], c[4],
              high = state_at(l, state, size > 2 ? 2 : 0), sum = counted(l, low, blocks);
+    (void)WARM_EXPECT(l->code || size == 2 || size == 3); /* lower_random sees to it */
     struct tensor one = {.elem = ELEM_U64, .rank = 1, .dims = {1}};
     halves(l, key, keys);
     halves(l, sum, c);
@@ -620,6 +624,7 @@ static uint32_t threefry_words(struct lower *l, uint32_t state, const struct ten
     uint32_t dim = alternating(t), keys[2], x[2], key = state_at(l, state, 0),
              counter = state_at(l, state, 1);
     int64_t outer = 1, inner = 1, n = t->rank ? t->dims[dim] : 1, half = (n + 1) / 2;
+    (void)WARM_EXPECT(l->code || dim < t->rank || t->rank == 0);
     for (uint32_t d = 0; d < dim; d++)
         outer *= t->dims[d];
     for (uint32_t d = dim + 1; d < t->rank; d++)
