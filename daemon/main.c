@@ -14,12 +14,10 @@
  * Thread: the loop thread. The store's threads call on_store_wake and on_store_event.
  */
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -652,15 +650,6 @@ static void open_admin_socket(struct daemon *d)
         log_warning("nobody can list or evict what other users have: %s", e.text);
 }
 
-/* Opens the port of the metrics, if one is set. Without it the daemon serves all the same. */
-static void open_port(struct daemon *d)
-{
-    struct err e = {0};
-    if (*d->config.metrics_listen &&
-        port_open(&d->port, &d->loop, d->service, d->config.metrics_listen, &e) != 0)
-        log_warning("there are no metrics on a port: %s", e.text);
-}
-
 static int start_serving(struct daemon *d, struct err *e)
 {
     struct service_config service = {.loop = &d->loop,
@@ -687,8 +676,12 @@ static int start_serving(struct daemon *d, struct err *e)
                                    .trust_group = d->trust_group,
                                    .protocols = protocols};
     code = server_start(&d->server, &server, e);
-    if (code == 0)
-        open_port(d);
+    if (code == 0) {
+        struct err why = {0}; /* without the port the daemon serves all the same */
+        if (*d->config.metrics_listen &&
+            port_open(&d->port, &d->loop, d->service, d->config.metrics_listen, &why) != 0)
+            log_warning("there are no metrics on a port: %s", why.text);
+    }
     return code;
 }
 

@@ -41,16 +41,6 @@ void copier_bury(struct store *s, const char *name)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void bury(struct store *s, struct burial *b)
-{
-    while (b) {
-        struct burial *next = b->next;
-        blob_bury(&s->files, b->name);
-        free(b);
-        b = next;
-    }
-}
-
 enum progress {
     MORE,      /* another slice is left */
     TO_WRITER, /* the writer goes on with it */
@@ -186,7 +176,12 @@ void *copier_main(void *store)
             struct burial *b = s->burials;
             s->burials = NULL;
             pthread_mutex_unlock(&s->lock);
-            bury(s, b);
+            while (b) {
+                struct burial *next = b->next;
+                blob_bury(&s->files, b->name);
+                free(b);
+                b = next;
+            }
             pthread_mutex_lock(&s->lock);
         } else if ((t = lanes_next(&s->copying))) { /* it stays: later tasks queue behind it */
             pthread_mutex_unlock(&s->lock);

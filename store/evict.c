@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/fault.h"
 #include "store/internal.h"
 
 #define SAMPLE_RUNS 4u

@@ -123,11 +123,6 @@ static bool is_orphan(struct store *s, MDB_txn *txn, const struct blob_id *id)
     return !index_has_blob(&s->index, txn, id) || (s->idle.deep && !is_referred_to(s, txn, id));
 }
 
-static int remove_orphan(struct store *s, struct change *c, const struct blob_id *id)
-{
-    return index_has_blob(&s->index, c->txn, id) ? change_forget_blob(c, id) : change_doom(c, id);
-}
-
 struct walked {
     struct blob_id id[WALK_FILES];
     size_t n;
@@ -143,7 +138,8 @@ static int apply_walked(struct store *s, struct change *c, void *arg)
             rc = adopt(s, c, &w->id[i], &unread);
         s->idle.unread |= unread;
         if (rc == 0 && !unread && is_orphan(s, c->txn, &w->id[i]))
-            rc = remove_orphan(s, c, &w->id[i]);
+            rc = index_has_blob(&s->index, c->txn, &w->id[i]) ? change_forget_blob(c, &w->id[i])
+                                                              : change_doom(c, &w->id[i]);
     }
     return rc;
 }

@@ -31,7 +31,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,13 +99,6 @@ void index_key(const struct store_id *id, uint8_t out[INDEX_KEY])
 {
     owner_encode(id->owner, out);
     memcpy(out + 4, id->key.bytes, sizeof id->key.bytes);
-}
-
-static struct store_id id_of_key(const uint8_t key[INDEX_KEY])
-{
-    struct store_id id = {.owner = owner_decode(key)};
-    memcpy(id.key.bytes, key + 4, sizeof id.key.bytes);
-    return id;
 }
 
 /* ---- opening ---- */
@@ -255,8 +247,9 @@ static void remove_folder(const char *dir, const char *name)
     rmdir(path);
 }
 
-static void remove_older_broken(const char *dir)
+int index_set_aside(const char *dir, struct err *e)
 {
+    char from[PATH_BYTES], to[PATH_BYTES];
     DIR *listing = opendir(dir);
     struct dirent *entry;
     while (listing && (entry = readdir(listing)))
@@ -264,12 +257,6 @@ static void remove_older_broken(const char *dir)
             remove_folder(dir, entry->d_name);
     if (listing)
         closedir(listing);
-}
-
-int index_set_aside(const char *dir, struct err *e)
-{
-    char from[PATH_BYTES], to[PATH_BYTES];
-    remove_older_broken(dir);
     snprintf(from, sizeof from, "%s/index", dir);
     snprintf(to, sizeof to, "%s/index.broken-%" PRIu64, dir, clock_wall_ms());
     if (rename(from, to) != 0 && errno != ENOENT)
@@ -524,7 +511,8 @@ int index_next(const struct index *x, MDB_cursor *cursor, struct index_place *pl
         return MDB_CORRUPTED;
     memcpy(place->key, key.mv_data, INDEX_KEY);
     place->after = true;
-    struct store_id id = id_of_key(place->key);
+    struct store_id id = {.owner = owner_decode(place->key)};
+    memcpy(id.key.bytes, place->key + 4, sizeof id.key.bytes);
     rc = decode_row(data, &id, out);
     out->id = id;
     return rc;

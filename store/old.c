@@ -55,18 +55,6 @@ void old_gone(struct store *s, uint64_t n)
     s->stats.n_old -= n < s->stats.n_old ? n : s->stats.n_old;
 }
 
-static void counted(struct store *s, uint64_t n)
-{
-    pthread_mutex_lock(&s->lock);
-    bool tell = s->tell_old && n > 0;
-    s->tell_old = false;
-    s->stats.n_old = n;
-    pthread_mutex_unlock(&s->lock);
-    if (tell)
-        store_event(s, "%llu %s of older key versions, to be evicted first", (unsigned long long)n,
-                    n == 1 ? "entry" : "entries");
-}
-
 static int count_rows(struct store *s, struct old_count *count)
 {
     MDB_txn *txn = NULL;
@@ -101,6 +89,13 @@ uint64_t old_step(struct store *s, uint64_t now_ms)
     *count = (struct old_count){.n = 0};
     if (rc != WARM_ENOT_FOUND)
         return now_ms + COUNT_RETRY_MS;
-    counted(s, n);
+    pthread_mutex_lock(&s->lock);
+    bool tell = s->tell_old && n > 0;
+    s->tell_old = false;
+    s->stats.n_old = n;
+    pthread_mutex_unlock(&s->lock);
+    if (tell)
+        store_event(s, "%llu %s of older key versions, to be evicted first", (unsigned long long)n,
+                    n == 1 ? "entry" : "entries");
     return n ? now_ms + COUNT_AGAIN_MS : NEVER;
 }

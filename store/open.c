@@ -158,14 +158,6 @@ static void adopt_nothing(struct store *s)
     s->index.adopting = rc != 0;
 }
 
-static void set_defaults(struct store_config *c)
-{
-    if (c->index_bytes == 0)
-        c->index_bytes = 2 * c->max_bytes + (1ull << 30);
-    if (c->index_bytes < INDEX_BYTES_MIN && c->max_bytes > INDEX_BYTES_MIN)
-        c->index_bytes = INDEX_BYTES_MIN;
-}
-
 static int make_locks(struct store *s)
 {
     pthread_condattr_t attr;
@@ -196,7 +188,10 @@ static struct store *store_alloc(const struct store_config *config)
     if (!s)
         return NULL;
     s->config = *config;
-    set_defaults(&s->config);
+    if (s->config.index_bytes == 0)
+        s->config.index_bytes = 2 * s->config.max_bytes + (1ull << 30);
+    if (s->config.index_bytes < INDEX_BYTES_MIN && s->config.max_bytes > INDEX_BYTES_MIN)
+        s->config.index_bytes = INDEX_BYTES_MIN;
     s->max_bytes = config->max_bytes;
     s->quota_bytes = config->quota_bytes;
     s->lock_fd = -1;

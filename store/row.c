@@ -158,15 +158,6 @@ static inline void read_digest(struct reader *r, bool is_there, uint8_t *out, si
         memset(out, 0, len);
 }
 
-static void read_digests(struct reader *r, unsigned flags, struct store_row *row)
-{
-    read_digest(r, flags & ROW_BLOB, row->content.bytes, sizeof row->content.bytes);
-    read_digest(r, flags & ROW_PROOF, row->proof.bytes, sizeof row->proof.bytes);
-    read_digest(r, flags & ROW_GROUP, row->group.bytes, sizeof row->group.bytes);
-    read_digest(r, flags & ROW_COMPILER, row->compiler.bytes, sizeof row->compiler.bytes);
-    read_digest(r, flags & ROW_GRAPH, row->graph.bytes, sizeof row->graph.bytes);
-}
-
 /* Reads all but the checksum. Each hit runs this: it sets each field once and copies none again. */
 static bool read_row(struct reader r, struct store_row *row)
 {
@@ -176,7 +167,11 @@ static bool read_row(struct reader r, struct store_row *row)
     row->pinned = flags & ROW_PINNED;
     row->is_blob = flags & ROW_BLOB;
     read_numbers(&r, row);
-    read_digests(&r, flags, row);
+    read_digest(&r, flags & ROW_BLOB, row->content.bytes, sizeof row->content.bytes);
+    read_digest(&r, flags & ROW_PROOF, row->proof.bytes, sizeof row->proof.bytes);
+    read_digest(&r, flags & ROW_GROUP, row->group.bytes, sizeof row->group.bytes);
+    read_digest(&r, flags & ROW_COMPILER, row->compiler.bytes, sizeof row->compiler.bytes);
+    read_digest(&r, flags & ROW_GRAPH, row->graph.bytes, sizeof row->graph.bytes);
     row->hardware = read_short_text(&r);
     row->compiler_text = read_short_text(&r);
     row->name = read_short_text(&r);

@@ -19,14 +19,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "store/fault.h"
 #include "store/internal.h"
 
 #define BATCH_MAX 64u       /* tasks in a transaction */
@@ -197,19 +194,14 @@ static void task_mark(struct task *t)
     t->many.mark_refused = t->many.n_refused;
 }
 
-static void task_rewind(struct task *t)
+static int apply_task(struct store *s, struct change *c, struct task *t)
 {
     t->many.next_id = t->many.mark_id;
     t->report = t->mark_report;
     t->many.n_refused = t->many.mark_refused;
     t->existed = false;
     if (t->type != TASK_CHECK && t->type != TASK_DAMAGED)
-        t->status = 0;
-}
-
-static int apply_task(struct store *s, struct change *c, struct task *t)
-{
-    task_rewind(t); /* an earlier transaction may have failed */
+        t->status = 0; /* an earlier transaction may have failed */
     switch (t->type) {
     case TASK_PUT: return apply_put(s, c, t);
     case TASK_META: return change_meta(c, (const char *)t->bytes, t->data, (size_t)t->row.len);

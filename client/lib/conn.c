@@ -328,14 +328,6 @@ static bool keep_fds(struct conn *c, struct msghdr *m)
  * for it again, each time. */
 static _Atomic(void *) spare_buffers[2];
 
-static void *buffer_new(void)
-{
-    void *buffer = NULL;
-    for (size_t i = 0; !buffer && i < sizeof spare_buffers / sizeof *spare_buffers; i++)
-        buffer = atomic_exchange(&spare_buffers[i], NULL);
-    return buffer ? buffer : malloc(IN_START_BYTES);
-}
-
 void conn_buffer_free(void *buffer)
 {
     for (size_t i = 0; i < sizeof spare_buffers / sizeof *spare_buffers; i++) {
@@ -362,7 +354,10 @@ static int make_room(struct conn *c, struct err *e)
     if (!WARM_EXPECT(c->in_start <= c->in_end && c->in_end <= c->in_cap)) /* (1) */
         return err_set(e, WARM_EINVALID, "a damaged buffer");
     if (!c->in) {
-        c->in = buffer_new();
+        void *buffer = NULL;
+        for (size_t i = 0; !buffer && i < sizeof spare_buffers / sizeof *spare_buffers; i++)
+            buffer = atomic_exchange(&spare_buffers[i], NULL);
+        c->in = buffer ? buffer : malloc(IN_START_BYTES);
         c->in_cap = c->in ? IN_START_BYTES : 0;
         if (!c->in)
             return err_set(e, WARM_ENOMEM, "no memory for an answer");

@@ -632,17 +632,6 @@ static int converse_all(struct batch *b)
     }
 }
 
-/* Frees what there is after a failure, and tells the daemon not to wait for us. */
-static void give_up(struct batch *b)
-{
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->codes[i] == UNANSWERED)
-            cancel(&b->jobs[i]);
-        else if (b->codes[i] == 0)
-            warm_result_free(&b->out[i]);
-    }
-}
-
 int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
                          struct warm_result *out, int *out_codes)
 {
@@ -667,8 +656,15 @@ int request_compile_many(struct warm *w, const struct warm_job *jobs, size_t n,
     }
     if (!code) {
         code = converse_all(&b);
-        if (code)
-            give_up(&b);
+        if (code) {
+            /* free what there is, and tell the daemon not to wait for us */
+            for (size_t i = 0; i < b.n; i++) {
+                if (b.codes[i] == UNANSWERED)
+                    cancel(&b.jobs[i]);
+                else if (b.codes[i] == 0)
+                    warm_result_free(&b.out[i]);
+            }
+        }
     }
     for (size_t i = 0; i < n_open; i++)
         compile_close(&b.jobs[i]);

@@ -55,11 +55,6 @@ static bool padding_is_zero(const uint8_t *from, const uint8_t *to)
     return true;
 }
 
-static bool has_type(const struct bundle_section *sections, size_t n, uint32_t type)
-{
-    return bundle_find(sections, n, type).data != NULL;
-}
-
 /* Reads n entries of the table from `r`, and finds their sections in `bundle`. *out_end is the end
  * of the last one. False if an entry is not as bundle_write makes it. */
 static bool read_sections(struct reader *r, struct view bundle, struct bundle_section *out,
@@ -70,8 +65,8 @@ static bool read_sections(struct reader *r, struct view bundle, struct bundle_se
     for (size_t i = 0; i < n; i++) {
         uint32_t type = reader_u32(r), zero = reader_u32(r);
         uint64_t offset = reader_u64(r), len = reader_u64(r);
-        if (r->failed || zero || has_type(out, i, type) || offset != align_up(end) ||
-            offset > bundle.len || len > bundle.len - offset ||
+        if (r->failed || zero || bundle_find(out, i, type).data != NULL ||
+            offset != align_up(end) || offset > bundle.len || len > bundle.len - offset ||
             !padding_is_zero(base + end, base + offset))
             return false;
         out[i] = (struct bundle_section){type, {base + offset, (size_t)len}};

@@ -213,23 +213,18 @@ static void worker_free(struct worker *w)
     loop_timer_free(w->timer);
 }
 
-/* Stops listening to a worker: from now on only its end counts. */
-static void worker_leave(struct worker *w)
-{
-    assert(w->state != ENDING);
-    if (w->state == BUSY)
-        w->pool->stats.n_busy--;
-    w->state = ENDING;
-    uv_poll_stop(&w->poll);
-    loop_timer_start(w->timer, KILL_WAIT_MS, 0);
-}
-
 /* Kills a worker. Its job goes on in worker_exited, when the fork server has reaped it. */
 static void worker_end(struct worker *w)
 {
     struct worker_kill message = {.type = WORKER_KILL, .id = w->id};
-    if (w->state != ENDING)
-        worker_leave(w);
+    if (w->state != ENDING) {
+        /* from now on only its end counts */
+        if (w->state == BUSY)
+            w->pool->stats.n_busy--;
+        w->state = ENDING;
+        uv_poll_stop(&w->poll);
+        loop_timer_start(w->timer, KILL_WAIT_MS, 0);
+    }
     packet_send(w->server->fd, &message, sizeof message, NULL, 0);
 }
 
@@ -779,14 +774,6 @@ static int job_begin(struct pool *p, struct pool_job *j, struct err *e)
 
 /* ---- the queue ---- */
 
-static size_t slots_of(const struct pool *p, uint32_t uid)
-{
-    size_t n = 0;
-    for (const struct worker *w = p->workers; w; w = w->next)
-        n += w->uid == uid;
-    return n;
-}
-
 /* Chooses the next job. Among the users with the fewest slots, the turn goes round the circle of
  * uids. Of that user's jobs the first in the queue is next. NULL if there is no slot. */
 static struct pool_job *next_job(const struct pool *p)
@@ -798,7 +785,9 @@ static struct pool_job *next_job(const struct pool *p)
         uint32_t distance = j->request.uid - p->last_uid - 1; /* the last comes last */
         if (best && j->request.uid == best->request.uid)
             continue;
-        size_t n = slots_of(p, j->request.uid);
+        size_t n = 0;
+        for (const struct worker *w = p->workers; w; w = w->next)
+            n += w->uid == j->request.uid;
         if (best && (n > fewest || (n == fewest && distance >= nearest)))
             continue;
         best = j;

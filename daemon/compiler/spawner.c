@@ -210,13 +210,6 @@ static void state_run(struct spawner_state *s, const struct spawn_command *comma
         s->children[s->n_children++] = child;
 }
 
-static void state_kill(const struct spawner_state *s, uint64_t id)
-{
-    for (size_t i = 0; i < s->n_children; i++)
-        if (s->children[i].id == id)
-            kill(s->children[i].pid, SIGKILL);
-}
-
 /* Reaps all children that have ended, and reports each. */
 static void state_reap(struct spawner_state *s)
 {
@@ -253,20 +246,14 @@ static bool state_command(struct spawner_state *s)
     if (n >= (ssize_t)sizeof packet.command && starts)
         state_run(s, &packet.command, packet.bytes + sizeof packet.command,
                   (size_t)n - sizeof packet.command, fd);
-    else if (n >= (ssize_t)sizeof packet.command && packet.command.type == SPAWN_KILL)
-        state_kill(s, packet.command.id);
+    else if (n >= (ssize_t)sizeof packet.command && packet.command.type == SPAWN_KILL) {
+        for (size_t i = 0; i < s->n_children; i++)
+            if (s->children[i].id == packet.command.id)
+                kill(s->children[i].pid, SIGKILL);
+    }
     if (n > 0 && fd >= 0)
         close(fd);
     return true;
-}
-
-static void state_end(struct spawner_state *s)
-{
-    for (size_t i = 0; i < s->n_children; i++)
-        kill(s->children[i].pid, SIGKILL);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-        ;
-    _exit(0);
 }
 
 /* Serves the daemon until it ends. Ctrl-C at a terminal is for the daemon, which drains: so the
@@ -302,7 +289,11 @@ static void state_loop(int fd, pid_t daemon)
         if (fds[0].revents && !state_command(s))
             break;
     }
-    state_end(s);
+    for (size_t i = 0; i < s->n_children; i++)
+        kill(s->children[i].pid, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+    _exit(0);
 }
 
 /* ---- warmd's end ---- */

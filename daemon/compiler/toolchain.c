@@ -398,17 +398,6 @@ static int await_ready(const struct worker_program *program, const struct toolch
     return 0;
 }
 
-static char *archs_text(const struct worker_ready *ready)
-{
-    struct writer w;
-    writer_init(&w, 0);
-    for (uint32_t i = 0; i < ready->n_archs; i++)
-        writer_format(&w, "%s%d", i ? " " : "", ready->archs[i]);
-    writer_u8(&w, 0);
-    size_t len;
-    return writer_take(&w, &len);
-}
-
 int toolchain_identify(const struct worker_program *program, const struct toolchain_files *files,
                        struct toolchain *out, struct worker_started *out_server, struct err *e)
 {
@@ -422,7 +411,13 @@ int toolchain_identify(const struct worker_program *program, const struct toolch
     if (!code) {
         out->major = out_server->ready.major;
         out->minor = out_server->ready.minor;
-        out->archs = archs_text(&out_server->ready);
+        struct writer w;
+        writer_init(&w, 0);
+        for (uint32_t i = 0; i < out_server->ready.n_archs; i++)
+            writer_format(&w, "%s%d", i ? " " : "", out_server->ready.archs[i]);
+        writer_u8(&w, 0);
+        size_t len;
+        out->archs = writer_take(&w, &len);
         code = toolchain_name(out, files, e);
     }
     if (code) {

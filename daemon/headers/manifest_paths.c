@@ -154,18 +154,14 @@ static bool add_others(struct manifest_paths *p, const struct options *options)
     return p->others != NULL;
 }
 
-static bool begins(struct view text, struct view with)
-{
-    return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
-}
-
 /* True if few enough -I folders lie in one another, and none is the root. */
 static bool places_can_move(const struct view *places, size_t n)
 {
     for (size_t i = 0; i < n && n <= MANIFEST_PATHS_PLACES_MAX; i++) {
         unsigned around = 0;
         for (size_t k = 0; k < n; k++)
-            around += begins(places[i], places[k]);
+            around += places[i].len >= places[k].len &&
+                      memcmp(places[i].data, places[k].data, places[k].len) == 0;
         if (around > MANIFEST_PATHS_NESTED_MAX || places[i].len == 1)
             return false;
     }

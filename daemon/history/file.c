@@ -7,7 +7,6 @@
  *
  * Thread: loop thread.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,26 +101,6 @@ static struct store_id read_id(struct reader *r)
     return id;
 }
 
-static void read_left(struct history *h, struct reader *r)
-{
-    struct store_departure gone = {.id = read_id(r)};
-    gone.cause = reader_u32(r);
-    gone.at_ms = reader_u64(r);
-    if (!r->failed && gone.cause)
-        history_left_add(h, &gone);
-}
-
-static void read_known(struct history *h, struct reader *r)
-{
-    struct known k = {.uid = reader_u32(r)};
-    k.id = read_id(r);
-    k.at_ms = reader_u64(r);
-    k.kept = reader_u8(r);
-    struct view recipe = reader_blob(r, RECIPE_MAX);
-    if (!r->failed && k.at_ms)
-        history_known_add(h, &k, recipe);
-}
-
 static void read_miss(struct history *h, struct reader *r)
 {
     struct miss head = {.at_ms = reader_u64(r)};
@@ -148,14 +127,6 @@ static void read_miss(struct history *h, struct reader *r)
     writer_bytes(&m->changes, changes.data, changes.len);
 }
 
-static void read_lines(struct history *h, struct reader *r)
-{
-    struct known_lines known = {.digest = reader_u64(r)};
-    struct view lines = reader_blob(r, LINES_BYTES_MAX);
-    if (!r->failed && line_digests_read(lines, &known.lines))
-        h->lines[known.digest % HISTORY_LINES] = known;
-}
-
 void history_read(struct history *h, const void *data, size_t len)
 {
     struct reader r = reader_over(data, len);
@@ -166,14 +137,30 @@ void history_read(struct history *h, const void *data, size_t len)
         return;
     uint32_t n_left = reader_u32(&r), n_known = reader_u32(&r), n_misses = reader_u32(&r),
              n_lines = reader_u32(&r);
-    for (uint32_t i = 0; i < n_left && !r.failed; i++)
-        read_left(h, &r);
-    for (uint32_t i = 0; i < n_known && !r.failed; i++)
-        read_known(h, &r);
+    for (uint32_t i = 0; i < n_left && !r.failed; i++) {
+        struct store_departure gone = {.id = read_id(&r)};
+        gone.cause = reader_u32(&r);
+        gone.at_ms = reader_u64(&r);
+        if (!r.failed && gone.cause)
+            history_left_add(h, &gone);
+    }
+    for (uint32_t i = 0; i < n_known && !r.failed; i++) {
+        struct known k = {.uid = reader_u32(&r)};
+        k.id = read_id(&r);
+        k.at_ms = reader_u64(&r);
+        k.kept = reader_u8(&r);
+        struct view recipe = reader_blob(&r, RECIPE_MAX);
+        if (!r.failed && k.at_ms)
+            history_known_add(h, &k, recipe);
+    }
     for (uint32_t i = 0; i < n_misses && !r.failed; i++)
         read_miss(h, &r);
-    for (uint32_t i = 0; i < n_lines && !r.failed; i++)
-        read_lines(h, &r);
+    for (uint32_t i = 0; i < n_lines && !r.failed; i++) {
+        struct known_lines known = {.digest = reader_u64(&r)};
+        struct view lines = reader_blob(&r, LINES_BYTES_MAX);
+        if (!r.failed && line_digests_read(lines, &known.lines))
+            h->lines[known.digest % HISTORY_LINES] = known;
+    }
     if (version == VERSION && !r.failed)
         usage_decode(&h->usage, &r);
 }

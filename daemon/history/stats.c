@@ -13,7 +13,6 @@
 #include "daemon/history/stats.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define STATS_RECORD "stats"

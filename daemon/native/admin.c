@@ -12,7 +12,6 @@
 #include "daemon/service/closure.h"
 #include "store/clock.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ROWS_LOOKED_AT 1000u /* rows that one LIST looks at, at most */

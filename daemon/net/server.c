@@ -68,17 +68,6 @@ static unsigned reserve(const struct server *s)
     return eighth < RESERVE_MAX ? (unsigned)eighth : RESERVE_MAX;
 }
 
-/* Finds the idle connection of a user that is silent for longest; NULL if there is none. */
-static struct connection *idle_of(const struct server *s, uint32_t uid)
-{
-    struct connection *found = NULL;
-    for (struct connection *c = s->all; c; c = c->next)
-        if (c->peer.uid == uid && (!found || c->progress_ms < found->progress_ms) &&
-            connection_is_idle(c))
-            found = c;
-    return found;
-}
-
 /* True if there is a place for one more connection of this user, perhaps that of an idle one. */
 static bool make_place(struct server *s, uint32_t uid)
 {
@@ -89,7 +78,11 @@ static bool make_place(struct server *s, uint32_t uid)
     if (!budget_largest(BUDGET_connections, &largest) ||
         budget_used(largest, BUDGET_connections) <= mine + 1)
         return false;
-    struct connection *idle = idle_of(s, largest);
+    struct connection *idle = NULL; /* the one that is silent for longest */
+    for (struct connection *c = s->all; c; c = c->next)
+        if (c->peer.uid == largest && (!idle || c->progress_ms < idle->progress_ms) &&
+            connection_is_idle(c))
+            idle = c;
     if (idle)
         connection_close(idle);
     return idle != NULL;

@@ -97,18 +97,6 @@ static const struct signer *find_number(const struct signers *s, uint32_t number
     return NULL;
 }
 
-/* Draws a key's number. */
-static void add_signer(struct signers *s, const uint8_t public[32])
-{
-    struct signer new = {.number = 0};
-    memcpy(new.public, public, sizeof new.public);
-    while (!new.number || find_number(s, new.number))
-        if (getrandom(&new.number, sizeof new.number, 0) != sizeof new.number)
-            abort(); /* it does not fail for 4 bytes: getrandom(2) */
-    assert(s->n < SIGNERS_MAX);
-    s->table[s->n++] = new;
-}
-
 uint32_t signers_number(const struct signers *s, const struct trusted_key *key)
 {
     const struct signer *signer =
@@ -186,8 +174,15 @@ static bool number_keys(struct signers *s)
         const struct trusted_key *key = &s->trusted.key[i];
         if (!find_counting(s, key->public))
             continue;
-        if (!find_signer(s, key->public))
-            add_signer(s, key->public);
+        if (!find_signer(s, key->public)) {
+            struct signer new = {.number = 0};
+            memcpy(new.public, key->public, sizeof new.public);
+            while (!new.number || find_number(s, new.number))
+                if (getrandom(&new.number, sizeof new.number, 0) != sizeof new.number)
+                    abort(); /* it does not fail for 4 bytes: getrandom(2) */
+            assert(s->n < SIGNERS_MAX);
+            s->table[s->n++] = new;
+        }
         numbers[n++] = find_signer(s, key->public)->number;
     }
     assert(s->n <= SIGNERS_MAX);
@@ -238,17 +233,6 @@ static void on_sweep(void *arg)
         signers_close(s); /* the next start tries again */
 }
 
-static void sweep_start(struct signers *s)
-{
-    s->sweep = calloc(1, sizeof *s->sweep);
-    if (s->sweep)
-        s->sweep->timer = loop_timer_new(s->loop, on_sweep, s);
-    if (s->sweep && s->sweep->timer)
-        loop_timer_start(s->sweep->timer, SWEEP_MS, 0);
-    else
-        signers_close(s);
-}
-
 void signers_close(struct signers *s)
 {
     if (!s || !s->sweep)
@@ -280,8 +264,15 @@ int signers_new(struct signers **out, const struct config *c, struct store *stor
     }
     bool differs = number_keys(s);
     write_record(s);
-    if (differs)
-        sweep_start(s);
+    if (differs) {
+        s->sweep = calloc(1, sizeof *s->sweep);
+        if (s->sweep)
+            s->sweep->timer = loop_timer_new(s->loop, on_sweep, s);
+        if (s->sweep && s->sweep->timer)
+            loop_timer_start(s->sweep->timer, SWEEP_MS, 0);
+        else
+            signers_close(s);
+    }
     *out = s;
     return 0;
 }

@@ -19,7 +19,6 @@
 #include "daemon/nodes/tier_state.h"
 #include "daemon/process/list.h"
 #include "daemon/process/log.h"
-#include "store/clock.h"
 #include "tier/url.h"
 
 /* ---- the helper ---- */

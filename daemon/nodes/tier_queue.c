@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "daemon/nodes/tier_state.h"
-#include "daemon/process/log.h"
 #include "store/clock.h"
 
 #define SCAN_MS 10u      /* between two slices */

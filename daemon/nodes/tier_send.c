@@ -22,7 +22,6 @@
 
 #include "client/wire/memfd.h"
 #include "daemon/nodes/tier_state.h"
-#include "store/clock.h"
 
 _Static_assert(ENTRY_INLINE_MAX <= STORE_INLINE_MAX, "the bytes of an inline entry are at hand");
 

@@ -219,13 +219,6 @@ const char *config_meant(const char *name)
     return misspelt_meant(&m);
 }
 
-static int config_unknown(const char *name, struct err *e)
-{
-    const char *meant = config_meant(name);
-    return err_set(e, WARM_EINVALID, "there is no setting \"%s\"%s%s%s", name,
-                   meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
-}
-
 /* Notes a line of an older file about what is a constant by now. */
 static int config_note_constant(struct config *c, const struct config_entry *entry, struct err *e)
 {
@@ -252,7 +245,9 @@ int config_set(struct config *c, const char *name, const char *value, struct err
                            value);
         return config_set_entry(c, i, value, e);
     }
-    return config_unknown(name, e);
+    const char *meant = config_meant(name);
+    return err_set(e, WARM_EINVALID, "there is no setting \"%s\"%s%s%s", name,
+                   meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 int config_init(struct config *out, struct err *e)

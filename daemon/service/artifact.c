@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -138,20 +137,14 @@ int artifact_hash(struct artifact *a, struct err *e)
     return code;
 }
 
-static int artifact_read_fd(int fd, uint64_t len, struct artifact **out, struct err *e)
-{
-    uint8_t bytes[ARTIFACT_INLINE_MAX];
-    int code = file_read_start(fd, bytes, len, e);
-    if (code == 0 && !(*out = artifact_from_bytes(bytes, len)))
-        code = err_set(e, WARM_ENOMEM, "no memory for a value");
-    return code;
-}
-
 int artifact_from_fd(int fd, uint64_t len, const struct key *check, struct artifact **out,
                      struct err *e)
 {
     if (len <= ARTIFACT_INLINE_MAX) {
-        int code = artifact_read_fd(fd, len, out, e);
+        uint8_t bytes[ARTIFACT_INLINE_MAX];
+        int code = file_read_start(fd, bytes, len, e);
+        if (code == 0 && !(*out = artifact_from_bytes(bytes, len)))
+            code = err_set(e, WARM_ENOMEM, "no memory for a value");
         fd_close_later(fd);
         return code;
     }

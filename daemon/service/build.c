@@ -30,7 +30,6 @@
 #include "daemon/service/build.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,6 @@
 
 #include "daemon/process/closer.h"
 #include "daemon/process/list.h"
-#include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"

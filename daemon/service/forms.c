@@ -9,8 +9,6 @@
  */
 #include "daemon/service/forms.h"
 
-#include <assert.h>
-
 #include "daemon/service/internal.h"
 
 static uint64_t bytes_now(const struct service *s, struct store_stats *out)

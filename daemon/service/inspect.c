@@ -164,18 +164,6 @@ static void write_toolchain(struct writer *out, const struct toolchain *t)
     writer_u8(out, '}');
 }
 
-static void write_toolchains(struct service *s, struct writer *out)
-{
-    const struct toolchain *list[TOOLCHAINS_SHOWN];
-    size_t n = pool_toolchains(s->config.pool, list, TOOLCHAINS_SHOWN);
-    writer_format(out, ", \"toolchains\": [");
-    for (size_t i = 0; i < n && i < TOOLCHAINS_SHOWN; i++) {
-        writer_bytes(out, ", ", i ? 2 : 0);
-        write_toolchain(out, list[i]);
-    }
-    writer_u8(out, ']');
-}
-
 static void write_refused(struct service *s, const struct peer *peer, struct writer *out)
 {
     struct toolchain_refusal list[TOOLCHAINS_SHOWN];
@@ -252,7 +240,14 @@ void service_write_info(struct service *s, const struct peer *peer, struct write
     write_field(out, "build", build);
     writer_format(out, ", \"settings\": ");
     config_write_json(s->config.config, out);
-    write_toolchains(s, out);
+    const struct toolchain *list[TOOLCHAINS_SHOWN];
+    size_t n = pool_toolchains(s->config.pool, list, TOOLCHAINS_SHOWN);
+    writer_format(out, ", \"toolchains\": [");
+    for (size_t i = 0; i < n && i < TOOLCHAINS_SHOWN; i++) {
+        writer_bytes(out, ", ", i ? 2 : 0);
+        write_toolchain(out, list[i]);
+    }
+    writer_u8(out, ']');
     write_refused(s, peer, out);
     write_store(s, out);
     write_workers(s, out);

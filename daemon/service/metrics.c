@@ -24,17 +24,6 @@ static void write_family(struct writer *out, const char *name, const char *type,
     writer_format(out, "# HELP %s %s\n", name, help);
 }
 
-/* Writes one counter for each kind that has any. */
-static void write_counter(const struct stats *s, enum stats_counter what, const char *name,
-                          const char *help, struct writer *out)
-{
-    write_family(out, name, "counter", NULL, help);
-    for (unsigned k = 0; k < STATS_KINDS; k++)
-        if (s->now[what][k])
-            writer_format(out, "%s_total{kind=\"%s\"} %llu\n", name, store_kind_name(k),
-                          (unsigned long long)s->now[what][k]);
-}
-
 static void write_counters(const struct stats *s, struct writer *out)
 {
     static const char *const names[] = {
@@ -48,8 +37,13 @@ static void write_counters(const struct stats *s, struct writer *out)
 #undef X
     };
     for (unsigned i = 0; i < STATS_COUNTERS; i++)
-        if (helps[i])
-            write_counter(s, i, names[i], helps[i], out);
+        if (helps[i]) {
+            write_family(out, names[i], "counter", NULL, helps[i]);
+            for (unsigned k = 0; k < STATS_KINDS; k++)
+                if (s->now[i][k])
+                    writer_format(out, "%s_total{kind=\"%s\"} %llu\n", names[i], store_kind_name(k),
+                                  (unsigned long long)s->now[i][k]);
+        }
     write_family(out, "warm_saved_seconds", "counter", "seconds",
                  "Time that the hits would have taken to make.");
     for (unsigned k = 0; k < STATS_KINDS; k++)

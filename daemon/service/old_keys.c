@@ -20,17 +20,6 @@
 
 #define TEXT_MAX 2048 /* bytes */
 
-static void keep(struct store *s, uint64_t since_ms, const char *text)
-{
-    struct writer w;
-    writer_init(&w, 0);
-    writer_u64(&w, since_ms);
-    writer_bytes(&w, text, strlen(text));
-    if (w.failed || store_meta_put(s, OLD_KEYS_META, w.data, w.len) != 0)
-        log_warning("the versions of the keys are not stored: out of memory");
-    writer_close(&w);
-}
-
 void old_keys_begin(struct store *s)
 {
     char text[TEXT_MAX];
@@ -49,7 +38,13 @@ void old_keys_begin(struct store *s)
         /* A new store, or one that was rebuilt and lost its text, has no older keys. */
         bool none = code == WARM_ENOT_FOUND && (stats.n_entries == 0 || stats.rebuilt);
         since_ms = none ? 0 : clock_wall_ms();
-        keep(s, since_ms, text);
+        struct writer w;
+        writer_init(&w, 0);
+        writer_u64(&w, since_ms);
+        writer_bytes(&w, text, strlen(text));
+        if (w.failed || store_meta_put(s, OLD_KEYS_META, w.data, w.len) != 0)
+            log_warning("the versions of the keys are not stored: out of memory");
+        writer_close(&w);
     }
     if (since_ms)
         store_expect_old(s, since_ms, !same);

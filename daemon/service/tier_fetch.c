@@ -33,7 +33,6 @@
  * Thread: loop thread, but for verify.
  */
 #include <assert.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,14 +58,6 @@ static void end_errand(struct tier_link *l, struct tier_errand *r, const struct 
     r->done(r, a, fd);
 }
 
-static void fail_errands(struct tier_link *l, const char *why)
-{
-    struct tier_answer failed = {.outcome = TIER_FAILED};
-    snprintf(failed.said, sizeof failed.said, "%s", why);
-    while (l->errands)
-        end_errand(l, l->errands, &failed, -1);
-}
-
 static void link_free(struct tier_link *l)
 {
     assert(!l->errands && l->fd < 0); /* each request ends, and the helper's socket is closed */
@@ -100,7 +92,10 @@ static void end_helper(struct tier_link *l, const char *why)
         spawner_kill(l->config.spawner, l->process);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
     l->pause_ms = l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
-    fail_errands(l, why);
+    struct tier_answer failed = {.outcome = TIER_FAILED};
+    snprintf(failed.said, sizeof failed.said, "%s", why);
+    while (l->errands)
+        end_errand(l, l->errands, &failed, -1);
 }
 
 /* ---- answers ---- */

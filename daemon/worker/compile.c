@@ -13,10 +13,8 @@
  */
 #include "daemon/worker/compile.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "client/lib/inodes.h"
@@ -504,18 +502,6 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
     return ok && !w->failed;
 }
 
-/* Writes the digests of a header's lines, so that a miss can name the changed line. */
-static void pack_lines(struct writer *w, const struct file *file)
-{
-    struct line_digests lines;
-    struct writer bytes;
-    writer_init(&bytes, 0);
-    if (!file->absent && line_digests_of(file->bytes, &lines))
-        line_digests_write(&lines, &bytes);
-    writer_blob(w, bytes.data, bytes.failed ? 0 : bytes.len);
-    writer_close(&bytes);
-}
-
 static bool pack_paths(struct writer *w)
 {
     struct inodes inodes = {0};
@@ -529,7 +515,14 @@ static bool pack_paths(struct writer *w)
         writer_u8(w, !file->absent);
         writer_bytes(w, &file->sha256, sizeof file->sha256);
         writer_u32(w, same);
-        pack_lines(w, file);
+        /* digests of the lines, so that a miss can name the changed line */
+        struct line_digests lines;
+        struct writer bytes;
+        writer_init(&bytes, 0);
+        if (!file->absent && line_digests_of(file->bytes, &lines))
+            line_digests_write(&lines, &bytes);
+        writer_blob(w, bytes.data, bytes.failed ? 0 : bytes.len);
+        writer_close(&bytes);
     }
     inodes_close(&inodes);
     return ok && !w->failed;

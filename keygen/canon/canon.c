@@ -10,8 +10,6 @@
  */
 #include "keygen/canon/canon.h"
 
-#include <stdlib.h>
-
 #include "keygen/canon/form.h"
 #include "keygen/domains.h"
 #include "keygen/expect.h"

@@ -111,15 +111,6 @@ static struct view *take_texts(struct parse *p, const char *field, size_t *out_n
     return texts;
 }
 
-static void take_headers(struct parse *p, struct job *job)
-{
-    job->headers = take_list(p, "headers", 8, sizeof *job->headers, &job->n_headers);
-    for (size_t i = 0; i < job->n_headers; i++) {
-        job->headers[i].name = take_text(p, "header name");
-        job->headers[i].bytes = take_blob(p, "header bytes", JOB_SOURCE_MAX);
-    }
-}
-
 static int parse_end(struct parse *p, struct err *e)
 {
     if (!p->field && p->r.len)
@@ -152,7 +143,11 @@ int job_decode(const void *data, size_t len, struct job *out, struct err *e)
     job.cwd = take_text(&p, "working folder");
     job.source = take_blob(&p, "source", JOB_SOURCE_MAX);
     job.options = take_texts(&p, "options", &job.n_options);
-    take_headers(&p, &job);
+    job.headers = take_list(&p, "headers", 8, sizeof *job.headers, &job.n_headers);
+    for (size_t i = 0; i < job.n_headers; i++) {
+        job.headers[i].name = take_text(&p, "header name");
+        job.headers[i].bytes = take_blob(&p, "header bytes", JOB_SOURCE_MAX);
+    }
     job.expressions = take_texts(&p, "name expressions", &job.n_expressions);
     int code = parse_end(&p, e);
     if (code)

@@ -397,14 +397,6 @@ static void drop_defaults(struct parse *p, unsigned version)
         out->list[i].dropped = is_dropped_default(p, i);
 }
 
-/* Drops a single target: it is a part of the address. Several targets, in their order, are fields too. */
-static void drop_single_arch(struct parse *p)
-{
-    for (size_t i = 0; i < p->out->n_list; i++)
-        if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 && !p->of_nvcc)
-            p->out->list[i].dropped = true;
-}
-
 /* --- the options for ptxas --- */
 
 #define PTXAS_ARGS_MAX 64
@@ -487,7 +479,10 @@ static int parse_all(struct parse *p, unsigned version, struct option *sorted, s
         return refuse_unknown(p, p->unknown, e);
     sort_list(p, sorted);
     drop_defaults(p, version);
-    drop_single_arch(p);
+    /* A single target is a part of the address. Several targets, in their order, are fields too. */
+    for (size_t i = 0; i < p->out->n_list; i++)
+        if (p->out->list[i].spec->rule == ARCH && p->n_arch == 1 && !p->of_nvcc)
+            p->out->list[i].dropped = true;
     if (p->n_arch == 0)
         memcpy(out->hardware, "default", sizeof "default");
     out->shows_cwd = out->debug || out->line_info || out->lto;

@@ -23,7 +23,6 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/find_ptxas.h"
 #include "client/cli/run/run.h"
-#include "client/cli/units.h"
 #include "keygen/canon/canon.h"
 #include "keygen/cuda/options.h"
 #include "keygen/quantity.h"

@@ -91,17 +91,6 @@ static void print_status(const struct remote *r, const struct status *s, const c
         printf("%llu s\n", t);
 }
 
-static int show_status(struct remote *r, const char *socket)
-{
-    struct status s;
-    int status = ask_status(r, &s);
-    if (status)
-        return status;
-    print_status(r, &s, socket);
-    remote_close(r);
-    return CLI_OK;
-}
-
 /* ---- start ---- */
 
 static int start(const struct run_places *places, const char *done)
@@ -219,16 +208,6 @@ static int restart(struct remote *r, const struct run_places *places)
 
 /* ---- log ---- */
 
-/* Returns the start of the last LOG_LINES lines. */
-static const char *last_lines(const char *text, size_t len)
-{
-    unsigned n = 0;
-    const char *at = text + len;
-    while (at > text && (at == text + len || at[-1] != '\n' || ++n < LOG_LINES))
-        at--;
-    return at;
-}
-
 static void print_log_json(const char *path, const char *lines, size_t len)
 {
     struct json j;
@@ -263,7 +242,10 @@ static int print_log(const struct run_places *places, bool as_json)
     fseek(log, size > LOG_TAIL ? size - LOG_TAIL : 0, SEEK_SET);
     size_t len = fread(tail, 1, sizeof tail, log);
     fclose(log);
-    const char *lines = last_lines(tail, len);
+    unsigned n = 0;
+    const char *lines = tail + len; /* the last LOG_LINES lines */
+    while (lines > tail && (lines == tail + len || lines[-1] != '\n' || ++n < LOG_LINES))
+        lines--;
     size_t shown = (size_t)(tail + len - lines);
     if (as_json) {
         print_log_json(path, lines, shown);
@@ -286,8 +268,15 @@ static int daemon_run(const struct command *self, int argc, char **argv)
         cli_say("cannot tell where the daemon's socket is");
         return CLI_USAGE;
     }
-    if (strcmp(verb, "status") == 0)
-        return show_status(&r, places.socket);
+    if (strcmp(verb, "status") == 0) {
+        struct status s;
+        status = ask_status(&r, &s);
+        if (status)
+            return status;
+        print_status(&r, &s, places.socket);
+        remote_close(&r);
+        return CLI_OK;
+    }
     if (strcmp(verb, "start") == 0)
         return start(&places, "started");
     if (strcmp(verb, "stop") == 0)

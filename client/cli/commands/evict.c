@@ -82,13 +82,6 @@ const struct command cmd_evict = {
 
 /* ---- clear ---- */
 
-/* True if only administrators may use this socket. */
-static bool is_admins(const char *socket)
-{
-    struct stat st;
-    return stat(socket, &st) == 0 && (st.st_mode & 077) == 0;
-}
-
 /* Asks the person, and says what would go. Returns an exit status. */
 static int confirm(struct remote *r)
 {
@@ -101,7 +94,8 @@ static int confirm(struct remote *r)
     uint64_t tag = request_begin(r->w);
     wire_put_evict(&r->w->request, tag, &message);
     status = remote_report(r, tag, "looking", &report);
-    bool of_all = is_admins(r->w->socket);
+    struct stat st; /* may only administrators use this socket? */
+    bool of_all = stat(r->w->socket, &st) == 0 && (st.st_mode & 077) == 0;
     remote_close(r);
     if (status)
         return status;

@@ -15,7 +15,6 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/remote.h"
-#include "client/cli/units.h"
 #include "client/wire/bundle.h"
 #include "keygen/quantity.h"
 
@@ -64,18 +63,6 @@ static int find_part(const struct warm_value *value, const struct part_name *par
     return out->data ? 0 : CLI_FINDING;
 }
 
-static void print_value_json(const struct warm_value *value, const char *output, size_t bytes)
-{
-    struct json j;
-    json_init(&j, stdout);
-    json_open(&j, '{');
-    json_key(&j, "key"), json_text(&j, value->key);
-    json_key(&j, "bytes"), json_u64(&j, bytes);
-    json_key(&j, "cost_ms"), json_u64(&j, value->cost_ms);
-    json_key(&j, "output"), json_text(&j, output);
-    json_close(&j, '}');
-}
-
 /* Finds the key that begins with these digits. 0 or an exit status. */
 static int find_whole(struct remote *r, const char *part, char out[WARM_KEY_TEXT])
 {
@@ -112,8 +99,16 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
         status = find_part(&value, part, &bytes);
         if (!status)
             status = output_write(output, bytes.data, bytes.len);
-        if (!status && r->as_json)
-            print_value_json(&value, output, bytes.len);
+        if (!status && r->as_json) {
+            struct json j;
+            json_init(&j, stdout);
+            json_open(&j, '{');
+            json_key(&j, "key"), json_text(&j, value.key);
+            json_key(&j, "bytes"), json_u64(&j, bytes.len);
+            json_key(&j, "cost_ms"), json_u64(&j, value.cost_ms);
+            json_key(&j, "output"), json_text(&j, output);
+            json_close(&j, '}');
+        }
         warm_value_free(&value);
     }
     remote_close(r);

@@ -8,7 +8,6 @@
  *
  * Thread: main.
  */
-#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>

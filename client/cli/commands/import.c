@@ -7,8 +7,6 @@
  *
  * Thread: main.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/import/archive_stream.h"

@@ -69,15 +69,6 @@ static void print_row(struct ls_run *run, const struct wire_row *row)
     run->n_printed++;
 }
 
-static void print_kept(struct ls_run *run)
-{
-    struct wire_row row;
-    listing_sort(&run->kept);
-    for (size_t i = 0; i < run->kept.n; i++)
-        if (listing_row(&run->kept, i, &row))
-            print_row(run, &row);
-}
-
 /* ---- for people ---- */
 
 /* One line: an entry, or the group of several. */
@@ -198,8 +189,13 @@ static int list_all(struct ls_run *run)
         code = listing_unique(&run->kept);
     if (!code && run->brief)
         code = print_brief(run);
-    else if (!run->brief)
-        print_kept(run);
+    else if (!run->brief) {
+        struct wire_row row;
+        listing_sort(&run->kept);
+        for (size_t i = 0; i < run->kept.n; i++)
+            if (listing_row(&run->kept, i, &row))
+                print_row(run, &row);
+    }
     listing_close(&run->kept);
     if (run->remote.as_json)
         json_close(&run->json, ']');

@@ -77,18 +77,6 @@ static void rate_text(struct view object, char out[UNITS_TEXT])
     snprintf(out, UNITS_TEXT, all > 0 ? "%.0f %%" : "-", 100 * hits / (all > 0 ? all : 1));
 }
 
-/* Writes what a counter has grown by since --reset. */
-static void grown_text(struct view now, struct view then, const char *field, enum unit unit,
-                       char out[UNITS_TEXT])
-{
-    unsigned long long a = json_reader_count(now, field), b = json_reader_count(then, field);
-    unsigned long long n = a > b ? a - b : 0;
-    if (unit == MS)
-        units_span_text(n, out);
-    else
-        snprintf(out, UNITS_TEXT, "%llu", n);
-}
-
 /* Prints the counters: since the start, since --reset if there was one, and in all. */
 static void print_stats(struct view doc, struct view zero)
 {
@@ -107,8 +95,15 @@ static void print_stats(struct view doc, struct view zero)
             continue;
         }
         number_text(lifetime, lines[i].field, lines[i].unit, all);
-        if (was_reset)
-            grown_text(lifetime, then, lines[i].field, lines[i].unit, grown);
+        if (was_reset) {
+            unsigned long long a = json_reader_count(lifetime, lines[i].field),
+                               b = json_reader_count(then, lines[i].field);
+            unsigned long long n = a > b ? a - b : 0;
+            if (lines[i].unit == MS)
+                units_span_text(n, grown);
+            else
+                snprintf(grown, UNITS_TEXT, "%llu", n);
+        }
         printf(was_reset ? "%-16s %12s %12s %12s\n" : "%-16s %12s %12s\n", lines[i].title, now, all,
                grown);
     }

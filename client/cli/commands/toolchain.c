@@ -34,14 +34,6 @@ static void print_field(struct view object, const char *name, const char *format
     printf(format, text);
 }
 
-static void print_advice(void)
-{
-    puts("The daemon has no NVRTC, so programs compile CUDA C++ themselves. To change that:\n"
-         "  pip install nvidia-cuda-nvrtc     # or install a CUDA toolkit\n"
-         "  warm toolchain find               # where it is\n"
-         "  warm toolchain add PATH && warm daemon restart");
-}
-
 static int print_json(struct view info)
 {
     static const char *const names[] = {"toolchains", "refused"};
@@ -77,7 +69,10 @@ static int list(struct remote *r)
             print_field(item, "why", "  %s\n");
         }
     if (n == 0)
-        print_advice();
+        puts("The daemon has no NVRTC, so programs compile CUDA C++ themselves. To change that:\n"
+             "  pip install nvidia-cuda-nvrtc     # or install a CUDA toolkit\n"
+             "  warm toolchain find               # where it is\n"
+             "  warm toolchain add PATH && warm daemon restart");
     return n ? CLI_OK : CLI_FINDING;
 }
 
@@ -141,17 +136,6 @@ static void add_path_python(struct found *f)
     }
 }
 
-static void add_library_path(struct found *f)
-{
-    const char *path = getenv("LD_LIBRARY_PATH");
-    char folder[PATH_MAX];
-    for (size_t len; path && *path; path += len + (path[len] == ':')) {
-        len = strcspn(path, ":");
-        if (len && snprintf(folder, sizeof folder, "%.*s", (int)len, path) < (int)sizeof folder)
-            add_folder(f, folder);
-    }
-}
-
 static void search(struct found *f)
 {
     static const char *const toolkits[] = {"CUDA_HOME", "CUDA_PATH"};
@@ -159,7 +143,13 @@ static void search(struct found *f)
         add_pattern(f, getenv(toolkits[i]), "/lib64");
         add_pattern(f, getenv(toolkits[i]), "/lib");
     }
-    add_library_path(f);
+    const char *path = getenv("LD_LIBRARY_PATH");
+    char folder[PATH_MAX];
+    for (size_t len; path && *path; path += len + (path[len] == ':')) {
+        len = strcspn(path, ":");
+        if (len && snprintf(folder, sizeof folder, "%.*s", (int)len, path) < (int)sizeof folder)
+            add_folder(f, folder);
+    }
     add_python(f, getenv("VIRTUAL_ENV"));
     add_python(f, getenv("CONDA_PREFIX"));
     add_pattern(f, getenv("CONDA_PREFIX"), "/lib");

@@ -5,7 +5,6 @@
  *
  * Thread: main.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +36,6 @@ static void catch_signals(void)
 
 /* ---- plain lines ---- */
 
-static void print_titles(void)
-{
-    printf("%-8s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "time", "hits/s", "misses/s", "compiles/s",
-           "waits/s", "puts/s", "evicted/s", "making", "entries", "size");
-}
-
 static void print_line(const struct top *t)
 {
     static const enum top_counter shown[] = {TOP_hits,      TOP_misses, TOP_compiles,
@@ -69,7 +62,8 @@ static bool sleep_ms(uint64_t ms)
 static int run_plain(struct top *t, uint64_t delay_ms, uint64_t count)
 {
     if (!t->remote.as_json)
-        print_titles();
+        printf("%-8s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "time", "hits/s", "misses/s",
+               "compiles/s", "waits/s", "puts/s", "evicted/s", "making", "entries", "size");
     for (uint64_t i = 0; !count || i < count; i++) {
         fflush(stdout);
         if (ferror(stdout) || !sleep_ms(delay_ms) || ended)

@@ -16,7 +16,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -68,20 +67,15 @@ static bool receive(int fd, const struct tier_ask *ask, struct tier_answer *out,
     return false;
 }
 
-/* Writes probe-HOST: names of objects have small letters, digits, "/" and "-". */
-static void write_name(char out[TIER_NAME_MAX + 1])
+static bool ask(int fd, struct tier_answer *out, char *why, size_t why_size)
 {
+    struct tier_ask probe = {.id = 1, .operation = TIER_PROBE, .timeout_ms = PROBE_MS, .limit = 64};
+    /* probe-HOST: names of objects have small letters, digits, "/" and "-". */
     char host[40] = "here";
     gethostname(host, sizeof host - 1);
     for (char *c = host; *c; c++)
         *c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '-';
-    snprintf(out, TIER_NAME_MAX + 1, "probe-%s-%d", host, (int)getpid());
-}
-
-static bool ask(int fd, struct tier_answer *out, char *why, size_t why_size)
-{
-    struct tier_ask probe = {.id = 1, .operation = TIER_PROBE, .timeout_ms = PROBE_MS, .limit = 64};
-    write_name(probe.name);
+    snprintf(probe.name, TIER_NAME_MAX + 1, "probe-%s-%d", host, (int)getpid());
     if (!receive(fd, NULL, out, why, why_size))
         return false;
     if (out->outcome != TIER_OK) {

@@ -15,9 +15,7 @@
  * Thread: main.
  */
 #include <assert.h>
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

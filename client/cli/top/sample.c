@@ -150,13 +150,6 @@ double top_rate(const struct top *t, enum top_counter what, size_t back)
 
 /* ---- rows ---- */
 
-/* Copies a name without control characters, which a client may have put into a label. */
-static void set_name(struct top_row *row, const char *text)
-{
-    snprintf(row->name, sizeof row->name, "%s", text);
-    row->name[shown_clean(row->name, strlen(row->name))] = '\0';
-}
-
 static double hit_rate(struct view json)
 {
     double hits = number_of(json, "hits"), all = hits + number_of(json, "misses");
@@ -218,7 +211,9 @@ void top_fill_rows(struct top *t)
         return;
     for (size_t i = 0; t->n_rows < TOP_ROWS && next_row(t->table, list, i, &json, name); i++) {
         struct top_row *row = &t->row[t->n_rows];
-        set_name(row, name);
+        /* without control characters, which a client may have put into a label */
+        snprintf(row->name, sizeof row->name, "%s", name);
+        row->name[shown_clean(row->name, strlen(row->name))] = '\0';
         if (*t->filter && !strstr(row->name, t->filter))
             continue;
         read_row(layout, json, row);
