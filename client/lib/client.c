@@ -475,3 +475,11 @@ int warm_release(struct warm *w, uint64_t token)
     int code = request_ask(w, tag, NULL, 0, conn_now_ms() + w->request_timeout_ms, &answer);
     return code ? code : take_ok(w, &answer, &ok);
 }
+
+void warm_renew(struct warm *w, uint64_t token)
+{
+    uint64_t tag = request_begin(w);
+    wire_put_renew(&w->request, tag, &(struct wire_release){token});
+    if (w->connected && w->pid == getpid())
+        request_tell(w, NULL, 0, conn_now_ms() + w->connect_timeout_ms);
+}

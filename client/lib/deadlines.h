@@ -24,7 +24,8 @@
 #define DEADLINE_COMPILE_MS (30u * 60 * 1000) /* a compile for which no time was set */
 #define DEADLINE_ENTRY_MS (10u * 60 * 1000)   /* an artifact that another process makes */
 #define DEADLINE_TOOL_MS 2000u                /* a compiler's results, if they are there */
-#define DEADLINE_TOOL_WAIT_MS 90000u          /* the same run of a compiler, by another process */
+#define DEADLINE_TOOL_WAIT_MS                                                                      \
+    (30u * 60 * 1000) /* the same run of a compiler, that makes progress */
 
 #define DEADLINE_PERSON_CONNECT_MS 2000u /* a person waits longer than a program should */
 #define DEADLINE_PERSON_ANSWER_MS 60000u /* for requests that walk over many entries */

@@ -152,6 +152,9 @@ int warm_put(struct warm *w, const char *key, size_t key_len, const void *data, 
              const struct warm_put_options *options);
 /* Gives a lease back: the next waiter gets it. */
 int warm_release(struct warm *w, uint64_t token);
+/* Tells the daemon that making it goes on: others wait on. After the first call, they wait 20 seconds for the next
+ * one, or the lease's time if that is shorter. Waits for nothing and cannot fail. */
+void warm_renew(struct warm *w, uint64_t token);
 
 #define WARM_IDENTITY_TEXT 97 /* bytes, NUL included */
 /*

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "client/lib/whole_io.h"
+#include "client/tool/process_tree.h"
 #include "client/trace/trace.h"
 
 #define TEXT_MAX (64u << 20) /* bytes of recorded output; longer output is passed on, not kept */
@@ -154,11 +155,30 @@ static bool copy_some(int from, int to, struct writer *kept)
     return true;
 }
 
-static void copy_all(int out, int err, bool held, struct compiler_run *run)
+/* Tells the watcher of progress, if a period is over. Returns the milliseconds until the next one ends; -1: nobody
+ * watches. */
+static int look(const struct compiler_watch *watch, uint64_t *next_ms, uint64_t *ticks)
+{
+    uint64_t now = now_ms();
+    if (!watch->on_progress)
+        return -1;
+    if (now >= *next_ms) {
+        uint64_t before = *ticks;
+        *ticks = process_tree_ticks(compiler);
+        *next_ms = now + watch->period_ms;
+        if (*ticks != before)
+            watch->on_progress(watch->arg);
+    }
+    return (int)(*next_ms - now);
+}
+
+static void copy_all(int out, int err, bool held, const struct compiler_watch *watch,
+                     struct compiler_run *run)
 {
     struct pollfd p[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
+    uint64_t next_ms = now_ms() + watch->period_ms, ticks = 0;
     while (p[0].fd >= 0 || p[1].fd >= 0) {
-        if (poll(p, 2, -1) < 0) {
+        if (poll(p, 2, look(watch, &next_ms, &ticks)) < 0) {
             if (errno == EINTR)
                 continue;
             return;
@@ -244,9 +264,10 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
     return 0;
 }
 
-int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e)
+int compiler_run_job(const struct tool_job *job, const struct compiler_watch *watch,
+                     struct compiler_run *out, struct err *e)
 {
-    assert(job && job->program && job->argv && out);
+    assert(job && job->program && job->argv && watch && out);
     char library[PATH_MAX] = "";
     struct pipes p;
     struct compiler_run run = {0};
@@ -265,7 +286,9 @@ int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struc
     uint64_t begun = now_ms();
     code = start(job, library, &p, e);
     if (!code) {
-        copy_all(p.out[0], p.err[0], job->given != NULL, &run);
+        if (watch->on_progress)
+            watch->on_progress(watch->arg);
+        copy_all(p.out[0], p.err[0], job->given != NULL, watch, &run);
         while (waitpid(compiler, &run.wait_status, 0) < 0 && errno == EINTR)
             continue;
         compiler = 0;

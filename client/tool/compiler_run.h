@@ -24,9 +24,18 @@ struct compiler_run {
     uint32_t cost_ms;
 };
 
+/* Who hears that a compiler makes progress: when it starts, and then each `period_ms` in which it, or a process below
+ * it, used the processor. One that is stopped, or waits for ever, makes none. */
+struct compiler_watch {
+    void (*on_progress)(void *arg); /* NULL: nobody */
+    void *arg;
+    unsigned period_ms;
+};
+
 /* Runs job->program. Errors: IO, NOMEM, NOT_FOUND (traced: libwarm-trace.so is not installed). The
  * compiler has not been started then. */
-int compiler_run_job(const struct tool_job *job, struct compiler_run *out, struct err *e);
+int compiler_run_job(const struct tool_job *job, const struct compiler_watch *watch,
+                     struct compiler_run *out, struct err *e);
 /* Prints the output of a run that was only recorded. */
 void compiler_run_show(const struct compiler_run *run);
 /* Frees the buffers. */

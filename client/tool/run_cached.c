@@ -40,6 +40,7 @@
 #include "client/tool/pch.h"
 #include "client/tool/result.h"
 
+#define RENEWAL_MS 5000u        /* how often the holder of a lease says that it makes progress */
 #define MARK "not to be kept: " /* then the reason */
 #define MARK_MAX 256
 #define MARK_TTL_MS 3000u
@@ -58,6 +59,7 @@ struct serving {
     struct inputs manifest;
     char leased[TOOL_NAME_TEXT];
     uint64_t token;         /* 0: none */
+    uint32_t lease_ms;      /* how long it lasts without progress */
     bool is_marked;         /* a mark: the result must not be kept, or needs a larger key */
     char reason[MARK_MAX];  /* why it must not be kept */
     struct more more;       /* the parts of that larger key */
@@ -335,6 +337,7 @@ static bool lease(struct serving *s, const char *name, struct warm_value *value)
     if (code != WARM_LEASE)
         return code == 0;
     s->token = value->token;
+    s->lease_ms = value->lease_ms;
     memcpy(s->leased, name, strlen(name) + 1);
     return false;
 }
@@ -466,10 +469,22 @@ static void keep(struct serving *s, const struct compiler_run *run)
         warm_release(patient(s), s->token);
 }
 
+/* Lets those who ask for this result wait on: the compiler makes progress. */
+static void on_progress(void *arg)
+{
+    struct serving *s = arg;
+    warm_renew(patient(s), s->token);
+}
+
 static bool run_once(struct serving *s, struct compiler_run *out)
 {
     struct err e = {0};
-    if (compiler_run_job(s->job, out, &e)) {
+    uint32_t quarter_ms = s->lease_ms / 4;
+    struct compiler_watch watch = {.on_progress = s->token ? on_progress : NULL,
+                                   .arg = s,
+                                   .period_ms =
+                                       quarter_ms < RENEWAL_MS ? quarter_ms + 1 : RENEWAL_MS};
+    if (compiler_run_job(s->job, &watch, out, &e)) {
         tool_debug("%s", e.text);
         leave_reason(s, e.text);
         return false;

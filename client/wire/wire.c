@@ -359,6 +359,7 @@ static int fields_end(struct fields *in, struct err *e)
     X(view, value, WIRE_INLINE_MAX)
 
 #define RELEASE_FIELDS(X) X(u64, token, 0)
+#define RENEW_FIELDS RELEASE_FIELDS
 
 #define COMPILE_ALL (WIRE_COMPILE_RECACHE | WIRE_COMPILE_NO_STORE | WIRE_COMPILE_ONLY_IF_CACHED)
 #define COMPILE_FIELDS(X)                                                                          \
@@ -532,6 +533,7 @@ MESSAGE(MGET, mget, mget, 0, check_keys(in, m->keys, m->n))
 MESSAGE(PUT, put, put, n_carried(m->value, m->len),
         (check_put_key(in, m->space, m->key), check_carried(in, "value", m->value, m->len)))
 MESSAGE(RELEASE, release, release, 0, NONE)
+MESSAGE(RENEW, renew, release, 0, NONE)
 MESSAGE(COMPILE, compile, compile, 0, NONE)
 MESSAGE(SOURCE, source, source, 1 + n_carried(m->job, m->len),
         check_carried(in, "job", m->job, m->len))

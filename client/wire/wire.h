@@ -65,6 +65,7 @@
     X(DAMAGED, 0x0a) /* the value of this key did not match its checksum */                        \
     X(NOTE, 0x0b)    /* why the client did not ask, or did not wait: for `warm why` */             \
     X(AUDIT, 0x0c)   /* the job of a HIT that welcomes one, for the daemon to compare */           \
+    X(RENEW, 0x0d)   /* the holder of a lease makes progress: it stays the holder */               \
     X(LIST, 0x10)    /* filter, cursor: ROW frames, then END with the next cursor */               \
     X(SHOW, 0x11)    /* one entry: ROW, or MISS */                                                 \
     X(STATS, 0x12)   /* TEXT: JSON */                                                              \
@@ -415,6 +416,7 @@ struct wire_progress {
     X(MGET, mget, mget)                                                                            \
     X(PUT, put, put)                                                                               \
     X(RELEASE, release, release)                                                                   \
+    X(RENEW, renew, release)                                                                       \
     X(COMPILE, compile, compile)                                                                   \
     X(SOURCE, source, source)                                                                      \
     X(CHECKED, checked, checked)                                                                   \

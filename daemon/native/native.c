@@ -466,6 +466,16 @@ static int take_release(struct request *r, struct err *e)
     return 0;
 }
 
+static int take_renew(struct request *r, struct err *e)
+{
+    struct wire_release m;
+    int code = wire_get_renew(r->frame, &m, e);
+    struct native_call *call = code ? NULL : call_of_token(r->native, m.token);
+    if (call)
+        ask_renew(&call->ask);
+    return code;
+}
+
 static int take_compile(struct request *r, struct err *e)
 {
     struct wire_compile m;
@@ -601,7 +611,7 @@ static native_take handler_of(uint8_t type)
         [WIRE_HELLO] = take_hello,     [WIRE_GET] = take_get,         [WIRE_MGET] = take_mget,
         [WIRE_PUT] = take_put,         [WIRE_RELEASE] = take_release, [WIRE_COMPILE] = take_compile,
         [WIRE_SOURCE] = take_source,   [WIRE_CHECKED] = take_checked, [WIRE_CANCEL] = take_cancel,
-        [WIRE_DAMAGED] = take_damaged, [WIRE_AUDIT] = take_audit,
+        [WIRE_DAMAGED] = take_damaged, [WIRE_AUDIT] = take_audit,     [WIRE_RENEW] = take_renew,
     };
     bool ours = type < sizeof handlers / sizeof *handlers && handlers[type];
     return ours ? handlers[type] : native_admin_handler(type);

@@ -50,7 +50,7 @@
     X(COUNT, verify_hits, "1000",                                                                  \
       "one of so many hits is compiled once more while the daemon is idle, and compared; 0: none") \
     X(TIME, lease_timeout, "2m",                                                                   \
-      "another client may make a key that was under lease for this long")                          \
+      "another client may make a key whose lease was not renewed for this long")                   \
     X(TIME, wait_timeout, "30s", "how long a RESP GET waits on a lease; 0: not at all")            \
     X(TIME, negative_ttl, "30s", "how long a compiler's error is remembered")                      \
     X(COUNT, max_connections, "4096",                                                              \

@@ -180,6 +180,8 @@ void ask_fail(struct ask *ask, const struct err *e)
 
 void ask_drop(struct ask *ask, bool cancelled) { ask_end(ask, cancelled); }
 
+void ask_renew(struct ask *ask) { flight_renew(&ask->waiter, service_clock_ms(ask->service)); }
+
 /* ---- a manifest's files ---- */
 
 static struct ask *client_of(struct ask *ask) { return ask->ops->is_child ? ask->client : ask; }

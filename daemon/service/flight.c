@@ -323,6 +323,13 @@ void flight_leave(struct waiter *waiter, uint64_t now_ms)
     flight_promote(f, now_ms);
 }
 
+void flight_renew(struct waiter *waiter, uint64_t now_ms)
+{
+    uint64_t more = waiter->lease_ms < FLIGHT_RENEWAL_MS ? waiter->lease_ms : FLIGHT_RENEWAL_MS;
+    if (waiter->state == WAITER_HOLDING)
+        waiter->lease_ends_ms = now_ms + more;
+}
+
 bool flight_is_last(const struct waiter *waiter)
 {
     return waiter->state != WAITER_OUT && waiter->flight->n_asks == 1;

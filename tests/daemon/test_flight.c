@@ -169,6 +169,28 @@ Test(flight, a_stalled_holder_is_hedged_once_and_first_result_serves_all)
     artifact_unref(made);
 }
 
+Test(flight, others_wait_for_a_holder_that_makes_progress_and_not_long_for_one_that_does_not)
+{
+    struct asker a = asker('a'), b = asker('b'), c = asker('c');
+    a.ask.lease_ms = 10 * FLIGHT_RENEWAL_MS;
+    a.ask.expires_ms = b.ask.expires_ms = c.ask.expires_ms = 100 * FLIGHT_RENEWAL_MS;
+    join(&a, 0);
+    join(&b, 0);
+    uint64_t now = 0;
+    for (; now < 20 * FLIGHT_RENEWAL_MS; now += FLIGHT_RENEWAL_MS / 2) {
+        flight_renew(&a.ask, now);
+        flight_renew(&b.ask, now); /* it holds no lease */
+        flights_tick(flights, now);
+    }
+    cr_assert_eq(join(&c, now), FLIGHT_WAIT);
+    cr_assert_str_eq(heard, "");
+    flights_tick(flights, now + FLIGHT_RENEWAL_MS);
+    cr_assert_str_eq(heard, "b:turn ");
+    flight_leave(&c.ask, now);
+    flight_leave(&b.ask, now);
+    flight_leave(&a.ask, now);
+}
+
 Test(flight, who_comes_when_the_holder_is_overdue_has_the_turn_at_once)
 {
     struct asker a = asker('a'), b = asker('b'), c = asker('c');

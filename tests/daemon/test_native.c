@@ -144,7 +144,7 @@ Test(native, the_version_must_be_one_that_both_speak)
 
 Test(native, a_message_that_is_not_for_a_daemon_costs_itself_alone)
 {
-    static const uint8_t types[] = {0x00, 0x0d, 0x1b, 0x7f, WIRE_WELCOME, WIRE_HIT, 0xff};
+    static const uint8_t types[] = {0x00, 0x0e, 0x1b, 0x7f, WIRE_WELCOME, WIRE_HIT, 0xff};
     for (size_t i = 0; i < sizeof types; i++) {
         wire_put_empty(&w, (enum wire_type)types[i], i);
         send_frames(a);

@@ -16,7 +16,9 @@
 
 #include "tests/support/support.h"
 
-bool lab_up(struct lab *lab)
+bool lab_up(struct lab *lab) { return lab_up_with(lab, NULL); }
+
+bool lab_up_with(struct lab *lab, char *const *options)
 {
     char *bin = bin_path("warm");
     lab->warm = bin;
@@ -28,7 +30,7 @@ bool lab_up(struct lab *lab)
         fprintf(stderr, "skipped: no libwarm-trace.so in this build\n");
         return false;
     }
-    lab->d = warmd_up(NULL);
+    lab->d = warmd_up(options);
     lab->debug = path_join(lab->d.dir, "debug");
     return true;
 }

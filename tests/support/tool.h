@@ -21,6 +21,8 @@ struct lab {
 
 /* Starts a daemon. False, with a line on stderr, if the library that traces compilers was not built. */
 bool lab_up(struct lab *lab);
+/* Does the same, with options for the daemon; NULL ends them. */
+bool lab_up_with(struct lab *lab, char *const *options);
 /* Ends the daemon and frees all. */
 void lab_down(struct lab *lab);
 /* Writes a file in the lab's folder. */

@@ -48,6 +48,8 @@ static void down(void)
 }
 TestSuite(compiler_run, .init = up, .fini = down, .timeout = 120);
 
+static const struct compiler_watch nobody;
+
 /* Runs a script; `given`: in place of the job's own arguments. */
 static int run_script(const char *script, const char *given, bool traced)
 {
@@ -56,7 +58,7 @@ static int run_script(const char *script, const char *given, bool traced)
          *others[] = {shell, option, strdup(given ? given : ""), NULL};
     struct tool_job job = {.program = "/bin/sh", .argv = argv, .argc = 3, .traced = traced};
     job.given = given ? others : NULL;
-    int code = compiler_run_job(&job, &run, &e);
+    int code = compiler_run_job(&job, &nobody, &run, &e);
     free(argv[2]), free(others[2]);
     return code;
 }
@@ -141,6 +143,33 @@ Test(compiler_run, on_a_terminal_the_compiler_has_one_of_the_same_width)
     cr_expect_eq(compiler_run_end(&run), 9);
 }
 
+/* ---- its progress ---- */
+
+static void count(void *arg) { ++*(unsigned *)arg; }
+
+/* Returns how often a watcher hears of progress while a script runs. */
+static unsigned progress_of(const char *script)
+{
+    static char shell[] = "sh", option[] = "-c";
+    unsigned n = 0;
+    char *argv[] = {shell, option, strdup(script), NULL};
+    struct tool_job job = {.program = "/bin/sh", .argv = argv, .argc = 3};
+    struct compiler_watch watch = {count, &n, 50};
+    cr_assert_eq(compiler_run_job(&job, &watch, &run, &e), 0, "%s", e.text);
+    cr_expect_eq(run.wait_status, 0);
+    compiler_run_close(&run);
+    free(argv[2]);
+    return n;
+}
+
+Test(compiler_run, a_program_that_works_makes_progress_and_one_that_waits_makes_none)
+{
+    const char *busy = "timeout 1 sh -c 'while :; do :; done'; exit 0";
+    cr_expect_geq(progress_of(busy), 4, "a process below the compiler works");
+    cr_expect_leq(progress_of("sleep 1; exit 0"), 3, "only its start counts");
+    cr_expect_leq(progress_of("timeout 2 sh -c 'kill -STOP $$; :'; exit 0"), 3, "it is stopped");
+}
+
 /* ---- its end ---- */
 
 Test(compiler_run, a_program_that_cannot_be_executed_ends_as_in_a_shell)
@@ -150,11 +179,11 @@ Test(compiler_run, a_program_that_cannot_be_executed_ends_as_in_a_shell)
     struct tool_job job = {.argv = argv, .argc = 1};
     file_write(file, "", 0);
     job.program = file;
-    cr_assert_eq(compiler_run_job(&job, &run, &e), 0);
+    cr_assert_eq(compiler_run_job(&job, &nobody, &run, &e), 0);
     cr_expect_eq(compiler_run_end(&run), 126);
     compiler_run_close(&run);
     job.program = "/nonexistent/cc";
-    cr_assert_eq(compiler_run_job(&job, &run, &e), 0);
+    cr_assert_eq(compiler_run_job(&job, &nobody, &run, &e), 0);
     cr_expect_eq(compiler_run_end(&run), 127);
     free(file);
 }

@@ -14,7 +14,7 @@
 static const char fake[] =
     "#define _GNU_SOURCE\n"
     "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
-    "#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+    "#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <time.h>\n#include <unistd.h>\n"
     "static void rendezvous(void) {\n"
     "  char exe[4096] = \"\", path[4200], line[64];\n"
     "  syscall(SYS_readlink, \"/proc/self/exe\", exe, sizeof exe - 1);\n"
@@ -27,6 +27,9 @@ static const char fake[] =
     "  for (int i = 0; i < 20000 && syscall(SYS_faccessat, AT_FDCWD, path, F_OK); i++)\n"
     "    usleep(2000);\n"
     "}\n"
+    "static void work(int seconds) {\n"
+    "  for (volatile clock_t c = clock(); clock() - c < seconds * CLOCKS_PER_SEC;) continue;\n"
+    "}\n"
     "int main(int argc, char **argv) {\n"
     "  char text[65536] = \"\", name[4096]; const char *in = 0, *out = 0; struct stat st = {0};\n"
     "  for (int i = 1; i < argc; i++)\n"
@@ -34,6 +37,7 @@ static const char fake[] =
     "    else if (argv[i][0] != '-') in = argv[i];\n"
     "    else if (!strcmp(argv[i], \"--version\")) { puts(\"fake 1.0\"); return 0; }\n"
     "    else if (!strcmp(argv[i], \"--no-such\")) { puts(\"what?\"); return 3; }\n"
+    "  if (getenv(\"WORK\")) work(atoi(getenv(\"WORK\")));\n"
     "  int late = getenv(\"LATE\") != 0;\n"
     "  if (!late) rendezvous();\n"
     "  FILE *f = fopen(in, \"r\");\n"
@@ -51,10 +55,11 @@ static const char fake[] =
     "}\n";
 
 /* Makes a lab whose bin/ has a compiler of this source under each of `names`. */
-static bool compiler_up(struct lab *lab, const char *source, const char *names)
+static bool compiler_up(struct lab *lab, const char *source, const char *names,
+                        char *const *options)
 {
     char *out;
-    if (!lab_up(lab))
+    if (!lab_up_with(lab, options))
         return false;
     write_text(lab, "compiler.c", source);
     cr_assert_eq(sh(lab, &out,
@@ -66,7 +71,14 @@ static bool compiler_up(struct lab *lab, const char *source, const char *names)
     return true;
 }
 
-static bool fake_up(struct lab *lab) { return compiler_up(lab, fake, "gcc ptxas"); }
+static bool fake_up(struct lab *lab) { return compiler_up(lab, fake, "gcc ptxas", NULL); }
+
+/* The same with a daemon whose leases last a second without progress. */
+static bool hasty_up(struct lab *lab)
+{
+    static char option[] = "--lease-timeout", value[] = "1s";
+    return compiler_up(lab, fake, "gcc ptxas", (char *[]){option, value, NULL});
+}
 
 #define FAKE "$T $PWD/bin/gcc -- $PWD/bin/gcc "
 #define AWAIT(condition)                                                                           \
@@ -106,6 +118,38 @@ Test(tool_fake, all_wait_for_one_compile)
                  0);
     cr_assert_eq(told(&lab, "miss"), 1);
     expect_told(&lab, "hit", 7);
+    lab_down(&lab);
+}
+
+/* The compiler works for several times the length of a lease. */
+Test(tool_fake, all_wait_for_one_compile_as_long_as_it_makes_progress)
+{
+    struct lab lab;
+    if (!hasty_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    cr_assert_eq(sh(&lab, NULL,
+                    "export WORK=5; " RANKS "wait; [ $(wc -l <bin/count) = 1 ] && "
+                    "[ $(ls d*/a.o | wc -l) = 8 ]"),
+                 0);
+    cr_assert_eq(told(&lab, "miss"), 1);
+    expect_told(&lab, "hit", 7);
+    lab_down(&lab);
+}
+
+/* The first compiler is stopped before it made anything, in a way that its `warm tool` does not see. */
+Test(tool_fake, a_compiler_that_is_stopped_does_not_hold_the_others)
+{
+    struct lab lab;
+    if (!hasty_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL,
+                    RANKS AWAIT(LINES(
+                        1)) "p=$(cat bin/count); c=$(cat /proc/$p/task/$p/children); "
+                            "kill -STOP $c; touch bin/gate; " AWAIT(
+                                "[ $(ls d*/a.o | wc -l) = 7 ]") "kill -CONT $c; wait; "
+                                                                "[ $(ls d*/a.o | wc -l) = 8 ]"),
+                 0);
     lab_down(&lab);
 }
 
@@ -404,7 +448,7 @@ Test(tool_fake, a_name_in_another_folder_is_another_input)
     static const char run[] = "$T gcc -- $PWD/bin/gcc a.c -o a.o && cat a.o";
     struct lab lab;
     char *out;
-    if (!compiler_up(&lab, source, "gcc"))
+    if (!compiler_up(&lab, source, "gcc", NULL))
         return;
     cr_assert_eq(sh(&lab, NULL, "mkdir sub && echo a >a.c && echo b >h.h && echo c >sub/h.h"), 0);
     for (int i = 0; i < 2; i++) {
@@ -450,7 +494,7 @@ Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
     static const char *const bodies[] = {"rett;", ".pragma \"bogus\";\nret;", "ret;"};
     struct lab lab;
     char *out;
-    if (!compiler_up(&lab, compiler, "ptxas"))
+    if (!compiler_up(&lab, compiler, "ptxas", NULL))
         return;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         for (int comments = 0; comments < 4; comments++) {
@@ -480,7 +524,7 @@ Test(tool_fake, a_hit_of_ptxas_prints_its_own_name_and_no_time)
     static const char *const names[] = {"ptxas", "ptxas-blackwell"};
     struct lab lab;
     char *out, expected[256];
-    if (!compiler_up(&lab, compiler, "ptxas ptxas-blackwell"))
+    if (!compiler_up(&lab, compiler, "ptxas ptxas-blackwell", NULL))
         return;
     for (size_t i = 0; i < 2; i++)
         for (int comments = 0; comments < 3; comments++) {
