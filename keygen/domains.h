@@ -12,6 +12,7 @@
 #define DOMAIN_MLIR "mlir/15"
 #define DOMAIN_PTX "ptx/3"
 #define DOMAIN_CUDA "cuda/1"
+#define DOMAIN_HLO "hlo/14"
 #define DOMAIN_RAW "raw/1"
 #define DOMAIN_EXACT "exact/1 "
 #define DOMAIN_CUDA_EXACT "cuda-exact/2"
@@ -58,12 +59,12 @@
 
 #define DOMAINS_ALL                                                                                \
     DOMAIN_MLIR                                                                                    \
-    " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_RAW " " DOMAIN_EXACT " " DOMAIN_CUDA_EXACT           \
-    " " DOMAIN_PTX_EXACT " " DOMAIN_CUDA_SHARED " " DOMAIN_TARGETS " " DOMAIN_INCLUDE_FOLDERS      \
-    " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT " " DOMAIN_PTXAS_PRINT         \
-    " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL " " DOMAIN_CC_SOURCES " " DOMAIN_CC                \
-    " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER " " DOMAIN_LIBRARY " " DOMAIN_OUTPUTS " " DOMAIN_NVCC     \
-    " " DOMAIN_NV " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT                     \
+    " " DOMAIN_PTX " " DOMAIN_CUDA " " DOMAIN_HLO " " DOMAIN_RAW " " DOMAIN_EXACT                  \
+    " " DOMAIN_CUDA_EXACT " " DOMAIN_PTX_EXACT " " DOMAIN_CUDA_SHARED " " DOMAIN_TARGETS           \
+    " " DOMAIN_INCLUDE_FOLDERS " " DOMAIN_CLIENT_FILES " " DOMAIN_NVRTC " " DOMAIN_TOOL_RESULT     \
+    " " DOMAIN_PTXAS_PRINT " " DOMAIN_PTXAS " " DOMAIN_PTXAS_CANONICAL " " DOMAIN_CC_SOURCES       \
+    " " DOMAIN_CC " " DOMAIN_CC_NOTE " " DOMAIN_FOLDER " " DOMAIN_LIBRARY " " DOMAIN_OUTPUTS       \
+    " " DOMAIN_NVCC " " DOMAIN_NV " " DOMAIN_DRIVER_JIT " " DOMAIN_DRIVER_LINK " " DOMAIN_PJRT     \
     " " DOMAIN_PJRT_HOST " " DOMAIN_PJRT_GPU " " DOMAIN_PJRT_TARGET " " DOMAIN_NVJITLINK           \
     " " DOMAIN_NVJITLINK_INPUT " " DOMAIN_MLIR_PASSES " " DOMAIN_OWN_NVRTC " " DOMAIN_NVVM         \
     " " DOMAIN_GRAPH_PLAN " "

@@ -37,7 +37,7 @@ mkdir "$root/root/warm/build/share" && mkdir "$root/root/warm/build/share/warm" 
 make -j"$(nproc)" all
 mkdir -p "$build/graphs"
 awk -v to="$build/graphs/" '/^graph / { close(file); file = to $2 ".mlir"; next } /^[^ }m]/ && !/^module/ { file = "" } file { print >file }' tests/data/jax_graphs.txt
-corpora=$(ls "$build"/graphs/*.mlir tests/data/*.mlir tests/data/*.mlirbc tests/data/*.vhlo kernels/*.cu kernels/examples/*.mlir tests/programs/*.c)
+corpora=$(ls "$build"/graphs/*.mlir tests/data/*.mlir tests/data/*.mlirbc tests/data/*.vhlo tests/data/*.hlo kernels/*.cu kernels/examples/*.mlir tests/programs/*.c)
 for file in $corpora; do echo "$file $(build/bin/warm hash "$file" 2>&1)"; done >"$build/keys-here"
 for file in $corpora; do echo "$file $("$build/bin/warm" hash "$file" 2>&1)"; done >"$build/keys-arm64"
 diff "$build/keys-here" "$build/keys-arm64"

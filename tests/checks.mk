@@ -66,7 +66,7 @@ nightly:
 # The suites that run in a minute or two there: all tests would take hours. ARM64_ROOT names a root that is there already.
 #: make test-arm64    run SUITES under qemu-user in a bare arm64 root, and compare all keys (needs root)
 .PHONY: test-arm64 test-pages
-SUITES = @(key|canon*|domains|cuda*|mlir*|ptx*|graph_key|wire*|store|change|lmdb_check|redis_set|resp|tool_cpu|sandbox|request|lease)/*
+SUITES = @(key|canon*|domains|cuda*|mlir*|hlo*|ptx*|graph_key|wire*|store|change|lmdb_check|redis_set|resp|tool_cpu|sandbox|request|lease)/*
 test-arm64:
 	@tests/arm64.sh $(B)/arm64 '$(SUITES)' $(PACKAGES_test)
 

@@ -62,6 +62,7 @@ $(B)/fuzz/tier_helper: CRYPTO = -lcriterion -luv -llmdb $(NETWORK) $(SIGNING) $(
 # The inputs with which some of them begin, because they would hardly find such a text by themselves.
 SEEDS_mlir          = $(wildcard tests/data/*.mlir)
 SEEDS_mlir_bytecode = $(wildcard tests/data/*.mlirbc tests/data/*.vhlo)
+SEEDS_hlo           = $(wildcard tests/data/*.hlo)
 SEEDS_program       = $(SEEDS_mlir) $(wildcard kernels/examples/*.mlir)
 SEEDS_graph_short   = $(SEEDS_mlir) $(SEEDS_mlir_bytecode)
 SEEDS_cuda          = $(wildcard kernels/*.cu)

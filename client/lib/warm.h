@@ -330,7 +330,7 @@ int warm_graph_wait(struct warm_exec *x, void *stream);
  * Makes the canonical key of a graph or a source, in hex: the same for every spelling of one
  * program (`warm hash` prints it, keygen/KEYS.md has the rules). If many processes compile the
  * program, each for itself, numbers of channels count too: the caller adds them. `kind` is "mlir",
- * "mlirbc", "ptx", "cuda", "raw", or NULL to find it from the content. Needs no
+ * "mlirbc", "hlo", "ptx", "cuda", "raw", or NULL to find it from the content. Needs no
  * connection. Returns 0, or WARM_EXACT if the form has parts that only exact bytes can tell apart.
  * Errors: MALFORMED, TRUNCATED; REFUSED (elided text, process addresses: must not be kept); INVALID
  * (`kind`); NOMEM.

@@ -41,6 +41,7 @@ static const struct kind {
     int (*form)(const struct canon_input *input, struct form *out, struct err *e);
 } kinds[] = {
     {CANON_MLIR_BYTECODE, ".mlirbc", form_mlir_bytecode_claims, form_mlir_bytecode},
+    {CANON_HLO, ".hlo", form_hlo_claims, form_hlo},
     {CANON_MLIR, ".mlir", form_mlir_claims, form_mlir},
     {CANON_PTX, ".ptx", form_ptx_claims, form_ptx},
     {CANON_CUDA, ".cu", form_cuda_claims, form_cuda},

@@ -27,6 +27,7 @@
     X(AUTO, "auto", "found from the content")                                                      \
     X(MLIR, "mlir", "MLIR text: StableHLO and its neighbours")                                     \
     X(MLIR_BYTECODE, "mlirbc", "MLIR bytecode, VHLO artifacts too")                                \
+    X(HLO, "hlo", "HLO text")                                                                      \
     X(PTX, "ptx", "PTX assembly")                                                                  \
     X(CUDA, "cuda", "CUDA C++")                                                                    \
     X(RAW, "raw", "any other bytes, as they are")

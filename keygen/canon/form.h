@@ -84,6 +84,8 @@ bool form_is_process_bound(const char *target, size_t len);
 int form_mlir(const struct canon_input *input, struct form *out, struct err *e);
 /* Does the same with MLIR bytecode. */
 int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct err *e);
+/* Does the same with HLO text. */
+int form_hlo(const struct canon_input *input, struct form *out, struct err *e);
 /* Does the same with PTX. */
 int form_ptx(const struct canon_input *input, struct form *out, struct err *e);
 /* Does the same with CUDA C++. */
@@ -93,6 +95,8 @@ int form_cuda(const struct canon_input *input, struct form *out, struct err *e);
 bool form_mlir_claims(const char *data, size_t len);
 /* Tells the same for MLIR bytecode. */
 bool form_mlir_bytecode_claims(const char *data, size_t len);
+/* Tells the same for HLO text. */
+bool form_hlo_claims(const char *data, size_t len);
 /* Tells the same for PTX. */
 bool form_ptx_claims(const char *data, size_t len);
 /* Tells the same for CUDA C++. */

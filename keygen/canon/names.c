@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.c - the hash table of names.h: open addressing, at most half of the slots in use. The
- * readers of MLIR call it. names_clear costs nothing: a slot counts only if its entry is one of the
+ * names.c - the hash table of names.h: open addressing, at most half of the slots in use. hlo.c and
+ * the readers of MLIR call it. names_clear costs nothing: a slot counts only if its entry is one of the
  * first n, and names the slot.
  *
  * Thread: one at a time for a table.

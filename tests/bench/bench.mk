@@ -36,7 +36,7 @@ bench-graph: setup-test toolchain
 bench-keys: setup-test
 	$(MAKE) B=$(B) $(B)/bench/canon
 	$(B)/bench/canon
-	$(B)/bench/canon tests/data/*.mlir tests/data/*.mlirbc
+	$(B)/bench/canon tests/data/*.mlir tests/data/*.mlirbc tests/data/*.hlo
 
 #: make figures       run FIGURES="bench-graph …" and write their tables into tests/bench/FIGURES.md
 .PHONY: figures

@@ -23,9 +23,10 @@ struct outcome {
     int status;
 };
 
-static const char module[] = "func.func @main(%p: tensor<4xi32>) -> tensor<4xi32> {\n"
-                             "  %r = stablehlo.negate %p : tensor<4xi32>\n"
-                             "  return %r : tensor<4xi32>\n"
+static const char module[] = "HloModule m\n"
+                             "ENTRY e {\n"
+                             "  p = s32[4]{0} parameter(0)\n"
+                             "  ROOT r = s32[4]{0} negate(p)\n"
                              "}\n";
 
 static char *program(void)
@@ -82,7 +83,7 @@ static void outcome_free(struct outcome *o)
 
 static char *dir_with_module(void)
 {
-    char *dir = temp_dir_new(), *path = path_join(dir, "a.mlir");
+    char *dir = temp_dir_new(), *path = path_join(dir, "a.hlo");
     file_write(path, module, sizeof module - 1);
     free(path);
     return dir;
@@ -91,13 +92,13 @@ static char *dir_with_module(void)
 Test(hash_command, prints_a_key_two_spaces_and_the_name_as_given)
 {
     char *dir = dir_with_module();
-    struct outcome o = RUN(dir, NULL, "hash", "a.mlir", "./a.mlir");
+    struct outcome o = RUN(dir, NULL, "hash", "a.hlo", "./a.hlo");
     struct key key;
     cr_expect_eq(o.status, 0, "%s", o.err);
     cr_assert(key_from_text(o.out, 32, &key), "%s", o.out);
-    cr_expect_eq(strncmp(o.out + 32, "  a.mlir\n", 9), 0, "%s", o.out);
-    cr_expect_eq(strncmp(o.out + 41, o.out, 32), 0, "the same file has the same key");
-    cr_expect_str_eq(o.out + 73, "  ./a.mlir\n");
+    cr_expect_eq(strncmp(o.out + 32, "  a.hlo\n", 8), 0, "%s", o.out);
+    cr_expect_eq(strncmp(o.out + 40, o.out, 32), 0, "the same file has the same key");
+    cr_expect_str_eq(o.out + 72, "  ./a.hlo\n");
     outcome_free(&o);
     temp_dir_free(dir);
 }
@@ -105,7 +106,7 @@ Test(hash_command, prints_a_key_two_spaces_and_the_name_as_given)
 Test(hash_command, reads_stdin_as_a_dash)
 {
     char *dir = dir_with_module();
-    struct outcome file = RUN(dir, NULL, "hash", "a.mlir"), in = RUN(dir, module, "hash", "-");
+    struct outcome file = RUN(dir, NULL, "hash", "a.hlo"), in = RUN(dir, module, "hash", "-");
     cr_expect_eq(in.status, 0, "%s", in.err);
     cr_expect_eq(strncmp(file.out, in.out, 32), 0);
     cr_expect_str_eq(in.out + 32, "  -\n");
@@ -116,16 +117,15 @@ Test(hash_command, reads_stdin_as_a_dash)
 
 Test(hash_command, what_cannot_be_used_is_one_line_with_its_place_and_the_others_are_done)
 {
-    char *dir = dir_with_module(), *bad = path_join(dir, "bad.mlir");
-    static const char text[] = "module {\n}\n  }\n";
-    file_write(bad, text, sizeof text - 1);
-    struct outcome o = RUN(dir, NULL, "hash", "bad.mlir", "none.mlir", "a.mlir");
+    char *dir = dir_with_module(), *bad = path_join(dir, "bad.hlo");
+    file_write(bad, "HloModule m\nENTRY e {\n  r = s32[] negate(x)\n}\n", 46);
+    struct outcome o = RUN(dir, NULL, "hash", "bad.hlo", "none.hlo", "a.hlo");
     cr_expect_eq(o.status, 2);
-    cr_expect_eq(strncmp(o.err, "warm: bad.mlir:3:3: ", 20), 0, "%s", o.err);
+    cr_expect_eq(strncmp(o.err, "warm: bad.hlo:3:20: ", 20), 0, "%s", o.err);
     char *second = strchr(o.err, '\n');
     cr_assert_not_null(second);
-    cr_expect_eq(strncmp(second, "\nwarm: none.mlir:0:0: ", 22), 0, "%s", second);
-    cr_expect_str_eq(o.out + 32, "  a.mlir\n");
+    cr_expect_eq(strncmp(second, "\nwarm: none.hlo:0:0: ", 21), 0, "%s", second);
+    cr_expect_str_eq(o.out + 32, "  a.hlo\n");
     outcome_free(&o);
     free(bad);
     temp_dir_free(dir);
@@ -133,14 +133,15 @@ Test(hash_command, what_cannot_be_used_is_one_line_with_its_place_and_the_others
 
 Test(hash_command, explains_with_the_canonical_form_alone)
 {
-    char *dir = dir_with_module(), *renamed = path_join(dir, "b.mlir");
-    static const char same[] = "func.func @main(%y7: tensor<4xi32>) -> tensor<4xi32> {\n"
-                               "  %x = stablehlo.negate %y7 : tensor<4xi32> // the same\n"
-                               "  return %x : tensor<4xi32>\n"
+    char *dir = dir_with_module(), *renamed = path_join(dir, "b.hlo");
+    static const char same[] = "HloModule n\n"
+                               "ENTRY main.2 {\n"
+                               "  y.7 = s32[4]{0} parameter(0)\n"
+                               "  ROOT x.1 = s32[4]{0} negate(y.7)\n"
                                "}\n";
     file_write(renamed, same, sizeof same - 1);
-    struct outcome a = RUN(dir, NULL, "hash", "--explain", "a.mlir"),
-                   b = RUN(dir, NULL, "hash", "--explain", "b.mlir");
+    struct outcome a = RUN(dir, NULL, "hash", "--explain", "a.hlo"),
+                   b = RUN(dir, NULL, "hash", "--explain", "b.hlo");
     cr_expect_str_eq(a.out, b.out);
     cr_expect_not_null(strstr(a.out, "negate"), "%s", a.out);
     cr_expect_str_eq(a.err, "");
@@ -166,12 +167,12 @@ Test(hash_command, says_when_the_exact_bytes_were_used)
 
 Test(hash_command, json_is_an_array_of_objects_whatever_the_names)
 {
-    char *dir = temp_dir_new(), *path = path_join(dir, "q\"\\\xff\n.mlir");
+    char *dir = temp_dir_new(), *path = path_join(dir, "q\"\\\xff\n.hlo");
     file_write(path, module, sizeof module - 1);
-    struct outcome o = RUN(dir, NULL, "hash", "--json", "q\"\\\xff\n.mlir");
+    struct outcome o = RUN(dir, NULL, "hash", "--json", "q\"\\\xff\n.hlo");
     cr_expect_eq(o.status, 0, "%s", o.err);
     cr_expect_eq(strncmp(o.out, "[{\"schema\":1,\"key\":\"", 20), 0, "%s", o.out);
-    cr_expect_not_null(strstr(o.out, "\",\"file\":\"q\\\"\\\\\\ufffd\\n.mlir\",\"kind\":\"mlir\","
+    cr_expect_not_null(strstr(o.out, "\",\"file\":\"q\\\"\\\\\\ufffd\\n.hlo\",\"kind\":\"hlo\","
                                      "\"exact\":false,\"sha256\":\""),
                        "%s", o.out);
     cr_expect_str_eq(o.out + strlen(o.out) - 4, "\"}]\n");
@@ -183,10 +184,10 @@ Test(hash_command, json_is_an_array_of_objects_whatever_the_names)
 Test(hash_command, kind_is_found_or_given)
 {
     char *dir = dir_with_module();
-    struct outcome found = RUN(dir, NULL, "hash", "a.mlir"),
-                   given = RUN(dir, NULL, "hash", "--kind", "mlir", "a.mlir"),
-                   raw = RUN(dir, NULL, "hash", "--kind=raw", "a.mlir"),
-                   wrong = RUN(dir, NULL, "hash", "--kind=noise", "a.mlir");
+    struct outcome found = RUN(dir, NULL, "hash", "a.hlo"),
+                   given = RUN(dir, NULL, "hash", "--kind", "hlo", "a.hlo"),
+                   raw = RUN(dir, NULL, "hash", "--kind=raw", "a.hlo"),
+                   wrong = RUN(dir, NULL, "hash", "--kind=noise", "a.hlo");
     cr_expect_str_eq(found.out, given.out);
     cr_expect_str_neq(found.out, raw.out);
     cr_expect_eq(wrong.status, 2);
@@ -222,15 +223,15 @@ Test(hash_command, a_wrong_command_line_is_status_2_and_help_is_0)
 
 Test(hash_command, a_large_file_has_the_key_of_the_same_bytes_on_stdin)
 {
-    char *dir = temp_dir_new(), *path = path_join(dir, "big.mlir");
+    char *dir = temp_dir_new(), *path = path_join(dir, "big.hlo");
     size_t n = 200000, len = 0;
     char *text = malloc(n * 4 + 200);
-    len += (size_t)sprintf(text, "module {\n  %%c = stablehlo.constant dense<[");
+    len += (size_t)sprintf(text, "HloModule m\nENTRY e {\n  ROOT c = s32[%zu]{0} constant({", n);
     for (size_t i = 0; i < n; i++)
         len += (size_t)sprintf(text + len, i ? ", %d" : "%d", (int)(i % 10));
-    len += (size_t)sprintf(text + len, "]> : tensor<%zuxi32>\n}\n", n);
+    len += (size_t)sprintf(text + len, "})\n}\n");
     file_write(path, text, len);
-    struct outcome file = RUN(dir, NULL, "hash", "big.mlir"), in = RUN(dir, text, "hash", "-");
+    struct outcome file = RUN(dir, NULL, "hash", "big.hlo"), in = RUN(dir, text, "hash", "-");
     cr_expect_eq(file.status, 0, "%s", file.err);
     cr_expect_eq(strncmp(file.out, in.out, 32), 0);
     outcome_free(&file);

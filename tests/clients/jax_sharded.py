@@ -64,7 +64,8 @@ for f in (loop, gradient):
     f.__name__ = f.__qualname__ = o["module"] + "_" + f.__name__
     jitted = jax.jit(f, in_shardings=(field, NamedSharding(mesh, P())))
     if len(sys.argv) > 2:
-        print(jitted.lower(u, w).as_text())
+        print(jitted.lower(u, w).as_text() if sys.argv[2] == "mlir"
+              else jitted.lower(u, w).compile().as_text())
         sys.exit()
     for leaf in jax.tree_util.tree_leaves(jitted(u, w)):
         digests.append(hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest())
@@ -178,7 +179,7 @@ class Sharded(JaxCase):
                     self.assertEqual([f["hits"] for f in found], hits)
 
     def test_the_text_of_a_partitioned_module_has_one_key_whatever_its_numbers(self):
-        """The text is what JAX lowers: numbers of channels do not count where they say nothing."""
+        """The text is that of frameworks' dumps: HLO after partitioning, with channels, pairs and metadata."""
         with kit.Daemon() as daemon:
             keys = {}
 
@@ -189,6 +190,18 @@ class Sharded(JaxCase):
                 keys[name] = daemon.warm("hash", path).split()[0]
                 return keys[name]
 
+            hlo = daemon.run(PROGRAM, "{}", "hlo", warm=False).stdout
+            for needed in ("channel_id=", "source_target_pairs=", "op_name=", "HloModule"):
+                self.assertIn(needed, hlo)
+            base = key("base", hlo)
+            renumbered = re.sub(r"channel_id=(\d+)", lambda m: f"channel_id={int(m[1]) + 40}", hlo)
+            self.assertNotEqual(key("renumbered", renumbered), base, "numbers count in HLO text")
+            relabelled = re.sub(r'op_name="[^"]*"', 'op_name="a/b:c.1"', hlo)
+            renamed = re.sub(r"HloModule [\w.]+", "HloModule module_9999.reactant", relabelled)
+            self.assertEqual(key("renamed", renamed), base)
+            pairs = re.sub(r"source_target_pairs=\{\{0,(\d)\}", "source_target_pairs={{0,0}", hlo)
+            self.assertNotEqual(pairs, hlo)
+            self.assertNotEqual(key("pairs", pairs), base)
             mlir = daemon.run(PROGRAM, "{}", "mlir", warm=False).stdout
             other = daemon.run(PROGRAM, json.dumps(NAMES["all of them"]), "mlir", warm=False).stdout
             self.assertIn("handle = 1,", mlir)

@@ -16,6 +16,7 @@ static const struct {
     {CANON_MLIR, "module {\n}\n"},
     {CANON_MLIR, "func.func @main() {\nreturn\n}\n"},
     {CANON_MLIR_BYTECODE, "ML\xefR\x0d"},
+    {CANON_HLO, "HloModule m\n\nENTRY e {\n  ROOT c = f32[] constant(1)\n}\n"},
     {CANON_PTX, ".version 8.0\n.target sm_90\n.address_size 64\n"},
     {CANON_CUDA, "__global__ void f() {}\n"},
     {CANON_RAW, ""},
@@ -42,7 +43,7 @@ Test(canon, a_kind_is_known_by_its_content)
 
 Test(canon, a_name_decides_nothing_alone)
 {
-    static const char *const names[] = {"x.mlir", "x.mlirbc", "x.ptx", "x.cu"};
+    static const char *const names[] = {"x.mlir", "x.mlirbc", "x.hlo", "x.ptx", "x.cu"};
     for (size_t i = 0; i < N_SAMPLES; i++)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             cr_expect_eq(detect(names[k], samples[i].text), samples[i].kind, "%zu as %s", i,
@@ -109,7 +110,8 @@ Test(canon, a_text_that_is_refused_leaves_the_callers_text)
         const char *text;
         unsigned line;
     } bad[] = {{CANON_MLIR, "module {\n}\n}\n", 3},
-               {CANON_PTX, ".version 8.0\n.target sm_90\n.address_size 64\n/*", 4}};
+               {CANON_PTX, ".version 8.0\n.target sm_90\n.address_size 64\n/*", 4},
+               {CANON_HLO, "HloModule m\n\nENTRY e {\n", 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct canon_input input = {
             .data = bad[i].text, .len = strlen(bad[i].text), .kind = bad[i].kind};

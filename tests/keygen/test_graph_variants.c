@@ -17,23 +17,26 @@
 
 #define CASES 1000
 
-static int key_of(struct text t, struct short_text *out, struct err *e)
+static int key_of(enum graph_language language, struct text t, struct short_text *out,
+                  struct err *e)
 {
-    struct canon_input input = {.data = t.data, .len = t.len, .kind = CANON_MLIR};
+    struct canon_input input = {
+        .data = t.data, .len = t.len, .kind = language == GRAPH_HLO ? CANON_HLO : CANON_MLIR};
     return short_text_of(&input, out, e);
 }
 
-static void variants_agree(const char *path)
+static void variants_agree(const char *path, enum graph_language language)
 {
     struct text base;
     struct short_text key, other;
     struct err e = {0};
     base.data = file_read(path, &base.len);
-    cr_assert_eq(key_of(base, &key, &e), 0, "%s", e.text);
+    cr_assert_eq(key_of(language, base, &key, &e), 0, "%s", e.text);
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         struct random r = {seed};
-        struct text variant = variant_of_graph(&r, base);
-        cr_assert_eq(key_of(variant, &other, &e), 0, "%s, seed %d: %s", path, (int)seed, e.text);
+        struct text variant = variant_of_graph(&r, language, base);
+        cr_assert_eq(key_of(language, variant, &other, &e), 0, "%s, seed %d: %s", path, (int)seed,
+                     e.text);
         cr_assert(key_equal(&key.key, &other.key), "%s, seed %d:\n%s", path, (int)seed,
                   variant.data);
         cr_assert(short_text_agree(&key, &other), "%s, seed %d:\n%s", path, (int)seed,
@@ -43,21 +46,21 @@ static void variants_agree(const char *path)
     free(base.data);
 }
 
-static void mutants_differ(const char *path)
+static void mutants_differ(const char *path, enum graph_language language)
 {
     struct text base;
     struct short_text key, other;
     struct err e = {0};
     int keyed = 0;
     base.data = file_read(path, &base.len);
-    cr_assert_eq(key_of(base, &key, &e), 0, "%s", e.text);
+    cr_assert_eq(key_of(language, base, &key, &e), 0, "%s", e.text);
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         struct random r = {seed};
         const char *what;
-        struct text mutant = mutant_of_graph(&r, base, &what);
+        struct text mutant = mutant_of_graph(&r, language, base, &what);
         if (!mutant.data)
             continue;
-        if (key_of(mutant, &other, &e) == 0) {
+        if (key_of(language, mutant, &other, &e) == 0) {
             cr_assert(!key_equal(&key.key, &other.key), "%s, seed %d: %s", path, (int)seed, what);
             cr_assert(short_text_agree(&key, &other), "%s, seed %d: %s", path, (int)seed, what);
             keyed++;
@@ -70,15 +73,27 @@ static void mutants_differ(const char *path)
 
 Test(graph_variants, of_mlir_keep_the_key)
 {
-    variants_agree("tests/data/train.mlir");
-    variants_agree("tests/data/loop.mlir");
-    variants_agree("tests/data/step.mlir");
+    variants_agree("tests/data/train.mlir", GRAPH_MLIR);
+    variants_agree("tests/data/loop.mlir", GRAPH_MLIR);
+    variants_agree("tests/data/step.mlir", GRAPH_MLIR);
+}
+
+Test(graph_variants, of_hlo_keep_the_key)
+{
+    variants_agree("tests/data/train.hlo", GRAPH_HLO);
+    variants_agree("tests/data/loop.hlo", GRAPH_HLO);
+}
+
+Test(graph_variants, mutants_of_hlo_have_another_key)
+{
+    mutants_differ("tests/data/train.hlo", GRAPH_HLO);
+    mutants_differ("tests/data/loop.hlo", GRAPH_HLO);
 }
 
 Test(graph_variants, mutants_of_mlir_have_another_key)
 {
-    mutants_differ("tests/data/train.mlir");
-    mutants_differ("tests/data/loop.mlir");
+    mutants_differ("tests/data/train.mlir", GRAPH_MLIR);
+    mutants_differ("tests/data/loop.mlir", GRAPH_MLIR);
 }
 
 /* ---- the text in short ---- */

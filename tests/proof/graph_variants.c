@@ -85,36 +85,55 @@ static struct line trimmed(struct line l)
 
 /* ---- operations ---- */
 
-/* What a line of one operation says: "%3 = stablehlo.add %1, %2 : type". */
+/* What a line of one operation says: "%3 = stablehlo.add %1, %2 : type", "ROOT c.3 = s add(a, b)".
+ */
 struct operation {
     struct line result; /* with its sigil */
     struct line name;   /* without the dialect */
     struct line operands;
 };
 
-static bool parse_operation(struct line l, struct operation *out)
+static bool parse_operation(enum graph_language language, struct line l, struct operation *out)
 {
     l = trimmed(l);
+    if (language == GRAPH_HLO && l.len > 5 && memcmp(l.at, "ROOT ", 5) == 0)
+        l = (struct line){l.at + 5, l.len - 5};
     const char *equals = memmem(l.at, l.len, " = ", 3), *end = l.at + l.len;
     if (!equals)
         return false;
     out->result = (struct line){l.at, (size_t)(equals - l.at)};
     const char *at = equals + 3, *open;
-    if (memmem(at, (size_t)(end - at), "stablehlo.", 10) != at)
-        return false;
-    at += 10;
-    out->name = (struct line){at, word_len(at, end)};
-    open = at + out->name.len;
+    if (language == GRAPH_MLIR) {
+        const char *dot = memmem(at, (size_t)(end - at), "stablehlo.", 10);
+        if (dot != at)
+            return false;
+        at += 10;
+        out->name = (struct line){at, word_len(at, end)};
+        open = at + out->name.len;
+    } else {
+        open = memchr(at, '(', (size_t)(end - at));
+        if (!open || open == at) /* a tuple's shape begins with a bracket: not looked into */
+            return false;
+        const char *name = open;
+        while (name > at && is_word_byte(name[-1]))
+            name--;
+        out->name = (struct line){name, (size_t)(open - name)};
+        open++;
+    }
+    const char *origin = memmem(open, (size_t)(end - open), ", metadata=", 11);
+    end = origin ? origin : end; /* what comes after says nothing that counts */
     out->operands = (struct line){open, (size_t)(end - open)};
     return true;
 }
 
-/* The two operands of a binary operation: "%1, %2 :". */
-static bool two_operands(const struct operation *o, struct line *first, struct line *second)
+/* The two operands of a binary operation: "%1, %2 :" or "a, b)". */
+static bool two_operands(enum graph_language language, const struct operation *o,
+                         struct line *first, struct line *second)
 {
     const char *end = o->operands.at + o->operands.len;
     const char *comma = memmem(o->operands.at, o->operands.len, ", ", 2);
-    const char *stop = memmem(o->operands.at, o->operands.len, " :", 2);
+    const char *stop = language == GRAPH_MLIR ? memmem(o->operands.at, o->operands.len, " :", 2)
+                                              : memchr(o->operands.at, ')', o->operands.len);
     if (!comma || !stop || comma > stop || stop > end)
         return false;
     *first = trimmed((struct line){o->operands.at, (size_t)(comma - o->operands.at)});
@@ -132,9 +151,21 @@ static uint64_t mixed(const char *text, size_t len, uint64_t salt)
     return h ^ h >> 29;
 }
 
+/* "region_0.1", "add.23": a name that HLO's printer numbered. */
+static bool is_hlo_name(const char *at, size_t len)
+{
+    size_t digits = 0;
+    while (digits < len && isdigit((unsigned char)at[len - 1 - digits]))
+        digits++;
+    return digits && len > digits + 1 && at[len - 1 - digits] == '.' &&
+           (isalpha((unsigned char)*at) || *at == '_');
+}
+
 /* What the words of one variant become. */
 struct renaming {
+    enum graph_language language;
     uint64_t salt; /* 0: names stay */
+    bool percent;  /* HLO: names with % */
     struct line privates[64], module;
     size_t n_privates;
 };
@@ -169,6 +200,8 @@ static bool is_renamed(const struct renaming *n, const char *at, size_t len, cha
 {
     if (!n->salt || !len)
         return false;
+    if (n->language == GRAPH_HLO)
+        return is_hlo_name(at, len);
     if (before == '%')
         return true;
     for (size_t i = 0; before == '@' && i < n->n_privates; i++)
@@ -220,15 +253,17 @@ static int depth_behind(const char *at, const char *begin, int depth)
 
 /* ---- variants ---- */
 
-static void emit_blank(struct random *r, struct writer *w)
+static void emit_blank(struct random *r, struct writer *w, enum graph_language language)
 {
     emit(w, drawn_in(r, 12) ? "  " : " ");
+    if (language == GRAPH_HLO && drawn_in(r, 200))
+        emit(w, "/*index=5*/");
 }
 
 static void emit_line(struct random *r, struct writer *w, const struct renaming *n, struct line l)
 {
     const char *end = l.at + l.len;
-    bool head = has(l, "func.func ");
+    bool head = n->language == GRAPH_MLIR && has(l, "func.func ");
     int depth = 0;
     for (const char *at = l.at; at < end;) {
         size_t len = *at == '"' ? string_len(at, end) : word_len(at, end);
@@ -238,11 +273,13 @@ static void emit_line(struct random *r, struct writer *w, const struct renaming 
             emit_attribute(r, w, l, at, depth);
         depth = depth_behind(at, l.at, depth);
         if (*at != '"' && is_renamed(n, at, len, before)) {
+            if (n->percent && before != '%')
+                emit(w, "%");
             writer_format(w, "n%016llx", (unsigned long long)mixed(at, len, n->salt));
         } else if (len) {
             writer_bytes(w, at, len);
         } else if (*at == ' ') {
-            emit_blank(r, w);
+            emit_blank(r, w, n->language);
             len = 1;
         } else {
             writer_bytes(w, at, 1);
@@ -262,30 +299,43 @@ static bool ends_operation(struct line l, struct line next)
     return !continues && last != '{' && last != '(' && last != ',' && last != ':';
 }
 
-static void emit_trailer(struct random *r, struct writer *w, struct line l, struct line next)
+static void emit_trailer(struct random *r, struct writer *w, enum graph_language language,
+                         struct line l, struct line next)
 {
     struct operation o;
-    bool is_operation = parse_operation(l, &o);
-    if (is_operation && drawn_in(r, 4) && ends_operation(l, next) && !has(l, "({"))
+    bool is_operation = parse_operation(language, l, &o);
+    if (language == GRAPH_HLO && is_operation && drawn_in(r, 4) && !has(l, "metadata"))
+        writer_format(w, ", metadata={op_name=\"pad.%u\" source_line=%u}", random_below(r, 9999),
+                      random_below(r, 500));
+    if (language == GRAPH_MLIR && is_operation && drawn_in(r, 4) && ends_operation(l, next) &&
+        !has(l, "({"))
         writer_format(w, " loc(\"f.py\":%u:%u)", random_below(r, 500) + 1, random_below(r, 80));
     if (drawn_in(r, 10))
         emit(w, drawn_in(r, 2) ? "  // a remark, with a \"quote\" and a }" : "  ");
     emit(w, "\n");
-    if (drawn_in(r, 30))
+    if (drawn_in(r, 30) && language == GRAPH_MLIR)
         emit(w, "\n");
 }
 
-struct text variant_of_graph(struct random *r, struct text base)
+struct text variant_of_graph(struct random *r, enum graph_language language, struct text base)
 {
     struct lines *l = malloc(sizeof *l);
     struct writer w;
-    struct renaming names = {.salt = drawn_in(r, 4) ? 0 : (uint64_t)random_below(r, 1u << 30) + 1};
+    struct renaming names = {.language = language,
+                             .salt = drawn_in(r, 4) ? 0 : (uint64_t)random_below(r, 1u << 30) + 1,
+                             .percent = language == GRAPH_HLO && drawn_in(r, 2)};
     cut_lines(base, l);
     find_names(base, l, &names);
     writer_init(&w, 0);
     for (size_t i = 0; i < l->n; i++) {
-        emit_line(r, &w, &names, l->at[i]);
-        emit_trailer(r, &w, l->at[i], i + 1 < l->n ? l->at[i + 1] : (struct line){"", 0});
+        if (i == 0 && language == GRAPH_HLO) {
+            const char *comma = memchr(l->at[0].at, ',', l->at[0].len);
+            writer_format(&w, "HloModule module_%04u.loop", random_below(r, 10000));
+            writer_bytes(&w, comma, (size_t)(l->at[0].at + l->at[0].len - comma));
+        } else {
+            emit_line(r, &w, &names, l->at[i]);
+        }
+        emit_trailer(r, &w, language, l->at[i], i + 1 < l->n ? l->at[i + 1] : (struct line){"", 0});
     }
     free(l);
     return emitted(&w);
@@ -351,10 +401,11 @@ static struct text other_word(struct text base, struct line l, const char *from,
 }
 
 /* a - b as b - a. */
-static struct text other_order(struct text base, const struct operation *o)
+static struct text other_order(enum graph_language language, struct text base,
+                               const struct operation *o)
 {
     struct line a, b;
-    if (!two_operands(o, &a, &b) || (a.len == b.len && memcmp(a.at, b.at, a.len) == 0))
+    if (!two_operands(language, o, &a, &b) || (a.len == b.len && memcmp(a.at, b.at, a.len) == 0))
         return nothing();
     struct writer w;
     writer_init(&w, 0);
@@ -386,11 +437,12 @@ static bool says_the_same(const struct renaming *n, struct line a, struct line b
 }
 
 /* The line of an operation and the one behind it in the other order, if that says something else. */
-static struct text other_place(struct text base, const struct lines *l, size_t i)
+static struct text other_place(enum graph_language language, struct text base,
+                               const struct lines *l, size_t i)
 {
     struct operation next;
-    struct renaming names = {.salt = 1};
-    if (i + 1 >= l->n || !parse_operation(l->at[i + 1], &next) ||
+    struct renaming names = {.language = language, .salt = 1};
+    if (i + 1 >= l->n || !parse_operation(language, l->at[i + 1], &next) ||
         !ends_operation(l->at[i], l->at[i + 1]) ||
         !ends_operation(l->at[i + 1], i + 2 < l->n ? l->at[i + 2] : (struct line){"", 0}) ||
         says_the_same(&names, l->at[i], l->at[i + 1]))
@@ -425,19 +477,19 @@ static struct text other_attribute(struct random *r, struct text base, const str
 }
 
 /* The line twice, the first time of another result; or not at all. */
-static struct text other_count(struct random *r, struct text base, const struct lines *l, size_t i,
-                               const struct operation *o)
+static struct text other_count(struct random *r, enum graph_language language, struct text base,
+                               const struct lines *l, size_t i, const struct operation *o)
 {
     struct line line = l->at[i], next = i + 1 < l->n ? l->at[i + 1] : (struct line){"", 0};
     if (!ends_operation(line, next) || has(line, "({"))
         return nothing();
     if (drawn_in(r, 4))
         return with_other(base, line.at, line.len, "", 0);
-    if (has(o->result, ":"))
+    if (has(line, "ROOT") || has(o->result, ":"))
         return nothing();
     struct writer w;
     writer_init(&w, 0);
-    emit(&w, "%again.7");
+    emit(&w, language == GRAPH_MLIR || *o->result.at == '%' ? "%again.7" : "again.7");
     writer_bytes(&w, o->result.at + o->result.len,
                  (size_t)(line.at + line.len - o->result.at) - o->result.len);
     emit(&w, "\n");
@@ -446,7 +498,8 @@ static struct text other_count(struct random *r, struct text base, const struct 
     return out;
 }
 
-struct text mutant_of_graph(struct random *r, struct text base, const char **out_what)
+struct text mutant_of_graph(struct random *r, enum graph_language language, struct text base,
+                            const char **out_what)
 {
     static const char *const kinds[] = {"operation",  "digit", "type",  "operands", "layout",
                                         "comparison", "place", "count", "attribute"};
@@ -458,17 +511,17 @@ struct text mutant_of_graph(struct random *r, struct text base, const char **out
     size_t i = random_below(r, (uint32_t)l->n);
     struct line line = l->at[i];
     *out_what = kinds[kind];
-    if (parse_operation(line, &o)) {
+    if (parse_operation(language, line, &o)) {
         switch (kind) {
         case 0: out = other_operation(base, &o); break;
         case 1: out = other_digit(r, base, &o); break;
         case 2: out = other_word(base, line, "f32", drawn_in(r, 2) ? "f16" : "bf16"); break;
-        case 3: out = other_order(base, &o); break;
+        case 3: out = other_order(language, base, &o); break;
         case 4: out = other_word(base, line, "{1,0}", "{0,1}"); break;
         case 5: out = other_word(base, line, "GT", drawn_in(r, 2) ? "LT" : "GE"); break;
-        case 6: out = other_place(base, l, i); break;
-        case 7: out = other_count(r, base, l, i, &o); break;
-        case 8: out = other_attribute(r, base, &o); break;
+        case 6: out = other_place(language, base, l, i); break;
+        case 7: out = other_count(r, language, base, l, i, &o); break;
+        case 8: out = language == GRAPH_MLIR ? other_attribute(r, base, &o) : nothing(); break;
         }
     }
     free(l);

@@ -2,7 +2,7 @@
 /*
  * graphs.c - the metamorphic proof of the keys of graphs.
  *
- *     graphs [--cases N] [--seed N] FILE.mlir...
+ *     graphs [--cases N] [--seed N] FILE.mlir|FILE.hlo...
  *
  * Each case draws a file and makes a variant or a mutant of it. A variant must have the file's key. A mutant must have
  * another one, or be refused. For both, keys must be equal exactly if canonical texts are, and the hashed records must
@@ -26,6 +26,7 @@
 
 struct base {
     const char *name;
+    enum graph_language language;
     struct text text;
     struct short_text form;
 };
@@ -35,9 +36,10 @@ struct tally {
     uint64_t variants, mutants, refused, failures;
 };
 
-static int key_of(struct text t, struct short_text *out, struct err *e)
+static int key_of(const struct base *b, struct text t, struct short_text *out, struct err *e)
 {
-    struct canon_input input = {.data = t.data, .len = t.len, .kind = CANON_MLIR};
+    struct canon_input input = {
+        .data = t.data, .len = t.len, .kind = b->language == GRAPH_HLO ? CANON_HLO : CANON_MLIR};
     return short_text_of(&input, out, e);
 }
 
@@ -58,10 +60,10 @@ static void report(struct tally *t, const struct base *b, uint64_t seed, struct 
 
 static void try_variant(struct tally *t, const struct base *b, uint64_t seed, struct random *r)
 {
-    struct text variant = variant_of_graph(r, b->text);
+    struct text variant = variant_of_graph(r, b->language, b->text);
     struct short_text form;
     struct err e = {0};
-    if (key_of(variant, &form, &e))
+    if (key_of(b, variant, &form, &e))
         report(t, b, seed, variant, e.text);
     else if (!key_equal(&form.key, &b->form.key))
         report(t, b, seed, variant, "a variant has another key");
@@ -76,12 +78,12 @@ static void try_mutant(struct tally *t, const struct base *b, uint64_t seed, str
     const char *what = "";
     struct text mutant = {NULL, 0};
     for (int tries = 0; tries < TRIES_MAX && !mutant.data; tries++)
-        mutant = mutant_of_graph(r, b->text, &what);
+        mutant = mutant_of_graph(r, b->language, b->text, &what);
     struct short_text form;
     struct err e = {0};
     if (!mutant.data)
         return;
-    if (key_of(mutant, &form, &e))
+    if (key_of(b, mutant, &form, &e))
         t->refused++;
     else if (key_equal(&form.key, &b->form.key))
         report(t, b, seed, mutant, what);
@@ -99,12 +101,14 @@ static bool load(const char *path, struct base *b)
         return false;
     }
     size_t cap = 1 << 24;
+    const char *dot = strrchr(path, '.');
     struct err e = {0};
-    *b = (struct base){.name = path};
+    *b = (struct base){.name = path,
+                       .language = dot && strncmp(dot, ".hlo", 4) == 0 ? GRAPH_HLO : GRAPH_MLIR};
     b->text.data = calloc(1, cap);
     b->text.len = fread(b->text.data, 1, cap - 1, f);
     fclose(f);
-    if (!key_of(b->text, &b->form, &e))
+    if (!key_of(b, b->text, &b->form, &e))
         return true;
     fprintf(stderr, "%s:%u:%u: %s\n", path, e.line, e.column, e.text);
     return false;

@@ -6,7 +6,7 @@
 PROOF_CASES    = 100000
 PROOF_COMPILES = 25
 PROVEN_CUDA = $(filter-out kernels/cub_block.cu,$(wildcard kernels/*.cu))
-PROVEN_GRAPHS = $(wildcard tests/data/*.mlir)
+PROVEN_GRAPHS = $(wildcard tests/data/*.mlir tests/data/*.hlo)
 # ptxas reads the PTX of the first NVRTC, so it must be as new.
 PTXAS = lib/python3*/site-packages/nvidia/cuda_nvcc/bin/ptxas
 PROOF_OBJ = $(patsubst %,$(B)/obj/tests/proof/%.o,$(1)) $(TEST_SUPPORT) $(CLIENT)

@@ -230,11 +230,13 @@ int short_text_of(const struct canon_input *input, struct short_text *out, struc
     memset(&form, 0, offsetof(struct form, buffer));
     writer_init(form.text = &text, 0);
     writer_init(form.hashed = &hashed, 0);
-    rc = result.kind == CANON_MLIR ? form_mlir(input, &form, e)
-                                   : form_mlir_bytecode(input, &form, e);
+    rc = result.kind == CANON_MLIR            ? form_mlir(input, &form, e)
+         : result.kind == CANON_MLIR_BYTECODE ? form_mlir_bytecode(input, &form, e)
+                                              : form_hlo(input, &form, e);
     if (!rc) {
         form_text_apart(&form); /* what waits goes its way */
-        out->wrong = short_text_check(&text, &hashed);
+        if (result.kind != CANON_HLO)
+            out->wrong = short_text_check(&text, &hashed);
         out->text = proof_of_bytes(text.data, text.len);
     }
     writer_close(&text);

@@ -185,7 +185,7 @@ static void print_words(const char *command, const char *before)
         of = strcmp(all[i]->name, command) == 0 ? all[i] : of;
     static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
     if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
-        puts("auto mlir mlirbc ptx cuda raw");
+        puts("auto mlir mlirbc hlo ptx cuda raw");
     else if (strcmp(before, "--kind") == 0)
 #define X(name, number, text) puts(text);
     {

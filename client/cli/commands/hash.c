@@ -175,7 +175,7 @@ const struct command cmd_hash = {
     .help =
         "Prints one line for each FILE: its key (32 hex digits), two spaces, its name. `-` is\n"
         "stdin. Two files with one key compile to the same result. Needs no daemon.\n\n"
-        "  -k, --kind KIND   auto (default), mlir, mlirbc, ptx, cuda or raw\n"
+        "  -k, --kind KIND   auto (default), mlir, mlirbc, hlo, ptx, cuda or raw\n"
         "      --explain     print the canonical form instead of its key\n"
         "      --json        an array of objects: key, file, kind, exact, sha256\n"
         "      --debug-info  debug output is wanted: locations and line numbers count\n"
