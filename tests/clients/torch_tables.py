@@ -196,6 +196,8 @@ CHANGES = """if True:
 
     changes = {
         "nothing": lambda: None,
+        "nothing, but sizes vary": lambda: torch.compile(lambda x, y: x.reshape(2, -1) + y, backend="aot_eager", dynamic=True)(
+            torch.ones(6), torch.ones(3)),
         "code": lambda: setattr(CppOverrides.erf, "__code__", CppOverrides.sin.__code__),
         "code under torch's name": lambda: setattr(cpp_utils, "get_promote_dtype", types.FunctionType(
             index.__code__.replace(co_consts=(None, 1, 2, 3)), index.__globals__)),
@@ -227,7 +229,8 @@ CHANGES = """if True:
                 print(json.dumps([f"{name}, {when}", _catalogue.why_not_kept()]), flush=True)
                 os._exit(0)
             os.wait()
-    all_of("first", ("nothing", "bases", "method of one object", "operators", "constants", "empty table"))
+    all_of("first", ("nothing", "nothing, but sizes vary", "bases",
+                     "method of one object", "operators", "constants", "empty table"))
     _catalogue.why_not_kept()
     all_of("later")
 """
@@ -238,7 +241,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 19 + 6)
+        self.assertEqual(len(found), 20 + 7)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

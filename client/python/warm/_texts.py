@@ -14,6 +14,7 @@ A Reader reads many values, and remembers what it read, so it lives only as long
 from __future__ import annotations
 
 import collections
+import dis
 import enum
 import functools
 import hashlib
@@ -40,6 +41,8 @@ _IGNORED = ("_DispatchModule", "_SafeKernelFunction", "Graph", "Logger", "lock",
 
 # Variables and attributes that torch itself sets when it first uses a function or an object.
 _STATES = ("checked", "ordered_kwargs_for_cpp_kernel")
+_PLAIN = (bool, int, float, str, bytes, type(None))
+_STORE = dis.opmap["STORE_DEREF"]
 
 
 LIBRARIES = ("sympy", "mpmath", "triton")  # that torch computes with
@@ -58,6 +61,19 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def _set_inside(code: types.CodeType) -> frozenset[str]:
+    """Returns the variables of enclosing functions that a function, or one in it, sets: it counts with them."""
+    inner = [_set_inside(one) for one in code.co_consts if type(one) is types.CodeType]
+    found = frozenset().union(*inner)
+    if _STORE in code.co_code[::2]:
+        found = found.union(one.argval for one in dis.get_instructions(code) if one.opcode == _STORE)
+    return found.intersection(code.co_freevars)
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_state, value)))
+
+
 class Reader:
     """Reads values into texts. `root` is the folder that has torch's package."""
 
@@ -65,6 +81,7 @@ class Reader:
         self._torch = os.path.join(root, "torch", "")
         self._libraries = tuple(folder_of(name) for name in LIBRARIES if name in sys.modules)
         self._codes: dict[int, str] = {}  # by id: its function keeps the code
+        self._sets: dict[int, frozenset[str]] = {}  # what a code sets of what it encloses, by id
         self._known: dict[int, tuple[Any, str]] = {}
         self._open: dict[int, int] = {}  # what is being read now, by id: how deep it is
         self._low = _NEVER  # the least depth of an open value that the text refers to as itself
@@ -195,20 +212,22 @@ class Reader:
             self._codes[id(code)] = known
         return known
 
-    def _cell(self, cell: Any) -> str:
+    def _cell(self, cell: Any, is_set: bool) -> str:
         self.parts[id(cell)] = self.path, cell
         try:
             value = cell.cell_contents
         except ValueError:
             return "empty"
-        return self.text(value)
+        return "a state" if is_set and _is_state(value) else self.text(value)
 
     def _function(self, function: Any) -> str:
         code = function.__code__
         made = self._code(code)
         if function.__closure__:
-            names = zip(code.co_freevars, function.__closure__)
-            made += f"[{', '.join(self._cell(cell) for name, cell in names if name not in _STATES)}]"
+            if id(code) not in self._sets:
+                self._sets[id(code)] = _set_inside(code) if code.co_filename.startswith(self._torch) else frozenset()
+            names, sets = zip(code.co_freevars, function.__closure__), self._sets[id(code)]
+            made += f"[{', '.join(self._cell(cell, name in sets) for name, cell in names if name not in _STATES)}]"
         if function.__defaults__ or function.__kwdefaults__:
             made += f"({self.text(function.__defaults__)}, {self.text(function.__kwdefaults__)})"
         if not code.co_filename.startswith(self._torch):
