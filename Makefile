@@ -173,11 +173,11 @@ test-run: all $(B)/tests/all
 list-tests: $(B)/tests/all
 	@$(B)/tests/all --list | awk '/^[a-z]/ { suite = $$1; sub(":$$", "", suite) } /── / { print suite "/" $$2 }'
 
-# The CUDA toolchain, fetched once, and only for the demo and the tests. If it is complete, the script
-# takes some milliseconds.
+# The CUDA toolchain, fetched once, and only for the demo and the tests, with pip, which setup installs. If it is
+# complete, the script takes some milliseconds.
 TOOLCHAIN = $(B)/toolchain
 .PHONY: toolchain
-toolchain:
+toolchain: setup
 	@kernels/toolchain.sh $(TOOLCHAIN)
 $(B)/bin/warm-kernels: $(call obj,tests/demo) $(EXEC) $(KEYGEN)
 	$(Q) $(LINK) -o $@ $^ -ldl -lm
