@@ -51,7 +51,7 @@ start_daemon() {
     "$build/bin/warmd" --socket "$WARM_SOCKET" --store "$work/store" --nvrtc "$cuda/lib" \
         2>"$work/log" &
     daemon=$!
-    for _ in {1..200}; do
+    for _ in {1..1500}; do # half a minute: a busy or emulated machine starts it slowly
         ! grep -q '^warmd: ready on ' "$work/log" || return 0
         kill -0 "$daemon" 2>/dev/null || break
         sleep 0.02
