@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * evict_plan.c - decides in which order store_evict removes the entries that match its filter: least worth
- * first, over any number of entries, in bounded memory. The writer calls it step by step between its
- * batches.
+ * first. The writer calls it step by step between its batches.
  *
- *     scan all rows ──▶ keep the PLAN_MAX least worth ──▶ remove them in order ──▶ enough: done
- *          ▲            (of those above the last pass)              │
- *          └────────────────────── there were more ─────────────────┘
- *
- * If all matches must go, order does not matter, and one scan does it.
+ *     scan all rows, a step at a time ──▶ sort ──▶ remove in order, a step at a time ──▶ enough: done
  *
  * With the last result of a group go the manifests and marks that led to it: they are of no use without. The
  * report says how many entries go and how many bytes that frees: of values that several entries share, a file is
@@ -23,28 +18,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/vector.h"
 #include "store/fault.h"
 #include "store/id_set.h"
 #include "store/internal.h"
 
-#define PLAN_MAX 16384u /* entries that are sorted at a time: 0.6 MB */
 #define SCAN_STEP 2000u /* rows looked at in one step */
 #define REMOVE_STEP 64u /* entries removed in one step */
 
 struct planned {
     double worth;
     struct store_id id;
-    uint64_t len;
 };
 struct evict_plan {
     struct task *task;
-    bool removing;   /* the plan; else scanning */
-    bool all;        /* all matches go, in no order */
-    bool overflowed; /* this scan found more than the plan holds */
-    bool scanned;    /* to the end */
+    bool removing; /* the plan; else scanning */
+    bool all;      /* all matches go, in no order */
+    bool failed;   /* out of memory */
     struct index_place place;
-    struct planned last; /* of the pass before */
-    bool has_last;
+    VECTOR(struct planned) entry; /* 32 bytes for each match */
+    size_t next;
     /* of a dry run: */
     uint64_t left_bytes; /* that would be left in the store */
     struct id_set gone;  /* entries that would go */
@@ -52,8 +45,6 @@ struct evict_plan {
         blobs; /* values of several entries, as owner and the beginning of their SHA-256, */
     uint32_t *n_blob_gone; /* and how many of their entries would go */
     size_t cap_blobs;
-    size_t n, next;
-    struct planned entry[PLAN_MAX];
 };
 
 static int planned_order(const void *a, const void *b)
@@ -62,44 +53,6 @@ static int planned_order(const void *a, const void *b)
     if (x->worth != y->worth)
         return x->worth < y->worth ? -1 : 1;
     return memcmp(&x->id, &y->id, sizeof x->id);
-}
-
-/* Restores the heap, whose top is the most valuable entry, from place i down. */
-static void plan_sink(struct evict_plan *plan, size_t i)
-{
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= plan->n)
-            return;
-        if (child + 1 < plan->n && planned_order(&plan->entry[child], &plan->entry[child + 1]) < 0)
-            child++;
-        if (planned_order(&plan->entry[i], &plan->entry[child]) >= 0)
-            return;
-        struct planned swap = plan->entry[i];
-        plan->entry[i] = plan->entry[child];
-        plan->entry[child] = swap;
-        i = child;
-    }
-}
-
-/* Adds an entry, or replaces the most valuable one of a full plan. */
-static void plan_add(struct evict_plan *plan, const struct planned *p)
-{
-    assert(plan->n <= PLAN_MAX);
-    if (plan->has_last && planned_order(p, &plan->last) <= 0)
-        return;
-    if (plan->n < PLAN_MAX) {
-        plan->entry[plan->n++] = *p;
-        if (plan->n == PLAN_MAX && !plan->all)
-            for (size_t i = PLAN_MAX / 2; i-- > 0;)
-                plan_sink(plan, i);
-        return;
-    }
-    plan->overflowed = true;
-    if (planned_order(p, &plan->entry[0]) < 0) {
-        plan->entry[0] = *p;
-        plan_sink(plan, 0);
-    }
 }
 
 static int scan_step(struct store *s, struct evict_plan *plan)
@@ -113,14 +66,15 @@ static int scan_step(struct store *s, struct evict_plan *plan)
     rc = mdb_cursor_open(txn, s->index.row, &cursor);
     bool open = rc == 0;
     plan->place.standing = false;
-    for (size_t i = 0; rc == 0 && i < SCAN_STEP && !(plan->all && plan->n == PLAN_MAX); i++) {
+    for (size_t i = 0; rc == 0 && i < SCAN_STEP; i++) {
         struct store_row row;
         rc = index_next(&s->index, cursor, &plan->place, &row);
         if (rc == WARM_ECORRUPT) {
             rc = 0; /* verification removes it */
         } else if (rc == 0 && !row.pinned &&
                    store_filter_match(&plan->task->evict.filter, &row, now_ms)) {
-            plan_add(plan, &(struct planned){evict_worth(s, &row, now_ms), row.id, row.len});
+            PUSH(plan, plan->entry, (struct planned){evict_worth(s, &row, now_ms), row.id});
+            rc = plan->failed ? WARM_ENOMEM : 0;
         }
     }
     if (open)
@@ -185,10 +139,11 @@ static int apply_plan(struct store *s, struct change *c, void *arg)
     *report = plan->task->mark_report;
     size_t next = plan->task->many.mark_id;
     c->cause = STORE_LEFT_EVICTED;
-    for (size_t n = 0; n < REMOVE_STEP && next < plan->n && !is_enough(plan, c->totals.n_bytes);
+    for (size_t n = 0;
+         n < REMOVE_STEP && next < plan->entry.n && !is_enough(plan, c->totals.n_bytes);
          n++, next++) {
         struct store_row row;
-        int rc = index_row(&s->index, c->txn, &plan->entry[next].id, &row);
+        int rc = index_row(&s->index, c->txn, &plan->entry.at[next].id, &row);
         if (rc != 0 || row.pinned ||
             !store_filter_match(&plan->task->evict.filter, &row, clock_wall_ms()))
             continue; /* gone, pinned or replaced since the scan */
@@ -248,12 +203,12 @@ static int dry_step(struct store *s, struct evict_plan *plan)
     struct store_id leads[STORE_GROUP_MAX];
     MDB_txn *txn = NULL;
     int rc = s->index.env ? index_read_begin(&s->index, &txn) : WARM_EIO;
-    for (size_t n = 0;
-         rc == 0 && n < SCAN_STEP && plan->next < plan->n && !is_enough(plan, plan->left_bytes);
+    for (size_t n = 0; rc == 0 && n < SCAN_STEP && plan->next < plan->entry.n &&
+                       !is_enough(plan, plan->left_bytes);
          n++, plan->next++) {
         struct store_row row;
         size_t n_leads = 0;
-        const struct store_id *id = &plan->entry[plan->next].id;
+        const struct store_id *id = &plan->entry.at[plan->next].id;
         if (id_set_has(&plan->gone, id) || index_row(&s->index, txn, id, &row) != 0)
             continue;
         rc = dry_remove(s, txn, plan, &row);
@@ -286,33 +241,16 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
 /* Scans or removes some more. *out_more: there is more to do; never after an error. */
 static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more)
 {
-    bool enough;
-    *out_more = false;
-    if (!plan->removing) {
-        int rc = scan_step(s, plan);
-        plan->scanned = rc == WARM_ENOT_FOUND;
-        if (rc != 0 && !plan->scanned)
-            return rc;
-        plan->removing = plan->scanned || (plan->all && plan->n == PLAN_MAX);
-        if (plan->removing && !plan->all)
-            qsort(plan->entry, plan->n, sizeof *plan->entry, planned_order);
-        *out_more = true;
-        return 0;
+    bool enough = false;
+    int rc = plan->removing ? remove_step(s, plan, &enough) : scan_step(s, plan);
+    if (!plan->removing && rc == WARM_ENOT_FOUND) { /* the end of the rows */
+        plan->removing = true;
+        rc = 0;
+        if (plan->entry.n && !plan->all)
+            qsort(plan->entry.at, plan->entry.n, sizeof *plan->entry.at, planned_order);
     }
-    int rc = remove_step(s, plan, &enough);
-    if (rc != 0 || enough)
-        return rc;
-    *out_more = plan->next < plan->n || !plan->scanned || plan->overflowed;
-    if (plan->next < plan->n || !*out_more)
-        return 0;
-    if (!plan->all) { /* scan again, for entries above all of this plan */
-        plan->last = plan->entry[plan->n - 1];
-        plan->has_last = true;
-        plan->place = (struct index_place){.after = false};
-    }
-    plan->n = plan->next = 0;
-    plan->removing = plan->scanned = plan->overflowed = false;
-    return 0;
+    *out_more = rc == 0 && !enough && (!plan->removing || plan->next < plan->entry.n);
+    return rc;
 }
 
 static void plan_free(struct store *s)
@@ -320,6 +258,7 @@ static void plan_free(struct store *s)
     id_set_clear(&s->plan->gone);
     id_set_clear(&s->plan->blobs);
     free(s->plan->n_blob_gone);
+    free(s->plan->entry.at);
     free(s->plan);
     s->plan = NULL;
 }
