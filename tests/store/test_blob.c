@@ -22,7 +22,7 @@ static struct err e;
 
 static void up(void)
 {
-    dir = temp_dir_new();
+    dir = memory_dir_new();
     value = malloc(LEN);
     for (size_t i = 0; i < LEN; i++)
         value[i] = (uint8_t)(i * 31 + i / 251);

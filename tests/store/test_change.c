@@ -34,7 +34,7 @@ static void commit(void)
 static void up(void)
 {
     struct err e;
-    dir = temp_dir_new();
+    dir = memory_dir_new();
     cr_assert_eq(index_open(&x, dir, 64 << 20, NULL, &e), 0, "%s", e.text);
     begin();
 }

@@ -68,7 +68,7 @@ static void fill(MDB_env *env)
 
 static void up(void)
 {
-    dir = temp_dir_new();
+    dir = memory_dir_new();
     path = path_join(dir, "index");
     MDB_env *env = open_env();
     fill(env);

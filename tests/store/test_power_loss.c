@@ -698,7 +698,7 @@ static struct found try_states(unsigned n_states, bool evicts, bool without_sync
         struct choice c = choose(end, without_sync ? rec.n_base : r->last_sync, i, &state);
         if (after_rest)
             c.kept = NONE;
-        char *dir = temp_dir_new();
+        char *dir = memory_dir_new();
         make_state(r, &c, &state, dir);
         memset(f, 0, sizeof *f);
         pid_t pid = fork();

@@ -448,9 +448,9 @@ Test(store_evict, least_valuable_go_first_until_the_size_is_reached)
     cr_assert_eq(count_there(HERE, 50, 200), 150);
 }
 
-Test(store_evict, more_than_one_plan_holds_go_in_order)
+Test(store_evict, more_than_one_step_scans_or_removes_go_in_order)
 {
-    enum { N = 40000, LEFT = 1000 };
+    enum { N = 6000, LEFT = 1000 };
     kit_begin(&k, 256 * KIT_MIB);
     for (uint64_t n = 0; n < N; n++) {
         struct store_put put = kit_put_of(&k, HERE, n, 10);
@@ -472,7 +472,7 @@ Test(store_evict, more_than_one_plan_holds_go_in_order)
 
 Test(store_evict, full_map_is_met_by_eviction)
 {
-    kit_begin_in(&k, 64 * KIT_MIB, temp_dir_new());
+    kit_begin_in(&k, 64 * KIT_MIB, memory_dir_new());
     k.config.index_bytes = 4 * KIT_MIB; /* far less than the cap says */
     kit_open(&k);
     for (uint64_t n = 0; n < 1000; n++) {

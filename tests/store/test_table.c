@@ -13,7 +13,7 @@ static MDB_dbi dbi;
 
 static void up(void)
 {
-    dir = temp_dir_new();
+    dir = memory_dir_new();
     cr_assert_eq(mdb_env_create(&env), 0);
     cr_assert_eq(mdb_env_open(env, dir, MDB_NOSYNC, 0600), 0);
     cr_assert_eq(table_begin(env, 0, &txn), 0);

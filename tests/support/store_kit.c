@@ -60,7 +60,7 @@ void kit_begin_in(struct store_kit *k, uint64_t max_bytes, char *dir)
 
 void kit_begin(struct store_kit *k, uint64_t max_bytes)
 {
-    kit_begin_in(k, max_bytes, temp_dir_new());
+    kit_begin_in(k, max_bytes, memory_dir_new());
     kit_open(k);
 }
 

@@ -12,17 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 bool promise_may_break;
 
+static char *dir_new_in(const char *root)
+{
+    char *path = path_join(root, "warm-test-XXXXXX");
+    cr_assert_not_null(mkdtemp(path), "mkdtemp %s", path);
+    return path;
+}
+
 char *temp_dir_new(void)
 {
     const char *root = getenv("TMPDIR");
-    char *path = path_join(root && *root ? root : "/tmp", "warm-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(path), "mkdtemp %s", path);
-    return path;
+    return dir_new_in(root && *root ? root : "/tmp");
+}
+
+char *memory_dir_new(void)
+{
+    static const char root[] = "/dev/shm";
+    struct statvfs fs;
+    bool has_room = !getenv("TMPDIR") && statvfs(root, &fs) == 0 &&
+                    (uint64_t)fs.f_bavail * fs.f_frsize >= MEMORY_DIR_BYTES;
+    return has_room ? dir_new_in(root) : temp_dir_new();
 }
 
 static int on_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -9,6 +9,10 @@
 /* Makes a new folder under $TMPDIR or /tmp and gives its path (free() it). Aborts the test if it
  * cannot. */
 char *temp_dir_new(void);
+#define MEMORY_DIR_BYTES (2ull << 30)
+/* Makes a new folder in memory, for a test that waits for the disk again and again though nothing is asked of the
+ * disk. Does what temp_dir_new does if $TMPDIR is set, or if /dev/shm has less than MEMORY_DIR_BYTES. */
+char *memory_dir_new(void);
 /* Removes a folder and everything in it, frees `path`. */
 void temp_dir_free(char *path);
 
