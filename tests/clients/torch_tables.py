@@ -183,6 +183,8 @@ CHANGES = """if True:
     from torch._inductor.codegen.cpp import CppOverrides
     aten, erf = torch.ops.aten, lowering.lowerings[torch.ops.aten.erf.default]
     index = cpp_utils.get_promote_dtype
+    tables = [one.patterns for one in vars(joint_graph).values() if hasattr(one, "patterns")]
+    part = next(entry.pattern for one in tables for entries in one.values() for entry in entries if hasattr(entry.pattern, "args"))
 
     def cell():
         held = next(c for c in erf.__closure__ if callable(c.cell_contents))
@@ -209,6 +211,12 @@ CHANGES = """if True:
         "method of one object": lambda: setattr(joint_graph.patterns, "apply", lambda *arguments: 0),
         "method of one operator": lambda: setattr(aten.erf.default, "decompose", lambda *arguments, **more: NotImplemented),
         "operator": lambda: setattr(aten.erf, "default", aten.sin.default),
+        "function of an operator": lambda: setattr(aten.erf.default, "_op", aten.sin.default._op),
+        "function of an operator, made anew": lambda: setattr(
+            aten.erf.default, "_op_dk", torch._C._get_operation_overload("aten::sin", "")[1]),
+        "schema of an operator": lambda: setattr(aten.erf.default, "_schema", aten.sin.default._schema),
+        "part of a pattern": lambda: setattr(part, "target", aten.sin.default),
+        "arguments in a pattern": lambda: part.kwargs.update(x=1),
         "operators": lambda: setattr(aten, "erf", aten.sin),
         "constants": lambda: cpp_utils.DTYPE_TO_CPP.__setitem__(torch.float32, "double"),
         "empty table": lambda: lowering.user_lowerings.__setitem__(aten.erf.default, lambda x: x),
@@ -230,7 +238,8 @@ CHANGES = """if True:
                 os._exit(0)
             os.wait()
     all_of("first", ("nothing", "nothing, but sizes vary", "bases",
-                     "method of one object", "operators", "constants", "empty table"))
+                     "method of one object", "operators",
+                     "function of an operator", "constants", "empty table"))
     _catalogue.why_not_kept()
     all_of("later")
 """
@@ -241,7 +250,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 20 + 7)
+        self.assertEqual(len(found), 25 + 8)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

@@ -49,8 +49,34 @@ def _forget(library: Any) -> None:
             _sources.kernels.pop(one, None)
 
 
+def _bind(name: str, found: Any) -> None:
+    for function in found or () if name.partition("::")[0] in _TORCH else ():
+        if callable(function):
+            _sources.bound[id(function)] = function, name
+
+
+def _watch_operators(torch: Any) -> None:
+    """Notes which functions belong to which operator: those that are there, and what the dispatcher gives from now on."""
+
+    def hooked(real: Any) -> Any:
+        def get(name: str, *overload: str) -> Any:
+            found = real(name, *overload)
+            _bind(".".join(filter(None, (name, *overload))), found)
+            return found
+
+        return get
+
+    for name in ("_get_operation_overload", "_jit_get_operation"):
+        setattr(torch._C, name, hooked(getattr(torch._C, name)))
+    for name, operator in _sources.all_operators():
+        space, _, rest = name.partition(".")
+        held, name = vars(operator), f"{space}::{rest}".removesuffix(".default")
+        _bind(name, (held["_op"], held.get("_op_dk")))
+
+
 def watch(module: ModuleType) -> None:
     """Hooks the dispatcher's modules. `module` is torch.library."""
+    _watch_operators(module.torch)
     core: Any = module.torch._C
     make, kind = core._dispatch_library, core._DispatchModule
 

@@ -22,7 +22,9 @@
     what functions enclose          cells, lists, dictionaries  identity, at each       read again, as above
                                                                 graph (_marks.py)
     operators under their names     torch.ops                   their names; methods    not kept
-                                                                of one alone
+                                                                of one alone; hooks of
+                                                                what gives them their
+                                                                functions
     Inductor's handlers             virtualized.threadlocal     their classes           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
@@ -103,6 +105,7 @@ SWITCHES: dict[str, Any] = {
 SDP_ORDER = [1, 2, 0, 3, 4]  # of the kernels of scaled_dot_product_attention
 
 kernels: dict[str, Any] = {}  # what Python gave the dispatcher: functions by "namespace::name/key"
+bound: dict[int, tuple[Any, str]] = {}  # functions that the dispatcher gave for operators of torch, with their names, by id
 
 
 def inside(value: Any) -> Any:
@@ -161,32 +164,46 @@ def at(path: str) -> Any:
     return inside(value)
 
 
-def operators() -> tuple[list[dict[Any, Any]], dict[str, Any]]:
-    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path."""
-    import torch
-
-    spaces, found = [vars(torch.ops)], {}
-    for name, space in list(vars(torch.ops).items()):
+def all_operators() -> Iterator[tuple[str, Any]]:
+    """Returns torch's operators and their overloads, with the names by which they are found."""
+    for name, space in list(vars(sys.modules["torch"].ops).items()):
         if name not in _TORCH or name == "higher_order":  # the latter are objects of modules
             continue
-        spaces.append(vars(space))
         for rest, packet in list(vars(space).items()):
             if type(packet).__name__ == "OpOverloadPacket":
-                spaces.append(vars(packet))
-                _look_at(f"{name}.{rest}", packet, packet, found)
-                for last, overload in list(vars(packet).items()):
-                    if type(overload).__name__ == "OpOverload":
-                        spaces.append(vars(overload))
-                        _look_at(f"{name}.{rest}.{last}", overload, overload.py_kernels, found)
-    return spaces, found
+                yield f"{name}.{rest}", packet
+                overloads = [one for one in list(vars(packet).items()) if type(one[1]).__name__ == "OpOverload"]
+                yield from ((f"{name}.{rest}.{last}", overload) for last, overload in overloads)
 
 
-def _look_at(name: str, operator: Any, kernels: Any, found: dict[str, Any]) -> None:
+def operators() -> tuple[list[dict[Any, Any]], dict[str, Any]]:
+    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path."""
+    spaces, found = vars(sys.modules["torch"].ops), {}
+    held = [spaces, *(vars(space) for name, space in list(spaces.items()) if name in _TORCH and name != "higher_order")]
+    for name, operator in all_operators():
+        held.append(vars(operator))
+        _look_at(name, operator, found)
+    return held, found
+
+
+def _look_at(name: str, operator: Any, found: dict[str, Any]) -> None:
     """Adds the kernels of an operator that is found by a name; or, if it is another one or has own methods, itself."""
-    if str(operator) != name or not _methods(type(operator)).isdisjoint(vars(operator)):
+    held = vars(operator)
+    if str(operator) != name or not _methods(type(operator)).isdisjoint(held) or not _is_bound(name, operator):
         found[f"torch.ops:{name} (replaced)"] = [type(operator)]
-    elif kernels is not operator:
-        found[f"torch.ops:{operator}"] = kernels
+    elif "py_kernels" in held:
+        found[f"torch.ops:{operator}"] = held["py_kernels"]
+
+
+def _is_bound(name: str, operator: Any) -> bool:
+    """Returns True if an operator calls what the dispatcher has under the name by which it is found."""
+    held, (space, packet, *overload) = vars(operator), name.split(".")
+    names = [f"{space}::{packet}", *(one for one in overload if one != "default")]
+    schema = held.get("_schema")
+    if schema is not None and [schema.name, *filter(None, [schema.overload_name])] != names:
+        return False
+    calls = (bound.get(id(held[part]), (None, ""))[1] for part in ("_op", "_op_dk") if part in held)
+    return all(call == ".".join(names) for call in calls)
 
 
 @functools.cache

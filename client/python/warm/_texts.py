@@ -86,7 +86,6 @@ class Reader:
         self._open: dict[int, int] = {}  # what is being read now, by id: how deep it is
         self._low = _NEVER  # the least depth of an open value that the text refers to as itself
         self._steps = 0
-        self._in_pattern = False
         self.path = ""  # of what is read now
         self.parts: dict[int, tuple[str, Any]] = {}  # what can change in place of all that was read, with its path, by id
         self._kinds: dict[type, Callable[[Any], str]] = {
@@ -133,21 +132,7 @@ class Reader:
             return lambda v: name
         if any(base.__module__ == "sympy.core.basic" for base in kind.__mro__):  # objects of sympy remember their hash
             return lambda v: f"{name} {v!r}"
-        return self._part(self._of_pattern(kind, name) if hasattr(kind, "pattern_eq") else self._reader_of(kind, name))
-
-    def _of_pattern(self, kind: type, name: str) -> Callable[[Any], str]:
-        """Returns the reader of parts of a pattern. There are many, and they are not looked at again: a program can change
-        one in place only by a walk through a pass of torch."""
-        read = self._reader_of(kind, name)
-
-        def within(value: Any) -> str:
-            before, self._in_pattern = self._in_pattern, True
-            try:
-                return read(value)
-            finally:
-                self._in_pattern = before
-
-        return within
+        return self._part(self._reader_of(kind, name))
 
     def _reader_of(self, kind: type, name: str) -> Callable[[Any], str]:
         if issubclass(kind, (dict, types.MappingProxyType)):
@@ -183,7 +168,7 @@ class Reader:
             self._open[id(value)] = depth
             made = read(value)
             del self._open[id(value)]
-            if type(value) in _CHANGING and not self._in_pattern:
+            if type(value) in _CHANGING:
                 self.parts[id(value)] = self.path, value
             if len(made) > _LONG:
                 made = f"{made[:40]} {digest(made)}"
@@ -261,7 +246,7 @@ class Reader:
         if held is None and not slots:
             raise Unknown(f"an object of the class {type(value).__qualname__}")
         self._class(type(value))
-        if held and not self._in_pattern:
+        if held:
             self.parts[id(held)] = self.path, held
         parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items()) if k not in _STATES]
         parts += [f"{s}={self.text(getattr(value, s))}" for s in slots if hasattr(value, s)]
