@@ -8,10 +8,11 @@ bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) tests/bench/$*.sh $(B)
 
 #: make bench-programs measure whole programs: cold, warm elsewhere, under other names, in another home
+#:                    ROWS="tvm extension": only those with one of these words in their names
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all
-	tests/bench/python.sh $(B) tests/bench/programs.txt time_programs
+	tests/bench/python.sh $(B) tests/bench/programs.txt time_programs $(ROWS)
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)
