@@ -2,13 +2,15 @@
 /*
  * graph.c - what compiling a graph costs, through a daemon that runs on SOCKET as process PID.
  *
- *     graph SOCKET PID MODELS
+ *     graph SOCKET PID MODELS LARGE
  *
  * Case 0 is the perceptron of three layers in MODELS (kernels/examples) with the gradients of its parameters.
  * Cold takes nothing from the cache. NVRTC's time is what the daemon measured for each kernel. CPU is that of
  * the daemon and its workers: where others use the machine, it says more than the time. 64 layers are those
  * of PyTorch's regional compilation behind one linear, all of width 10: linear, relu, sigmoid, linear, relu. Planning is all but
- * the compiles of kernels: read, derivative, code, places.
+ * the compiles of kernels: read, derivative, code, places. The static figures are of kernels of models in LARGE
+ * (tests/data/jax_large.txt) with their gradients: the most registers, stack and shared memory of any kernel,
+ * and the bytes of all tensors that launches read and write, as a multiple of those of arguments and results. Loops count once.
  */
 #include "tests/bench/bench.h"
 
@@ -221,6 +223,97 @@ static double plan_ns(int n)
     return ((double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec)) / n;
 }
 
+/* ---- static figures ---- */
+
+/* Returns the bytes of local memory that a thread of a cubin's kernel has, where registers spill: the attribute
+ * EIATTR_MIN_STACK_SIZE of section .nv.info, 0x12 behind its form 4: size, symbol, value. */
+static uint32_t stack_of(struct view cubin)
+{
+    static const uint8_t ATTRIBUTE[] = {4, 0x12, 8, 0};
+    const uint8_t *at = memmem(cubin.data, cubin.len, ATTRIBUTE, sizeof ATTRIBUTE);
+    uint32_t bytes;
+    if (!at || at + 12 > (const uint8_t *)cubin.data + cubin.len)
+        bench_die("a cubin without EIATTR_MIN_STACK_SIZE");
+    memcpy(&bytes, at + 8, sizeof bytes);
+    return bytes;
+}
+
+/* Returns the bytes of tensors that launches read and write, by those of arguments and results. */
+static double traffic(const struct graph_bundle *b)
+{
+    double moved = 0, least = 0;
+    for (uint32_t i = 0; i < b->launches.n; i++)
+        for (uint32_t k = 0; k < b->launches.at[i].n_args; k++)
+            moved += (double)graph_tensor_bytes(
+                &b->buffers.at[b->operands.at[b->launches.at[i].args + k]].type);
+    for (uint32_t i = 0; i < b->n_arguments; i++)
+        least += (double)graph_tensor_bytes(&b->buffers.at[i].type);
+    for (uint32_t i = 0; i < b->results.n; i++)
+        least += (double)graph_tensor_bytes(&b->buffers.at[b->results.at[i]].type);
+    return moved / least;
+}
+
+/* Writes the rows of a model for an architecture. */
+static void needs(const char *name, const char *text, size_t len, const char *arch)
+{
+    struct warm_graph g = {.data = text, .len = len, .target = arch, .flags = WARM_GRAPH_VJP};
+    struct warm_options options = {.socket = socket_path};
+    struct warm_graph_result r;
+    struct graph_bundle b;
+    struct err e = {0};
+    struct warm *w;
+    double registers = 0, stack = 0, shared = 0;
+    if (warm_open(&w, &options))
+        bench_die("no daemon at %s", socket_path);
+    if (warm_graph_compile(w, &g, &r))
+        bench_die("%s: %s", name, warm_message(w));
+    if (graph_bundle_read(r.data, r.len, &b, &e))
+        bench_die("%s: %s", name, e.text);
+    for (uint32_t i = 0; i < b.kernels.n; i++) {
+        uint32_t n = 0, spilled = stack_of(b.kernels.at[i].cubin);
+        uint64_t bytes = 0;
+        if (!graph_cubin_needs(b.kernels.at[i].cubin, &n, &bytes))
+            bench_die("%s: a cubin that does not tell", name);
+        registers = n > registers ? n : registers;
+        stack = spilled > stack ? spilled : stack;
+        shared = (double)bytes > shared ? (double)bytes : shared;
+    }
+    char what[96];
+    snprintf(what, sizeof what, "%s, %s: registers, of %u kernels", name, arch, b.kernels.n);
+    bench_row("G7", what, &registers, 1, BENCH_AT_MOST, 255);
+    bench_row("G7", "  bytes of stack", &stack, 1, BENCH_AT_MOST, 0);
+    bench_row("G7", "  bytes of shared memory of a block", &shared, 1, BENCH_AT_MOST, 49152);
+    double moved = traffic(&b);
+    if (strcmp(arch, "sm_80") == 0) /* the plan is that of all */
+        bench_row("G8", "  bytes moved / arguments and results", &moved, 1, BENCH_NO_TARGET, 0);
+    graph_bundle_close(&b);
+    warm_graph_result_free(&r);
+    warm_close(w);
+}
+
+static void static_figures(const char *large)
+{
+    static const char *const ARCHS[] = {"sm_80", "sm_90", "sm_100", "sm_120"}, *const NAMES[] = {
+                                                                                   "language_model",
+                                                                                   "residual",
+                                                                                   "lstm"};
+    char *text = calloc(1, TEXT_MAX), line[96];
+    FILE *f = fopen(large, "rb");
+    if (!f || !text || fread(text, 1, TEXT_MAX - 1, f) == 0)
+        bench_die("%s: cannot be read", large);
+    fclose(f);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, "graph %s\n", NAMES[i]);
+        const char *at = strstr(text, line), *end = at ? strstr(at, "\nend\n") : NULL;
+        if (!end)
+            bench_die("%s: no graph %s", large, NAMES[i]);
+        at += strlen(line);
+        for (size_t k = 0; k < 4; k++)
+            needs(NAMES[i], at, (size_t)(end - at), ARCHS[k]);
+    }
+    free(text);
+}
+
 /* ---- figures ---- */
 
 static void case_0(size_t rounds)
@@ -288,8 +381,8 @@ static void planning(size_t rounds)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
-        bench_die("usage: graph SOCKET PID MODELS");
+    if (argc != 5)
+        bench_die("usage: graph SOCKET PID MODELS LARGE");
     socket_path = argv[1];
     daemon_pid = atoi(argv[2]);
     models = argv[3];
@@ -299,5 +392,6 @@ int main(int argc, char **argv)
     layers(rounds, true);
     depth();
     planning(rounds);
+    static_figures(argv[4]);
     return 0;
 }

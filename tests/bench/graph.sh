@@ -17,4 +17,4 @@ until grep -q '^warmd: ready on ' "$work/log"; do
     [ $tries -lt 500 ] && kill -0 "$daemon" || { cat "$work/log" >&2; exit 1; }
     sleep 0.02
 done
-"$build/bench/graph" "$work/warmd.sock" "$daemon" "$here/../../kernels/examples"
+"$build/bench/graph" "$work/warmd.sock" "$daemon" "$here/../../kernels/examples" "$here/../data/jax_large.txt"

@@ -137,24 +137,25 @@ struct program *for_cpu_derivative(const struct jax_graph *g)
 {
     struct program *p = NULL, *d = NULL;
     struct err e = {0};
-    uint32_t arguments[JAX_TENSORS_MAX];
-    for (uint32_t i = 0; i < JAX_TENSORS_MAX; i++)
-        arguments[i] = i;
+    uint32_t arguments[JAX_TENSORS_MAX], n = 0;
     cr_assert_eq(program_read(g->module, g->module_len, &p, &e), 0, "%s: %s", g->name, e.text);
-    int rc = g->n_gradients ? vjp_function(p, program_function(p, NULL), arguments,
-                                           (uint32_t)g->n_args, &d, &e)
+    uint32_t first = p->blocks.at[p->functions.at[program_function(p, NULL)].block].args;
+    for (uint32_t i = 0; i < g->n_args; i++)
+        if (program_is_float(program_tensor(p, first + i)->elem))
+            arguments[n++] = i;
+    int rc = g->n_gradients ? vjp_function(p, program_function(p, NULL), arguments, n, &d, &e)
                             : program_flatten(p, program_function(p, NULL), &d, &e);
     cr_assert_eq(rc, 0, "%s: %s", g->name, e.text);
     program_free(p);
     return d;
 }
 
-void for_cpu_argument(const struct jax_graph *g, uint32_t i, float *x)
+void for_cpu_argument(const struct jax_graph *g, uint32_t i, enum elem elem, void *x)
 {
-    if (i >= g->n_args)
-        x[0] = i == g->n_args; /* the cotangent of the loss is 1, others are 0 */
+    if (i >= g->n_args) /* the cotangent of the loss is 1, others are 0 */
+        program_elem_put(elem, i == g->n_args, x);
     for (int64_t k = 0; i < g->n_args && k < g->args[i].n; k++)
-        x[k] = (float)g->args[i].at[k];
+        program_elem_put(elem, g->args[i].at[k], (uint8_t *)x + k * program_elem_size(elem));
 }
 
 void for_cpu_agrees(const struct jax_graph *g, uint32_t i, enum elem elem, const void *x)

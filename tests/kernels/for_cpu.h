@@ -42,11 +42,11 @@ void (*for_cpu_run(const struct for_cpu *c, size_t n))(void **values);
 /* Unloads and removes all. */
 void for_cpu_close(struct for_cpu *c);
 
-/* Returns the derivative of a graph's function for all its arguments; the function itself if the graph has no
+/* Returns the derivative of a graph's function for all its floating-point arguments; the function itself if the graph has no
  * gradients. */
 struct program *for_cpu_derivative(const struct jax_graph *g);
 /* Fills an argument of that derivative; `x` has room for its elements, and for one. */
-void for_cpu_argument(const struct jax_graph *g, uint32_t i, float *x);
+void for_cpu_argument(const struct jax_graph *g, uint32_t i, enum elem elem, void *x);
 /* Expects result i of that derivative, a result or a gradient, to be that of JAX. */
 void for_cpu_agrees(const struct jax_graph *g, uint32_t i, enum elem elem, const void *x);
 

@@ -29,7 +29,7 @@ struct jax_graph {
     size_t n_args, n_results, n_gradients;
 };
 
-/* Returns the number of graphs in *out. The first call reads the file, or fails the test if the file is not of
+/* Returns the number of graphs in *out, of the file or of $WARM_JAX_GRAPHS. The first call reads the file, or fails the test if the file is not of
  * its form. */
 size_t jax_graphs_read(struct jax_graph **out);
 /* Runs a function of a program on doubles, as eval_function runs it on numbers. */

@@ -130,7 +130,7 @@ static void write_argument(const struct jax_graph *g, struct graph_exec *x,
     size_t n = (size_t)b->buffers.at[i].type.n;
     float *argument = calloc(n + 1, sizeof *argument);
     struct err e = {0};
-    for_cpu_argument(g, i, argument);
+    for_cpu_argument(g, i, ELEM_F32, argument);
     for (size_t k = 0; spoiled && k < n; k++)
         argument[k] = NAN;
     cr_assert_eq(graph_exec_write(x, i, argument, &e), 0, "%s", e.text);
@@ -178,7 +178,7 @@ static void run_by_libwarm(const struct jax_graph *g, const struct graph_bundle 
     cr_assert(n == b->n_arguments && m == b->results.n && n <= 64 && m <= 64);
     for (unsigned i = 0; i < n; i++) {
         float *argument = calloc(arguments[i].bytes / sizeof(float) + 1, sizeof *argument);
-        for_cpu_argument(g, i, argument);
+        for_cpu_argument(g, i, ELEM_F32, argument);
         cr_assert_eq(warm_graph_memory(x, arguments[i].bytes, &at[0][i]), 0);
         cr_assert_eq(warm_graph_copy(x, at[0][i], argument, arguments[i].bytes, NULL), 0, "%s",
                      warm_graph_message(x));

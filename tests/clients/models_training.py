@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of Flax, Equinox, Haiku and plain JAX (zoo.py) through warm.graph: loss, gradients and a step of Adam are those of
+JAX. They run by the interpreter. Their kernels are compiled for a GPU, and run on the CPU by the suite graph_bundle."""
+
+import os
+import subprocess
+import tempfile
+
+import kit
+
+# The step has an epsilon that is not small: else a gradient that should be 0 moves its parameter as far as any other.
+PROGRAM = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np, optax
+import warm.graph
+
+sys.path.insert(0, HERE)
+import zoo
+
+def distance(got, want):
+    got, want = (np.asarray(jnp.asarray(a, jnp.float32), np.float64) for a in (got, want))
+    assert got.shape == want.shape, (got.shape, want.shape)
+    return float(np.max(np.abs(got - want) / (1 + np.max(np.abs(want), initial=0)), initial=0))
+
+def compared(got, want):
+    got, want = jax.tree_util.tree_leaves(got), jax.tree_util.tree_leaves(want)
+    assert len(got) == len(want), (len(got), len(want))
+    return max(distance(a, b) for a, b in zip(got, want))
+
+out = {}
+for name in NAMES:
+    loss, p, rest = zoo.MODELS[name]()
+    both = warm.graph.value_and_grad(loss, device="cpu")(p, *rest)
+    optimizer = optax.adam(1e-2, eps=1e-3)
+    def step(p, state, *rest):
+        value, g = jax.value_and_grad(loss)(p, *rest)
+        updates, state = optimizer.update(g, state, p)
+        return optax.apply_updates(p, updates), state, value
+    state = optimizer.init(p)
+    lowered = jax.jit(step, keep_unused=True).lower(p, state, *rest)
+    bundle = warm.graph.compile(lowered, arch="sm_90")
+    trained = warm.graph.load(bundle, device="cpu")(*jax.tree_util.tree_leaves((p, state, rest)))
+    out[name] = [compared(both, jax.value_and_grad(loss)(p, *rest)), compared(trained, lowered.compile()(p, state, *rest)), bundle.kernels]
+    print(name, out[name], file=sys.stderr, flush=True)
+print(json.dumps(out))
+"""
+
+# Writes the models in the form of tests/data/jax_graphs.txt.
+GRAPHS = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+
+sys.path.insert(0, HERE)
+import zoo
+
+def put(word, x):
+    x = np.asarray(x)
+    if x.dtype.name not in ("float32", "bfloat16"):
+        return print(word, *(int(v) for v in x.ravel()))
+    print(word, *(f"{v:.9g}" for v in x.astype(np.float32).ravel()))
+
+for name in NAMES:
+    loss, p, rest = zoo.MODELS[name]()
+    leaves, tree = jax.tree_util.tree_flatten(p)
+    f = lambda *a: (loss(jax.tree_util.tree_unflatten(tree, a[:len(leaves)]), *a[len(leaves):]),)
+    print("graph", name)
+    args = leaves + rest
+    rest_leaves, rest_tree = jax.tree_util.tree_flatten(rest)
+    g = lambda *a: f(*a[:len(leaves)], *jax.tree_util.tree_unflatten(rest_tree, a[len(leaves):]))
+    args = leaves + rest_leaves
+    print(jax.jit(g, keep_unused=True).lower(*args).as_text(), end="")
+    for a in args:
+        put("arg", a)
+    put("result", g(*args)[0])
+    floats = tuple(i for i, a in enumerate(args) if jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating))
+    for a in jax.jit(jax.grad(lambda *a: g(*a)[0], argnums=floats))(*args):
+        put("gradient", a)
+    print("end")
+"""
+
+LIBRARIES = {
+    "flax": ["gpt2_block", "gpt2_4", "bert", "resnet", "vit"],
+    "equinox": ["llama", "llama_bf16", "vae", "experts", "unet"],
+    "haiku": ["lstm", "diffusion", "ppo", "transformer"],
+    "plain": ["dropped", "contrastive", "recurrence"],
+}
+
+
+def text(program, names):
+    return program.replace("NAMES", repr(names)).replace("HERE", repr(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Models(kit.TestCase):
+    def agree(self, names):
+        with kit.Daemon("--nvrtc", os.path.join(kit.TOOLCHAIN, "13.5.37/lib")) as daemon:
+            out = kit.result(daemon.run(text(PROGRAM, names), WARM_TIMEOUT_MS=20000))
+        self.assertEqual(sorted(out), sorted(names))
+        for name, (gradients, step, _) in out.items():
+            most = 0.02 if "bf16" in name else 2e-5
+            self.assertLess(gradients, most, name)
+            self.assertLess(step, most, name)
+
+    def test_flax(self):
+        self.agree(LIBRARIES["flax"])
+
+    def test_equinox(self):
+        self.agree(LIBRARIES["equinox"])
+
+    def test_haiku(self):
+        self.agree(LIBRARIES["haiku"])
+
+    def test_plain_jax(self):
+        self.agree(LIBRARIES["plain"])
+
+    def test_a_loss_of_two_towers(self):
+        self.agree(["contrastive"])
+
+
+if __name__ == "__main__":
+    kit.main()
