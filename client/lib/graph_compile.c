@@ -26,6 +26,7 @@
 
 #define LAUNCHES_MAX 1000000u
 #define TARGET_LEN_MAX 31u
+#define PLACE_MAX 256u
 #define LOG_SHOWN_BYTES 160 /* of the compiler's log, in the message */
 
 struct compiling {
@@ -105,10 +106,45 @@ static size_t count_name(struct view text, struct view name, size_t nth, const c
     return n;
 }
 
-/* Writes where line `line` of the canonical form is in the text that was given. Both have their operations in the same
- * order, so it is the place of as many operations of that name. For bytecode it is a line of the form. */
-static void say_place(const struct warm_graph *g, struct view form, uint32_t line, char *out,
-                      size_t cap)
+/* Returns the line of the first call of the function that line `line` is in; 0 if there is none. */
+static uint32_t line_of_call(struct view form, uint32_t line)
+{
+    const char *text = form.data, *end = text + form.len, *head = NULL, *at = text, *next;
+    char call[64];
+    for (uint32_t i = 1; at < end; i++, at = next) {
+        next = memchr(at, '\n', (size_t)(end - at));
+        next = next ? next + 1 : end;
+        if (i <= line && next - at > 5 && memcmp(at, "func ", 5) == 0)
+            head = memchr(at, '#', (size_t)(next - at));
+    }
+    if (!head)
+        return 0;
+    snprintf(call, sizeof call, "{callee = @#%lu}", strtoul(head + 1, NULL, 10));
+    const char *found = memmem(text, form.len, call, strlen(call));
+    uint32_t n = found != NULL;
+    for (at = text; found && at < found; at++)
+        n += *at == '\n';
+    return n;
+}
+
+/* Finds the location of an operation of bytecode, "loss.py:12:8". False if it has none. `count`: of its name. */
+static bool location(const struct warm_graph *g, struct view op, size_t nth, size_t count,
+                     char *out, size_t cap)
+{
+    struct canon_sought sought = {.op = op, .nth = nth};
+    struct canon_input input = {.data = g->data, .len = g->len, .sought = &sought};
+    struct canon_result ignored;
+    if (canon_key(&input, &ignored, NULL, NULL) || sought.total != count || !*sought.place)
+        return false;
+    snprintf(out, cap, "%s", sought.place);
+    return true;
+}
+
+/* Writes where line `line` of the canonical form is in the text that was given, or of bytecode in the user's program.
+ * Form and module have their operations in the same order, so it is the place of as many operations of that name.
+ * False if that is not known. */
+static bool find_place(const struct warm_graph *g, struct view form, uint32_t line, char *out,
+                       size_t cap)
 {
     struct view text = {g->data, g->len};
     const char *data = form.data, *at = NULL, *ignored = data;
@@ -119,12 +155,25 @@ static void say_place(const struct warm_graph *g, struct view form, uint32_t lin
     struct view name = head ? view_of_text("func.func") : op;
     size_t n = count_name((struct view){data, end}, op, 0, &ignored);
     struct err place = {0};
-    if (count_name(form, op, 0, &ignored) == count_name(text, name, n, &at) && at)
+    size_t count = count_name(form, op, 0, &ignored);
+    if (location(g, name, n, count, out, cap))
+        return true;
+    if (count == count_name(text, name, n, &at) && at)
         err_place(&place, text.data, text.len, (size_t)(at - (const char *)text.data));
     if (place.line)
         snprintf(out, cap, "line %u, column %u", place.line, place.column);
-    else
-        snprintf(out, cap, "line %u of `warm hash --explain`", line);
+    return place.line;
+}
+
+/* Writes the place of a line of the form. A function that the framework made has none: then that of its call. */
+static void say_place(const struct warm_graph *g, struct view form, uint32_t line, char *out,
+                      size_t cap)
+{
+    uint32_t at = line;
+    for (int depth = 0; depth < PROGRAM_CALLS_MAX && at; depth++, at = line_of_call(form, at))
+        if (find_place(g, form, at, out, cap))
+            return;
+    snprintf(out, cap, "line %u of `warm hash --explain`", line);
 }
 
 /* Appends the names of other operations that have no code, each with its first place behind line `line`. */
@@ -135,7 +184,7 @@ static void say_others(const struct warm_graph *g, struct view form, uint32_t li
     size_t from = 0;
     at += find_line(form, line, &from);
     for (; at < end; at = next) {
-        char place[64];
+        char place[PLACE_MAX];
         next = memchr(at, '\n', (size_t)(end - at));
         next = next ? next + 1 : end;
         line++;
@@ -163,7 +212,7 @@ static int plan(struct compiling *c)
     struct canon_result result;
     struct writer form;
     struct err e = {0}, *out = &c->w->err;
-    char place[64];
+    char place[PLACE_MAX];
     int rc = plan_graph(c, &e);
     if (rc && e.column) /* keygen's */
         return err_set(out, rc, "line %u, column %u: %s", e.line, e.column, e.text);

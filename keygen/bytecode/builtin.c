@@ -429,6 +429,59 @@ static void put_builtin_attr(struct bytecode *b, struct reader *r, int depth)
     }
 }
 
+/* ---- locations ---- */
+
+/* Writes the file, line and column that a location has, of a call the callee's. False if it has none. */
+static bool put_place(struct bytecode *b, uint64_t location, int depth, char *out, size_t cap)
+{
+    struct bytecode_entry *e = depth < BYTECODE_DEPTH_MAX ? bytecode_attr_entry(b, location) : NULL;
+    if (!e || !e->custom || e->dialect != DIALECT_BUILTIN)
+        return false;
+    struct reader r = bytecode_entry_reader(b, e);
+    uint64_t code = bytecode_varint(&r), first = bytecode_varint(&r), n = 1;
+    switch (code) {
+    case 10: /* a call: callee, caller */
+        return put_place(b, first, depth + 1, out, cap) ||
+               put_place(b, bytecode_varint(&r), depth + 1, out, cap);
+    case 12: /* several: how many, and each */
+    case 13:
+        for (n = first; n-- && !r.failed;)
+            if (put_place(b, bytecode_varint(&r), depth + 1, out, cap))
+                return true;
+        return false;
+    case 14: return put_place(b, bytecode_varint(&r), depth + 1, out, cap); /* a name: of what */
+    case 22:
+        n = bytecode_varint(&r);
+        break; /* a range: numbers, of which line and column are first */
+    case 11: n = 2; break;
+    default: return false;
+    }
+    struct bytecode_entry *file = bytecode_attr_entry(b, first);
+    struct reader name = file ? bytecode_entry_reader(b, file) : (struct reader){.failed = true};
+    uint64_t line = n ? bytecode_varint(&r) : 0, column = n > 1 ? bytecode_varint(&r) : 0;
+    if (!file || !file->custom || bytecode_varint(&name) != 2 || !line || r.failed)
+        return false;
+    struct view text = bytecode_read_string(b, &name);
+    snprintf(out, cap, "%.*s:%" PRIu64 ":%" PRIu64, text.len < 200 ? (int)text.len : 200,
+             (const char *)text.data, line, column);
+    return true;
+}
+
+void bytecode_seek(struct bytecode *b, const struct bytecode_opname *op, uint64_t location,
+                   bool in_function)
+{
+    struct canon_sought *s = b->input->sought;
+    size_t before = b->out.len;
+    bytecode_put_opname(b, op, in_function);
+    struct view name = {b->out.data + before, b->out.len - before};
+    bool same = !bytecode_stopped(b) && name.len == s->op.len &&
+                memcmp(name.data, s->op.data, name.len) == 0;
+    b->out.len = before;
+    s->total += same;
+    if (same && s->total == s->nth)
+        put_place(b, location, 0, s->place, sizeof s->place);
+}
+
 /* ---- attributes of StableHLO and VHLO ---- */
 
 void bytecode_put_conv_side(struct bytecode *b, const char *names, int64_t first, int64_t second,

@@ -196,6 +196,9 @@ void bytecode_put_type_of(struct bytecode *b, struct reader *r, int depth);
 
 /* ---- bytecode/builtin.c: `depth` as above ---- */
 
+/* Notes an operation's location if it is the one that the input's caller seeks. */
+void bytecode_seek(struct bytecode *b, const struct bytecode_opname *op, uint64_t location,
+                   bool in_function);
 /* Puts an attribute. */
 void bytecode_put_attr(struct bytecode *b, uint64_t attr, int depth);
 /* Reads a number and puts the attribute that has it. */

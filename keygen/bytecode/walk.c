@@ -350,7 +350,7 @@ static bool take_op(struct walk *w, struct reader *r, struct encoded *o)
     *o = (struct encoded){
         .mask = reader_u8(r), .results = &w->numbers[0], .operands = &w->numbers[1]};
     w->numbers[0].n = w->numbers[1].n = 0;
-    bytecode_varint(r); /* location */
+    uint64_t location = bytecode_varint(r);
     if (o->mask & HAS_ATTRS)
         o->attrs = bytecode_varint(r) + 1;
     if (o->mask & HAS_PROPERTIES)
@@ -370,6 +370,8 @@ static bool take_op(struct walk *w, struct reader *r, struct encoded *o)
         bytecode_malformed(b, "an operation that is cut off, or of a name that is not there");
     else
         o->name = (uint32_t)name;
+    if (b->input->sought && !bytecode_stopped(b))
+        bytecode_seek(b, &b->opnames[name], location, top(w)->in_function);
     return !bytecode_stopped(b);
 }
 
@@ -623,7 +625,8 @@ static bool op_repeats(struct walk *w)
                              (uint32_t)properties, (uint32_t)n + 1, (uint32_t)type};
     bool found;
     const struct memo *memo = memo_of(w, key, &found);
-    if (!found || mask & (HAS_SUCCESSORS | HAS_REGIONS | HAS_USE_LISTS | 0x80) || more ||
+    if (!found || w->b->input->sought ||
+        mask & (HAS_SUCCESSORS | HAS_REGIONS | HAS_USE_LISTS | 0x80) || more ||
         n > OPERANDS_USUAL || (name | attrs | properties | type) >> 31 ||
         (type && f->next_value == f->end_value))
         return false;

@@ -47,6 +47,15 @@ bool canon_kind_from_name(const char *name, enum canon_kind *out);
  * returns CANON_AUTO, and returns CANON_RAW if no parser claims the bytes. Reads at most the first 64 KiB. */
 enum canon_kind canon_detect(const char *file_name, const void *data, size_t len);
 
+/* An operation of bytecode whose location is sought. The caller fills the first two; the others begin as 0. */
+struct canon_sought {
+    struct view op; /* its name in the canonical form: "stablehlo.add" */
+    size_t nth;     /* of this name, in the order of the form; from 1 */
+    size_t total;   /* operations of this name */
+    char place
+        [256]; /* "loss.py:12:8", of the user's innermost function; empty if the operation has none */
+};
+
 struct canon_input {
     const void *data;
     size_t len;
@@ -55,6 +64,7 @@ struct canon_input {
     bool debug_info;       /* debug output was asked for: locations and line numbers count */
     bool
         drops_debug_info; /* PTX: the output has no debug sections, so line information does not count */
+    struct canon_sought *sought; /* of MLIR bytecode; NULL: none */
     bool many_processes; /* each compiles the program for itself: numbers of channels count */
 };
 

@@ -201,6 +201,30 @@ Test(graph_compile, what_is_refused_is_named)
     warmd_down(&k);
 }
 
+/* JAX made the modules of loss.py: of a function of jax.numpy's own, the place is that of its call. */
+Test(graph_compile, refusals_of_bytecode_say_the_line_of_the_users_program)
+{
+    static const char *const FILES[] = {"tests/data/refused.mlirbc",
+                                        "tests/data/refused_exported.mlirbc"};
+    struct warmd k = warmd_up(NULL);
+    struct warm *w = warmd_libwarm(&k);
+    for (int i = 0; i < 2; i++) {
+        char data[8192];
+        FILE *f = fopen(FILES[i], "rb");
+        cr_assert_not_null(f);
+        struct warm_graph g = {
+            .data = data, .len = fread(data, 1, sizeof data, f), .target = "sm_90"};
+        struct warm_graph_result r;
+        fclose(f);
+        cr_expect_eq(warm_graph_compile(w, &g, &r), WARM_EUNSUPPORTED);
+        cr_expect(strncmp(warm_message(w), "loss.py:7:16: ", 14) == 0, "%s", warm_message(w));
+        cr_expect(strstr(warm_message(w), "; also stablehlo.fft (loss.py:7:16)"), "%s",
+                  warm_message(w));
+    }
+    warm_close(w);
+    warmd_down(&k);
+}
+
 /* The daemon closes a connection that does not greet in ten seconds. A plan may take longer, so the greeting
  * goes first: the end of a connection that says nothing tells when that time is over. */
 Test(graph_compile, a_plan_that_takes_long_keeps_the_connection)

@@ -13,7 +13,8 @@
     value, gradient = step(weights, x)
 
 `lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows the types and operations
-of kernels/program/program.h. For anything else compile() raises GraphError, which names the operation and its line.
+of kernels/program/program.h. For anything else compile() raises GraphError, which names the operation and its line: in the
+text, or of bytecode that of your program.
 The program can then use the framework's own compiler.
 
 With vjp=True the function takes more arguments behind its own: a cotangent for each floating-point result. It returns
@@ -25,7 +26,6 @@ from __future__ import annotations
 import ctypes
 import io
 import os
-import re
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Union
@@ -118,34 +118,6 @@ def _stablehlo(lowered: Union[Lowered, bytes, str]) -> bytes:
     return out.getvalue()
 
 
-def _places(lowered: Any, message: str) -> str:
-    """Returns where the program of a user of JAX made the operations that have no code: ", at loss.py:12:8"."""
-    names = re.findall(r"([\w.]+)(?: of \S+)?: an operation that the compiler lacks|(?:also|,) ([\w.]+) \(", message)
-    wanted = {a or b for a, b in names}
-    found: Dict[str, Tuple[str, str]] = {}  # by operation: its place, and the function that it is in
-    calls: Dict[str, str] = {}  # by function: the place of a call; JAX gives its own functions no places
-
-    def see(op: Any, function: str) -> None:
-        at = re.search(r'"([^"]+)":(\d+):(\d+)', str(op.location))
-        place = ":".join(at.groups()) if at else ""
-        if op.name == "func.func":
-            function = str(op.attributes["sym_name"]).strip('"')
-        elif op.name == "func.call":
-            calls.setdefault(str(op.attributes["callee"]).strip("@"), place)
-        elif op.name in wanted and (
-                op.name != "stablehlo.custom_call" or str(op.attributes["call_target_name"]) in message):
-            found.setdefault(op.name, (place, function))
-        for inner in (o for region in op.regions for block in region for o in block):
-            see(inner.operation, function)
-
-    try:
-        see(lowered.compiler_ir(dialect="stablehlo").operation, "")
-    except Exception:  # another JAX: the message alone says what is wrong
-        return ""
-    places = {name: place or calls.get(function, "") for name, (place, function) in found.items()}
-    return "".join(f", {name} is at {place}" for name, place in places.items() if place)
-
-
 def _functions() -> ctypes.CDLL:
     try:
         lib = _library._library()
@@ -226,8 +198,7 @@ def compile(
         code = lib.warm_graph_compile(handle, ctypes.byref(graph), ctypes.byref(result))
         if code:
             message = lib.warm_message(handle).decode("utf-8", "replace")
-            places = "" if isinstance(lowered, (bytes, str)) else _places(lowered, message)
-            raise GraphError(_name(lib, code), message + places)
+            raise GraphError(_name(lib, code), message)
         bundle = Bundle(
             ctypes.string_at(result.data, result.len),
             result.n_kernels,
