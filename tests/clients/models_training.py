@@ -71,7 +71,7 @@ for name in NAMES:
     print(jax.jit(g, keep_unused=True).lower(*args).as_text(), end="")
     for a in args:
         put("arg", a)
-    put("result", g(*args)[0])
+    put("result", jax.jit(g)(*args)[0])
     floats = tuple(i for i, a in enumerate(args) if jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating))
     for a in jax.jit(jax.grad(lambda *a: g(*a)[0], argnums=floats))(*args):
         put("gradient", a)

@@ -196,7 +196,7 @@ class Experts(eqx.Module):
 
 
 def experts():
-    model = Experts(eqx.nn.Linear(8, 4, key=key), normal(4, 8, 12) / 3, normal(4, 12, 8) / 3)
+    model = Experts(eqx.nn.Linear(8, 4, key=key), jnp.asarray(normal(4, 8, 12) / 3), jnp.asarray(normal(4, 12, 8) / 3))
     def loss(m, x):
         load = jax.vmap(lambda r: jax.nn.softmax(m.gate(r)))(x).mean(0)
         return jnp.mean((jax.vmap(m)(x) - jnp.roll(x, 1, 0)) ** 2) + 0.01 * jnp.sum(load ** 2)
