@@ -191,11 +191,15 @@ static uint32_t minus(struct vjp *v, double from, uint32_t x)
 /* Fails for an operation without a rule. */
 static void vjp_lacks(struct vjp *v, enum op op)
 {
+    /* what read.c made of operations of StableHLO has their names */
+    const char *name = op == OP_SCATTER       ? "scatter that multiplies, perhaps at equal indices"
+                       : op == OP_REDUCE_MANY ? "reduce of several tensors"
+                       : op == OP_UNWINDOW    ? "select_and_scatter"
+                                              : program_op_name(op);
     if (v->code)
         return;
-    v->code =
-        err_set(v->e, WARM_EUNSUPPORTED,
-                "%s: it has no derivative here: take that of the framework", program_op_name(op));
+    v->code = err_set(v->e, WARM_EUNSUPPORTED,
+                      "%s: it has no derivative here: take that of the framework", name);
     if (v->e)
         v->e->line = v->line;
 }

@@ -19,6 +19,7 @@ short_form() {
     jax) echo jax_cache.py Keys.test_another_process_with_other_names_in_another_folder_hits_with_the_same_bits ;;
     jaxcuda) echo jaxcuda_driver.py Driver.test_a_client_of_the_plugin ;;
     jaxold) echo jaxold_mlir.py Passes.test_another_process_gets_the_module_that_the_passes_gave ;;
+    models) echo models_training.py Models.test_a_loss_of_two_towers ;;
     nvrtc) echo nvrtc_programs.py Programs.test_cupy ;;
     nvrtc12) echo nvrtc12_programs.py Programs.test_cuda_core ;;
     pjrt) echo pjrt_plugins.py XlaCpuPjrt.test_fresh_process_is_warm_under_other_names ;;

@@ -499,6 +499,23 @@ Test(vjp, refusals_say_why)
          ": (" A ", " S ") -> " S "\n%0 = stablehlo.broadcast_in_dim %r, dims = [] : (" S ") -> " A
          "\n",
          2, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value", 2},
+        {"%n = stablehlo.constant dense<[[2], [2], [1]]> : tensor<3x1xi32>\n"
+         "%0 = \"stablehlo.scatter\"(%x, %n, %z) <{" NUMBERS
+         ", unique_indices = false}> ({\n^bb0(%a: " S ", %b: " S "):\n  %c = stablehlo.multiply "
+         "%a, %b : " S "\n  stablehlo.return %c : " S "\n}) : (" A ", tensor<3x1xi32>, " A ") -> " A
+         "\n",
+         1, WARM_EUNSUPPORTED, "scatter that multiplies", 3},
+        {"%n = stablehlo.iota dim = 1 : tensor<3x4xi32>\n%i = stablehlo.constant dense<0> : "
+         "tensor<i32>\n%l = stablehlo.constant dense<0xFFF0000000000000> : " S
+         "\n%r:2 = stablehlo.reduce(%x init: %l), (%n init: %i) across dimensions = [1] : (" A
+         ", tensor<3x4xi32>, " S ", tensor<i32>) -> (tensor<3xf64>, tensor<3xi32>)\n"
+         "reducer(%a: " S ", %b: " S ") (%c: tensor<i32>, %d: tensor<i32>) {\n"
+         "  %g = stablehlo.compare GE, %a, %b : (" S ", " S ") -> tensor<i1>\n"
+         "  %v = stablehlo.select %g, %a, %b : tensor<i1>, " S
+         "\n  %w = stablehlo.select %g, %c, %d : tensor<i1>, tensor<i32>\n"
+         "  stablehlo.return %v, %w : " S ", tensor<i32>\n}\n"
+         "%0 = stablehlo.broadcast_in_dim %r#0, dims = [0] : (tensor<3xf64>) -> " A "\n",
+         0, WARM_EUNSUPPORTED, "reduce of several tensors", 5},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct program *p = program_of("refused", CASES[i].body, A), *d = NULL;
