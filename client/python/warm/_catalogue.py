@@ -24,7 +24,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, Container
+from typing import Any, Callable
 
 from warm import _client, _dispatcher, _functions, _in_place, _marks, _sources, _tables, _texts
 
@@ -57,23 +57,26 @@ def _packed(before: Any, after: Any) -> dict[str, bytes]:
     return {path: marshal.dumps(entries) for path, entries in known.items()}
 
 
-def _loose(before: Any, after: Any, changed: Container[str]) -> set[str]:
-    """Returns the paths of the loose tables (_tables.py). `changed` are the names of containers that torch's code changes."""
+def _of_constants(path: str) -> bool:
+    table = _sources.at(path) if ":" in path and not path.startswith("torch.ops:") else None
+    return table is not None and not _sources.is_read(table)
+
+
+def _loose(before: Any, after: Any) -> set[str]:
+    """Returns the paths of the loose tables (_tables.py) of two readings."""
+    last = {path: path.rpartition(":")[2].rpartition(".")[2] for path in after[0] if _of_constants(path)}
+    changed = _functions.changed_names(after[1], {*last.values()})
     found = set()
-    for path, entries in after.items():
-        table = _sources.at(path) if ":" in path and not path.startswith("torch.ops:") else None
-        if table is None or _sources.is_read(table):
-            continue
-        is_changed = path.rpartition(":")[2].rpartition(".")[2] in changed
-        if not entries or is_changed or sorted(before.get(path, entries)) != sorted(entries):
+    for path, name in last.items():
+        entries = after[0][path]
+        if not entries or name in changed or sorted(before[0].get(path, entries)) != sorted(entries):
             found.add(path)
     return found
 
 
 def pack(before: Any, after: Any, dumps: dict[str, str]) -> bytes:
     """Returns the value of a catalogue. `before` and `after` are readings of the tables and of the spaces."""
-    names = {path.rpartition(":")[2].rpartition(".")[2] for path in after[0]}
-    loose = _loose(before[0], after[0], _functions.changed_names(after[1], names))
+    loose = _loose(before, after)
     first = {path: "" if path in loose else whole(before[0].get(path, [])) for path in after[0]}
     digests = marshal.dumps({name: _texts.digest(text) for name, text in dumps.items()})
     return marshal.dumps((first, _packed(before[0], after[0]), digests, _functions.pack(before[1], after[1])))

@@ -49,6 +49,7 @@ import sys
 import types
 from typing import Any, Iterator
 
+from warm import _marks
 from warm._operators import _TORCH, is_of_torch
 
 _PACKAGES = tuple(
@@ -176,13 +177,17 @@ def all_operators() -> Iterator[tuple[str, Any]]:
                 yield from ((f"{name}.{rest}.{last}", overload) for last, overload in overloads)
 
 
-def operators() -> tuple[list[dict[Any, Any]], dict[str, Any]]:
-    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path."""
+def operators(seen: dict[str, Any]) -> tuple[list[dict[Any, Any]], dict[str, Any]]:
+    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path,
+    but none of operators that are in `seen` as they are now. It has a mark of each, by name."""
     spaces, found = vars(sys.modules["torch"].ops), {}
     held = [spaces, *(vars(space) for name, space in list(spaces.items()) if name in _TORCH and name != "higher_order")]
     for name, operator in all_operators():
         held.append(vars(operator))
-        _look_at(name, operator, found)
+        mark = operator, _marks.of(held[-1], True)
+        if seen.get(name) != mark:
+            _look_at(name, operator, found)
+            seen[name] = mark
     return held, found
 
 

@@ -93,6 +93,7 @@ class Watched:
         self._tables: dict[str, Any] = {}
         self._held = _Held({})
         self._operators = _marks.Watch([sys.modules], [None])
+        self._seen: dict[str, Any] = {}  # operators
 
     def look(self, reader: _texts.Reader, modules: Container[str], changed: AbstractSet[str] = frozenset()) -> dict[str, Entries]:
         """Returns the entries of the tables that have changed since the last look, and of those of the paths `changed`; at
@@ -117,7 +118,7 @@ class Watched:
             if (module in modules or not self._tables) and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
                 found.update([(path, table)] if (table := _sources.at(path)) is not None else ())
         if self._operators.changed():
-            spaces, kernels = _sources.operators()
+            spaces, kernels = _sources.operators(self._seen)
             self._operators = _marks.Watch(spaces, [_marks.of(space, True) for space in spaces], are_objects=True)
             found.update(kernels)
         found[KERNELS] = _sources.kernels

@@ -63,6 +63,8 @@ def digest(text: str) -> str:
 
 def _set_inside(code: types.CodeType) -> frozenset[str]:
     """Returns the variables of enclosing functions that a function, or one in it, sets: it counts with them."""
+    if not code.co_freevars:
+        return frozenset()
     inner = [_set_inside(one) for one in code.co_consts if type(one) is types.CodeType]
     found = frozenset().union(*inner)
     if _STORE in code.co_code[::2]:
