@@ -169,7 +169,7 @@ $(B)/tests/test_%: $$(call obj_of_suite,$$*) $(FINI) $(TEST_SUPPORT) $(TEST_LIBS
 test: setup-test toolchain
 	$(MAKE) B=$(B) test-run
 test-run: all $(B)/tests/all
-	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all $(if $(TESTS),--filter '$(TESTS)') $(TEST_FLAGS)
+	WARM_TOOLCHAIN=$(abspath $(TOOLCHAIN)) $(B)/tests/all -j$$(($$(nproc) + 1)) $(if $(TESTS),--filter '$(TESTS)') $(TEST_FLAGS)
 list-tests: $(B)/tests/all
 	@$(B)/tests/all --list | awk '/^[a-z]/ { suite = $$1; sub(":$$", "", suite) } /── / { print suite "/" $$2 }'
 
