@@ -125,12 +125,11 @@ struct tier_settings {
     const char
         *url; /* SCHEME://[USER@]HOST[:PORT][/PATH][?name=value&…]; a password in it is refused */
     const char
-        *credentials; /* file with `name = value` lines, or NULL: the environment and profiles */
-    const char *ca;   /* file of certificates, or NULL: the system's */
-    const char *client_certificate, *client_key; /* or NULL */
-    const char *proxy;                           /* or NULL: the environment's */
-    uint32_t connections;                        /* at most, at once */
-    uint64_t min_rate;                           /* bytes a second below which a transfer fails */
+        *credentials;  /* file with `name = value` lines, or NULL: the environment and profiles */
+    const char *ca;    /* file of certificates, or NULL: the system's */
+    const char *proxy; /* or NULL: the environment's */
+    uint32_t connections; /* at most, at once */
+    uint64_t min_rate;    /* bytes a second below which a transfer fails */
 };
 
 /*

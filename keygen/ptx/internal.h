@@ -84,7 +84,6 @@ struct ptx {
     uint32_t n_statements; /* put so far in this function */
 
     char last; /* the last output: 'w' a word, a mark, '\n', or 0 */
-    uint32_t statement_at;
 };
 
 /* --- ptx/text.c --- */
