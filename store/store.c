@@ -148,15 +148,6 @@ static void report_damage(struct store *s, const struct store_row *row, int stat
         store_queue(s, t);
 }
 
-/* Notes a departure: the entry still exists, but no request finds it. */
-static void note_expired(struct store *s, const struct store_id *id, uint64_t now_ms)
-{
-    pthread_mutex_lock(&s->lock);
-    s->left[s->n_left++ % STORE_DEPARTURES_MAX] =
-        (struct store_departure){.id = *id, .cause = STORE_LEFT_EXPIRED, .at_ms = now_ms};
-    pthread_mutex_unlock(&s->lock);
-}
-
 void store_trust(struct store *s, const uint32_t *signers, size_t n)
 {
     assert(n <= STORE_SIGNERS_MAX);
@@ -175,7 +166,11 @@ static int find_row(struct store *s, const struct store_id *id, uint64_t now_ms,
     if (rc == WARM_ECORRUPT)
         report_damage(s, &(struct store_row){.id = *id}, rc, NULL);
     if (rc == 0 && row_expired(out, now_ms)) {
-        note_expired(s, id, now_ms);
+        /* a departure: the entry still exists, but no request finds it */
+        pthread_mutex_lock(&s->lock);
+        s->left[s->n_left++ % STORE_DEPARTURES_MAX] =
+            (struct store_departure){.id = *id, .cause = STORE_LEFT_EXPIRED, .at_ms = now_ms};
+        pthread_mutex_unlock(&s->lock);
         rc = WARM_ENOT_FOUND;
     }
     if (rc == 0 && !store_counts(s, out))

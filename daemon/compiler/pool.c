@@ -812,8 +812,9 @@ static bool dispatch_one(struct pool *p)
     return true;
 }
 
-static void drop_cancelled(struct pool *p)
+static void on_dispatch(uv_timer_t *timer)
 {
+    struct pool *p = timer->data;
     for (struct pool_job *j = p->queue, *next; j; j = next) {
         next = j->next;
         if (!j->cancelled && !p->closing)
@@ -823,12 +824,6 @@ static void drop_cancelled(struct pool *p)
                  j->cancelled ? "the compile was cancelled" : "the daemon is stopping");
         next = p->queue; /* the callback may have changed the queue */
     }
-}
-
-static void on_dispatch(uv_timer_t *timer)
-{
-    struct pool *p = timer->data;
-    drop_cancelled(p);
     while (dispatch_one(p))
         ;
     pool_closed_maybe(p);

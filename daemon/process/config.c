@@ -219,15 +219,6 @@ const char *config_meant(const char *name)
     return misspelt_meant(&m);
 }
 
-/* Notes a line of an older file about what is a constant by now. */
-static int config_note_constant(struct config *c, const struct config_entry *entry, struct err *e)
-{
-    char text[120];
-    snprintf(text, sizeof text, "%s is %s and no setting any more: remove the line", entry->name,
-             entry->standard);
-    return config_add_text(&c->warnings, &c->n_warnings, text, e);
-}
-
 int config_set(struct config *c, const char *name, const char *value, struct err *e)
 {
     enum log_level level;
@@ -235,8 +226,13 @@ int config_set(struct config *c, const char *name, const char *value, struct err
     for (unsigned i = 0; i < CONFIG_KEYS; i++) {
         if (!config_name_equal(name, config_entries[i].name))
             continue;
-        if (!*config_entries[i].help && c->reading == CONFIG_FILE)
-            return config_note_constant(c, &config_entries[i], e);
+        if (!*config_entries[i].help && c->reading == CONFIG_FILE) {
+            /* an older file has a line about what is a constant by now */
+            char text[120];
+            snprintf(text, sizeof text, "%s is %s and no setting any more: remove the line",
+                     config_entries[i].name, config_entries[i].standard);
+            return config_add_text(&c->warnings, &c->n_warnings, text, e);
+        }
         if (i == CONFIG_KEY_log_level && !log_level_from_name(value, &level))
             return err_set(e, WARM_EINVALID,
                            "log_level: \"%s\" is none of error, warning, info, debug", value);

@@ -72,18 +72,6 @@ static const struct scan *scan_find(const struct redis *r, uint64_t number)
     return s->number == number && s->uid == r->peer->uid ? s : NULL;
 }
 
-static void send_scan(struct redis *r, uint64_t number, const struct name_filter *f)
-{
-    char text[24];
-    struct writer *w = redis_begin(r);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
-    resp_put_array(w, 2);
-    resp_put_text(w, text);
-    resp_put_array(w, f->n);
-    writer_bytes(w, f->out->data, f->out->len);
-    redis_commit(r);
-}
-
 void redis_do_scan(struct redis_command *c)
 {
     struct redis *r = c->redis;
@@ -112,7 +100,15 @@ void redis_do_scan(struct redis_command *c)
         scans[next % SCANS] = (struct scan){next, r->peer->uid, cursor};
     if (names.failed)
         redis_send_error(r, "ERR out of memory");
-    else
-        send_scan(r, next, &f);
+    else {
+        char text[24];
+        struct writer *w = redis_begin(r);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)next);
+        resp_put_array(w, 2);
+        resp_put_text(w, text);
+        resp_put_array(w, f.n);
+        writer_bytes(w, f.out->data, f.out->len);
+        redis_commit(r);
+    }
     writer_close(&names);
 }

@@ -62,13 +62,6 @@ void bookkeeping_asked(struct service *s, const struct peer *peer)
         history_count(s->history, peer->session, HISTORY_asked, 1, clock_wall_coarse_ms());
 }
 
-/* Counts by hour, user and project. */
-static void use(struct service *s, const struct peer *peer, enum usage_counter what, uint64_t n)
-{
-    history_use(s->history, peer->uid, peer->session, peer->project, what, n,
-                clock_wall_coarse_ms());
-}
-
 /* Counts for the daemon, for the asker, and for the asker's session. */
 static void count(struct service *s, const struct peer *peer, enum stats_counter what,
                   enum store_kind kind, uint64_t n)
@@ -88,7 +81,9 @@ static void count(struct service *s, const struct peer *peer, enum stats_counter
         i++;
     if (i == sizeof counters / sizeof *counters)
         return;
-    use(s, peer, counters[i].of_user, n);
+    /* by hour, user and project */
+    history_use(s->history, peer->uid, peer->session, peer->project, counters[i].of_user, n,
+                clock_wall_coarse_ms());
     if (peer->session)
         history_count(s->history, peer->session, counters[i].of_session, n, clock_wall_coarse_ms());
 }

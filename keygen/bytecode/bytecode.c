@@ -324,18 +324,6 @@ static int read_sections(struct bytecode *b, const struct canon_input *input,
     return 0;
 }
 
-static void read_tables(struct bytecode *b, const struct reader sections[N_SECTIONS],
-                        const bool present[N_SECTIONS])
-{
-    read_strings(b, sections[STRINGS]);
-    if (!bytecode_stopped(b))
-        read_dialects(b, sections[DIALECTS]);
-    if (!bytecode_stopped(b))
-        read_entries(b, sections[ATTR_OFFSETS], sections[ATTRS]);
-    if (!bytecode_stopped(b) && present[PROPERTIES])
-        read_properties(b, sections[PROPERTIES]);
-}
-
 void bytecode_tables_close(struct bytecode *b)
 {
     free(b->strings);
@@ -359,8 +347,15 @@ int form_mlir_bytecode(const struct canon_input *input, struct form *out, struct
     writer_init(&b.out, BYTECODE_TEXT_MAX(input->len));
     int code = read_sections(&b, input, sections, present, e);
     bool is_file = !code;
-    if (is_file && !bytecode_stopped(&b))
-        read_tables(&b, sections, present);
+    if (is_file && !bytecode_stopped(&b)) {
+        read_strings(&b, sections[STRINGS]);
+        if (!bytecode_stopped(&b))
+            read_dialects(&b, sections[DIALECTS]);
+        if (!bytecode_stopped(&b))
+            read_entries(&b, sections[ATTR_OFFSETS], sections[ATTRS]);
+        if (!bytecode_stopped(&b) && present[PROPERTIES])
+            read_properties(&b, sections[PROPERTIES]);
+    }
     if (is_file && !bytecode_stopped(&b))
         code = bytecode_form_ops(&b, sections[BYTECODE_IR], input->len, out, e);
     else

@@ -379,15 +379,6 @@ static void job_end_in(struct job *j, uint64_t ms, const char *why)
     uv_timer_start(&j->timer, on_timer, ms, 0);
 }
 
-static void job_queue(struct job *j)
-{
-    char why[64];
-    snprintf(why, sizeof why, "timed out after %llu ms", (unsigned long long)j->own.timeout_ms);
-    j->queued = true;
-    job_end_in(j, j->own.timeout_ms, why);
-    uv_queue_work(j->backend->loop, &j->work, job_run, job_ran);
-}
-
 static void file_start(struct tier_backend *backend, struct tier_request *request)
 {
     struct file_backend *b = (struct file_backend *)backend;
@@ -408,8 +399,13 @@ static void file_start(struct tier_backend *backend, struct tier_request *reques
         job_end_in(j, 0, "too many requests hang in the file system");
     else if (request->operation == TIER_PUT && j->own.fd < 0)
         job_end_in(j, 0, "no descriptor left");
-    else
-        job_queue(j);
+    else {
+        char why[64];
+        snprintf(why, sizeof why, "timed out after %llu ms", (unsigned long long)j->own.timeout_ms);
+        j->queued = true;
+        job_end_in(j, j->own.timeout_ms, why);
+        uv_queue_work(j->backend->loop, &j->work, job_run, job_ran);
+    }
     if (!j->queued && j->own.fd >= 0)
         close(j->own.fd);
 }

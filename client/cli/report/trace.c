@@ -60,19 +60,6 @@ static void write_args(struct json *j, const struct report_event *e)
     json_close(j, '}');
 }
 
-static void write_event(struct json *j, const struct report_event *e)
-{
-    begin_event(j, *e->label ? e->label : e->key, "X", e);
-    json_key(j, "cat");
-    json_text(j, report_what_names[e->what]);
-    json_key(j, "ts");
-    json_u64(j, e->at_us);
-    json_key(j, "dur");
-    json_u64(j, e->us ? e->us : 1);
-    write_args(j, e);
-    json_close(j, '}');
-}
-
 void report_trace(const struct report *report, FILE *out)
 {
     struct json j;
@@ -96,7 +83,15 @@ void report_trace(const struct report *report, FILE *out)
         }
         if (i == 0 || e->pid != e[-1].pid || e->lane != e[-1].lane)
             name_place(&j, "thread_name", "requests", e);
-        write_event(&j, e);
+        begin_event(&j, *e->label ? e->label : e->key, "X", e);
+        json_key(&j, "cat");
+        json_text(&j, report_what_names[e->what]);
+        json_key(&j, "ts");
+        json_u64(&j, e->at_us);
+        json_key(&j, "dur");
+        json_u64(&j, e->us ? e->us : 1);
+        write_args(&j, e);
+        json_close(&j, '}');
     }
     json_close(&j, ']');
     json_close(&j, '}');
