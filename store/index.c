@@ -39,6 +39,7 @@
 #include "store/fault.h"
 #include "store/table.h"
 
+#define MAP_LEAST (64ull << 20)
 #define MAP_STEP 65536u /* the largest page of a kernel that we run on */
 #define INDEX_MODE 0600
 #define PATH_BYTES 4096
@@ -130,6 +131,18 @@ static int open_env(struct index *x, const char *path, size_t map_bytes)
     return rc ? rc : mdb_env_open(x->env, path, flags, INDEX_MODE);
 }
 
+/* Takes a smaller map, for fewer entries, where address space is short: `ulimit -v`, qemu-user. */
+static int open_env_that_fits(struct index *x, const char *path, uint64_t map_bytes)
+{
+    for (;; map_bytes /= 2) {
+        x->map_bytes = index_map_size(path, map_bytes);
+        int rc = open_env(x, path, (size_t)x->map_bytes);
+        if (rc != ENOMEM || map_bytes < MAP_LEAST)
+            return rc;
+        index_close(x);
+    }
+}
+
 static int open_tables(struct index *x, MDB_txn *txn, unsigned create)
 {
     int rc = mdb_dbi_open(txn, "row", create, &x->row);
@@ -205,8 +218,7 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_a
     snprintf(path, sizeof path, "%s/index", dir);
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return err_sys(e, WARM_EIO, errno, "store: cannot make %s", path);
-    x->map_bytes = index_map_size(path, map_bytes);
-    int rc = open_env(x, path, (size_t)x->map_bytes);
+    int rc = open_env_that_fits(x, path, map_bytes);
     MDB_envinfo info;
     MDB_stat stat;
     if (rc == 0)

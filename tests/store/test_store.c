@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store.c - the promises of store.h, on real LMDB in a folder of its own. */
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "store/clock.h"
 #include "tests/support/page_size.h"
@@ -736,4 +737,20 @@ Test(store, a_snapshot_that_is_kept_for_the_next_turn_holds_no_old_pages)
         store_turn_end(k.store);
     }
     cr_assert_lt(kit_stats(&k).disk_bytes, 100 * (uint64_t)LEN, "pages are used again");
+}
+
+/* As under `ulimit -v`, and under qemu-user, for which the map is memory. */
+Test(store, a_process_short_of_address_space_has_a_smaller_map)
+{
+    unsigned long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    cr_assert(statm && fscanf(statm, "%lu", &pages) == 1);
+    fclose(statm);
+    rlim_t room = pages * (rlim_t)sysconf(_SC_PAGESIZE) + 2048 * KIT_MIB;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &(struct rlimit){room, room}), 0);
+    k.config.index_bytes = 40960 * KIT_MIB;
+    kit_reopen(&k);
+    cr_expect_eq(kit_put(&k, HERE, 1, SMALL), 0);
+    kit_reopen(&k);
+    cr_expect_eq(kit_get(&k, HERE, 1), 0);
 }
