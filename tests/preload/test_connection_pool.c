@@ -14,7 +14,11 @@
 
 #include "tests/support/warmd.h"
 
-static void use(const struct warmd *d) { setenv("WARM_SOCKET", d->socket, 1); }
+static void use(const struct warmd *d)
+{
+    setenv("WARM_SOCKET", d->socket, 1);
+    setenv("WARM_TIMEOUT_MS", "20000", 1); /* a busy or emulated machine is no hang */
+}
 
 Test(connection_pool, a_returned_connection_is_lent_again_and_two_borrowers_have_two)
 {
