@@ -684,6 +684,26 @@ static uint32_t fraction(struct lower *l, uint32_t z, const double of[2])
     return with(l, OP_DIVIDE, splat(l, type_of(l, z), of[0]), of[1]);
 }
 
+/* Adds to the bits: without the sign they grow with the size. So the next number has one more or one less; from 0 on it is the least. */
+uint32_t lower_next_after(struct lower *l, uint32_t x, uint32_t y)
+{
+    struct tensor t = type_of(l, x);
+    enum elem whole = bits_of(t.elem);
+    double top = ldexp(1, (int)(8 * program_elem_size(t.elem)) - 1); /* the sign's bit */
+    uint32_t a = as(l, x, whole), of_y = with(l, OP_AND, as(l, y, whole), top),
+             zero = splat(l, t, 0), up = compared(l, DIRECTION_LT, false, x, y),
+             positive = compared(l, DIRECTION_GT, false, x, zero),
+             grows = compared(l, DIRECTION_EQ, false, up, positive);
+    uint32_t next = picked(l, grows, with(l, OP_ADD, a, 1), with(l, OP_SUBTRACT, a, 1)),
+             least = with(l, OP_OR, of_y, 1);
+    next = picked(l, compared(l, DIRECTION_EQ, false, x, zero), least, next);
+    next = picked(l, compared(l, DIRECTION_EQ, false, x, y), y, as(l, next, t.elem));
+    uint32_t sum = two(l, OP_ADD, x, y); /* NaN if one of them is */
+    uint32_t none = two(l, OP_OR, compared(l, DIRECTION_NE, false, x, x),
+                        compared(l, DIRECTION_NE, false, y, y));
+    return picked(l, none, sum, next);
+}
+
 /* Returns log z - 1 / 2z - ... of z + 10, less what is between: Abramowitz and Stegun, 6.3.6 and 6.3.18. */
 static uint32_t digamma_of_large(struct lower *l, uint32_t z)
 {

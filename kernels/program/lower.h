@@ -59,6 +59,8 @@ void lower_top_k(struct lower *l, uint32_t x, int64_t k, uint32_t out[2]);
 void lower_random(struct lower *l, uint32_t state, bool philox, uint32_t type, uint32_t out[2]);
 /* Returns x with its bytes as elements of this type, which has one dimension more or less if their size differs. */
 uint32_t lower_bitcast(struct lower *l, uint32_t x, uint32_t type);
+/* Returns the number that follows x on the way to y. */
+uint32_t lower_next_after(struct lower *l, uint32_t x, uint32_t y);
 /* Returns the derivative of lgamma. */
 uint32_t lower_digamma(struct lower *l, uint32_t x);
 /* Returns which ? x : 0, or x if no gradient can pass it: what a branch sees of a value from outside. */

@@ -1183,13 +1183,17 @@ static bool read_random(struct read *r)
     return lowered(r, &l, values, 2);
 }
 
-static bool read_digamma(struct read *r)
+/* Reads a function of floating-point numbers that is written with others. */
+static bool read_function(struct read *r)
 {
     struct err why = {0};
     struct lower l = lower_of(r, &why);
-    if (r->operands.n != 1 || !program_is_float(program_tensor(r->p, r->operands.at[0])->elem))
+    bool next = is(r->s.name, "chlo.next_after");
+    const uint32_t *x = r->operands.at;
+    if (r->operands.n != 1u + next || !program_is_float(program_tensor(r->p, x[0])->elem) ||
+        r->p->values.at[x[0]] != r->p->values.at[x[next]])
         return strange(r);
-    uint32_t value = lower_digamma(&l, r->operands.at[0]);
+    uint32_t value = next ? lower_next_after(&l, x[0], x[1]) : lower_digamma(&l, x[0]);
     return lowered(r, &l, &value, 1);
 }
 
@@ -1548,7 +1552,8 @@ static const struct {
              {"stablehlo.composite", read_composite},
              {"stablehlo.case", read_case},
              {"stablehlo.if", read_if},
-             {"chlo.digamma", read_digamma},
+             {"chlo.digamma", read_function},
+             {"chlo.next_after", read_function},
              {"chlo.top_k", read_top_k}};
 
 bool program_has_op(struct view name)

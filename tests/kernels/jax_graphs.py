@@ -531,6 +531,17 @@ def gammas(x):
     return sum(jnp.sum(jnp.sin(v)) for v in y), *y
 
 
+def neighbours(x):
+    """Takes numbers that follow others, and draws as initializers do."""
+    y = jnp.float32(0) * x.astype(jnp.float32)
+    one, zero, limit = y + 1, y, y + jnp.float32(3.4028235e38)
+    pairs = [(one, zero), (one, one + 1), (-one, zero), (-one, -one * 2), (zero, one), (-zero, -one), (one, one), (limit, limit * 2), (zero, -zero), (y / zero, one), (one, y / zero)]
+    bits = [lax.bitcast_convert_type(jnp.nextafter(a, b), jnp.int32) for a, b in pairs[:-2]]
+    nans = [jnp.isnan(jnp.nextafter(a, b)) for a, b in pairs[-2:]]
+    key = lax.bitcast_convert_type(lax.convert_element_type(x[:2] * 0, jnp.int32), jnp.uint32)
+    return jnp.sum(x), *bits, *nans, lax.convert_element_type(jax.random.truncated_normal(key, -2, 2, (9,), jnp.float32) * 1024, jnp.int32)
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -619,6 +630,8 @@ def main():
 
     graph("winners", winners, [(6, 3), (4, 3)])
     graph("gammas", gammas, [(11,)])
+
+    graph("neighbours", neighbours, [(3,)], gradients=False)
 
 
 main()
