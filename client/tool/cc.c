@@ -325,18 +325,14 @@ static bool takes_roots(const struct command *c)
            (c->preprocesses || !(c->debug || c->shows_names) || is_generated(c->files[0], false));
 }
 
-/* Returns the length of the one folder of all files; 0 if there is none. */
+/* Returns the length of the first file's folder, if all others lie in or below it, too; else 0. */
 static size_t common_folder(const struct command *c)
 {
-    size_t len = 0;
-    for (size_t i = 0; i < c->n_files; i++) {
-        const char *slash = strrchr(c->files[i], '/');
-        if (!slash || c->files[i][0] != '/' ||
-            (i &&
-             (len != (size_t)(slash - c->files[i]) || strncmp(c->files[i], c->files[0], len) != 0)))
+    const char *slash = c->n_files && c->files[0][0] == '/' ? strrchr(c->files[0], '/') : NULL;
+    size_t len = slash ? (size_t)(slash - c->files[0]) : 0;
+    for (size_t i = 1; len && i < c->n_files; i++)
+        if (strncmp(c->files[i], c->files[0], len + 1) != 0)
             return 0;
-        len = (size_t)(slash - c->files[0]);
-    }
     return len;
 }
 

@@ -348,3 +348,29 @@ Test(tool_key, a_folder_of_PATH_that_a_user_cannot_search_costs_no_hit)
     temp_dir_free(dir);
     warmd_down(&d);
 }
+
+/* AOTInductor links a model's weights from a folder below that of its code. */
+Test(tool_key, a_link_of_generated_objects_in_a_folder_and_below_it_hits_elsewhere)
+{
+    static const char link[] =
+        "F=$PWD/%s/torchinductor_me/ab; mkdir -p $F/w %s/work && cp a.o $F/a.o && cp b.o $F/w/b.o "
+        "&& "
+        "cd %s/work && " GXX "-g1 -shared $F/a.o $F/w/b.o -o $F/m.so && "
+        "g++ -g1 -shared $F/a.o $F/w/b.o -o fresh.so && cmp fresh.so $F/m.so";
+    static const char *const folders[] = {"one", "two/deeper"};
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL,
+                    "echo 'int f() { return 4; }' | g++ -g1 -fPIC -xc++ -c - -o a.o && "
+                    "echo 'int g() { return 5; }' | g++ -fPIC -xc++ -c - -o b.o"),
+                 0);
+    for (size_t i = 0; i < 2; i++) {
+        const char *f = folders[i];
+        cr_assert_eq(sh(&lab, &out, link, f, f, f), 0, "%s", out);
+        free(out);
+        expect_told(&lab, "hit", (int)i);
+    }
+    lab_down(&lab);
+}
