@@ -149,33 +149,36 @@ class Reader:
             return lambda v: f"{name} {v.dtype} {tuple(v.shape)} {v.stride()} {v.device}"
         if kind.__name__.endswith("GraphModule"):
             return lambda v: f"{name} {v.code}"
-        return lambda v: f"{name} {self._object(v)}"
+        return self._object_of(kind, name)
 
     def _part(self, read: Callable[[Any], str]) -> Callable[[Any], str]:
         """Returns `read` with a memory. The text of a value in a circle depends on where the circle was entered, so
         it is not remembered."""
 
+        memory, opened = self._known, self._open
+
         def remembered(value: Any) -> str:
-            known = self._known.get(id(value))
+            me = id(value)
+            known = memory.get(me)
             if known is not None:
                 return known[1]
-            open_at = self._open.get(id(value))
+            open_at = opened.get(me)
             if open_at is not None:
                 self._low = min(self._low, open_at)
                 return f"itself {type(value).__qualname__}"
-            depth = len(self._open)
+            depth = len(opened)
             self._steps += 1
             if self._steps > _STEPS_MAX or depth > _DEPTH_MAX:
                 raise Unknown("a value with too many parts")
-            self._open[id(value)] = depth
+            opened[me] = depth
             made = read(value)
-            del self._open[id(value)]
+            del opened[me]
             if type(value) in _CHANGING:
-                self.parts[id(value)] = self.path, value
+                self.parts[me] = self.path, value
             if len(made) > _LONG:
                 made = f"{made[:40]} {digest(made)}"
             if self._low > depth:
-                self._known[id(value)] = value, made
+                memory[me] = value, made
             elif self._low == depth:
                 self._low = _NEVER
             return made
@@ -239,17 +242,23 @@ class Reader:
             raise Unknown(f"the class {value.__qualname__}")
         return f"class {value.__module__}.{value.__qualname__}"
 
-    def _object(self, value: Any) -> str:
-        try:
-            held = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            held = None
-        slots = [s for c in type(value).__mro__ for s in c.__dict__.get("__slots__", ()) if s != "__weakref__"]
-        if held is None and not slots:
-            raise Unknown(f"an object of the class {type(value).__qualname__}")
-        self._class(type(value))
-        if held:
-            self.parts[id(held)] = self.path, held
-        parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items()) if k not in _STATES]
-        parts += [f"{s}={self.text(getattr(value, s))}" for s in slots if hasattr(value, s)]
-        return f"({', '.join(parts)})"
+    def _object_of(self, kind: type, name: str) -> Callable[[Any], str]:
+        """Returns the reader of objects that have attributes."""
+        slots = [s for c in kind.__mro__ for s in c.__dict__.get("__slots__", ()) if s != "__weakref__"]
+        is_found = functools.cache(lambda: self._class(kind))
+
+        def read(value: Any) -> str:
+            try:
+                held = object.__getattribute__(value, "__dict__")
+            except AttributeError:
+                held = None
+            if held is None and not slots:
+                raise Unknown(f"an object of the class {kind.__qualname__}")
+            is_found()
+            if held is not None:
+                self.parts[id(held)] = self.path, held
+            parts = [f"{k}={self.text(v)}" for k, v in sorted((held or {}).items()) if k not in _STATES]
+            parts += [f"{s}={self.text(getattr(value, s))}" for s in slots if hasattr(value, s)]
+            return f"{name} ({', '.join(parts)})"
+
+        return read
