@@ -184,6 +184,7 @@ CHANGES = """if True:
     aten, erf = torch.ops.aten, lowering.lowerings[torch.ops.aten.erf.default]
     index = cpp_utils.get_promote_dtype
     tables = [one.patterns for one in vars(joint_graph).values() if hasattr(one, "patterns")]
+    several = next(entries for one in tables for entries in one.values() if len(entries) > 1)
     part = next(entry.pattern for one in tables for entries in one.values() for entry in entries if hasattr(entry.pattern, "args"))
 
     def cell():
@@ -218,6 +219,7 @@ CHANGES = """if True:
         "part of a pattern": lambda: setattr(part, "target", aten.sin.default),
         "arguments in a pattern": lambda: part.kwargs.update(x=1),
         "operators": lambda: setattr(aten, "erf", aten.sin),
+        "order of a list": lambda: several.reverse(),
         "constants": lambda: cpp_utils.DTYPE_TO_CPP.__setitem__(torch.float32, "double"),
         "empty table": lambda: lowering.user_lowerings.__setitem__(aten.erf.default, lambda x: x),
         "sympy's function": lambda: setattr(sympy, "expand", lambda e: e),
@@ -239,7 +241,7 @@ CHANGES = """if True:
             os.wait()
     all_of("first", ("nothing", "nothing, but sizes vary", "bases",
                      "method of one object", "operators",
-                     "function of an operator", "constants", "empty table"))
+                     "function of an operator", "order of a list", "constants", "empty table"))
     _catalogue.why_not_kept()
     all_of("later")
 """
@@ -250,7 +252,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 25 + 8)
+        self.assertEqual(len(found), 26 + 9)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

@@ -47,7 +47,7 @@ def _packed(before: Any, after: Any) -> dict[str, bytes]:
     """Returns for each table, written by marshal, {key: [how many at the first graph, how many at most, digests of texts]}."""
     known: dict[str, dict[str, Any]] = {path: {} for path in after}
     for path, entries in after.items():
-        for key, text in [*before.get(path, []), *entries]:
+        for key, text in [*entries, *before.get(path, [])]:  # in the order of a list, to which torch has added
             one = known[path].setdefault(key, [0, 0])
             if _texts.digest(text) not in one[2:] and not text.startswith("?"):
                 one.append(_texts.digest(text))
@@ -97,7 +97,10 @@ class Catalogue:
             return next((f"{key} in {path.replace(':', '.')}" for key, text in entries if text == _tables.PROGRAMS), "")
         if self.first[path] == whole(entries):
             return ""
-        name = self._foreign(marshal.loads(self._known[path]), entries)
+        known = marshal.loads(self._known[path])
+        name = self._foreign(known, entries)
+        if not name and isinstance(_sources.at(path), (dict, list)):
+            name = self._moved(known, entries)
         return f"{name} in {path.replace(':', '.')}" if name else ""
 
     @staticmethod
@@ -110,6 +113,18 @@ class Catalogue:
             if counts[key] > max(known[key][:2]):
                 return f"{key} (again)"
         return next((f"{key} (missing)" for key, (n, *_) in known.items() if counts.get(key, 0) < n), "")
+
+    @staticmethod
+    def _moved(known: dict[str, Any], entries: list[tuple[str, str]]) -> str:
+        """Returns the name of an entry that stands behind one which it precedes in torch's list, or ""."""
+        last: dict[str, int] = {}
+        for key, text in entries:
+            _, n, *digests = known[key]
+            at = digests.index(_texts.digest(text)) if len(digests) == n else 0  # else some are equal
+            if at < last.get(key, 0):
+                return f"{key} (in another order)"
+            last[key] = at
+        return ""
 
     def dumped(self, dumps: dict[str, str]) -> str:
         """Returns the name of an operator that C++ of others changed, or ""."""
