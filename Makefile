@@ -275,10 +275,11 @@ comma = ,
 # The program that prints the completions. A cross build names one that runs here.
 SPEAKS = $(B)/bin/warm
 
-# Leaves the configuration and the store.
+# Leaves the configuration and the store. The last two folders are ours alone; Python has written its own files there.
 uninstall:
 	rm -f $(foreach i,$(BUILT_PROGRAMS) $(BUILT_LIBRARIES) $(INSTALLED_AS_IS) $(INSTALLED_FILLED) \
 	    $(INSTALLED_PYTHON) $(COMPLETIONS),$(call place,$i)) $(DESTDIR)$(LIBDIR)/libwarm.so
+	rm -rf $(DESTDIR)$(PREFIX)/share/warm $(DESTDIR)$(PREFIX)/libexec/warm
 
 # The rest: libraries and Debian packages, our packages, checks, sanitizers, proofs, programs of others, benchmarks.
 PARTS = setup.mk $(wildcard packaging/*.mk tests/*.mk tests/*/*.mk)

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 packages=$(sed -n 's/^PACKAGES_BUILD = //p' setup.mk)
 for release in "$@"; do
     # shellcheck disable=SC2086 # a list of words
-    root=$(root_new "$release" make g++ $packages)
+    root=$(root_new "$release" make g++ python3 $packages)
     trap 'root_free "$root"' EXIT
     chmod 755 "$root"
     mkdir "$root/home/tree"
@@ -22,8 +22,9 @@ set -eu
 cd /home/tree
 SETUP=no make -j2 install PREFIX=~/.local >/tmp/make.log 2>&1 || { tail -n 20 /tmp/make.log; exit 1; }
 sh tests/install/program.sh ~/.local/bin/warm
+PYTHONPATH=~/.local/share/warm/python python3 -c "import warm.graph"
 SETUP=no make uninstall PREFIX=~/.local >/dev/null
-find ~/.local -type f -o -type l
+find ~/.local -not -type d -o -name warm
 END
         left=$(setpriv --reuid somebody --regid somebody --clear-groups env HOME=/home/somebody sh /home/install.sh | tee /dev/stderr | grep ^/ || true)
         [ -z "$left" ] || { echo "left: $left"; exit 1; }'
