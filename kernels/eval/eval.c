@@ -327,7 +327,7 @@ static const struct tensor *operand_type(const struct eval *v, const struct oper
 static number bitcast(enum elem to, enum elem from, number x)
 {
     uint8_t bytes[8] = {0};
-    uint64_t bits = bits_of(x);
+    uint64_t bits = program_is_float(from) ? 0 : bits_of(x);
     if (program_is_float(from))
         program_elem_put(from, x, bytes);
     else

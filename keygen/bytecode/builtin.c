@@ -403,8 +403,7 @@ static void put_nested_symbol(struct bytecode *b, struct reader *r, int depth)
     }
 }
 
-/* Writes an attribute by its code in BuiltinDialectBytecode. The reader never asks for a location
- * (10 to 15). */
+/* Writes an attribute by its code in BuiltinDialectBytecode. No form has a location (10 to 15, and 22): put_place. */
 static void put_builtin_attr(struct bytecode *b, struct reader *r, int depth)
 {
     switch (bytecode_varint(r)) {

@@ -8,8 +8,8 @@
  *        4 operations   5, 6 resources   8 properties
  *
  * Its operations go to the graph, its types and attributes through the reader of MLIR text
- * (bytecode/walk.c). So one program has one key in both encodings. The reader skips locations. If it
- * meets an unknown dialect, code, property or resource, it sets `why_exact`, and the key has the
+ * (bytecode/walk.c). So one program has one key in both encodings. The reader skips locations, but for one
+ * that the caller seeks. If it meets an unknown dialect, code, property or resource, it sets `why_exact`, and the key has the
  * exact bytes.
  *
  * Thread: any; no state. Memory: tables in proportion to the input, and the text of an operation's
