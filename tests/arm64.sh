@@ -52,9 +52,9 @@ mkdir -p tier
 [ -e key ] || "$2" tier keygen both key >/dev/null
 printf 'tier = file://%s/tier\ntier_key = %s/key\ntier_min_cost = 0\n' "$1" "$1" >conf
 "$2"d --config "$1/conf" --socket "$1/sock" --store "$1/store" 2>log & # root's own would read /etc/warm
+trap "kill $! 2>/dev/null || :" EXIT
 tries=0
 until "$2" ping 2>/dev/null; do [ $((tries += 1)) -lt 100 ] || { cat log; exit 1; }; sleep 0.5; done
-[ "$4" = 0 ] || "$2" tier pull >/dev/null # an ask would give up on an emulated tier's late answer
 echo 'int twice(int n) { return 2 * n; }' >twice.cc
 "$2" run --report g++ -O2 -c twice.cc -o twice.o 2>report
 cat report
@@ -67,9 +67,10 @@ mkdir "$root/tmp/both"
 here="$(pwd)/build/bin/warm"
 sh "$root/tmp/both.sh" "$root/tmp/both" "$here" 62 0
 root_run "$root" sh /tmp/both.sh /tmp/both /root/warm/build/bin/warm 183 0
-rm -r "$root/tmp/both/store" # now from the tier alone
-sh "$root/tmp/both.sh" "$root/tmp/both" "$here" 62 1
-root_run "$root" sh /tmp/both.sh /tmp/both /root/warm/build/bin/warm 183 1
+# Now from the tier alone. An ask gives up on an answer that is late, as an emulated one may be.
+from_tier() { for _ in 1 2 3 4 5; do rm -r "$root/tmp/both/store"; "$@" && return; done; false; }
+from_tier sh "$root/tmp/both.sh" "$root/tmp/both" "$here" 62 1
+from_tier root_run "$root" sh /tmp/both.sh /tmp/both /root/warm/build/bin/warm 183 1
 echo "test-arm64: entries of both architectures in one store and one tier: each found its own"
 
 root_run "$root" sh -euc 'cd /root/warm; kernels/toolchain.sh build/toolchain
