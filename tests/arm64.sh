@@ -52,7 +52,7 @@ mkdir -p tier
 [ -e key ] || "$2" tier keygen both key >/dev/null
 printf 'tier = file://%s/tier\ntier_key = %s/key\ntier_min_cost = 0\n' "$1" "$1" >conf
 "$2"d --config "$1/conf" --socket "$1/sock" --store "$1/store" 2>log & # root's own would read /etc/warm
-trap "kill $! 2>/dev/null || :" EXIT
+trap "kill $! 2>/dev/null && wait $! || :" EXIT
 tries=0
 until "$2" ping 2>/dev/null; do [ $((tries += 1)) -lt 100 ] || { cat log; exit 1; }; sleep 0.5; done
 echo 'int twice(int n) { return 2 * n; }' >twice.cc
