@@ -108,7 +108,7 @@ CppVecOverrides.erf = staticmethod(lambda x: f"{x}.sin()")
 """
 SWAPPED = SINE + """
 for overrides in CppOverrides, CppVecOverrides:
-    overrides.erf = overrides.sin
+    overrides.erf = staticmethod(overrides.sin)
 """
 IN_PLACE = SINE + """
 for overrides in CppOverrides, CppVecOverrides:
