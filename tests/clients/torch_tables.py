@@ -332,7 +332,7 @@ class Pairs(kit.TestCase):
         self.check(ERF, SWAPPED, why="erf is not as torch has it")
 
     def test_a_function_whose_code_was_changed_in_place_counts(self):
-        self.check(ERF, IN_PLACE, why="erf is not as torch has it")
+        self.check(ERF, IN_PLACE, why="erf was changed in place")
 
     def test_a_class_under_the_name_of_torchs_counts(self):
         self.check(ERF, CLASS, why="torch._inductor.compile_fx.GraphLowering is not as torch has it")
