@@ -56,8 +56,10 @@ pid_t warmd_spawn(const struct warmd *k, char *const *options)
 {
     char *program = k->program ? strdup(k->program) : bin_path("warmd");
     /* an audit is drawn by lot, and its hit has another outcome: only test_audit.c asks for audits */
-    char *argv[40] = {program, "--socket", k->socket, "--store", k->store, "--verify-hits", "0"};
-    size_t n = 7;
+    char *argv[40] = {program,    "--config",      "" /* not this machine's */,
+                      "--socket", k->socket,       "--store",
+                      k->store,   "--verify-hits", "0"};
+    size_t n = 9;
     for (size_t i = 0; options && options[i] && n < 39; i++)
         argv[n++] = options[i];
     pid_t pid = fork();
