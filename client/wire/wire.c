@@ -69,6 +69,8 @@ bool wire_name_is_note(struct view name)
     return begins(name, "file:") || begins(name, "jax:ahead:") || begins(name, "form:");
 }
 
+bool wire_name_is_catalogue(struct view name) { return begins(name, "torch-catalogue:"); }
+
 bool wire_name_is_second(struct view name)
 {
     return begins(name, "jax:stock:") || begins(name, "ptxas:exact:");

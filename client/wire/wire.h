@@ -169,6 +169,9 @@ uint8_t wire_kind_of_name(struct view name);
 /* True for names under which clients keep notes of their own: "file:" (client/lib/identity.c), "jax:ahead:"
  * (client/python/warm/jax/_ahead.py), "form:" (PROTOCOL.md). */
 bool wire_name_is_note(struct view name);
+/* True for names of what PyTorch has before a program changes it (client/python/warm/_catalogue.py): no result, as notes
+ * are, but it comes from the tier. */
+bool wire_name_is_catalogue(struct view name);
 /* True for names that a client tries after the first one missed. */
 bool wire_name_is_second(struct view name);
 

@@ -31,12 +31,13 @@
 
 bool bookkeeping_is_note(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && wire_name_is_note(key);
+    return space == WIRE_SPACE_NAME && (wire_name_is_note(key) || wire_name_is_catalogue(key));
 }
 
 bool bookkeeping_is_unlisted(enum wire_space space, struct view key)
 {
-    return space == WIRE_SPACE_NAME && (wire_name_is_note(key) || wire_name_is_second(key));
+    return bookkeeping_is_note(space, key) ||
+           (space == WIRE_SPACE_NAME && wire_name_is_second(key));
 }
 
 /* ---- sessions ---- */

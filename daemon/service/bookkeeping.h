@@ -20,7 +20,7 @@ struct job;
 
 /* ---- requests ---- */
 
-/* True for clients' own notes. They count in the daemon's totals, but never as a hit or miss of a session. */
+/* True for clients' own notes, and PyTorch's catalogue. They count in the daemon's totals, but never as a hit or miss of a session. */
 bool bookkeeping_is_note(enum wire_space space, struct view key);
 /* True for names whose miss counts in the daemon's totals alone: notes, and names that a client tries
  * after the first one missed. */

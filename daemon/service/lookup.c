@@ -249,7 +249,8 @@ void service_ask(struct ask *ask, const struct question *q)
                                           : &ask_for_name;
     ask->began_us = clock_wall_us();
     ask->is_unlisted = bookkeeping_is_unlisted(q->space, q->key);
-    ask->no_tier = ask->is_unlisted || (q->space == WIRE_SPACE_KEY && !q->proof);
+    ask->no_tier = (ask->is_unlisted && !wire_name_is_catalogue(q->key)) ||
+                   (q->space == WIRE_SPACE_KEY && !q->proof);
     if (!ask->is_unlisted)
         bookkeeping_asked(s, ask->peer);
     take_question(ask, q, code);

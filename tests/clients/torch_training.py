@@ -158,6 +158,7 @@ class Training(kit.TestCase):
         self.expect_warm(train(self.daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 
     def test_warm_without_the_redis_package(self):
+        train(self.daemon, "--without-redis")  # makes the catalogue of this environment
         self.expect_warm(train(self.daemon, "--without-redis"))
 
     def test_without_redis_and_without_autoload_it_runs_cold(self):

@@ -154,9 +154,10 @@ Test(bookkeeping, notes_are_names_and_names_of_second_tries_are_not_listed)
     static const struct {
         const char *name;
         bool is_note, is_unlisted;
-    } rows[] = {{"file:1", true, true},       {"jax:ahead:1", true, true},
-                {"jax:stock:1", false, true}, {"ptxas:exact:1", false, true},
-                {"jax:1", false, false},      {"file:", false, false}};
+    } rows[] = {{"file:1", true, true},           {"jax:ahead:1", true, true},
+                {"jax:stock:1", false, true},     {"ptxas:exact:1", false, true},
+                {"jax:1", false, false},          {"file:", false, false},
+                {"torch-catalogue:1", true, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct view name = view_of_text(rows[i].name);
         cr_expect_eq(bookkeeping_is_note(WIRE_SPACE_NAME, name), rows[i].is_note);

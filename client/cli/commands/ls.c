@@ -158,7 +158,7 @@ static int print_brief(struct ls_run *run)
 static int on_row(void *arg, const struct wire_row *row, struct view frame)
 {
     struct ls_run *run = arg;
-    if (!run->all && wire_name_is_note(row->name))
+    if (!run->all && (wire_name_is_note(row->name) || wire_name_is_catalogue(row->name)))
         return 0;
     uint64_t value = 0;
     if (run->brief && row->kind == WIRE_KIND_FORM && run->message.filter.kind < 0)
