@@ -171,7 +171,7 @@ called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], x * %s + 1
 # Changes of what torch and its libraries have, after the first graph and before it. Each runs in a fork of a process that
 # has the catalogue. What is printed is the name of the change, and why nothing is kept, as JSON.
 CHANGES = """if True:
-    import builtins, functools, json, math, operator, os, sys, time, types
+    import builtins, functools, json, math, operator, os, pickle, sys, time, types
     import sympy, torch
     torch.compile(lambda x: x.cos() @ x)(torch.ones(4, 4))
     from warm import _catalogue
@@ -201,6 +201,7 @@ CHANGES = """if True:
         "nothing": lambda: None,
         "nothing, but sizes vary": lambda: torch.compile(lambda x, y: x.reshape(2, -1) + y, backend="aot_eager", dynamic=True)(
             torch.ones(6), torch.ones(3)),
+        "nothing, but a graph is read back": lambda: pickle.loads(pickle.dumps(torch.fx.symbolic_trace(torch.nn.ReLU()))),
         "code": lambda: setattr(CppOverrides.erf, "__code__", CppOverrides.sin.__code__),
         "code under torch's name": lambda: setattr(cpp_utils, "get_promote_dtype", types.FunctionType(
             index.__code__.replace(co_consts=(None, 1, 2, 3)), index.__globals__)),
@@ -239,7 +240,7 @@ CHANGES = """if True:
                 print(json.dumps([f"{name}, {when}", _catalogue.why_not_kept()]), flush=True)
                 os._exit(0)
             os.wait()
-    all_of("first", ("nothing", "nothing, but sizes vary", "bases",
+    all_of("first", ("nothing", "nothing, but sizes vary", "nothing, but a graph is read back", "bases",
                      "method of one object", "operators",
                      "function of an operator", "order of a list", "constants", "empty table"))
     _catalogue.why_not_kept()
@@ -252,7 +253,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 26 + 9)
+        self.assertEqual(len(found), 27 + 10)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

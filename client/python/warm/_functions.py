@@ -130,6 +130,8 @@ def _scan(reader: _texts.Reader, path: str, owner: Any, held: dict[str, Any]) ->
     """Returns a space, and the spaces in it, of classes and objects: paths, owners and dictionaries."""
     mark, inner, is_object = _marks.of(held, True), [], not isinstance(owner, (type, types.ModuleType))
     pairs, reader.path = list(held.items()), path
+    if path == _SET_BEFORE_USE[0]:
+        pairs = [pair for pair in pairs if pair[0] != _SET_BEFORE_USE[1]]
     plain = [pair for pair in pairs if type(pair[1]) is _FUNCTION and _enclosed(pair[1]) is None]
     rows = [_itself(owner), *_functions(plain)]
     for name, value in pairs:
@@ -159,7 +161,7 @@ def _counted(reader: _texts.Reader, path: str, name: str, value: Any) -> tuple[A
     kind = type(value)
     try:
         if kind in _COUNTED:
-            return None if (path, name) == _SET_BEFORE_USE else _row(reader, name, value, kind)
+            return _row(reader, name, value, kind)
         if name.startswith("__") or name == _RANDOM or path.startswith("torch._C"):  # the latter has addresses
             return None
         return name, _CONSTANT, value if kind in _PLAIN else reader.whole(value)
