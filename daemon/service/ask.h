@@ -216,7 +216,7 @@ bool ask_prepare(struct ask *ask, const struct store_id *id);
 /* Ends an ask without an answer: the client is gone, or wants no answer (`cancelled`: a compile
  * that nobody else waits for ends, too). */
 void ask_drop(struct ask *ask, bool cancelled);
-/* Lets others wait on: the client makes progress with what it holds the lease for. */
+/* Renews the lease of this asker: its client makes progress, so others wait on. */
 void ask_renew(struct ask *ask);
 
 /* Starts the timer of flights and compiles, if it does not run. */

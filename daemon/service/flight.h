@@ -129,8 +129,8 @@ int flight_join(struct flights *all, const struct store_id *id, const struct pro
  * WAITER_OUT is fine. */
 void flight_leave(struct waiter *waiter, uint64_t now_ms);
 #define FLIGHT_RENEWAL_MS 20000u
-/* Lets the lease of an asker, who makes progress, end in FLIGHT_RENEWAL_MS, or after its own length if that is shorter.
- * Nothing happens if it holds none. */
+/* Renews the lease of an asker whose client makes progress: it ends in FLIGHT_RENEWAL_MS, or after its own length if that
+ * is shorter. Does nothing if it holds no lease. */
 void flight_renew(struct waiter *waiter, uint64_t now_ms);
 /* True if this asker is the last one in its flight. */
 bool flight_is_last(const struct waiter *waiter);

@@ -451,7 +451,7 @@ static bool put_place(struct bytecode *b, uint64_t location, int depth, char *ou
     case 14: return put_place(b, bytecode_varint(&r), depth + 1, out, cap); /* a name: of what */
     case 22:
         n = bytecode_varint(&r);
-        break; /* a range: numbers, of which line and column are first */
+        break; /* a range: numbers; the line and the column come first */
     case 11: n = 2; break;
     default: return false;
     }

@@ -83,7 +83,7 @@ class Reader:
         self._torch = os.path.join(root, "torch", "")
         self._libraries = tuple(folder_of(name) for name in LIBRARIES if name in sys.modules)
         self._codes: dict[int, str] = {}  # by id: its function keeps the code
-        self._sets: dict[int, frozenset[str]] = {}  # what a code sets of what it encloses, by id
+        self._sets: dict[int, frozenset[str]] = {}  # variables that a code encloses and sets, by its id
         self._known: dict[int, tuple[Any, str]] = {}
         self._open: dict[int, int] = {}  # what is being read now, by id: how deep it is
         self._low = _NEVER  # the least depth of an open value that the text refers to as itself
