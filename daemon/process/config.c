@@ -227,7 +227,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
         if (!config_name_equal(name, config_entries[i].name))
             continue;
         if (!*config_entries[i].help && c->reading == CONFIG_FILE) {
-            /* an older file has a line about what is a constant by now */
+            /* an older file may have a line for a setting that is gone */
             char text[120];
             snprintf(text, sizeof text, "%s is %s and no setting any more: remove the line",
                      config_entries[i].name, config_entries[i].standard);

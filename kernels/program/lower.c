@@ -704,7 +704,8 @@ uint32_t lower_next_after(struct lower *l, uint32_t x, uint32_t y)
     return picked(l, none, sum, next);
 }
 
-/* Returns log z - 1 / 2z - ... of z + 10, less what is between: Abramowitz and Stegun, 6.3.6 and 6.3.18. */
+/* Returns digamma(z) for z >= 0.5: the asymptotic series at z + 10 (Abramowitz and Stegun, 6.3.18), minus 1 / z, ...,
+ * 1 / (z + 9) (6.3.6). */
 static uint32_t digamma_of_large(struct lower *l, uint32_t z)
 {
     /* Bernoulli numbers B(2k) / 2k, as fractions, which f32 has; the next term is below 2^-56 from 10.5 on */
