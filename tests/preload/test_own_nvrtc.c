@@ -44,8 +44,7 @@ static void setup(void)
     command("cp -rL '%s' '%s'", lib12, folder);
     command("chmod 755 '%s' && touch '%s/part.h'", k.dir, folder);
     command("chown -R 12345 '%s'%s", folder, "");
-    command("cc -D_GNU_SOURCE -std=c11 -O1 -pthread -o '%s' %s", client,
-            "tests/programs/nvrtc_client.c -ldl");
+    build_c(k.dir, "client", "tests/programs/nvrtc_client.c");
     free(lib12);
     free(lib13);
 }
