@@ -24,7 +24,7 @@
 static void on_got(struct job *j)
 {
     if (s3_take_object(j))
-        job_end(j, TIER_ABSENT, j->answer.said);
+        http_job_end(&j->http, TIER_ABSENT, j->answer.said);
 }
 
 static void on_put(struct job *j)
@@ -32,7 +32,7 @@ static void on_put(struct job *j)
     if (j->answer.outcome == TIER_CANNOT &&
         *j->condition) { /* an honest server without conditions */
         j->backend->conditions = CONDITIONS_IGNORED;
-        s3_send_put(j, j->request->name, NULL, "", on_put);
+        s3_send_put(j, j->http.request->name, NULL, "", on_put);
     } else {
         job_fail(j);
     }
@@ -41,19 +41,20 @@ static void on_put(struct job *j)
 static void begin_with_lease(struct job *j)
 {
     struct s3_backend *b = j->backend;
-    bool is_due = !b->probed_ms || uv_now(b->loop) - b->probed_ms > PROBE_AGAIN_MS;
+    bool is_due = !b->probed_ms || uv_now(b->http.loop) - b->probed_ms > PROBE_AGAIN_MS;
     if (b->conditions == CONDITIONS_UNKNOWN && !b->probing && is_due)
         s3_start_probe(b);
     if (b->probing)
         job_wait(j);
     else if (b->conditions == CONDITIONS_UNKNOWN)
-        job_give_up(j, b->probe.outcome == TIER_OK ? TIER_CANNOT : b->probe.outcome,
-                    *b->probe.said ? b->probe.said : b->probe.capabilities.said);
+        http_job_give_up(&j->http, 0, b->probe.outcome == TIER_OK ? TIER_CANNOT : b->probe.outcome,
+                         *b->probe.said ? b->probe.said : b->probe.capabilities.said);
     else if (b->conditions == CONDITIONS_IGNORED)
-        job_give_up(j, TIER_CANNOT, "the server has no conditional writes, so no leases");
-    else if (j->request->operation == TIER_ASK)
+        http_job_give_up(&j->http, 0, TIER_CANNOT,
+                         "the server has no conditional writes, so no leases");
+    else if (j->http.request->operation == TIER_ASK)
         s3_ask(j);
-    else if (j->request->operation == TIER_FINISH)
+    else if (j->http.request->operation == TIER_FINISH)
         s3_finish(j);
     else
         s3_change_lease(j);
@@ -61,7 +62,7 @@ static void begin_with_lease(struct job *j)
 
 static void job_begin(struct job *j)
 {
-    struct tier_request *r = j->request;
+    struct tier_request *r = j->http.request;
     bool conditional = r->only_if_absent && j->backend->conditions != CONDITIONS_IGNORED;
     j->step = 0;
     if (r->operation == TIER_GET)
@@ -79,39 +80,15 @@ static void s3_start(struct tier_backend *backend, struct tier_request *r)
     job_begin(job_new((struct s3_backend *)backend, r));
 }
 
-static void s3_cancel(struct tier_backend *backend, struct tier_request *r)
-{
-    struct job *j = r->backend_data;
-    (void)backend;
-    if (!j)
-        return;
-    if (j->transfer.exchange)
-        transfer_cancel(&j->transfer);
-    else
-        job_give_up(j, TIER_FAILED, "cancelled");
-}
-
-static void on_pool_closed(void *user)
-{
-    struct s3_backend *b = user;
-    b->pool_closed = true;
-    s3_settle(b);
-}
-
-static void s3_close(struct tier_backend *backend, void (*closed)(void *user), void *user)
-{
-    struct s3_backend *b = (struct s3_backend *)backend;
-    b->closing = true;
-    b->closed = closed;
-    b->closed_user = user;
-    transfer_pool_close(b->pool, on_pool_closed, b);
-    while (b->jobs)
-        job_end(b->jobs, TIER_FAILED, "closed");
-}
-
-static const struct tier_backend_functions s3_functions = {"s3", s3_start, s3_cancel, s3_close};
+static const struct tier_backend_functions s3_functions = {"s3", s3_start, http_backend_cancel,
+                                                           http_backend_close};
 
 static void on_identity(void *user) { s3_wake_jobs(user); }
+
+static void dispose(struct http_backend *b)
+{
+    aws_identity_free(((struct s3_backend *)b)->identity);
+}
 
 /* ---- its URL ---- */
 
@@ -178,34 +155,19 @@ struct tier_backend *tier_s3_new(uv_loop_t *loop, const struct tier_settings *se
                                  size_t why_size)
 {
     struct tier_url url;
-    struct credentials c;
     struct s3_backend *b = calloc(1, sizeof *b);
-    if (!b || !tier_url_parse(settings->url, &url, why, why_size) ||
-        !set_url(b, &url, why, why_size) ||
-        !credentials_read_file(settings->credentials, &c, why, why_size)) {
-        free(b);
-        return NULL;
-    }
-    struct transfer_settings t = {.ca = settings->ca,
-                                  .certificate = c.certificate,
-                                  .key = c.key,
-                                  .proxy = c.proxy,
-                                  .connections = settings->connections,
-                                  .min_rate = settings->min_rate};
-    snprintf(b->credentials, sizeof b->credentials, "%s",
-             settings->credentials ? settings->credentials : "");
-    b->base.functions = &s3_functions;
-    b->begin = job_begin;
-    b->loop = loop;
-    b->pool = transfer_pool_new(loop, &t, why, why_size);
-    credentials_wipe(&c);
-    if (!b->pool) {
-        free(b);
-        return NULL;
-    }
-    b->identity =
-        aws_identity_new(b->pool, b->credentials, *b->profile ? b->profile : NULL, on_identity, b);
-    if (!b->identity)
+    if (!b)
         abort(); /* warmd starts the helper again */
-    return &b->base;
+    b->begin = job_begin;
+    b->http.dispose = dispose;
+    if (!tier_url_parse(settings->url, &url, why, why_size) || !set_url(b, &url, why, why_size) ||
+        !http_backend_init(&b->http, &s3_functions, loop, settings, why, why_size)) {
+        free(b);
+        return NULL;
+    }
+    b->identity = aws_identity_new(b->http.pool, b->http.credentials,
+                                   *b->profile ? b->profile : NULL, on_identity, b);
+    if (!b->identity)
+        abort();
+    return &b->http.base;
 }

@@ -2,18 +2,19 @@
 /*
  * s3_internal.h - a job: one request to S3 as some transfers, one after another. For s3*.c alone.
  *
- *     job_new ─▶ job_begin ─▶ s3_send_… ─▶ then(job) ─▶ s3_send_… ─▶ then(job) ─▶ job_end
+ *     job_new ─▶ job_begin ─▶ s3_send_… ─▶ then(job) ─▶ s3_send_… ─▶ then(job) ─▶ http_job_end
  *                   ▲              │
  *                   └── job_wait ◀─┘ no keys yet, or no probe yet
  *
  * `then` finds in `answer` what the last transfer's answer means. A transfer without an answer ends the job before.
  *
- * Thread: loop thread. Memory: job_end frees the job; nothing may touch it after that.
+ * Thread: loop thread. Memory: http_job_end frees the job; nothing may touch it after that.
  */
 #ifndef WARM_TIER_BACKENDS_S3_INTERNAL_H
 #define WARM_TIER_BACKENDS_S3_INTERNAL_H
 
 #include "tier/backends/aws_identity.h"
+#include "tier/backends/http_job.h"
 #include "tier/backends/s3_answer.h"
 #include "tier/backends/sigv4.h"
 
@@ -22,25 +23,19 @@ struct job;
 enum s3_conditions { CONDITIONS_UNKNOWN, CONDITIONS_WORK, CONDITIONS_IGNORED };
 
 struct s3_backend {
-    struct tier_backend base;
-    uv_loop_t *loop;
-    struct transfer_pool *pool;
+    struct http_backend http;
     struct aws_identity *identity;
     char origin[300], host[280]; /* https://HOST[:PORT], and HOST[:PORT] as it is signed */
     char bucket[64];             /* in the path, or "" */
-    char prefix[512], region[64], credentials[PATH_MAX], profile[64];
+    char prefix[512], region[64], profile[64];
     void (*begin)(struct job *job); /* s3.c: begins a job, from its first step */
-    struct job *jobs;
-    unsigned n_timers;
-    int64_t clock_s; /* the server's clock minus ours, if it refused ours */
+    int64_t clock_s;                /* the server's clock minus ours, if it refused ours */
     enum s3_conditions conditions;
     char own[TIER_NAME_MAX + 1]; /* an entry that we wrote, or "" */
     uint64_t own_read_ms;        /* when an object that we wrote was last read; 0: never */
     struct tier_request probe;   /* our own, and when it ended */
     uint64_t probed_ms;
-    bool probing, closing, pool_closed;
-    void (*closed)(void *user);
-    void *closed_user;
+    bool probing;
 };
 
 struct s3_lease {
@@ -50,26 +45,19 @@ struct s3_lease {
 };
 
 struct job {
-    struct job *next;
+    struct http_job http; /* it waits for keys, or for the probe */
     struct s3_backend *backend;
-    struct tier_request *request;
-    uv_timer_t timer; /* ends the request when nothing is under way */
-    uint64_t ends_ms;
-    bool waits, is_due; /* for keys, or for the probe; to begin again */
+    bool is_due; /* to begin again */
     bool was_refused, was_skewed;
     bool is_unsure; /* PROBE: an answer told nothing */
     unsigned round, step;
     struct s3_lease lease;
-    int held_fd; /* an object that perhaps is the answer, or -1; with its length */
-    uint64_t held_length;
-    enum tier_outcome given_up;
-    char why[TIER_SAID_MAX];
+    uint64_t held_length; /* of http.held_fd */
 
     void (*then)(struct job *job); /* takes the answer */
     struct s3_answer answer;
     void (*then_denied)(struct job *job); /* while our own entry is read: takes this answer */
     struct s3_answer denied;
-    struct transfer transfer;
     char name[2 * TIER_NAME_MAX + 1]; /* that of a job's answer has two digests */
     char payload[65], condition[220], checksum[48];
     char lines[5][SIGV4_TEXT_MAX + 64], token_line[4200];
@@ -79,18 +67,12 @@ struct job {
 
 /* Makes a job of a request. */
 struct job *job_new(struct s3_backend *backend, struct tier_request *request);
-/* Ends a job with this outcome. */
-void job_end(struct job *job, enum tier_outcome outcome, const char *said);
 /* Ends a job with what the answer says. */
 void job_fail(struct job *job);
-/* Ends a job in the loop's next turn. */
-void job_give_up(struct job *job, enum tier_outcome outcome, const char *why);
 /* Lets a job wait for s3_wake_jobs, at most until its time is over. */
 void job_wait(struct job *job);
 /* Begins all jobs again that wait. */
 void s3_wake_jobs(struct s3_backend *backend);
-/* Calls `closed` and frees the backend if it is closing and nothing of it runs. */
-void s3_settle(struct s3_backend *backend);
 
 /* Sends GET. With `wants_file` the object comes in a memfd, else in transfer.text. */
 void s3_send_get(struct job *job, const char *name, bool wants_file, void (*then)(struct job *job));

@@ -30,112 +30,46 @@
 
 /* ---- the life of a job ---- */
 
-void s3_settle(struct s3_backend *b)
-{
-    if (!b->closing || !b->pool_closed || b->n_timers)
-        return;
-    void (*closed)(void *user) = b->closed;
-    void *user = b->closed_user;
-    aws_identity_free(b->identity);
-    free(b);
-    closed(user);
-}
-
-static void on_timer_closed(uv_handle_t *timer)
-{
-    struct job *j = timer->data;
-    struct s3_backend *b = j->backend;
-    assert(b->n_timers);
-    explicit_bzero(j, sizeof *j);
-    free(j);
-    b->n_timers--;
-    s3_settle(b);
-}
-
 struct job *job_new(struct s3_backend *b, struct tier_request *r)
 {
-    assert(!b->closing && r->done && *r->name);
-    struct job *j = calloc(1, sizeof *j);
-    if (!j)
-        abort(); /* warmd starts the helper again */
+    struct job *j = (struct job *)http_job_new(&b->http, r, sizeof *j);
     j->backend = b;
-    j->request = r;
-    j->next = b->jobs;
-    b->jobs = j;
-    r->backend_data = j;
-    r->result_fd = j->held_fd = -1;
-    uv_update_time(b->loop);
-    j->ends_ms = uv_now(b->loop) + r->timeout_ms;
-    uv_timer_init(b->loop, &j->timer);
-    j->timer.data = j;
-    b->n_timers++;
     return j;
-}
-
-void job_end(struct job *j, enum tier_outcome outcome, const char *said)
-{
-    struct tier_request *r = j->request;
-    assert(r->backend_data == j); /* it ends once */
-    struct job **at = &j->backend->jobs;
-    while (*at != j)
-        at = &(*at)->next;
-    *at = j->next;
-    if (j->held_fd >= 0)
-        close(j->held_fd);
-    uv_close((uv_handle_t *)&j->timer, on_timer_closed);
-    r->backend_data = NULL;
-    r->outcome = outcome;
-    snprintf(r->said, sizeof r->said, "%s", outcome == TIER_OK ? "" : said);
-    r->done(r);
 }
 
 void job_fail(struct job *j)
 {
-    j->request->wait_ms = j->answer.outcome == TIER_LATER ? j->transfer.retry_ms : 0;
-    job_end(j, j->answer.outcome, j->answer.said);
-}
-
-static void on_job_timer(uv_timer_t *timer)
-{
-    struct job *j = timer->data;
-    job_end(j, j->given_up, j->why);
-}
-
-void job_give_up(struct job *j, enum tier_outcome outcome, const char *why)
-{
-    j->given_up = outcome;
-    snprintf(j->why, sizeof j->why, "%s", why);
-    j->waits = false;
-    uv_timer_start(&j->timer, on_job_timer, 0, 0);
+    j->http.request->wait_ms = j->answer.outcome == TIER_LATER ? j->http.transfer.retry_ms : 0;
+    http_job_end(&j->http, j->answer.outcome, j->answer.said);
 }
 
 void job_wait(struct job *j)
 {
-    uint64_t now = uv_now(j->backend->loop);
-    j->waits = true;
-    j->given_up = TIER_FAILED;
-    snprintf(j->why, sizeof j->why, "timed out after %llu ms",
-             (unsigned long long)j->request->timeout_ms);
-    uv_timer_start(&j->timer, on_job_timer, j->ends_ms > now ? j->ends_ms - now : 0, 0);
+    uint64_t now = uv_now(j->backend->http.loop);
+    char why[64];
+    snprintf(why, sizeof why, "timed out after %llu ms",
+             (unsigned long long)j->http.request->timeout_ms);
+    http_job_give_up(&j->http, j->http.ends_ms > now ? j->http.ends_ms - now : 0, TIER_FAILED, why);
+    j->http.waits = true;
 }
 
 bool s3_take_object(struct job *j)
 {
-    struct transfer *t = &j->transfer;
-    struct tier_request *r = j->request;
+    struct transfer *t = &j->http.transfer;
+    struct tier_request *r = j->http.request;
     assert(r->result_fd < 0);
     if (j->answer.outcome == TIER_ABSENT)
         return true;
     if (j->answer.outcome == TIER_OK && t->result_fd >= 0) {
         r->result_fd = t->result_fd;
         r->result_length = t->result_length;
-        job_end(j, TIER_OK, "");
+        http_job_end(&j->http, TIER_OK, "");
         return false;
     }
     if (t->result_fd >= 0)
         close(t->result_fd);
     if (j->answer.outcome == TIER_OK)
-        job_end(j, TIER_FAILED, "200 without an object");
+        http_job_end(&j->http, TIER_FAILED, "200 without an object");
     else
         job_fail(j);
     return false;
@@ -143,22 +77,22 @@ bool s3_take_object(struct job *j)
 
 void s3_wake_jobs(struct s3_backend *b)
 {
-    struct job *j;
-    if (b->closing)
+    struct http_job *at;
+    if (b->http.closing)
         return;
-    for (j = b->jobs; j; j = j->next) {
-        j->is_due = j->waits;
-        j->waits = false;
+    for (at = b->http.jobs; at; at = at->next) {
+        ((struct job *)at)->is_due = at->waits;
+        at->waits = false;
     }
     do {
-        for (j = b->jobs; j && !j->is_due; j = j->next)
+        for (at = b->http.jobs; at && !((struct job *)at)->is_due; at = at->next)
             ;
-        if (j) {
-            j->is_due = false;
-            uv_timer_stop(&j->timer);
-            b->begin(j);
+        if (at) {
+            ((struct job *)at)->is_due = false;
+            uv_timer_stop(&at->timer);
+            b->begin((struct job *)at);
         }
-    } while (j);
+    } while (at);
 }
 
 /* ---- a signed transfer ---- */
@@ -177,7 +111,7 @@ static bool add_headers(struct job *j, const struct credentials *keys, const cha
 {
     static const char *const methods[] = {"GET", "PUT", "DELETE", "MKCOL"};
     struct s3_backend *b = j->backend;
-    struct transfer *t = &j->transfer;
+    struct transfer *t = &j->http.transfer;
     char date[SIGV4_DATE_SIZE], authorization[SIGV4_TEXT_MAX];
     struct sigv4_header h[5] = {{"host", b->host}};
     size_t n = 1;
@@ -224,12 +158,12 @@ static void job_send(struct job *j);
 static bool takes_clock(struct job *j)
 {
     struct s3_answer *a = &j->answer;
-    int64_t differs = j->transfer.date ? (int64_t)j->transfer.date - time(NULL) : 0;
+    int64_t differs = j->http.transfer.date ? (int64_t)j->http.transfer.date - time(NULL) : 0;
     if (!a->other_clock || j->was_skewed || !differs)
         return false;
     j->was_skewed = true;
     snprintf(a->said, sizeof a->said, "%d %s: this machine's clock is %lld s %s the server's",
-             j->transfer.status, a->code, (long long)(differs < 0 ? -differs : differs),
+             j->http.transfer.status, a->code, (long long)(differs < 0 ? -differs : differs),
              differs > 0 ? "behind" : "ahead of");
     if (j->backend->clock_s != differs)
         fprintf(stderr, "warm-tier: %s; requests are signed with the server's time\n", a->said);
@@ -264,7 +198,7 @@ static bool takes_keys(struct job *j)
 /* Reads what the answer means. */
 static void read_answer(struct job *j)
 {
-    const struct transfer *t = &j->transfer;
+    const struct transfer *t = &j->http.transfer;
     struct s3_answer *a = &j->answer;
     s3_answer_read(t->status, t->text, t->text_length, t->region, t->location, a);
     if (t->status < 200 || t->status >= 300)
@@ -283,7 +217,7 @@ static void read_answer(struct job *j)
 /* True if the answer may be that to an absent object. A probe must see what the server says. */
 static bool may_be_absent(const struct job *j)
 {
-    return j->transfer.method == TRANSFER_GET && j->request->operation != TIER_PROBE &&
+    return j->http.transfer.method == TRANSFER_GET && j->http.request->operation != TIER_PROBE &&
            !j->then_denied && strcmp(j->answer.code, "AccessDenied") == 0;
 }
 
@@ -291,7 +225,7 @@ static bool may_be_absent(const struct job *j)
 static bool takes_absence(struct job *j)
 {
     const struct s3_backend *b = j->backend;
-    if (!may_be_absent(j) || !b->own_read_ms || uv_now(b->loop) - b->own_read_ms > OWN_READ_MS)
+    if (!may_be_absent(j) || !b->own_read_ms || uv_now(b->http.loop) - b->own_read_ms > OWN_READ_MS)
         return false;
     j->answer.outcome = TIER_ABSENT;
     snprintf(j->answer.said, sizeof j->answer.said, "403: absent, as those hear who may not list");
@@ -303,7 +237,7 @@ static void on_own_entry(struct job *j)
     struct s3_backend *b = j->backend;
     bool is_read = j->answer.outcome == TIER_OK;
     if (is_read)
-        b->own_read_ms = uv_now(b->loop);
+        b->own_read_ms = uv_now(b->http.loop);
     else
         *b->own = '\0'; /* that one tells nothing any more: it may be gone, too */
     j->answer = j->denied;
@@ -329,7 +263,7 @@ static void on_transfer(struct transfer *t)
     struct job *j = t->user;
     assert(j->then);
     if (t->outcome != TIER_OK) {
-        job_end(j, t->outcome, t->said);
+        http_job_end(&j->http, t->outcome, t->said);
         return;
     }
     read_answer(j);
@@ -345,27 +279,27 @@ static void on_transfer(struct transfer *t)
 static void job_send(struct job *j)
 {
     struct s3_backend *b = j->backend;
-    struct transfer *t = &j->transfer;
+    struct transfer *t = &j->http.transfer;
     const struct credentials *keys;
     char why[TIER_SAID_MAX], path[TRANSFER_URL_MAX - 320];
-    uint64_t now = uv_now(b->loop);
+    uint64_t now = uv_now(b->http.loop);
     switch (aws_identity_get(b->identity, &keys, why, sizeof why)) {
     case AWS_IDENTITY_READY: break;
     case AWS_IDENTITY_ASKED: job_wait(j); return;
-    default: job_give_up(j, TIER_DENIED, why); return;
+    default: http_job_give_up(&j->http, 0, TIER_DENIED, why); return;
     }
     snprintf(path, sizeof path, "%s%s/%s%sv1/%s", *b->bucket ? "/" : "", b->bucket, b->prefix,
              *b->prefix ? "/" : "", j->name);
     snprintf(t->url, sizeof t->url, "%s%s", b->origin, path);
-    if (now >= j->ends_ms) {
+    if (now >= j->http.ends_ms) {
         job_wait(j); /* its time is over */
     } else if (!add_headers(j, keys, path)) {
-        job_give_up(j, TIER_MISSET, "the credentials are too long");
+        http_job_give_up(&j->http, 0, TIER_MISSET, "the credentials are too long");
     } else {
-        t->timeout_ms = j->ends_ms - now;
+        t->timeout_ms = j->http.ends_ms - now;
         t->user = j;
         t->done = on_transfer;
-        transfer_start(b->pool, t);
+        transfer_start(b->http.pool, t);
     }
 }
 
@@ -376,15 +310,15 @@ static void prepare(struct job *j, enum transfer_method method, const char *name
     snprintf(j->payload, sizeof j->payload, EMPTY_SHA256);
     *j->checksum = *j->condition = '\0';
     j->then = then;
-    j->transfer.method = method;
-    j->transfer.wants_file = false;
+    j->http.transfer.method = method;
+    j->http.transfer.wants_file = false;
 }
 
 void s3_send_get(struct job *j, const char *name, bool wants_file, void (*then)(struct job *j))
 {
     prepare(j, TRANSFER_GET, name, then);
-    j->transfer.wants_file = wants_file;
-    j->transfer.limit = j->request->limit;
+    j->http.transfer.wants_file = wants_file;
+    j->http.transfer.limit = j->http.request->limit;
     job_send(j);
 }
 
@@ -398,8 +332,8 @@ void s3_send_delete(struct job *j, const char *name, void (*then)(struct job *j)
 static void prepare_put(struct job *j, const char *name, const char *text, const uint8_t *sum,
                         const char *condition, void (*then)(struct job *j))
 {
-    struct tier_request *r = j->request;
-    struct transfer *t = &j->transfer;
+    struct tier_request *r = j->http.request;
+    struct transfer *t = &j->http.transfer;
     uint8_t digest[32];
     prepare(j, TRANSFER_PUT, name, then);
     if (text)

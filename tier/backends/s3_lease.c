@@ -44,7 +44,7 @@
 /* Writes the name of an object's lease, or of a slot beside it: HH/l-ID, HH/l1-ID. */
 static void lease_name(const struct job *j, char out[TIER_NAME_MAX + 1])
 {
-    const struct tier_request *r = j->request;
+    const struct tier_request *r = j->http.request;
     const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
     const char *rest = kind + strcspn(kind, "-");
     char slot[12] = "";
@@ -56,7 +56,7 @@ static void lease_name(const struct job *j, char out[TIER_NAME_MAX + 1])
 /* Reads the lease in the job's answer. False if it is none of ours. */
 static bool read_lease(struct job *j)
 {
-    const struct transfer *t = &j->transfer;
+    const struct transfer *t = &j->http.transfer;
     struct s3_lease *l = &j->lease;
     const char *at = t->text + strlen(MAGIC);
     char *end;
@@ -74,7 +74,7 @@ static void put_lease(struct job *j, uint64_t ms, bool replaces, void (*then)(st
 {
     char name[TIER_NAME_MAX + 1], condition[220], token[TOKEN_LEN + 1], word[33];
     lease_name(j, name);
-    bytes_to_hex(j->request->token, TIER_TOKEN_SIZE, token);
+    bytes_to_hex(j->http.request->token, TIER_TOKEN_SIZE, token);
     s3_random_hex(word, 16);
     snprintf(j->lease.body, sizeof j->lease.body, MAGIC "%s\n%llu\n%s\n", token,
              (unsigned long long)ms, word);
@@ -93,12 +93,12 @@ static void get_lease(struct job *j, void (*then)(struct job *j))
 /* Ends an ASK whose lease another one has. */
 static void end_waiting(struct job *j, uint64_t left_ms)
 {
-    if (*j->request->job) {
-        job_end(j, TIER_ABSENT, "the job began without it");
+    if (*j->http.request->job) {
+        http_job_end(&j->http, TIER_ABSENT, "the job began without it");
         return;
     }
-    j->request->wait_ms = left_ms + CLOCK_GRAIN_MS;
-    job_end(j, TIER_WAIT, "another one makes it");
+    j->http.request->wait_ms = left_ms + CLOCK_GRAIN_MS;
+    http_job_end(&j->http, TIER_WAIT, "another one makes it");
 }
 
 /* ---- ASK ---- */
@@ -106,10 +106,10 @@ static void end_waiting(struct job *j, uint64_t left_ms)
 static void on_taken_over(struct job *j)
 {
     switch (j->answer.outcome) {
-    case TIER_OK: job_end(j, TIER_LEASE, "the lease is ours"); break;
+    case TIER_OK: http_job_end(&j->http, TIER_LEASE, "the lease is ours"); break;
     case TIER_EXISTS:
     case TIER_LATER:
-    case TIER_ABSENT: end_waiting(j, j->request->lease_ms); break; /* another one was faster */
+    case TIER_ABSENT: end_waiting(j, j->http.request->lease_ms); break; /* another one was faster */
     default: job_fail(j);
     }
 }
@@ -118,7 +118,7 @@ static void on_taken_over(struct job *j)
 static void on_looked_again(struct job *j)
 {
     if (s3_take_object(j))
-        put_lease(j, j->request->lease_ms, true, on_taken_over);
+        put_lease(j, j->http.request->lease_ms, true, on_taken_over);
 }
 
 static void on_lease_asked(struct job *j);
@@ -127,25 +127,25 @@ static void on_lease_read(struct job *j)
 {
     struct s3_lease *l = &j->lease;
     if (j->answer.outcome == TIER_ABSENT && j->round++ < ROUNDS)
-        put_lease(j, j->request->lease_ms, false, on_lease_asked);
+        put_lease(j, j->http.request->lease_ms, false, on_lease_asked);
     else if (j->answer.outcome == TIER_ABSENT)
-        job_end(j, TIER_FAILED, "the lease comes and goes");
+        http_job_end(&j->http, TIER_FAILED, "the lease comes and goes");
     else if (j->answer.outcome != TIER_OK)
         job_fail(j);
     else if (!read_lease(j))
-        job_end(j, TIER_FAILED, "the lease's object is none of ours");
+        http_job_end(&j->http, TIER_FAILED, "the lease's object is none of ours");
     else if (l->ms && l->ms <= LONGEST_MS && l->age_ms <= l->ms + CLOCK_GRAIN_MS)
         end_waiting(j, l->ms > l->age_ms ? l->ms - l->age_ms : 0);
-    else if (*j->request->job)
-        put_lease(j, j->request->lease_ms, true, on_taken_over);
+    else if (*j->http.request->job)
+        put_lease(j, j->http.request->lease_ms, true, on_taken_over);
     else
-        s3_send_get(j, j->request->name, true, on_looked_again);
+        s3_send_get(j, j->http.request->name, true, on_looked_again);
 }
 
 static void on_lease_asked(struct job *j)
 {
     switch (j->answer.outcome) {
-    case TIER_OK: job_end(j, TIER_LEASE, "the lease is ours"); break;
+    case TIER_OK: http_job_end(&j->http, TIER_LEASE, "the lease is ours"); break;
     case TIER_EXISTS: get_lease(j, on_lease_read); break;
     default:
         if (strcmp(j->answer.code, "ConditionalRequestConflict") == 0)
@@ -159,7 +159,7 @@ static void on_lease_asked(struct job *j)
 
 static void told_name(const struct job *j, char out[2 * TIER_NAME_MAX + 1])
 {
-    const struct tier_request *r = j->request;
+    const struct tier_request *r = j->http.request;
     const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
     snprintf(out, 2 * TIER_NAME_MAX + 1, "%.*sj%s-%s", (int)(kind - r->name), r->name,
              kind + strcspn(kind, "-"), r->job);
@@ -174,7 +174,7 @@ static void put_told(struct job *j, bool replaces)
     told_name(j, name);
     s3_random_hex(word, 16);
     snprintf(j->lease.body, sizeof j->lease.body, TOLD_MAGIC "%c\n%s\n",
-             j->held_fd >= 0 ? 'h' : 'm', word);
+             j->http.held_fd >= 0 ? 'h' : 'm', word);
     if (replaces)
         snprintf(condition, sizeof condition, "If-Match: %s", j->lease.etag);
     s3_send_put(j, name, j->lease.body, replaces ? condition : "If-None-Match: *", on_told_put);
@@ -183,12 +183,12 @@ static void put_told(struct job *j, bool replaces)
 /* Answers as the job's first rank was answered. */
 static void answer_as_told(struct job *j, char told)
 {
-    struct tier_request *r = j->request;
-    if (told == 'h' && j->held_fd >= 0) {
-        r->result_fd = j->held_fd;
+    struct tier_request *r = j->http.request;
+    if (told == 'h' && j->http.held_fd >= 0) {
+        r->result_fd = j->http.held_fd;
         r->result_length = j->held_length;
-        j->held_fd = -1;
-        job_end(j, TIER_OK, "");
+        j->http.held_fd = -1;
+        http_job_end(&j->http, TIER_OK, "");
     } else {
         j->round = 0;
         put_lease(j, r->lease_ms, false, on_lease_asked);
@@ -197,14 +197,14 @@ static void answer_as_told(struct job *j, char told)
 
 static void on_told_read(struct job *j)
 {
-    const struct transfer *t = &j->transfer;
+    const struct transfer *t = &j->http.transfer;
     bool is_ours = j->answer.outcome == TIER_OK && t->date && t->modified &&
                    strncmp(t->text, TOLD_MAGIC, strlen(TOLD_MAGIC)) == 0;
     char told = is_ours ? t->text[strlen(TOLD_MAGIC)] : '\0';
     if (j->answer.outcome != TIER_OK) {
         job_fail(j);
     } else if (told != 'h' && told != 'm') {
-        job_end(j, TIER_FAILED, "the object of the job's answer is none of ours");
+        http_job_end(&j->http, TIER_FAILED, "the object of the job's answer is none of ours");
     } else if (t->date - t->modified > TOLD_S && j->round++ < ROUNDS) {
         snprintf(j->lease.etag, sizeof j->lease.etag, "%s", t->etag);
         put_told(j, true);
@@ -217,7 +217,7 @@ static void on_told_put(struct job *j)
 {
     char name[2 * TIER_NAME_MAX + 1];
     if (j->answer.outcome == TIER_OK) {
-        answer_as_told(j, j->held_fd >= 0 ? 'h' : 'm');
+        answer_as_told(j, j->http.held_fd >= 0 ? 'h' : 'm');
     } else if (j->answer.outcome == TIER_EXISTS || j->answer.outcome == TIER_LATER) {
         told_name(j, name);
         s3_send_get(j, name, false, on_told_read);
@@ -228,46 +228,46 @@ static void on_told_put(struct job *j)
 
 static void on_asked_object(struct job *j)
 {
-    bool found = j->answer.outcome == TIER_OK && j->transfer.result_fd >= 0;
-    if (*j->request->job && found) {
-        j->held_fd = j->transfer.result_fd;
-        j->held_length = j->transfer.result_length;
+    bool found = j->answer.outcome == TIER_OK && j->http.transfer.result_fd >= 0;
+    if (*j->http.request->job && found) {
+        j->http.held_fd = j->http.transfer.result_fd;
+        j->held_length = j->http.transfer.result_length;
         put_told(j, false);
     } else if (s3_take_object(j)) {
-        if (*j->request->job)
+        if (*j->http.request->job)
             put_told(j, false);
         else
             get_lease(j, on_lease_read); /* most askers wait: a GET is cheaper than a PUT */
     }
 }
 
-void s3_ask(struct job *j) { s3_send_get(j, j->request->name, true, on_asked_object); }
+void s3_ask(struct job *j) { s3_send_get(j, j->http.request->name, true, on_asked_object); }
 
 /* ---- FINISH, RENEW, RELEASE ---- */
 
 static void on_changed(struct job *j)
 {
     enum tier_outcome outcome = j->answer.outcome;
-    if (outcome == TIER_OK || j->request->operation == TIER_FINISH)
-        job_end(j, TIER_OK, "");
+    if (outcome == TIER_OK || j->http.request->operation == TIER_FINISH)
+        http_job_end(&j->http, TIER_OK, "");
     else if (outcome == TIER_EXISTS || outcome == TIER_ABSENT)
-        job_end(j, TIER_ABSENT, "the lease is lost");
+        http_job_end(&j->http, TIER_ABSENT, "the lease is lost");
     else
         job_fail(j);
 }
 
 static void on_own_read(struct job *j)
 {
-    struct tier_request *r = j->request;
+    struct tier_request *r = j->http.request;
     char token[TOKEN_LEN + 1];
     bytes_to_hex(r->token, TIER_TOKEN_SIZE, token);
     bool read = j->answer.outcome == TIER_OK;
     if (read && read_lease(j) && strcmp(j->lease.token, token) == 0 && j->lease.ms)
         put_lease(j, r->operation == TIER_RENEW ? r->lease_ms : 0, true, on_changed);
     else if (r->operation == TIER_FINISH)
-        job_end(j, TIER_OK, "");
+        http_job_end(&j->http, TIER_OK, "");
     else if (read || j->answer.outcome == TIER_ABSENT)
-        job_end(j, TIER_ABSENT, "the lease is lost");
+        http_job_end(&j->http, TIER_ABSENT, "the lease is lost");
     else
         job_fail(j);
 }
@@ -280,6 +280,6 @@ static void on_finished(struct job *j)
         job_fail(j);
 }
 
-void s3_finish(struct job *j) { s3_send_put(j, j->request->name, NULL, "", on_finished); }
+void s3_finish(struct job *j) { s3_send_put(j, j->http.request->name, NULL, "", on_finished); }
 
 void s3_change_lease(struct job *j) { get_lease(j, on_own_read); }

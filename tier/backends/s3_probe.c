@@ -23,7 +23,7 @@ static void on_probed(struct job *j);
 
 static void send_step(struct job *j)
 {
-    const char *name = j->request->name;
+    const char *name = j->http.request->name;
     char same[220];
     snprintf(same, sizeof same, "If-Match: %s", j->lease.etag);
     switch (j->step) {
@@ -39,8 +39,8 @@ static void send_step(struct job *j)
 
 static void take_step(struct job *j)
 {
-    struct tier_capabilities *c = &j->request->capabilities;
-    struct transfer *t = &j->transfer;
+    struct tier_capabilities *c = &j->http.request->capabilities;
+    struct transfer *t = &j->http.transfer;
     enum tier_outcome outcome = j->answer.outcome;
     bool refused = t->status >= 400 && t->status < 500;
     bool tells = outcome == TIER_OK || outcome == TIER_EXISTS || outcome == TIER_ABSENT ||
@@ -60,44 +60,37 @@ static void take_step(struct job *j)
         c->reads = c->writes ? outcome == TIER_OK && strncmp(t->text, "probe ", 6) == 0
                              : outcome == TIER_ABSENT;
         if (c->writes && c->reads)
-            j->backend->own_read_ms = uv_now(j->backend->loop);
+            j->backend->own_read_ms = uv_now(j->backend->http.loop);
         break;
     default: break;
     }
     if ((j->step == PUT_IT && !c->writes) || (j->step == GET_IT && !c->reads)) {
-        j->given_up = outcome == TIER_OK ? TIER_FAILED : outcome;
-        snprintf(j->why, sizeof j->why, "%s",
+        j->http.given_up = outcome == TIER_OK ? TIER_FAILED : outcome;
+        snprintf(j->http.why, sizeof j->http.why, "%s",
                  outcome == TIER_OK ? "the server returned other bytes" : j->answer.said);
     }
 }
 
 static void end_probe(struct job *j)
 {
-    struct tier_capabilities *c = &j->request->capabilities;
+    struct tier_capabilities *c = &j->http.request->capabilities;
+    char more[120];
     c->leases = c->conditional;
     if (c->conditional)
         j->backend->conditions = CONDITIONS_WORK;
     else if (!j->is_unsure) /* a failed transfer says nothing about the server */
         j->backend->conditions = CONDITIONS_IGNORED;
-    if (!c->reads && !c->writes) {
-        job_end(j, j->given_up, j->why);
-        return;
-    }
-    if (c->reads && c->writes)
-        snprintf(c->said, sizeof c->said, "reads and writes work; %s; %s",
-                 c->conditional ? "so do conditional writes, and so leases"
-                                : "conditional writes do not, so there are no leases",
-                 c->checksums ? "a wrong checksum is refused" : "checksums are not looked at");
-    else
-        snprintf(c->said, sizeof c->said, "%s work; no %s: %s", c->reads ? "reads" : "writes",
-                 c->reads ? "writes" : "reads", j->why);
-    job_end(j, TIER_OK, "");
+    snprintf(more, sizeof more, "%s; %s",
+             c->conditional ? "so do conditional writes, and so leases"
+                            : "conditional writes do not, so there are no leases",
+             c->checksums ? "a wrong checksum is refused" : "checksums are not looked at");
+    http_job_end_probe(&j->http, more);
 }
 
 static void on_probed(struct job *j)
 {
-    struct tier_capabilities *c = &j->request->capabilities;
-    int64_t differs = j->transfer.date ? (int64_t)j->transfer.date - time(NULL) : 0;
+    struct tier_capabilities *c = &j->http.request->capabilities;
+    int64_t differs = j->http.transfer.date ? (int64_t)j->http.transfer.date - time(NULL) : 0;
     c->clock_skew_ms = (uint64_t)(differs < 0 ? -differs : differs) * 1000;
     take_step(j);
     j->step = j->step == PUT_IT && !c->writes ? GET_IT : j->step + 1;
@@ -109,7 +102,7 @@ static void on_probed(struct job *j)
 
 void s3_probe(struct job *j)
 {
-    j->request->capabilities = (struct tier_capabilities){0};
+    j->http.request->capabilities = (struct tier_capabilities){0};
     j->is_unsure = false;
     send_step(j);
 }
@@ -118,7 +111,7 @@ static void on_own_probe(struct tier_request *r)
 {
     struct s3_backend *b = r->user;
     b->probing = false;
-    b->probed_ms = uv_now(b->loop);
+    b->probed_ms = uv_now(b->http.loop);
     s3_wake_jobs(b);
 }
 
