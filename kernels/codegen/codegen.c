@@ -34,11 +34,13 @@
 #define LAUNCH_BOUNDS                                                                              \
     "__launch_bounds__(256)" /* CODEGEN_BLOCK, TILED_THREADS: 255 registers are free to use */
 #define ZERO UINT32_MAX      /* in place of a name: the number 0 */
+#define SECTOR 8             /* f32 elements that a GPU reads at once: 32 bytes */
 
 /* What each kernel may call. The edge cases are those of eval.c. f16 and bf16 are computed in f32, and rounded
  * after each operation; to the even one of two. */
 static const char PRELUDE[] =
     "#pragma nv_diag_suppress 177, 186 /* unused functions; unsigned numbers below 0 */\n"
+    "typedef long long place_t; /* indices, and places in memory */\n"
     "struct f16 { unsigned short bits; };\n"
     "struct bf16 { unsigned short bits; };\n"
     "static __device__ float of_bits(unsigned x) { union { unsigned u; float f; } b; b.u = x; "
@@ -306,6 +308,7 @@ struct gen {
     uint32_t target_at;         /* the element that it writes */
     bool conflict;              /* it reads other elements of `target` */
     int64_t rounds, work;       /* of the open loops; the most so far */
+    int64_t n_most;             /* elements of any tensor that the kernel has indices of */
     VECTOR(struct draft) group; /* of the launch being made */
     uint32_t *origins;          /* of program_origins */
     uint32_t forward;           /* of the function */
@@ -352,17 +355,71 @@ static uint32_t place_value(const struct gen *g, uint32_t value)
     return value;
 }
 
-/* Returns the tensor that a product's operand is, or is parts of (spread.h). */
+/* True for an operation whose elements are those of its operand, or padding. */
+static bool is_view(enum op op)
+{
+    return op == OP_WINDOW || op == OP_UNWINDOW || op == OP_PAD || op == OP_RESHAPE ||
+           op == OP_TRANSPOSE || op == OP_REVERSE || op == OP_BROADCAST;
+}
+
+/* Returns the tensor that is stored for a product's operand: itself, or what it has in another shape, or what it
+ * has windows of (convolutions; parts of a sum). Those would take many times its memory. */
 static uint32_t part_of(const struct gen *g, uint32_t value)
 {
     const struct program *p = g->p;
-    for (enum op via = OP_WINDOW;; via = OP_PAD) {
-        uint32_t by = g->values[value].op;
-        if (by == PROGRAM_NONE || p->ops.at[by].op != via)
-            return value;
-        value = p->operands.at[p->ops.at[by].operands];
-        if (via == OP_PAD)
-            return value;
+    bool windows = false, same = true;
+    for (uint32_t at = value, by; (by = g->values[at].op) != PROGRAM_NONE;) {
+        const struct operation *op = &p->ops.at[by];
+        if (!is_view(op->op) || g->values[value].must_store)
+            break;
+        windows |= op->op == OP_WINDOW || op->op == OP_UNWINDOW;
+        same &= op->op == OP_RESHAPE;
+        at = p->operands.at[op->operands];
+        value = windows || same ? at : value;
+    }
+    return value;
+}
+
+/* Returns how far an operand's elements along a dimension are from each other in memory. */
+static int64_t stride_of(const struct gen *g, uint32_t value, uint32_t d)
+{
+    const struct program *p = g->p;
+    for (int64_t steps = 1;;) {
+        const struct tensor *t = program_tensor(p, value);
+        int64_t stride = 1;
+        for (uint32_t i = t->rank; i-- > d + 1;)
+            stride *= t->dims[i];
+        const struct operation *op =
+            g->values[value].stored ? NULL : &p->ops.at[g->values[value].op];
+        if (!op || !is_view(op->op))
+            return steps * stride;
+        const int64_t *ints = p->ints.at + op->ints;
+        value = p->operands.at[op->operands];
+        const struct tensor *of = program_tensor(p, value);
+        uint32_t r = op->op == OP_WINDOW ? of->rank : op->op == OP_UNWINDOW ? op->n_ints / 4 : 0;
+        if (r) {
+            bool inner = d >= r;
+            for (uint32_t k = d - r, i = 0; inner && d >= r; i++) /* the dimension of the window */
+                if (ints[i] > 1 && k-- == 0)
+                    d = i;
+            steps *= inner ? ints[2 * r + d] : op->op == OP_WINDOW ? ints[r + d] : 1;
+        } else if (op->op == OP_TRANSPOSE) {
+            d = (uint32_t)ints[d];
+        } else if (op->op == OP_BROADCAST) {
+            uint32_t i = 0;
+            while (i < of->rank && ints[i] != d)
+                i++;
+            if (i == of->rank || of->dims[i] == 1)
+                return 0;
+            d = i;
+        } else if (op->op == OP_RESHAPE) {
+            int64_t whole = steps * stride, behind = 1;
+            d = of->rank;
+            while (d > 1 && behind * of->dims[d - 1] <= whole)
+                behind *= of->dims[--d];
+            d -= d > 0;
+            steps = whole / behind;
+        }
     }
 }
 
@@ -608,7 +665,7 @@ static void say_index(struct gen *g, uint32_t name)
 {
     (void)GEN_EXPECT(g, name == ZERO || name < g->names);
     if (name == ZERO)
-        SAY(g, "0LL");
+        SAY(g, "0");
     else
         SAY(g, "t%u", name);
 }
@@ -644,14 +701,14 @@ static uint32_t place_of(struct gen *g, const struct tensor *t, const struct ind
     for (uint32_t i = 0; i < g->n_owns; i++)
         if (is_own(&g->owns[i], t, index))
             return 0;
-    uint32_t name = let(g, "long long");
+    uint32_t name = let(g, "place_t");
     for (uint32_t d = t->rank; d-- > 0; stride *= t->dims[d]) {
         if (index->at[d] == ZERO)
             continue;
-        SAY(g, first ? "t%u * %" PRId64 "LL" : " + t%u * %" PRId64 "LL", index->at[d], stride);
+        SAY(g, first ? "t%u * %" PRId64 "" : " + t%u * %" PRId64 "", index->at[d], stride);
         first = false;
     }
-    SAY(g, first ? "0LL;\n" : ";\n");
+    SAY(g, first ? "0;\n" : ";\n");
     return settled(g, name);
 }
 
@@ -680,9 +737,12 @@ static struct index index_of(struct gen *g, const struct tensor *t, uint32_t pla
         index.at[d] = ZERO;
         if (t->dims[d] == 1)
             continue;
-        index.at[d] = let(g, "long long");
-        SAY(g, "t%u / %" PRId64 "LL %% %" PRId64 "LL;\n", place, stride,
-            t->dims[d] > 0 ? t->dims[d] : 1);
+        index.at[d] = let(g, "place_t");
+        if (stride * t->dims[d] == t->n) /* the outermost one */
+            SAY(g, "t%u / %" PRId64 ";\n", place, stride);
+        else
+            SAY(g, "t%u / %" PRId64 " %% %" PRId64 ";\n", place, stride,
+                t->dims[d] > 0 ? t->dims[d] : 1);
         index.at[d] = settled(g, index.at[d]);
         add_steps(g, &(struct steps){index.at[d], index.at[d], 0, 1, t->dims[d]});
     }
@@ -703,6 +763,7 @@ static uint32_t arg_of(struct gen *g, uint32_t value, uint32_t place)
 }
 
 static uint32_t emit(struct gen *g, uint32_t value, const struct index *index);
+static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place);
 
 static const struct tensor *operand_type(const struct gen *g, const struct operation *op,
                                          uint32_t i)
@@ -852,16 +913,16 @@ static uint32_t emit_start(struct gen *g, const struct operation *op, uint32_t o
                            int64_t size)
 {
     struct index none = {{0}};
-    uint32_t at = emit_operand(g, op, operand, &none), name = let(g, "long long");
-    SAY(g, "within(t%u, %" PRId64 "LL);\n", at, n - size);
+    uint32_t at = emit_operand(g, op, operand, &none), name = let(g, "place_t");
+    SAY(g, "within(t%u, %" PRId64 ");\n", at, n - size);
     return settled(g, name);
 }
 
 /* Declares first + step × index. The index is below n. */
 static uint32_t emit_steps(struct gen *g, int64_t first, int64_t step, uint32_t index, int64_t n)
 {
-    uint32_t name = let(g, "long long");
-    SAY(g, "%" PRId64 "LL + %" PRId64 "LL * ", first, step);
+    uint32_t name = let(g, "place_t");
+    SAY(g, "%" PRId64 " + %" PRId64 " * ", first, step);
     say_index(g, index);
     SAY(g, ";\n");
     name = settled(g, name);
@@ -876,7 +937,9 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
     const int64_t *ints = g->p->ints.at + op->ints;
     struct index to = {{0}};
     if (op->op == OP_RESHAPE) {
-        uint32_t place = place_of(g, t, index);
+        uint32_t place = place_of(g, t, index), x = g->p->operands.at[op->operands];
+        if (g->values[x].stored)
+            return emit_stored(g, x, place);
         to = index_of(g, of, place);
         if (place == 0)
             add_own(g, of, &to);
@@ -893,7 +956,7 @@ static uint32_t emit_view(struct gen *g, const struct operation *op, const struc
             to.at[d] = emit_steps(g, ints[d], ints[2 * of->rank + d], index->at[d], t->dims[d]);
         } else { /* OP_DYNAMIC_SLICE */
             uint32_t start = emit_start(g, op, 1 + d, of->dims[d], t->dims[d]);
-            to.at[d] = let(g, "long long");
+            to.at[d] = let(g, "place_t");
             SAY(g, "t%u + ", start);
             say_index(g, index->at[d]);
             SAY(g, ";\n");
@@ -950,16 +1013,16 @@ static uint32_t emit_pad(struct gen *g, const struct operation *op, const struct
     for (uint32_t d = 0; d < of->rank; d++) {
         if (is_inside(g, index->at[d], low[d], interior[d] + 1, of->dims[d], &to.at[d]))
             continue;
-        uint32_t from = let(g, "long long");
+        uint32_t from = let(g, "place_t");
         say_index(g, index->at[d]);
-        SAY(g, " - %" PRId64 "LL;\n", low[d]);
+        SAY(g, " - %" PRId64 ";\n", low[d]);
         from = settled(g, from);
         uint32_t is = let(g, "bool");
-        SAY(g, "t%u >= 0 && t%u %% %" PRId64 "LL == 0 && t%u / %" PRId64 "LL < %" PRId64 "LL;\n",
-            from, from, interior[d] + 1, from, interior[d] + 1, of->dims[d]);
+        SAY(g, "t%u >= 0 && t%u %% %" PRId64 " == 0 && t%u / %" PRId64 " < %" PRId64 ";\n", from,
+            from, interior[d] + 1, from, interior[d] + 1, of->dims[d]);
         is = fits[n++] = settled(g, is);
-        to.at[d] = let(g, "long long");
-        SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", is, from, interior[d] + 1);
+        to.at[d] = let(g, "place_t");
+        SAY(g, "t%u ? t%u / %" PRId64 " : 0;\n", is, from, interior[d] + 1);
         to.at[d] = settled(g, to.at[d]);
     }
     uint32_t x = emit_operand(g, op, 0, &to);
@@ -977,11 +1040,11 @@ static uint32_t emit_window(struct gen *g, const struct operation *op, const str
         to.at[d] = index->at[d];
         if (size[d] == 1 && stride == 1)
             continue;
-        to.at[d] = let(g, "long long");
+        to.at[d] = let(g, "place_t");
         say_index(g, index->at[d]);
-        SAY(g, " * %" PRId64 "LL + ", stride);
+        SAY(g, " * %" PRId64 " + ", stride);
         say_index(g, size[d] > 1 ? index->at[inner++] : ZERO);
-        SAY(g, " * %" PRId64 "LL;\n", dilation);
+        SAY(g, " * %" PRId64 ";\n", dilation);
         to.at[d] = settled(g, to.at[d]);
     }
     return emit_operand(g, op, 0, &to);
@@ -1000,18 +1063,18 @@ static uint32_t emit_unwindow(struct gen *g, const struct operation *op, const s
         return settled(g, zero);
     }
     for (uint32_t d = 0, inner = r; d < r; d++) {
-        uint32_t at = size[d] > 1 ? index->at[inner] : ZERO, from = let(g, "long long");
+        uint32_t at = size[d] > 1 ? index->at[inner] : ZERO, from = let(g, "place_t");
         say_index(g, index->at[d]);
         SAY(g, " - ");
         say_index(g, at);
-        SAY(g, " * %" PRId64 "LL;\n", dilation[d]);
+        SAY(g, " * %" PRId64 ";\n", dilation[d]);
         from = settled(g, from);
         fits[n] = let(g, "bool");
-        SAY(g, "t%u >= 0 && t%u %% %" PRId64 "LL == 0 && t%u / %" PRId64 "LL < %" PRId64 "LL;\n",
-            from, from, step[d], from, step[d], of->dims[d]);
+        SAY(g, "t%u >= 0 && t%u %% %" PRId64 " == 0 && t%u / %" PRId64 " < %" PRId64 ";\n", from,
+            from, step[d], from, step[d], of->dims[d]);
         fits[n] = settled(g, fits[n]);
-        to.at[d] = let(g, "long long");
-        SAY(g, "t%u ? t%u / %" PRId64 "LL : 0LL;\n", fits[n++], from, step[d]);
+        to.at[d] = let(g, "place_t");
+        SAY(g, "t%u ? t%u / %" PRId64 " : 0;\n", fits[n++], from, step[d]);
         to.at[d] = settled(g, to.at[d]);
         if (size[d] > 1)
             to.at[inner++] = at;
@@ -1036,8 +1099,8 @@ static uint32_t emit_component(struct gen *g, const struct operation *op, uint32
     for (uint32_t d = 0; d < t->rank && component; d++) {
         if (slices->at[d] >= 0)
             continue;
-        to.at[d] = let(g, "long long");
-        SAY(g, "%dLL;\n", component);
+        to.at[d] = let(g, "place_t");
+        SAY(g, "%d;\n", component);
         to.at[d] = settled(g, to.at[d]);
     }
     return emit_operand(g, op, indices, &to);
@@ -1057,12 +1120,12 @@ static uint32_t emit_gather(struct gen *g, const struct operation *op, const str
         if (slices.start[d] < 0)
             continue;
         uint32_t at = emit_component(g, op, 1, &slices, index, slices.start[d]),
-                 start = let(g, "long long");
-        SAY(g, "within(t%u, %" PRId64 "LL);\n", at, x->dims[d] - slices.sizes[d]);
+                 start = let(g, "place_t");
+        SAY(g, "within(t%u, %" PRId64 ");\n", at, x->dims[d] - slices.sizes[d]);
         start = to.at[d] = settled(g, start);
         if (along == ZERO)
             continue;
-        to.at[d] = let(g, "long long");
+        to.at[d] = let(g, "place_t");
         SAY(g, "t%u + t%u;\n", start, along);
         to.at[d] = settled(g, to.at[d]);
     }
@@ -1083,8 +1146,8 @@ static struct index slice_index(struct gen *g, const struct gather *slices,
     for (uint32_t d = indices->rank; d-- > 0;) {
         if (slices->at[d] < 0)
             continue;
-        uint32_t name = let(g, "long long");
-        SAY(g, "t%u / %" PRId64 "LL %% %" PRId64 "LL;\n", at, stride,
+        uint32_t name = let(g, "place_t");
+        SAY(g, "t%u / %" PRId64 " %% %" PRId64 ";\n", at, stride,
             indices->dims[d] ? indices->dims[d] : 1);
         index.at[slices->at[d]] = settled(g, name);
         stride *= indices->dims[d];
@@ -1107,15 +1170,15 @@ static uint32_t emit_scatter(struct gen *g, const struct operation *op, const st
         return sum;
     uint32_t at = begin_loop(g, gather_count(&slices, indices), &n);
     if (at == ZERO) {
-        at = let(g, "long long");
-        SAY(g, "0LL;\n");
+        at = let(g, "place_t");
+        SAY(g, "0;\n");
         at = settled(g, at);
     }
     struct index of = slice_index(g, &slices, indices, at);
     for (uint32_t d = 0; d < x->rank; d++) {
         bool whole = slices.start[d] < 0;
         uint32_t start = whole ? 0 : emit_component(g, op, 1, &slices, &of, slices.start[d]),
-                 from = let(g, "long long");
+                 from = let(g, "place_t");
         say_index(g, index->at[d]);
         if (whole && slices.along[d] >= 0 && of.at[slices.along[d]] != ZERO)
             SAY(g, " - t%u;\n", of.at[slices.along[d]]); /* a batch: it must be the same */
@@ -1126,12 +1189,12 @@ static uint32_t emit_scatter(struct gen *g, const struct operation *op, const st
         from = settled(g, from);
         bool batch = whole && slices.along[d] >= 0 && of.at[slices.along[d]] != ZERO;
         fits[k] = let(g, "bool");
-        SAY(g, "t%u >= 0 && t%u < %" PRId64 "LL;\n", from, from, batch ? 1 : slices.sizes[d]);
+        SAY(g, "t%u >= 0 && t%u < %" PRId64 ";\n", from, from, batch ? 1 : slices.sizes[d]);
         fits[k] = settled(g, fits[k]);
         k++;
         if (slices.along[d] >= 0 && !batch) {
-            uint32_t name = let(g, "long long");
-            SAY(g, "t%u ? t%u : 0LL;\n", fits[k - 1], from);
+            uint32_t name = let(g, "place_t");
+            SAY(g, "t%u ? t%u : 0;\n", fits[k - 1], from);
             of.at[slices.along[d]] = settled(g, name);
         }
     }
@@ -1160,11 +1223,11 @@ static uint32_t emit_chain(struct gen *g, const struct operation *op, const stru
     uint32_t next = g->names++, first = g->names++, lets = g->lets.n, n = 0;
     if (!chain_gather(g, op, &slices))
         return next;
-    SAY(g, "    long long t%u = %" PRId64 "LL;\n    bool t%u = true;\n", next, n_slices, first);
+    SAY(g, "    long long t%u = %" PRId64 ";\n    bool t%u = true;\n", next, n_slices, first);
     uint32_t me = index->at[0];
     if (me == ZERO) {
-        me = let(g, "long long");
-        SAY(g, "0LL;\n");
+        me = let(g, "place_t");
+        SAY(g, "0;\n");
         me = settled(g, me);
     }
     struct index mine = slice_index(g, &slices, indices, me);
@@ -1187,7 +1250,7 @@ static uint32_t emit_chain(struct gen *g, const struct operation *op, const stru
             at);
     }
     end_loops(g, n, lets);
-    SAY(g, "    if (t%u)\n    t%u -= %" PRId64 "LL;\n", first, next, n_slices + 1);
+    SAY(g, "    if (t%u)\n    t%u -= %" PRId64 ";\n", first, next, n_slices + 1);
     return next;
 }
 
@@ -1292,14 +1355,14 @@ static uint32_t emit_concatenate(struct gen *g, const struct operation *op,
             continue;
         uint32_t fits = let(g, "bool");
         say_index(g, index->at[dim]);
-        SAY(g, " >= %" PRId64 "LL && ", start);
+        SAY(g, " >= %" PRId64 " && ", start);
         say_index(g, index->at[dim]);
-        SAY(g, " < %" PRId64 "LL;\n", start + of->dims[dim]);
+        SAY(g, " < %" PRId64 ";\n", start + of->dims[dim]);
         fits = settled(g, fits);
-        to.at[dim] = let(g, "long long");
+        to.at[dim] = let(g, "place_t");
         SAY(g, "t%u ? ", fits);
         say_index(g, index->at[dim]);
-        SAY(g, " - %" PRId64 "LL : 0LL;\n", start);
+        SAY(g, " - %" PRId64 " : 0;\n", start);
         to.at[dim] = settled(g, to.at[dim]);
         start += of->dims[dim];
         uint32_t x = emit_operand(g, op, i, &to);
@@ -1323,15 +1386,15 @@ static uint32_t emit_update(struct gen *g, const struct operation *op, const str
         return x;
     for (uint32_t d = 0; d < of->rank; d++) {
         uint32_t start = emit_start(g, op, 2 + d, of->dims[d], update->dims[d]),
-                 from = let(g, "long long");
+                 from = let(g, "place_t");
         say_index(g, index->at[d]);
         SAY(g, " - t%u;\n", start);
         from = settled(g, from);
         fits[d] = let(g, "bool");
-        SAY(g, "t%u >= 0 && t%u < %" PRId64 "LL;\n", from, from, update->dims[d]);
+        SAY(g, "t%u >= 0 && t%u < %" PRId64 ";\n", from, from, update->dims[d]);
         fits[d] = settled(g, fits[d]);
-        to.at[d] = let(g, "long long");
-        SAY(g, "t%u ? t%u : 0LL;\n", fits[d], from);
+        to.at[d] = let(g, "place_t");
+        SAY(g, "t%u ? t%u : 0;\n", fits[d], from);
         to.at[d] = settled(g, to.at[d]);
     }
     uint32_t y = emit_operand(g, op, 1, &to);
@@ -1345,7 +1408,7 @@ static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops)
         return ZERO;
     uint32_t name = g->names++;
     ++*n_loops;
-    SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "LL; t%u++) {\n", name, name, n, name);
+    SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "; t%u++) {\n", name, name, n, name);
     g->rounds = n && g->rounds < INT64_MAX / n ? g->rounds * n : g->rounds;
     g->work = g->rounds > g->work ? g->rounds : g->work;
     return name;
@@ -1396,19 +1459,13 @@ static uint32_t emit_dot(struct gen *g, const struct operation *op, const struct
     for (uint32_t i = 0; i < c; i++)
         loops[i] = begin_loop(g, operand_type(g, op, 0)->dims[ints[2 + 2 * b + i]], &n);
     for (uint32_t side = 0; side < 2; side++) {
-        const int64_t *batch = ints + 2 + side * b, *contracted = ints + 2 + 2 * b + side * c;
-        bool used[PROGRAM_RANK_MAX] = {false};
-        for (uint32_t i = 0; i < b; i++) {
-            to[side].at[batch[i]] = index->at[i];
-            used[batch[i]] = true;
-        }
-        for (uint32_t i = 0; i < c; i++) {
-            to[side].at[contracted[i]] = loops[i];
-            used[contracted[i]] = true;
-        }
-        for (uint32_t d = 0; d < operand_type(g, op, side)->rank; d++)
-            if (!used[d])
-                to[side].at[d] = index->at[out++];
+        struct dot_side s = program_dot_side(ints, side, operand_type(g, op, side)->rank);
+        for (uint32_t i = 0; i < b; i++)
+            to[side].at[s.batch[i]] = index->at[i];
+        for (uint32_t i = 0; i < c; i++)
+            to[side].at[s.contracted[i]] = loops[i];
+        for (uint32_t i = 0; i < s.n_free; i++)
+            to[side].at[s.free[i]] = index->at[out++];
         x[side] = emit_operand(g, op, side, &to[side]);
     }
     (void)GEN_EXPECT(g,
@@ -1465,11 +1522,18 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
     if (g->p != g->out->p) /* of a side function */
         return g->side_names[value - g->side_first];
     const struct tensor *t = program_tensor(g->p, value);
+    g->n_most = t->n > g->n_most ? t->n : g->n_most;
     if (!g->values[value].stored && GEN_EXPECT(g, g->values[value].op < g->p->ops.n))
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
+    return emit_stored(g, value, place_of(g, t, index));
+}
+
+/* Declares the element of a stored value at a place. */
+static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place)
+{
+    const struct tensor *t = program_tensor(g->p, value);
     value = place_value(g, value);
-    uint32_t place = place_of(g, t, index), arg = arg_of(g, value, place),
-             name = let(g, value_type(t->elem));
+    uint32_t arg = arg_of(g, value, place), name = let(g, value_type(t->elem));
     bool half = t->elem == ELEM_F16 || t->elem == ELEM_BF16;
     g->conflict |= value == g->target && place != g->target_at;
     SAY(g, half ? "value_of(p%u[t%u]);\n" : "p%u[t%u];\n", arg, place);
@@ -1523,7 +1587,7 @@ static uint32_t emit_slice(struct gen *g, const struct operation *op)
     struct index to = {{0}}, own = g->owns[0].index;
     for (uint32_t d = 0; d < of->rank; d++) {
         uint32_t start = emit_start(g, op, 2 + d, of->dims[d], update->dims[d]);
-        to.at[d] = let(g, "long long");
+        to.at[d] = let(g, "place_t");
         SAY(g, "t%u + ", start);
         say_index(g, own.at[d]);
         SAY(g, ";\n");
@@ -1544,6 +1608,7 @@ static void begin_body(struct gen *g)
     g->conflict = false;
     g->n_owns = g->n_steps = 0;
     g->rounds = g->work = 1;
+    g->n_most = 0;
     writer_init(&g->body, 0);
 }
 
@@ -1658,7 +1723,7 @@ static void say_single(const struct gen *g, struct writer *w, const struct draft
                       memory_of(program_tensor(g->p, d->args.at[i].value)->elem), i);
     writer_format(w, "%s *p)\n{\n", memory_of(program_tensor(g->p, d->to)->elem));
     writer_format(w, "    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n", CODEGEN_BLOCK);
-    writer_format(w, "    if (t0 >= %" PRId64 "LL)\n        return;\n", d->n);
+    writer_format(w, "    if (t0 >= %" PRId64 ")\n        return;\n", d->n);
     writer_bytes(w, d->body.data, d->body.len);
     writer_format(w, "}\n");
 }
@@ -1677,7 +1742,7 @@ static void say_group(const struct gen *g, struct writer *w, const uint32_t *nam
     if (!in_block)
         writer_format(w,
                       "    const long long t0 = blockIdx.x * %dLL + threadIdx.x;\n    if (t0 >= "
-                      "%" PRId64 "LL)\n        return;\n",
+                      "%" PRId64 ")\n        return;\n",
                       CODEGEN_BLOCK, g->group.at[0].n);
     for (uint32_t k = 0; k < g->group.n; k++) {
         const struct draft *d = &g->group.at[k];
@@ -1695,9 +1760,9 @@ static void say_group(const struct gen *g, struct writer *w, const uint32_t *nam
         writer_format(w, "    %s *p = a%u;\n", memory_of(program_tensor(g->p, d->to)->elem),
                       place_in(names, n, d->to));
         if (in_block)
-            writer_format(
-                w, "    for (long long t0 = threadIdx.x; t0 < %" PRId64 "LL; t0 += %dLL) {\n", d->n,
-                CODEGEN_BLOCK);
+            writer_format(w,
+                          "    for (long long t0 = threadIdx.x; t0 < %" PRId64 "; t0 += %dLL) {\n",
+                          d->n, CODEGEN_BLOCK);
         writer_bytes(w, d->body.data, d->body.len);
         writer_format(w, in_block ? "    }\n    }\n" : "    }\n");
     }
@@ -1795,34 +1860,102 @@ static void launch_value(struct gen *g, uint32_t value, uint32_t to)
     launch_draft(g, &d, to);
 }
 
+/* Declares the indices of dimensions that one index of the template stands for. */
+static void emit_role(struct gen *g, const struct tensor *t, const int64_t *dims, uint32_t n,
+                      uint32_t name, struct index *out)
+{
+    struct tensor role = {.rank = n, .n = 1};
+    for (uint32_t i = 0; i < n; i++)
+        role.n *= role.dims[i] = t->dims[dims[i]];
+    (void)GEN_EXPECT(g, role.n > 0 && name < g->names);
+    struct index index = index_of(g, &role, name);
+    for (uint32_t i = 0; i < n; i++)
+        out->at[dims[i]] = index.at[i];
+}
+
+/* Returns the stride of the last of these dimensions that has more than one element; 0. */
+static int64_t last_stride(const struct gen *g, uint32_t value, const int64_t *dims, uint32_t n)
+{
+    while (n && program_tensor(g->p, value)->dims[dims[n - 1]] == 1)
+        n--;
+    return n ? stride_of(g, value, (uint32_t)dims[n - 1]) : 0;
+}
+
+/* Writes what loads an element of a product's operand into a tile. Returns true if threads that follow one another
+ * are to load elements along k: else they would read memory in other places. */
+static bool emit_load(struct gen *g, const struct operation *op, uint32_t side)
+{
+    const struct tensor *t = operand_type(g, op, side);
+    uint32_t value = g->p->operands.at[op->operands + side];
+    struct dot_side s = program_dot_side(g->p->ints.at + op->ints, side, t->rank);
+    struct index index = {{0}};
+    forget_lets(g, 0);
+    g->names = 4; /* behind t1, t2, t3 of the template */
+    g->n_steps = 0;
+    emit_role(g, t, s.batch, s.n_batch, 1, &index);
+    emit_role(g, t, s.free, s.n_free, side ? 3 : 2, &index);
+    emit_role(g, t, s.contracted, s.n_contracted, side ? 2 : 3, &index);
+    uint32_t x = emit_operand(g, op, side, &index);
+    SAY(g, "    x = t%u;\n", x);
+    int64_t free = last_stride(g, value, s.free, s.n_free);
+    return free >= SECTOR && last_stride(g, value, s.contracted, s.n_contracted) < free;
+}
+
+/* Adds the launch of a kernel with this text: it reads g->args. Takes the text. */
+static void launch_text(struct gen *g, struct launch l, int64_t blocks, struct writer *text,
+                        uint32_t to)
+{
+    g->failed |= text->failed;
+    g->too_big |= blocks > CODEGEN_BLOCKS_MAX;
+    l.args = g->out->args.n;
+    l.n_args = g->args.n + 1;
+    l.n_writes = 1;
+    l.blocks = (uint32_t)blocks;
+    for (uint32_t i = 0; i < g->args.n; i++)
+        PUSH(g->out, g->out->args, g->args.at[i].value);
+    PUSH(g->out, g->out->args, to);
+    if (!g->failed)
+        l.kernel = kernel_of(g, text);
+    PUSH(g->out, g->out->launches, l);
+    writer_close(text);
+}
+
 /* Adds a launch that computes a product by tiles, if they pay. */
 static bool launch_tiled(struct gen *g, const struct operation *op, uint32_t to)
 {
-    struct tiled t;
-    struct writer text;
-    if (op->op != OP_DOT || !tiled_of(g->p, g->origins, op, &t) || !g->values[t.a].stored ||
-        !g->values[t.b].stored || !tiled_pays(&t))
+    if (op->op != OP_DOT || !program_is_float(program_tensor(g->p, op->results)->elem))
+        return false;
+    struct tiled t =
+        tiled_of(operand_type(g, op, 0), operand_type(g, op, 1), g->p->ints.at + op->ints);
+    struct tiled_load loads[2];
+    struct writer texts[2], parameters, text;
+    if (!tiled_pays(&t))
         return false;
     flush(g);
-    writer_init(&text, 0);
-    tiled_write(&t, &text);
-    g->failed |= text.failed;
-    g->too_big |= tiled_blocks(&t) > CODEGEN_BLOCKS_MAX;
-    if (!g->failed && !g->too_big) {
-        struct launch l = {.kernel = kernel_of(g, &text),
-                           .args = g->out->args.n,
-                           .n_args = 3,
-                           .n_writes = 1,
-                           .blocks = (uint32_t)tiled_blocks(&t),
-                           .threads = TILED_THREADS,
-                           .work = t.batch * t.m * t.n * t.k_all,
-                           .most = TILED_EACH * t.k};
-        PUSH(g->out, g->out->args, place_value(g, t.a));
-        PUSH(g->out, g->out->args, place_value(g, t.b));
-        PUSH(g->out, g->out->args, to);
-        PUSH(g->out, g->out->launches, l);
+    begin_body(g);
+    for (uint32_t side = 0; side < 2; side++) {
+        loads[side].along_k = emit_load(g, op, side);
+        texts[side] = g->body;
+        loads[side].text = (struct view){g->body.data, g->body.len};
+        writer_init(&g->body, 0);
     }
-    writer_close(&text);
+    writer_init(&parameters, 0);
+    writer_init(&text, 0);
+    for (uint32_t i = 0; i < g->args.n; i++)
+        writer_format(&parameters, "const %s *__restrict__ p%u, ",
+                      memory_of(program_tensor(g->p, g->args.at[i].value)->elem), i);
+    t.small = g->n_most <= INT32_MAX / 2; /* and beside the edges of tiles */
+    tiled_write(&t, program_tensor(g->p, op->results)->elem,
+                (struct view){parameters.data, parameters.len}, loads, &text);
+    g->failed |= texts[0].failed || texts[1].failed || parameters.failed;
+    launch_text(g,
+                (struct launch){.threads = TILED_THREADS,
+                                .work = t.batch * t.m * t.n * t.k,
+                                .most = TILED_EACH * t.k},
+                tiled_blocks(&t), &text, to);
+    writer_close(&texts[0]);
+    writer_close(&texts[1]);
+    writer_close(&parameters);
     return true;
 }
 
@@ -1857,7 +1990,6 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     struct gather slices;
     struct index at, of;
     struct writer text;
-    struct launch l = {.n_args = op->n_operands, .n_writes = 1, .threads = CODEGEN_BLOCK};
     (void)GEN_EXPECT(g, op->op == OP_SCATTER && op->n_operands >= 3 && op->n_operands <= 4);
     launch_copy(g, operands[0], to); /* then it is changed */
     flush(g);
@@ -1870,31 +2002,31 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     int64_t stride = 1;
     for (uint32_t d = x->rank; d-- > 0; stride *= x->dims[d]) {
         uint32_t along = slices.along[d] < 0 ? ZERO : at.at[slices.along[d]],
-                 name = let(g, "long long");
+                 name = let(g, "place_t");
         if (slices.start[d] >= 0) {
             g->body.len = g->let.line; /* the component comes first */
             g->names--;
             uint32_t start = emit_component(g, op, 1, &slices, &at, slices.start[d]);
-            name = let(g, "long long");
+            name = let(g, "place_t");
             SAY(g, "(long long)t%u + ", start);
         }
         say_index(g, along);
         SAY(g, ";\n");
         name = settled(g, name);
         SAY(g,
-            "    inside = inside && t%u >= 0 && t%u < %" PRId64 "LL;\n    place += t%u * %" PRId64
-            "LL;\n",
+            "    inside = inside && t%u >= 0 && t%u < %" PRId64 ";\n    place += t%u * %" PRId64
+            ";\n",
             name, name, x->dims[d], name, stride);
     }
     /* The number of the slice, and of its element. */
-    uint32_t slice = let(g, "long long");
+    uint32_t slice = let(g, "place_t");
     stride = 1;
-    SAY(g, "0LL");
+    SAY(g, "0");
     for (uint32_t d = indices->rank; d-- > 0;) {
         if (slices.at[d] < 0)
             continue;
         if (at.at[slices.at[d]] != ZERO)
-            SAY(g, " + t%u * %" PRId64 "LL", at.at[slices.at[d]], stride);
+            SAY(g, " + t%u * %" PRId64 "", at.at[slices.at[d]], stride);
         stride *= indices->dims[d];
     }
     SAY(g, ";\n");
@@ -1906,7 +2038,7 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     SAY(g, "    if (!inside)\n        return;\n    %s t%u = %s;\n", value_type(x->elem), sum,
         half ? "value_of(p[place])" : "p[place]");
     SAY(g,
-        chained ? "    for (long long t%u = t%u; t%u < %" PRId64 "LL;) {\n"
+        chained ? "    for (long long t%u = t%u; t%u < %" PRId64 ";) {\n"
                 : "    {\n    const long long t%u = t%u;\n",
         turn, slice, turn, gather_count(&slices, indices));
     of = slice_index(g, &slices, indices, turn);
@@ -1922,31 +2054,21 @@ static void launch_scatter(struct gen *g, const struct operation *op, uint32_t t
     if (chained) /* the first of a chain has its next less n + 1 */
         SAY(g,
             "    const long long next = p%u[t%u];\n    t%u = next < 0 ? next + %" PRId64
-            "LL : next;\n",
+            " : next;\n",
             chain, turn, turn, gather_count(&slices, indices) + 1);
     SAY(g, half ? "    }\n    store(p + place, t%u);\n" : "    }\n    p[place] = t%u;\n", sum);
-    l.n_args = g->args.n + 1;
-    l.args = g->out->args.n;
-    l.work = updates->n;
-    l.most = 1;
-    l.compares = chained;
-    l.blocks = (uint32_t)((updates->n - 1) / CODEGEN_BLOCK + 1);
-    g->too_big |= (updates->n - 1) / CODEGEN_BLOCK >= CODEGEN_BLOCKS_MAX;
     writer_init(&text, 0);
     struct draft d = {.body = g->body, .n = updates->n, .to = to};
-    for (uint32_t i = 0; i < g->args.n; i++) {
+    for (uint32_t i = 0; i < g->args.n; i++)
         PUSH(g, d.args, g->args.at[i]);
-        PUSH(g->out, g->out->args, g->args.at[i].value);
-    }
-    PUSH(g->out, g->out->args, to);
     if (!g->failed)
         say_single(g, &text, &d);
-    g->failed |= text.failed || g->body.failed;
-    if (!g->failed)
-        l.kernel = kernel_of(g, &text);
-    PUSH(g->out, g->out->launches, l);
+    g->failed |= g->body.failed;
+    launch_text(g,
+                (struct launch){
+                    .threads = CODEGEN_BLOCK, .work = updates->n, .most = 1, .compares = chained},
+                (updates->n - 1) / CODEGEN_BLOCK + 1, &text, to);
     draft_close(&d);
-    writer_close(&text);
 }
 
 /* ---- blocks ---- */

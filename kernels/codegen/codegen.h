@@ -16,8 +16,8 @@
  *   - if they have the same number of elements, and a thread needs only its own element of the others.
  *
  * Terms
- *   stored   said of a value that has memory: arguments, results, reductions, products and their operands,
- *            constants with several elements, and what several operations use
+ *   stored   said of a value that has memory: arguments, results, reductions, products and their operands (of
+ *            windows, the tensor below), constants with several elements, and what several operations use
  *   fused    said of the other values: each is computed where it is used
  *
  * Two kernels with the same text are one, so layers of the same shape share theirs.

@@ -127,31 +127,13 @@ static uint32_t reduce(struct tree *t, enum op reducer, uint32_t x, uint32_t sta
     return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + n, PROGRAM_NONE);
 }
 
-/* The sizes of a product of matrices. */
-struct sizes {
-    int64_t batch, m, n, k;
-};
-
-static struct sizes sizes_of(const struct tensor *x, const struct tensor *y, const int64_t *ints)
-{
-    uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1];
-    struct sizes s = {along(x, ints + 2, b), 1, 1, along(x, ints + 2 + 2 * b, c)};
-    if (s.batch && s.k) {
-        s.m = x->n / s.batch / s.k;
-        s.n = y->n / s.batch / s.k;
-    }
-    return s;
-}
-
 /* Returns the products of a chain; 0 if the whole sum is one. Sets *follow if it is for tiles. */
-static int64_t chain_of(const struct sizes *s, uint32_t n_contracted, bool *follow)
+static int64_t chain_of(const struct tiled *s, bool *follow)
 {
-    struct tiled t = {.parts = 1, .batch = s->batch, .m = s->m, .n = s->n, .k = s->k};
-    int64_t outputs = s->batch * s->m * s->n, tiles = tiled_blocks(&t);
-    *follow = t.m >= TILED_SIZE_MIN && t.n >= TILED_SIZE_MIN && t.k >= TILED_K_MIN;
-    if (*follow && tiles >= TILED_TILES_MIN)
+    int64_t outputs = s->batch * s->m * s->n, tiles = tiled_blocks(s);
+    *follow = tiled_fits(s);
+    if (tiled_pays(s))
         return s->k > SPREAD_TILE_PRODUCTS ? SPREAD_TILE_PRODUCTS : 0;
-    *follow &= n_contracted == 1; /* else a part's elements have no single stride */
     int64_t parts = min((SPREAD_TILES + tiles - 1) / tiles, s->k / SPREAD_PRODUCTS);
     if (*follow && parts * tiles >= TILED_TILES_MIN)
         return min((s->k + parts - 1) / parts, SPREAD_TILE_PRODUCTS);
@@ -164,63 +146,68 @@ static int64_t chain_of(const struct sizes *s, uint32_t n_contracted, bool *foll
     return s->k > chain ? chain : 0;
 }
 
-/* Returns the type of partial sums: that of a product with parts behind the batch dimensions. */
-static uint32_t type_of_parts(struct tree *t, uint32_t type, uint32_t batch, uint32_t x,
-                              const int64_t *parts, uint32_t n)
+/* Makes one dimension of those that a product contracts, which is the last one of each operand. */
+static void join_contracted(struct tree *t, uint32_t operands[2], int64_t *ints)
 {
-    struct tensor of = type_of(t, x), out = t->p->types.at[type];
-    if (!WARM_EXPECT(batch <= out.rank && out.rank + n <= PROGRAM_RANK_MAX))
-        return type;
-    memmove(out.dims + batch + n, out.dims + batch, (out.rank - batch) * sizeof *out.dims);
-    for (uint32_t i = 0; i < n; i++)
-        out.dims[batch + i] = of.dims[parts[i]];
-    out.rank += n;
-    if (t->code == 0)
-        t->code = program_type(t->p, &out, &type, t->e);
-    return type;
+    int64_t out[4 + 2 * PROGRAM_RANK_MAX] = {ints[0], 1}, b = ints[0];
+    for (uint32_t side = 0; side < 2 && t->code == 0; side++) {
+        struct tensor of = type_of(t, operands[side]), joined = {.elem = of.elem};
+        struct dot_side s = program_dot_side(ints, side, of.rank);
+        int64_t perm[PROGRAM_RANK_MAX];
+        uint32_t type = 0, n = s.n_batch + s.n_free;
+        memcpy(perm, s.batch, s.n_batch * sizeof *perm);
+        memcpy(perm + b, s.free, s.n_free * sizeof *perm);
+        memcpy(perm + n, s.contracted, s.n_contracted * sizeof *perm);
+        for (uint32_t i = 0; i < n; i++)
+            joined.dims[joined.rank++] = of.dims[perm[i]];
+        joined.dims[joined.rank++] = along(&of, s.contracted, s.n_contracted);
+        t->code = program_type(t->p, &joined, &type, t->e);
+        (void)WARM_EXPECT(t->code || joined.n == of.n);
+        operands[side] = add(t, OP_TRANSPOSE, &operands[side], 1, perm, of.rank, PROGRAM_NONE);
+        operands[side] = add(t, OP_RESHAPE, &operands[side], 1, NULL, 0, type);
+        for (int64_t i = 0; i < b; i++)
+            out[2 + side * b + i] = i;
+        out[2 + 2 * b + side] = n;
+    }
+    memcpy(ints, out, (size_t)(4 + 2 * b) * sizeof *ints);
 }
 
 /* Writes a product of matrices: products of parts of the sum, and the sum of those. */
-static uint32_t product(struct tree *t, const uint32_t *operands, const int64_t *ints,
-                        uint32_t type)
+static uint32_t product(struct tree *t, const struct new_op *op, uint32_t type)
 {
-    struct tensor x = type_of(t, operands[0]), y = type_of(t, operands[1]);
-    uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1], parts[2], start = 0;
-    struct sizes s = sizes_of(&x, &y, ints);
+    uint32_t operands[2] = {op->operands[0], op->operands[1]}, start = 0;
+    struct tensor x = type_of(t, operands[0]), y = type_of(t, operands[1]),
+                  sums = t->p->types.at[type];
+    int64_t ints[2 + 4 * PROGRAM_RANK_MAX], b = op->ints[0];
+    struct tiled sizes = tiled_of(&x, &y, op->ints);
+    struct cut cut = {0};
     bool follow = false;
-    int64_t chain = s.batch * s.m * s.n * s.k == 0 ? 0 : chain_of(&s, c, &follow);
-    struct cut cut = cut_of(&x, ints + 2 + 2 * b, c, chain);
-    uint32_t n_parts = c - cut.n_whole;
-    if (!chain || x.rank + n_parts > PROGRAM_RANK_MAX ||
-        t->p->types.at[type].rank + n_parts > PROGRAM_RANK_MAX)
-        return add(t, OP_DOT, operands, 2, ints, 2 + 2 * (b + c), type);
-    int64_t out[2 + 4 * PROGRAM_RANK_MAX] = {b + n_parts, cut.n_whole + cut.splits};
+    int64_t chain = x.n == 0 || y.n == 0 ? 0 : chain_of(&sizes, &follow);
+    if (!chain || sums.rank == PROGRAM_RANK_MAX)
+        return add(t, OP_DOT, operands, 2, op->ints, op->n_ints, type);
+    memcpy(ints, op->ints, op->n_ints * sizeof *ints);
+    if (ints[1] > 1)
+        join_contracted(t, operands, ints);
+    int64_t out[6 + 2 * PROGRAM_RANK_MAX] = {b + 1, 1};
     for (uint32_t side = 0; side < 2 && t->code == 0; side++) {
-        const int64_t *of = ints + 2 + 2 * b + side * c;
-        int64_t *batch = out + 2 + side * (b + n_parts),
-                *chained = out + 2 + 2 * (b + n_parts) + side * out[1];
-        uint32_t zero = 0, rank = type_of(t, operands[side]).rank;
-        parts[side] = operands[side];
-        if (cut.splits)
-            t->code = program_identity(t->p, OP_OR, type_of(t, operands[side]).elem, &zero, t->e);
-        if (cut.splits)
-            parts[side] = divided(t, operands[side], (uint32_t)of[cut.n_whole], &cut, follow, zero);
-        memcpy(batch, ints + 2 + side * b, b * sizeof *batch);
-        memcpy(batch + b, of + cut.n_whole, n_parts * sizeof *batch);
-        memcpy(chained, of, cut.n_whole * sizeof *chained);
-        if (cut.splits)
-            chained[cut.n_whole] = rank;
+        struct tensor of = type_of(t, operands[side]);
+        const int64_t *contracted = ints + 2 + 2 * b + side;
+        uint32_t zero = 0;
+        cut = cut_of(&of, contracted, 1, chain);
+        t->code = program_identity(t->p, OP_OR, of.elem, &zero, t->e);
+        operands[side] = divided(t, operands[side], (uint32_t)*contracted, &cut, follow, zero);
+        memcpy(out + 2 + side * (b + 1), ints + 2 + side * b, (size_t)b * sizeof *out);
+        out[2 + side * (b + 1) + b] = *contracted; /* the parts: one more batch dimension */
+        out[4 + 2 * b + side] = of.rank;
     }
-    if (t->code)
-        return 0;
-    type = type_of_parts(t, type, b, parts[0], out + 2 + b, n_parts);
-    uint32_t sums = add(t, OP_DOT, parts, 2, out, (uint32_t)(2 + 2 * (out[0] + out[1])), type);
-    int64_t dims[PROGRAM_RANK_MAX];
-    for (uint32_t i = 0; i < n_parts; i++)
-        dims[i] = b + i;
+    memmove(sums.dims + b + 1, sums.dims + b, (sums.rank++ - (uint32_t)b) * sizeof *sums.dims);
+    sums.dims[b] = cut.parts;
     if (t->code == 0)
-        t->code = program_identity(t->p, OP_ADD, type_of(t, sums).elem, &start, t->e);
-    return reduce(t, OP_ADD, sums, start, dims, n_parts);
+        t->code = program_type(t->p, &sums, &type, t->e);
+    uint32_t of_parts = add(t, OP_DOT, operands, 2, out, (uint32_t)(6 + 2 * b), type);
+    if (t->code == 0)
+        t->code = program_identity(t->p, OP_ADD, sums.elem, &start, t->e);
+    return reduce(t, OP_ADD, of_parts, start, &b, 1);
 }
 
 static bool is_half(enum elem elem) { return elem == ELEM_F16 || elem == ELEM_BF16; }
@@ -307,7 +294,7 @@ int spread_add(struct program *p, const struct new_op *op, uint32_t *out, struct
         memcpy(dims, op->ints + 1, (op->n_ints - 1) * sizeof *dims);
     if (t.code == 0)
         *out = reduces ? reduce(&t, (enum op)op->ints[0], x[0], x[1], dims, op->n_ints - 1)
-                       : product(&t, x, op->ints, type);
+                       : product(&t, op, type);
     if (half)
         *out = converted(&t, *out, op->type);
     return t.code;

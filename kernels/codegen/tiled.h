@@ -3,8 +3,8 @@
  * tiled.h - matrix products by tiles: which dot_general it pays for, and its kernel, from the template
  * tiled_product.cu.
  *
- * A product is c[batch][m][n] = sum over k of a × b. Several dimensions of one role count as one if they follow
- * one another in memory.
+ * A product is c[batch][m][n] = sum over k of a × b, where each index stands for several dimensions. The operands
+ * are stored tensors, or windows of them (convolutions, parts of a sum): codegen.c writes what loads an element.
  *
  * When it pays is a model, not a measurement. A thread for each element reads two operands for a product. A
  * multiprocessor does 32 loads in a cycle, so it feeds 16 of its 128 multipliers: an eighth. Tiles come near to
@@ -25,28 +25,30 @@
 #define TILED_THREADS 256u /* of a block */
 #define TILED_EACH 16      /* elements of a tile that a thread computes */
 
-/* Sizes, and strides in elements. */
 struct tiled {
     int64_t batch, m, n, k;
-    int64_t a_batch, a_m, a_k, b_batch, b_k, b_n;
-    int64_t parts;          /* of the sum over k, each by itself: c[batch][part][m][n] */
-    int64_t k_all;          /* elements of all parts; the last part may be shorter */
-    int64_t a_part, b_part; /* strides */
-    uint32_t a, b;          /* values: the operands, or what they are parts of (spread.h) */
-    enum elem elem, sum;    /* of the operands, of the result */
+    bool
+        small; /* indices of the operands have 32 bits: they take half the registers and instructions */
 };
 
-/* Finds sizes and strides of a dot_general. False if it is no product of matrices of floating-point numbers.
- * `origins` is of program_origins. */
-bool tiled_of(const struct program *p, const uint32_t *origins, const struct operation *dot,
-              struct tiled *out);
+/* How an operand is loaded. */
+struct tiled_load {
+    struct view
+        text; /* statements that set x to the element at t1, t2, t3: batch, m, k or batch, k, n */
+    bool along_k; /* threads that follow one another load elements along k: they do so in memory */
+};
+
+/* Returns the sizes of a product of x and y with these dimension numbers. */
+struct tiled tiled_of(const struct tensor *x, const struct tensor *y, const int64_t *ints);
+/* True if a tile would be at least half full. */
+bool tiled_fits(const struct tiled *t);
 /* True if tiles pay. */
 bool tiled_pays(const struct tiled *t);
 /* Returns the blocks of its grid. */
 int64_t tiled_blocks(const struct tiled *t);
-/* Appends the kernel's text behind its name: parameters a, b, c and the body. */
-void tiled_write(const struct tiled *t, struct writer *out);
-/* Appends the template's constants, which stand for SIZES. */
-void tiled_sizes(const struct tiled *t, struct writer *out);
+/* Appends the kernel's text behind its name. `sum` is the element type of c, f32 or f64; `parameters` are those
+ * before c. */
+void tiled_write(const struct tiled *t, enum elem sum, struct view parameters,
+                 const struct tiled_load loads[2], struct writer *out);
 
 #endif

@@ -690,30 +690,18 @@ static number *dot_operand(struct eval *v, const struct operation *op, uint32_t 
                            int64_t sizes[3], int *rc)
 {
     const struct tensor *of = operand_type(v, op, which);
-    const int64_t *ints = v->p->ints.at + op->ints, b = ints[0], c = ints[1];
-    const int64_t *batch = ints + 2 + (which ? b : 0),
-                  *contracted = ints + 2 + 2 * b + (which ? c : 0);
+    struct dot_side s = program_dot_side(v->p->ints.at + op->ints, which, of->rank);
+    const int64_t *dims[] = {s.batch, s.free, s.contracted};
+    const uint32_t n[] = {s.n_batch, s.n_free, s.n_contracted};
     struct tensor t = {.n = of->n};
     int64_t whole[PROGRAM_RANK_MAX], stride[PROGRAM_RANK_MAX] = {0};
-    unsigned used = 0;
     strides_of(of, whole);
-    sizes[0] = sizes[1] = sizes[2] = 1;
-    for (int64_t i = 0; i < b; i++, t.rank++) {
-        sizes[0] *= t.dims[t.rank] = of->dims[batch[i]];
-        stride[t.rank] = whole[batch[i]];
-        used |= 1u << batch[i];
-    }
-    for (int64_t i = 0; i < c; i++)
-        used |= 1u << contracted[i];
-    for (uint32_t d = 0; d < of->rank; d++) {
-        if (used & 1u << d)
-            continue;
-        sizes[1] *= t.dims[t.rank] = of->dims[d];
-        stride[t.rank++] = whole[d];
-    }
-    for (int64_t i = 0; i < c; i++, t.rank++) {
-        sizes[2] *= t.dims[t.rank] = of->dims[contracted[i]];
-        stride[t.rank] = whole[contracted[i]];
+    for (uint32_t role = 0; role < 3; role++) {
+        sizes[role] = 1;
+        for (uint32_t i = 0; i < n[role]; i++, t.rank++) {
+            sizes[role] *= t.dims[t.rank] = of->dims[dims[role][i]];
+            stride[t.rank] = whole[dims[role][i]];
+        }
     }
     assert(t.rank == of->rank && sizes[0] * sizes[1] * sizes[2] == of->n);
     number *x = tensor_new(v, t.n, rc);

@@ -64,7 +64,9 @@ static uint32_t identity(struct lower *l, enum op reducer, enum elem elem)
 
 static uint32_t reshape(struct lower *l, uint32_t x, struct tensor t)
 {
-    return lower_add(l, OP_RESHAPE, &x, 1, NULL, 0, type_number(l, t));
+    uint32_t type = type_number(l, t);
+    return l->code || l->p->values.at[x] == type ? x
+                                                 : lower_add(l, OP_RESHAPE, &x, 1, NULL, 0, type);
 }
 
 /* Returns x repeated: its dimensions are those of `t` from `first` on. */
@@ -353,26 +355,34 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
     memset(kt.dims + left, 0, (PROGRAM_RANK_MAX - left) * sizeof *kt.dims);
     kt.rank = left;
     k = reshape(l, k, kt);
-    /* batch: the groups; contracted: features and places in a window */
-    int64_t ints[2 + 4 * PROGRAM_RANK_MAX] = {groups > 1, 1 + n_window}, *at = ints + 2;
-    if (groups > 1) {
-        *at++ = group_x;
-        *at++ = of_k[group_k];
-    }
-    *at++ = v.lhs[1];
-    for (uint32_t i = 0; i < n_window; i++)
-        *at++ = r + i;
-    *at++ = of_k[v.rhs[0]];
-    for (uint32_t d = 0; d < r; d++) /* in the order of x's dimensions, as WINDOW has them */
+    /* batch: the groups; contracted: features and places in a window, last, in the order of x's memory */
+    int64_t ints[2 + 4 * PROGRAM_RANK_MAX] = {groups > 1, 1 + n_window}, order[PROGRAM_RANK_MAX],
+                         *of_x = ints + 2 + 2 * ints[0], *in_k = of_x + 1 + n_window, *at = in_k;
+    uint32_t n_free = 0, n_in_order = r - 1;
+    for (uint32_t d = 0, window = r; d < r; d++) {
+        bool is_feature = d == v.lhs[1];
+        order[is_feature ? n_in_order++ : n_free++] = d;
+        if (is_feature)
+            *at++ = of_k[v.rhs[0]];
         for (uint32_t i = 0; i < c->n; i++)
-            if (v.lhs[2 + i] == d && w.size[d] > 1)
+            if (v.lhs[2 + i] == d && w.size[d] > 1) {
+                order[n_in_order++] = window++;
                 *at++ = of_k[v.rhs[2 + i]];
+            }
+    }
+    for (uint32_t i = 0; i <= n_window; i++)
+        of_x[i] = n_free + i;
+    if (groups > 1) {
+        ints[2] = group_x - (v.lhs[1] < group_x);
+        ints[3] = of_k[group_k];
+    }
     /* The product has the groups, x's other dimensions in order, and the output features. */
     struct tensor product = {.elem = result.elem}, merged;
     int64_t perm[PROGRAM_RANK_MAX], from[PROGRAM_RANK_MAX] = {0}, in_order[PROGRAM_RANK_MAX];
     if (groups > 1)
         product.dims[product.rank++] = groups;
     struct tensor xt = type_of(l, x);
+    x = lower_add(l, OP_TRANSPOSE, &x, 1, order, n_in_order, PROGRAM_NONE);
     for (uint32_t d = 0; d < r; d++) {
         bool is_free = d != v.lhs[1] && !(groups > 1 && d == group_x);
         from[d] = product.rank;
@@ -383,8 +393,8 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
     product.dims[product.rank++] = result.dims[c->out[1]] / groups;
     if (l->code)
         return 0;
-    uint32_t y = lower_add(l, OP_DOT, (uint32_t[]){x, k}, 2, ints, (uint32_t)(at - ints),
-                           type_number(l, product));
+    uint32_t y = lower_add(l, OP_DOT, (uint32_t[]){x, k}, 2, ints,
+                           (uint32_t)(in_k + 1 + n_window - ints), type_number(l, product));
     in_order[c->out[0]] = from[v.lhs[0]];
     in_order[c->out[1]] = features;
     for (uint32_t i = 0; i < c->n; i++)

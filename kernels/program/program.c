@@ -36,6 +36,26 @@ const char *program_op_name(enum op op)
     return WARM_EXPECT((unsigned)op < OP_N) ? NAMES[op] : "no operation";
 }
 
+struct dot_side program_dot_side(const int64_t *ints, uint32_t which, uint32_t rank)
+{
+    uint32_t b = (uint32_t)ints[0], c = (uint32_t)ints[1];
+    struct dot_side s = {.batch = ints + 2 + which * b,
+                         .contracted = ints + 2 + 2 * b + which * c,
+                         .n_batch = b,
+                         .n_contracted = c};
+    for (uint32_t d = 0; d < rank; d++) {
+        bool is_free = true;
+        for (uint32_t i = 0; i < b; i++)
+            is_free &= s.batch[i] != d;
+        for (uint32_t i = 0; i < c; i++)
+            is_free &= s.contracted[i] != d;
+        if (is_free)
+            s.free[s.n_free++] = d;
+    }
+    (void)WARM_EXPECT(b + c + s.n_free == rank); /* each dimension has one role */
+    return s;
+}
+
 int program_fault(struct err *e)
 {
     return err_set(e, WARM_EINVALID, "a fault of the graph compiler: please report it");

@@ -237,6 +237,14 @@ static inline bool program_has_loop(enum op op)
     return op == OP_REDUCE || op == OP_DOT || op == OP_SCATTER || op == OP_CHAIN || op == OP_RANK ||
            op == OP_REDUCE_MANY;
 }
+/* The dimensions of a product's operand. */
+struct dot_side {
+    const int64_t *batch, *contracted;
+    int64_t free[PROGRAM_RANK_MAX]; /* the others, in order */
+    uint32_t n_batch, n_contracted, n_free;
+};
+/* Sorts the dimensions of operand `which`, 0 or 1, by the ints of the product. Borrows them. */
+struct dot_side program_dot_side(const int64_t *ints, uint32_t which, uint32_t rank);
 /* Returns the bytes of an element of a constant. */
 static inline uint32_t program_elem_size(enum elem elem)
 {

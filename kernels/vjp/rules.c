@@ -559,35 +559,10 @@ static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_
     }
 }
 
-/* The dimensions of a product's operand. */
-struct sides {
-    const int64_t *batch, *contracted;
-    int64_t free[PROGRAM_RANK_MAX]; /* the others, in order */
-    uint32_t n_free;
-};
-
-static struct sides sides_of(const int64_t *ints, uint32_t which, uint32_t rank)
-{
-    int64_t b = ints[0], c = ints[1];
-    struct sides s = {.batch = ints + 2 + (which ? b : 0),
-                      .contracted = ints + 2 + 2 * b + (which ? c : 0)};
-    for (uint32_t d = 0; d < rank; d++) {
-        bool is_free = true;
-        for (int64_t i = 0; i < b; i++)
-            is_free &= s.batch[i] != d;
-        for (int64_t i = 0; i < c; i++)
-            is_free &= s.contracted[i] != d;
-        if (is_free)
-            s.free[s.n_free++] = d;
-    }
-    (void)WARM_EXPECT(b + c + s.n_free == rank); /* each dimension has one role */
-    return s;
-}
-
 /* Returns the product of g, of a product's result, and the other operand over the other's free dimensions:
  * g first, or last. */
-static uint32_t product_with(struct vjp *v, const struct sides *its, uint32_t b, uint32_t skipped,
-                             uint32_t g, uint32_t other, bool first)
+static uint32_t product_with(struct vjp *v, const struct dot_side *its, uint32_t b,
+                             uint32_t skipped, uint32_t g, uint32_t other, bool first)
 {
     int64_t dot[INTS_MAX] = {b, its->n_free}, *of_g = dot + 2 + (first ? 0 : b),
             *of_other = dot + 2 + (first ? b : 0);
@@ -612,8 +587,8 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
                           uint32_t other, uint32_t g)
 {
     uint32_t rank = type_of(v, x).rank, b = (uint32_t)ints[0], c = (uint32_t)ints[1];
-    struct sides mine = sides_of(ints, which, rank),
-                 its = sides_of(ints, !which, type_of(v, other).rank);
+    struct dot_side mine = program_dot_side(ints, which, rank),
+                    its = program_dot_side(ints, !which, type_of(v, other).rank);
     uint32_t skipped = which ? 0 : mine.n_free; /* of g's dimensions: batch, lhs free, rhs free */
     int64_t contracted[PROGRAM_RANK_MAX], perm[2][PROGRAM_RANK_MAX];
     uint32_t n = 0, first = 0;
@@ -642,6 +617,129 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
     return v->code ? 0 : of_elements(v, transposed(v, out, perm[first]), x);
 }
 
+/* Returns the operation of v->p that makes a value; NULL. */
+static const struct operation *maker(const struct vjp *v, uint32_t value)
+{
+    const struct program *p = v->p;
+    uint32_t i = p->ops.n;
+    while (i && p->ops.at[i - 1].results > value)
+        i--;
+    return i && p->ops.at[i - 1].results == value ? &p->ops.at[i - 1] : NULL;
+}
+
+/* Returns the place of a number in a list; n if it is not there. */
+static uint32_t place_in(const int64_t *list, uint32_t n, int64_t number)
+{
+    uint32_t i = 0;
+    while (i < n && list[i] != number)
+        i++;
+    return i;
+}
+
+/* Returns what window_rule returns, if g is a product of which one operand has the places of the windows and the
+ * other one their elements, as a convolution has it: then it is a product, too. With w the elements of a window,
+ *
+ *     sum over w of UNWINDOW(a · b)[x, w, c]  =  sum over w and k of UNWINDOW(a)[x, w, k] b[w, c, k]
+ *
+ * and no tensor is as large as all windows. NONE for others; for windows that skip places, since it would multiply
+ * zeros; and if c is short, since most of a tile would be empty (codegen/tiled.h).
+ *
+ * Dimensions have numbers: those of the product, and from CONTRACTED on. */
+static uint32_t window_product(struct vjp *v, const struct tensor *x, const int64_t *ints,
+                               uint32_t g)
+{
+    enum { CONTRACTED = 2 * PROGRAM_RANK_MAX, COLUMNS_MIN = 32 };
+    const struct operation *dot = maker(v, g);
+    uint32_t r = x->rank, n = 0, m = 0, rank[2], operands[2];
+    int64_t of[PROGRAM_RANK_MAX], of_side[2][2 * PROGRAM_RANK_MAX], old[INTS_MAX], new[INTS_MAX],
+        back[4 * PROGRAM_RANK_MAX], perm[PROGRAM_RANK_MAX], out[2 * PROGRAM_RANK_MAX], columns = 1;
+    for (uint32_t d = 0; d < PROGRAM_RANK_MAX; d++)
+        perm[d] = of[d] = d;
+    for (; dot && dot->op == OP_TRANSPOSE; dot = maker(v, g)) {
+        for (uint32_t d = 0; d < type_of(v, g).rank; d++)
+            of[d] = v->p->ints.at[dot->ints + (uint32_t)of[d]];
+        g = v->p->operands.at[dot->operands];
+    }
+    if (!dot || dot->op != OP_DOT)
+        return PROGRAM_NONE;
+    memcpy(old, v->p->ints.at + dot->ints, dot->n_ints * sizeof *old);
+    memcpy(operands, v->p->operands.at + dot->operands, sizeof operands);
+    for (uint32_t i = 0, next = (uint32_t)old[0]; i < 2; i++) {
+        rank[i] = type_of(v, operands[i]).rank;
+        struct dot_side s = program_dot_side(old, i, rank[i]);
+        for (uint32_t k = 0; k < s.n_batch; k++)
+            of_side[i][s.batch[k]] = k;
+        for (uint32_t k = 0; k < s.n_contracted; k++)
+            of_side[i][s.contracted[k]] = CONTRACTED + k;
+        for (uint32_t k = 0; k < s.n_free; k++)
+            of_side[i][s.free[k]] = next++;
+    }
+    uint32_t first = 0;
+    while (first < r && ints[first] == 1)
+        first++;
+    uint32_t a = first < r && place_in(of_side[0], rank[0], of[first]) == rank[0], b = !a;
+    for (uint32_t d = 0; d < r; d++) {
+        if (ints[r + d] != 1 ||
+            (ints[d] > 1 && (place_in(of_side[a], rank[a], of[d]) == rank[a] ||
+                             place_in(of_side[b], rank[b], of[d]) < rank[b] ||
+                             place_in(of_side[a], rank[a], of[r + n]) < rank[a])))
+            return PROGRAM_NONE;
+        n += ints[d] > 1;
+    }
+    struct tensor wide = type_of(v, operands[a]);
+    for (uint32_t i = 0; i < rank[b]; i++)
+        if (of_side[b][i] < CONTRACTED && place_in(of + r, n, of_side[b][i]) == n &&
+            place_in(of_side[a], rank[a], of_side[b][i]) == rank[a])
+            columns *= type_of(v, operands[b]).dims[i];
+    if (columns < COLUMNS_MIN || n == 0 || rank[a] + n > PROGRAM_RANK_MAX)
+        return PROGRAM_NONE;
+    /* a, with the elements of a window behind its dimensions; the product sums over them in the order of memory */
+    new[0] = old[0];
+    new[1] = old[1] + n;
+    int64_t *summed_a = new + 2 + 2 * new[0], *summed_b = summed_a + new[1];
+    for (uint32_t i = 0; i < rank[a]; i++) {
+        uint32_t d = place_in(of, r, of_side[a][i]), window = r;
+        back[i] = d < r ? ints[d] : 1;
+        back[rank[a] + i] = 1;
+        back[2 * rank[a] + i] = d < r ? ints[2 * r + d] : 1;
+        back[3 * rank[a] + i] = d < r ? x->dims[d] : wide.dims[i];
+        for (uint32_t k = 0; k < d && d < r; k++)
+            window += ints[k] > 1;
+        if (back[i] > 1) {
+            summed_a[m] = wide.rank;
+            summed_b[m++] = place_in(of_side[b], rank[b], of[window]);
+            of_side[a][wide.rank] = of[window];
+            wide.dims[wide.rank++] = back[i];
+        } else if (of_side[a][i] >= CONTRACTED) {
+            summed_a[m] = i;
+            summed_b[m++] = place_in(of_side[b], rank[b], of_side[a][i]);
+        }
+    }
+    uint32_t y = vjp_add(v, OP_BROADCAST, &operands[a], 1, perm, rank[a],
+                         vjp_type(v, wide.elem, wide.rank, wide.dims));
+    y = vjp_add(v, OP_UNWINDOW, &y, 1, back, 4 * rank[a], PROGRAM_NONE);
+    if (!VJP_EXPECT(v, m == new[1])) /* each has its partner in b */
+        return PROGRAM_NONE;
+    for (uint32_t i = 0; i < new[0]; i++) {
+        new[2 + i] = place_in(of_side[a], rank[a], i);
+        new[2 + new[0] + i] = place_in(of_side[b], rank[b], i);
+    }
+    y = vjp_add(v, OP_DOT, (uint32_t[]){y, operands[b]}, 2, new,
+                (uint32_t)(2 + 2 * (new[0] + new[1])), PROGRAM_NONE);
+    m = (uint32_t) new[0];
+    for (uint32_t i = 0; i < m; i++)
+        out[i] = i;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct dot_side s = program_dot_side(new, i, i ? rank[b] : wide.rank);
+        for (uint32_t k = 0; k < s.n_free; k++)
+            out[m++] = of_side[i ? b : a][s.free[k]];
+    }
+    (void)VJP_EXPECT(v, m == r);
+    for (uint32_t d = 0; d < r; d++)
+        perm[d] = place_in(out, m, of[d]);
+    return transposed(v, y, perm);
+}
+
 /* Transposes WINDOW: the sum over the windows that an element is in. */
 static void window_rule(struct vjp *v, const struct operation *op, uint32_t x, const int64_t *ints,
                         uint32_t g)
@@ -656,6 +754,11 @@ static void window_rule(struct vjp *v, const struct operation *op, uint32_t x, c
             dims[n] = of.rank + n;
             n++;
         }
+    uint32_t product = window_product(v, &of, ints, g);
+    if (product != PROGRAM_NONE) {
+        vjp_pass(v, x, product);
+        return;
+    }
     g = vjp_add(v, OP_UNWINDOW, &g, 1, back, op->n_ints + of.rank, PROGRAM_NONE);
     vjp_pass(v, x, sum(v, g, dims, n));
 }

@@ -151,7 +151,6 @@ Test(leaders, one_whose_header_kills_the_compiler_fails_alone)
     char *deadly = deadly_header();
     lead(&alice, &k, &a);
     int bob = bob_waits(&k, &a);
-    answer(&alice, deadly);
     serve_headers(alice.channel, deadly); /* closes it when the last worker is dead */
     warmd_expect(alice.fd, 1, WIRE_ERROR);
     bob_compiles(bob, &a);

@@ -133,6 +133,26 @@ void for_cpu_close(struct for_cpu *c)
     cr_expect_eq(system(command), 0);
 }
 
+struct program *for_cpu_program(const char *a, const char *b, const char *c, const char *op,
+                                bool derives)
+{
+    static const uint32_t BOTH[] = {0, 1};
+    char text[1024];
+    struct program *p = NULL, *out = NULL;
+    struct err e = {0};
+    snprintf(text, sizeof text,
+             "!a = tensor<%s>\n!b = tensor<%s>\n!c = tensor<%s>\n"
+             "func.func public @main(%%a: !a, %%b: !b) -> !c {\n"
+             "%%0 = stablehlo.%s : (!a, !b) -> !c\nreturn %%0 : !c\n}\n",
+             a, b, c, op);
+    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s: %s", text, e.text);
+    uint32_t f = program_function(p, NULL);
+    int rc = derives ? vjp_function(p, f, BOTH, 2, &out, &e) : program_flatten(p, f, &out, &e);
+    cr_assert_eq(rc, 0, "%s: %s", text, e.text);
+    program_free(p);
+    return out;
+}
+
 struct program *for_cpu_derivative(const struct jax_graph *g)
 {
     struct program *p = NULL, *d = NULL;

@@ -42,6 +42,9 @@ void (*for_cpu_run(const struct for_cpu *c, size_t n))(void **values);
 /* Unloads and removes all. */
 void for_cpu_close(struct for_cpu *c);
 
+/* Returns a function of %a and %b of these types, an operation: "add %a, %b"; or its derivative for both. */
+struct program *for_cpu_program(const char *a, const char *b, const char *c, const char *op,
+                                bool derives);
 /* Returns the derivative of a graph's function for all its floating-point arguments; the function itself if the graph has no
  * gradients. */
 struct program *for_cpu_derivative(const struct jax_graph *g);

@@ -58,7 +58,6 @@ static void read_all(void)
         int skip = 0;
         line_end = strchr(at, '\n');
         cr_assert_not_null(line_end);
-        *line_end = '\0'; /* sscanf looks for the end of its text */
         sscanf(at, "%15s%n", word, &skip);
         if (strcmp(word, "graph") == 0) {
             if (n_graphs == cap)
@@ -80,7 +79,6 @@ static void read_all(void)
             cr_assert_lt(*n_to, (size_t)JAX_TENSORS_MAX);
             to[(*n_to)++] = numbers(at + skip, line_end);
         }
-        *line_end = '\n';
     }
 }
 

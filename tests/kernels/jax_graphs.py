@@ -542,6 +542,16 @@ def neighbours(x):
     return jnp.sum(x), *bits, *nans, lax.convert_element_type(jax.random.truncated_normal(key, -2, 2, (9,), jnp.float32) * 1024, jnp.int32)
 
 
+def large_convolutions(x, w):
+    """Convolves tensors so large that codegen does it by tiles. They are made from few numbers."""
+    def large(x, *shape):
+        return (jnp.arange(np.prod(shape), dtype=jnp.int32) % 23 - 11).astype(x.dtype).reshape(shape) / 16 * x
+    y = lax.conv_general_dilated(large(x, 3, 17, 13, 32), large(w, 2, 2, 32, 72), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    groups = lax.conv_general_dilated(large(x[1], 3, 64, 18, 17), large(w[2], 132, 32, 3, 2), (2, 1), "VALID", rhs_dilation=(1, 2), feature_group_count=2)
+    some = y[:, ::5, ::4, ::9], groups[:, ::17, ::3, ::5]
+    return sum(jnp.mean(jnp.sin(v / 8)) for v in (y, groups)), *some
+
+
 def put(word, x):
     if np.asarray(x).dtype.kind == "f":
         print(word, " ".join(f"{v:.13g}" for v in np.ravel(x)))
@@ -599,6 +609,7 @@ def main():
     graph("windows", windows, [(2, 6, 6, 3), (4, 600)])
     graph("pool_gradient", pool_gradient, [(1, 7, 6, 2)], gradients=False)
     graph("convolutions", convolutions, [(2, 6, 5, 4), (3, 2, 4, 6), (3, 3, 2, 4)], scale=0.5)
+    graph("large_convolutions", large_convolutions, [(32,), (72,)], scale=0.5)
     graph("choices", choices, [(3, 3), (3, 3)])
     graph("until", until, [(2, 3), (2, 3)], gradients=False)
     graph("dropped", dropped, [(4, 6)])

@@ -20,7 +20,7 @@
 #define EXIT_RACE 66 /* ThreadSanitizer's own */
 #define TRIES_MAX 5  /* it remembers the last four accesses of a word, and misses a race at times */
 #define ARGS_MAX 64  /* of a kernel */
-#define ROOM (1 << 14) /* elements of a tensor */
+#define ROOM (1 << 16) /* elements of a tensor */
 
 /* A kernel with barriers. */
 struct kernel {
@@ -57,36 +57,23 @@ static void add_kernel(struct kernels *all, const char *graph, struct writer *w,
     all->at[all->n++] = k;
 }
 
-static void add_template(struct kernels *all)
-{
-    static const struct tiled SIZES = {1, 40, 40, 40, 0, 40, 1, 0,        40,
-                                       1, 1,  40, 0,  0, 0,  0, ELEM_F32, ELEM_F32};
-    struct writer w;
-    cr_assert_eq(TILED_THREADS, CODEGEN_BLOCK);
-    writer_init(&w, 0);
-    writer_format(&w, "extern \"C\" __global__ void kernel");
-    tiled_write(&SIZES, &w);
-    add_kernel(all, "tiles", &w, true);
-}
-
-/* Adds the kernels of a graph, forward and back. */
-static void add_graph(struct kernels *all, const struct jax_graph *graph, bool needs_all)
+/* Adds the kernels of a program, which it takes. */
+static void add_program(struct kernels *all, const char *name, struct program *d, bool needs_all)
 {
     struct codegen c;
     struct err e = {0};
-    struct program *d = for_cpu_derivative(graph);
     cr_assert_eq(codegen_function(d, program_function(d, NULL), &c, &e), 0, "%s", e.text);
     for (uint32_t i = 0; i < c.launches.n; i++) {
         const struct launch *l = &c.launches.at[i];
         cr_assert_leq(l->n_args, (uint32_t)ARGS_MAX);
         for (uint32_t k = 0; k < l->n_args; k++)
-            cr_assert_leq(program_tensor(c.p, c.args.at[l->args + k])->n, ROOM, "%s", graph->name);
+            cr_assert_leq(program_tensor(c.p, c.args.at[l->args + k])->n, ROOM, "%s", name);
     }
     for (uint32_t k = 0; k < c.n_kernels; k++) {
         struct writer w;
         writer_init(&w, 0);
         codegen_write_kernel(&c, k, &w);
-        add_kernel(all, graph->name, &w, needs_all);
+        add_kernel(all, name, &w, needs_all);
     }
     codegen_free(&c);
     program_free(d);
@@ -175,12 +162,27 @@ static size_t expect_all(struct kernels *all)
     return n_missing;
 }
 
+/* As a product of matrices, and forward and back as a convolution. */
 Test(barriers, each_one_of_the_template_is_needed)
 {
     struct kernels all = {NULL, 0};
-    add_template(&all);
+    cr_assert_eq(TILED_THREADS, CODEGEN_BLOCK);
+    add_program(&all, "tiles",
+                for_cpu_program(
+                    "17x40x40xf32", "17x40x33xf32", "17x40x33xf32",
+                    "dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]",
+                    false),
+                true);
     cr_assert_eq(all.n, (size_t)1);
-    cr_expect_eq(expect_all(&all), (size_t)2);
+    add_program(&all, "convolution",
+                for_cpu_program("1x34x34x32xf32", "3x3x32x32xf32", "1x34x34x32xf32",
+                                "convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, "
+                                "0, 1, f], window = {pad = [[1, 1], [1, 1]]} {batch_group_count = "
+                                "1 : i64, feature_group_count = 1 : i64}",
+                                true),
+                true);
+    cr_assert_eq(all.n, (size_t)4);
+    cr_expect_eq(expect_all(&all), (size_t)8);
 }
 
 /* True if a graph has indices that are known at run time alone. Behind them a barrier may turn out to be
@@ -209,7 +211,8 @@ Test(barriers, each_one_of_forward_and_backward_kernels_is_needed)
         for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++)
             chosen |= strcmp(graphs[i].name, NAMES[k]) == 0;
         if (chosen || getenv("WARM_TEST_ALL"))
-            add_graph(&all, &graphs[i], chosen || !has_indices(&graphs[i]));
+            add_program(&all, graphs[i].name, for_cpu_derivative(&graphs[i]),
+                        chosen || !has_indices(&graphs[i]));
     }
     if (getenv("WARM_TEST_SHOW"))
         fprintf(stderr, "%zu kernels with barriers\n", all.n);

@@ -41,6 +41,15 @@ enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static char *folder, *preload;
 
+static void build(const char *name, const char *how)
+{
+    char *out;
+    int status =
+        run_command(&out, "cc -I. -D_GNU_SOURCE -std=c11 -o %s/%s %s -ldl 2>&1", folder, name, how);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
 static void up(void)
 {
     char *found = bin_path("../lib/libwarm-preload.so");
@@ -52,7 +61,7 @@ static void up(void)
     char *text = path_join(folder, "look.c");
     file_write(text, plugin_text, sizeof plugin_text - 1);
     free(text);
-    build_c(folder, "host", "tests/fakecuda/plugin_host.c");
+    build("host", "tests/fakecuda/plugin_host.c");
 }
 
 static void down(void)
@@ -66,11 +75,13 @@ TestSuite(look_ups, .init = up, .fini = down, .timeout = 120);
 
 static void build_family(size_t i)
 {
-    build_c(folder, families[i].library, "-shared -fPIC -Wl,-Bsymbolic -Wl,-soname,%s %s",
-            families[i].library, families[i].source);
-    build_c(folder, "look.so",
-            "-shared -fPIC %s/look.c -L%s -Wl,--no-as-needed -l:%s -Wl,-rpath,%s", folder, folder,
-            families[i].library, folder);
+    char how[8192];
+    snprintf(how, sizeof how, "-shared -fPIC -Wl,-Bsymbolic -Wl,-soname,%s %s", families[i].library,
+             families[i].source);
+    build(families[i].library, how);
+    snprintf(how, sizeof how, "-shared -fPIC %s/look.c -L%s -Wl,--no-as-needed -l:%s -Wl,-rpath,%s",
+             folder, folder, families[i].library, folder);
+    build("look.so", how);
 }
 
 /* Runs the plugin in a scope; it must say that the name is in `where`. */
@@ -115,7 +126,9 @@ Test(look_ups, a_disabled_library_is_in_nobodys_way)
 
 Test(look_ups, what_nobody_brought_is_not_found)
 {
-    build_c(folder, "look.so", "-shared -fPIC %s/look.c", folder);
+    char how[4200];
+    snprintf(how, sizeof how, "-shared -fPIC %s/look.c", folder);
+    build("look.so", how);
     for (size_t i = 0; i < N_FAMILIES; i++)
         expect("", "local", families[i].name, "none");
     expect("", "local", "nvrtcCompileProgram", "none");
@@ -124,10 +137,14 @@ Test(look_ups, what_nobody_brought_is_not_found)
 /* Another library of the one that was opened has brought it. */
 Test(look_ups, a_plugin_finds_what_its_companions_are_linked_with)
 {
+    char how[8192];
     build_family(0);
-    build_c(folder, "part.so", "-shared -fPIC %s/look.c", folder);
-    build_c(folder, "look.so",
-            "-shared -fPIC -x c /dev/null -L%s -Wl,--no-as-needed -l:part.so -l:%s -Wl,-rpath,%s",
-            folder, families[0].library, folder);
+    snprintf(how, sizeof how, "-shared -fPIC %s/look.c -o %s/part.so", folder, folder);
+    build("part.so", how);
+    snprintf(how, sizeof how,
+             "-shared -fPIC -x c /dev/null -L%s -Wl,--no-as-needed -l:part.so "
+             "-l:%s -Wl,-rpath,%s",
+             folder, families[0].library, folder);
+    build("look.so", how);
     expect("", "local", families[0].name, families[0].library);
 }

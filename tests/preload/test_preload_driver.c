@@ -80,9 +80,17 @@ static void write_texts(struct rig *r)
     write_text(r, "other", PTX_HEAD ".visible .entry other() { ret; }\n");
 }
 
-#define PROGRAM "tests/fakecuda/program.c"
-#define HOST "tests/fakecuda/plugin_host.c"
-#define DRIVER "tests/fakecuda/libcuda.c -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 "
+static void build(struct rig *r, const char *source, const char *flags)
+{
+    char *out;
+    int status = run_command(&out, "cc -I. -D_GNU_SOURCE -std=c11 -O1 %s -o %s/%s 2>&1", flags,
+                             r->kit.dir, source);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
+#define DRIVER "libcuda.so.1 tests/fakecuda/libcuda.c"
+#define DRIVER_FLAGS "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1"
 
 /* False, and the test is skipped, where nothing is built to be preloaded (sanitizers). */
 static bool rig_up(struct rig *r)
@@ -96,8 +104,8 @@ static bool rig_up(struct rig *r)
     }
     r->kit = warmd_up(NULL);
     r->notes = path_join(r->kit.dir, "notes");
-    build_c(r->kit.dir, "libcuda.so.1", DRIVER);
-    build_c(r->kit.dir, "program", PROGRAM);
+    build(r, DRIVER, DRIVER_FLAGS);
+    build(r, "program tests/fakecuda/program.c -ldl", "");
     write_texts(r);
     return true;
 }
@@ -208,7 +216,7 @@ Test(preload_driver, driver_device_and_options_are_in_the_key)
     expect(&r, "", "dlsym registers a", RAN, KNOWN);
     expect(&r, "FAKECUDA_CC=100", "dlsym module a", RAN, MADE);
     expect(&r, "FAKECUDA_DRIVER=13010", "dlsym module a", RAN, MADE);
-    build_c(r.kit.dir, "libcuda.so.1", DRIVER "-DANOTHER_BUILD -O0");
+    build(&r, DRIVER, DRIVER_FLAGS " -DANOTHER_BUILD -O0");
     expect(&r, "", "dlsym module a", RAN, MADE);
     rig_down(&r);
 }
@@ -357,16 +365,20 @@ Test(preload_driver, without_a_daemon_everything_is_as_ever)
 /* Builds the program as `name` again, linked with the stand-in. False on a real driver. */
 static bool build_linked(struct rig *r, const char *name, const char *flags)
 {
+    char flags_and_library[8192];
+    snprintf(flags_and_library, sizeof flags_and_library,
+             "%s -L%s -Wl,--no-as-needed -l:libcuda.so.1 -Wl,-rpath,%s -ldl", flags, r->kit.dir,
+             r->kit.dir);
+    char source[64];
+    snprintf(source, sizeof source, "%s tests/fakecuda/program.c", name);
     if (!r->real)
-        build_c(r->kit.dir, name,
-                "%s " PROGRAM " -L%s -Wl,--no-as-needed -l:libcuda.so.1 -Wl,-rpath,%s", flags,
-                r->kit.dir, r->kit.dir);
+        build(r, source, flags_and_library);
     return !r->real;
 }
 
 static bool build_plugin(struct rig *r)
 {
-    build_c(r->kit.dir, "host", HOST);
+    build(r, "host tests/fakecuda/plugin_host.c", "-ldl");
     return build_linked(r, "plugin.so", "-DLINKED -shared -fPIC -Dmain=plugin_main");
 }
 
@@ -422,9 +434,11 @@ Test(preload_driver, plugins_that_are_linked_with_the_driver_get_its_own_functio
         return;
     static const char *const scopes[] = {"local", "global", "deepbind", "namespace"};
     static const char *const hows[] = {"default", "next", "versioned"};
-    write_text(&r, "versions", "ANY { global: cu*; };\n"); /* for dlvsym */
+    char flags[4200]; /* with a version, for dlvsym */
+    write_text(&r, "versions", "ANY { global: cu*; };\n");
+    snprintf(flags, sizeof flags, DRIVER_FLAGS " -Wl,--version-script,%s/versions", r.kit.dir);
     if (!r.real)
-        build_c(r.kit.dir, "libcuda.so.1", DRIVER "-Wl,--version-script,%s/versions", r.kit.dir);
+        build(&r, DRIVER, flags);
     bool is_built = build_plugin(&r);
     for (size_t i = 0; is_built && i < sizeof scopes / sizeof *scopes; i++) {
         char host[64];
@@ -444,8 +458,8 @@ Test(preload_driver, handles_are_served_in_every_scope_that_has_our_dlsym)
     struct rig r;
     if (!rig_up(&r))
         return;
-    build_c(r.kit.dir, "host", HOST);
-    build_c(r.kit.dir, "plugin.so", "-shared -fPIC -Dmain=plugin_main " PROGRAM);
+    build(&r, "host tests/fakecuda/plugin_host.c", "-ldl");
+    build(&r, "plugin.so tests/fakecuda/program.c", "-shared -fPIC -Dmain=plugin_main -ldl");
     expect_of(&r, "./host local ./plugin.so", "", "dlsym module a", RAN, MADE);
     expect_of(&r, "./host local ./plugin.so", "", "dlsym module a", RAN, KNOWN);
     expect_of(&r, "./host global ./plugin.so", "", "address module a", RAN, KNOWN);
@@ -508,7 +522,7 @@ Test(preload_driver, links_are_the_drivers_once_the_program_has_its_own_function
     struct rig r;
     if (!rig_up(&r))
         return;
-    build_c(r.kit.dir, "host", HOST);
+    build(&r, "host tests/fakecuda/plugin_host.c", "-ldl");
     if (build_linked(&r, "global.so", "-shared -fPIC -Dmain=plugin_main")) {
         expect_of(&r, "./host global ./global.so", "", "dlsym link a", RAN, MADE);
         expect_of(&r, "./host global ./global.so", "", "dlsym link a", RAN, KNOWN);

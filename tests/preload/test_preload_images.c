@@ -18,6 +18,15 @@ static char *real_path(char *path)
     return real;
 }
 
+static void build(struct rig *r, const char *how)
+{
+    char *out;
+    int status =
+        run_command(&out, "cc -I. -D_GNU_SOURCE -std=c11 -O1 -o %s/%s -ldl 2>&1", r->kit.dir, how);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
+}
+
 /* False, and the test is skipped, where something is missing. */
 static bool rig_up(struct rig *r)
 {
@@ -34,9 +43,9 @@ static bool rig_up(struct rig *r)
         return false;
     }
     r->kit = warmd_up(options);
-    build_c(r->kit.dir, "libcuda.so.1",
-            "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 tests/fakecuda/libcuda.c");
-    build_c(r->kit.dir, "program", "tests/programs/nvrtc_launch.c");
+    build(r, "libcuda.so.1 -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 "
+             "tests/fakecuda/libcuda.c");
+    build(r, "program tests/programs/nvrtc_launch.c");
     return true;
 }
 

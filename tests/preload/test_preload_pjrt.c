@@ -40,6 +40,17 @@ static void write_programs(struct rig *r)
     write_program(r, "sharded", "module @a {\n" PROGRAM CALL("Sharding") "\n}\n");
 }
 
+static void build(struct rig *r, const char *what, const char *flags)
+{
+    char *out;
+    int status = run_command(&out,
+                             "cc -I. -D_GNU_SOURCE -std=c11 %s -o %s/%s tests/fakepjrt/%s.c "
+                             "-ldl 2>&1",
+                             flags, r->kit.dir, what, what);
+    cr_assert_eq(status, 0, "%s: %s", what, out);
+    free(out);
+}
+
 /* False, and the test is skipped, where nothing is built to be preloaded (sanitizers). */
 static bool rig_up(struct rig *r)
 {
@@ -51,8 +62,8 @@ static bool rig_up(struct rig *r)
     }
     r->kit = warmd_up(NULL);
     r->calls = path_join(r->kit.dir, "calls");
-    build_c(r->kit.dir, "plugin", "-shared -fPIC tests/fakepjrt/plugin.c");
-    build_c(r->kit.dir, "client", "tests/fakepjrt/client.c");
+    build(r, "plugin", "-shared -fPIC");
+    build(r, "client", "");
     write_programs(r);
     return true;
 }

@@ -62,14 +62,20 @@ _Static_assert(sizeof cu == (sizeof names / sizeof *names + 2) * sizeof(void *),
 /* Builds and loads the stand-in. */
 static void load(void)
 {
+    char *out, *path;
     cu.folder = temp_dir_new();
-    char *path = path_join(cu.folder, "libcuda.so.1");
-    build_c(cu.folder, "libcuda.so.1", "-shared -fPIC -Wl,-Bsymbolic tests/fakecuda/libcuda.c");
+    path = path_join(cu.folder, "libcuda.so.1");
+    int status = run_command(&out,
+                             "cc -I. -D_GNU_SOURCE -std=c11 -w -shared -fPIC -Wl,-Bsymbolic "
+                             "-o %s tests/fakecuda/libcuda.c 2>&1",
+                             path);
+    cr_assert_eq(status, 0, "%s", out);
     cu.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     cr_assert_not_null(cu.library, "%s", dlerror());
     void **fields = (void **)&cu.init;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         cr_assert_not_null(fields[i] = dlsym(cu.library, names[i]), "%s", names[i]);
+    free(out);
     free(path);
 }
 

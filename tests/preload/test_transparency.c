@@ -12,7 +12,6 @@
 
 #include "tests/support/warmd.h"
 
-#define CLIENT "tests/programs/driver_client.c"
 #define PTX ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry "
 
 /* A socket between clients and the daemon. It passes HELLO and its answer, and nothing more. */
@@ -34,6 +33,15 @@ static void write_text(struct rig *r, const char *name, const char *text)
     char *path = path_join(r->kit.dir, name);
     file_write(path, text, strlen(text));
     free(path);
+}
+
+static void build(struct rig *r, const char *arguments)
+{
+    char *out;
+    int status = run_command(&out, "cc -I. -D_GNU_SOURCE -std=c11 -w -L%1$s -o %1$s/%2$s 2>&1",
+                             r->kit.dir, arguments);
+    cr_assert_eq(status, 0, "%s", out);
+    free(out);
 }
 
 /* Makes the link of this way one that no daemon knows. */
@@ -103,14 +111,13 @@ static bool rig_up(struct rig *r)
     }
     *r = (struct rig){.kit = warmd_up((char *[]){(char *)"--nvrtc", (char *)"/nowhere", NULL}),
                       .warm = bin_path("warm")};
-    const char *at = r->kit.dir;
-    build_c(at, "libcuda.so.1",
-            "-shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 tests/fakecuda/libcuda.c");
-    build_c(at, "plugin.so", "-shared -fPIC " CLIENT " -L%s -l:libcuda.so.1", at);
-    build_c(at, "main", "-DMAIN " CLIENT " -L%s -l:libcuda.so.1", at);
-    build_c(at, "unlinked.so", "-shared -fPIC -DUNLINKED " CLIENT);
-    build_c(at, "unlinked", "-DMAIN -DUNLINKED " CLIENT);
-    build_c(at, "host", "tests/programs/plugin_host.c");
+    build(r, "libcuda.so.1 -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 "
+             "tests/fakecuda/libcuda.c");
+    build(r, "plugin.so -shared -fPIC tests/programs/driver_client.c -l:libcuda.so.1");
+    build(r, "main -DMAIN tests/programs/driver_client.c -l:libcuda.so.1");
+    build(r, "unlinked.so -shared -fPIC -DUNLINKED tests/programs/driver_client.c");
+    build(r, "unlinked -DMAIN -DUNLINKED tests/programs/driver_client.c");
+    build(r, "host tests/programs/plugin_host.c");
     write_text(r, "a.ptx", PTX "twice(.param .u64 p) { ret; }\n");
     write_text(r, "broken.ptx", PTX "broken() { ret; }\n");
     char *out;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fini.c - what must be true after a test: nothing leaked, no promise was broken, no assertion of its .fini
- * failed. Before the first one it makes the folder of build_c. Only programs that run under Criterion link it: tests/plain has no need of it. */
+ * failed. Only programs that run under Criterion link it: tests/plain has no need of it. */
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "keygen/expect.h"
 #include "tests/support/support.h"
@@ -27,19 +26,9 @@ void criterion_internal_test_teardown(void)
         cr_expect_eq(__lsan_do_recoverable_leak_check(), 0, "a leak: see stderr");
 }
 
-static char *built; /* what the tests of this run share: build_c */
-
-ReportHook(PRE_ALL)(struct criterion_test_set *tests)
-{
-    (void)tests;
-    built = temp_dir_new();
-    setenv(BUILT_VARIABLE, built, 1);
-}
-
 /* Counts a test as failed if an assertion failed after its body: Criterion alone prints it and goes on. */
 ReportHook(POST_ALL)(struct criterion_global_stats *all)
 {
-    temp_dir_free(built);
     for (const struct criterion_suite_stats *suite = all->suites; suite; suite = suite->next)
         for (const struct criterion_test_stats *t = suite->tests; t; t = t->next) {
             if (!t->failed_asserts || t->test_status != CR_STATUS_PASSED)

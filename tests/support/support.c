@@ -16,9 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "keygen/bytes.h"
-#include "keygen/key.h"
-
 bool promise_may_break;
 
 static char *dir_new_in(const char *root)
@@ -180,50 +177,6 @@ int run_command(char **out, const char *format, ...)
     int status = pclose(pipe);
     *out = text;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void compile_c(const char *path, const char *how)
-{
-    char *out;
-    int status = run_command(
-        &out, "cc -I. -D_GNU_SOURCE -std=c11 -O1 -w -pthread -o '%s' %s -ldl 2>&1", path, how);
-    cr_assert_eq(status, 0, "%s: %s", how, out);
-    free(out);
-}
-
-/* Compiles into the run's folder, if no test has done so yet, and copies. Two tests may do so at once: either file is
- * whole when it gets its name. */
-static void copy_of_shared(const char *shared, const char *path, const char *how)
-{
-    char hex[2 * sizeof(struct key) + 1], *out;
-    struct key key = key_of_bytes(how, strlen(how));
-    bytes_to_hex(&key, sizeof key, hex);
-    char *kept = path_join(shared, hex);
-    if (access(kept, F_OK) != 0) {
-        compile_c(path, how);
-        cr_assert_eq(run_command(&out, "cp '%s' '%s.%d' && mv '%s.%d' '%s'", path, kept,
-                                 (int)getpid(), kept, (int)getpid(), kept),
-                     0);
-    } else
-        cr_assert_eq(run_command(&out, "cp '%s' '%s'", kept, path), 0);
-    free(out);
-    free(kept);
-}
-
-void build_c(const char *folder, const char *name, const char *how, ...)
-{
-    const char *shared = getenv(BUILT_VARIABLE);
-    char *text = NULL, *path = path_join(folder, name);
-    va_list args;
-    va_start(args, how);
-    cr_assert(vasprintf(&text, how, args) >= 0);
-    va_end(args);
-    if (shared && !strstr(text, folder))
-        copy_of_shared(shared, path, text);
-    else
-        compile_c(path, text);
-    free(path);
-    free(text);
 }
 
 char *toolchain_lib(const char *version)

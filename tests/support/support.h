@@ -49,12 +49,6 @@ bool send_with_fds(int fd, const void *data, size_t len, const int *fds, size_t 
  * status, or -1 if it ended by a signal. */
 int run_command(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Compiles C into the file `name` of a folder. `how` is made with printf: flags and sources, as seen from the
- * project's folder. Tests of one run share what they compile, unless `how` names that folder. */
-void build_c(const char *folder, const char *name, const char *how, ...)
-    __attribute__((format(printf, 3, 4)));
-#define BUILT_VARIABLE "WARM_TEST_BUILT" /* names the folder that tests share; fini.c makes it */
-
 /* A test that breaks a promise (keygen/expect.h) must set it: any other test that breaks one fails. */
 extern bool promise_may_break;
 

@@ -454,7 +454,7 @@ Test(tool, dependency_files_are_written_for_each_folder)
         sh(&lab, &out,
            "for d in %s %s %s %s %s; do mkdir -p $d/sub $d/sub2; for i in 1 2 3 4 5 6 7 8 9; "
            "do echo 'int x'$i';' >$d/h$i.h; echo \"#include \\\"h$i.h\\\"\"; done >$d/m.cc; "
-           "echo '#include <cstddef>' >>$d/m.cc; echo '#include \"s.h\"' >$d/h1.h; "
+           "echo '#include <string>' >>$d/m.cc; echo '#include \"s.h\"' >$d/h1.h; "
            "echo 'int s;' >$d/sub/s.h; echo 'int t;' | tee $d/s.h >$d/sub2/t.h; "
            "echo '#include \"t.h\"' >$d/sub/u.h; echo >$d/first.h; done",
            folders[0], folders[1], folders[2], folders[3], folders[4]),
