@@ -7,11 +7,9 @@
  */
 #include "store/clock.h"
 
-#include <time.h>
-
 static uint64_t now_ns(clockid_t clock)
 {
-    struct timespec t;
+    struct timespec t = {0};
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -25,6 +23,8 @@ uint64_t clock_wall_coarse_ms(void) { return now_ns(CLOCK_REALTIME_COARSE) / 100
 uint64_t clock_mono_ms(void) { return now_ns(CLOCK_MONOTONIC) / 1000000; }
 
 uint64_t clock_mono_ns(void) { return now_ns(CLOCK_MONOTONIC); }
+
+uint64_t clock_cpu_ms(clockid_t cpu) { return now_ns(cpu) / 1000000; }
 
 /* Computes xorshift64*: Marsaglia 2003, Vigna 2016. */
 uint64_t random_next(void *arg)

@@ -8,6 +8,7 @@
 #define WARM_STORE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* Returns Unix time in milliseconds: for times that are stored. */
 uint64_t clock_wall_ms(void);
@@ -20,6 +21,8 @@ uint64_t clock_wall_coarse_ms(void);
 uint64_t clock_mono_ms(void);
 /* Returns the same time in nanoseconds. */
 uint64_t clock_mono_ns(void);
+/* Returns the CPU time of a thread or process in milliseconds; 0 if that is gone. */
+uint64_t clock_cpu_ms(clockid_t cpu);
 /* Returns a random number from a uint64_t of state. For sampling, not for secrets. */
 uint64_t random_next(void *state);
 

@@ -427,21 +427,13 @@ static void wait_for_company(struct store *s)
             return;
 }
 
-static uint64_t thread_cpu_ms(clockid_t clock)
-{
-    struct timespec now;
-    return clock_gettime(clock, &now) == 0
-               ? (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000
-               : 0;
-}
-
 uint64_t store_writer_ms(struct store *s)
 {
     clockid_t clock;
     uint64_t began = atomic_load(&s->round_began_ms);
     if (pthread_getcpuclockid(s->writer, &clock) != 0)
         return 0;
-    uint64_t now = thread_cpu_ms(clock);
+    uint64_t now = clock_cpu_ms(clock);
     return now > began ? now - began : 0;
 }
 
@@ -459,7 +451,7 @@ void *writer_main(void *store)
         pthread_mutex_unlock(&s->lock);
         if (stop)
             break;
-        atomic_store(&s->round_began_ms, thread_cpu_ms(CLOCK_THREAD_CPUTIME_ID));
+        atomic_store(&s->round_began_ms, clock_cpu_ms(CLOCK_THREAD_CPUTIME_ID));
         if (atomic_load(&s->damaged))
             transact_recover(s, MDB_CORRUPTED);
         bool idle = b.n == 0;

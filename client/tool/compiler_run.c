@@ -29,6 +29,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "client/lib/conn.h"
 #include "client/lib/whole_io.h"
 #include "client/tool/process_tree.h"
 #include "client/trace/trace.h"
@@ -133,13 +134,6 @@ static struct timespec next_tick(void)
     return now;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Copies the next bytes of a pipe to `to` (-1: nowhere) and records them. False at its end. */
 static bool copy_some(int from, int to, struct writer *kept)
 {
@@ -159,7 +153,7 @@ static bool copy_some(int from, int to, struct writer *kept)
  * watches. */
 static int look(const struct compiler_watch *watch, uint64_t *next_ms, uint64_t *ticks)
 {
-    uint64_t now = now_ms();
+    uint64_t now = conn_now_ms();
     if (!watch->on_progress)
         return -1;
     if (now >= *next_ms) {
@@ -176,7 +170,7 @@ static void copy_all(int out, int err, bool held, const struct compiler_watch *w
                      struct compiler_run *run)
 {
     struct pollfd p[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
-    uint64_t next_ms = now_ms() + watch->period_ms, ticks = 0;
+    uint64_t next_ms = conn_now_ms() + watch->period_ms, ticks = 0;
     while (p[0].fd >= 0 || p[1].fd >= 0) {
         if (poll(p, 2, look(watch, &next_ms, &ticks)) < 0) {
             if (errno == EINTR)
@@ -283,7 +277,7 @@ int compiler_run_job(const struct tool_job *job, const struct compiler_watch *wa
     catch_signals(on_signal);
     if (job->traced)
         run.started = next_tick();
-    uint64_t begun = now_ms();
+    uint64_t begun = conn_now_ms();
     code = start(job, library, &p, e);
     if (!code) {
         if (watch->on_progress)
@@ -292,7 +286,7 @@ int compiler_run_job(const struct tool_job *job, const struct compiler_watch *wa
         while (waitpid(compiler, &run.wait_status, 0) < 0 && errno == EINTR)
             continue;
         compiler = 0;
-        run.cost_ms = (uint32_t)(now_ms() - begun);
+        run.cost_ms = (uint32_t)(conn_now_ms() - begun);
         if (p.log >= 0 && read_log(p.log, &run, e))
             run.log_len = 0; /* without a trace, nothing is kept */
     }

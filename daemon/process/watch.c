@@ -12,20 +12,14 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "store/clock.h"
+
 #define LOOK_MS 500
 
 static struct watch_config config;
 static pthread_t watched;
 static atomic_ullong beats;
 static atomic_bool is_asked;
-
-static uint64_t clock_ms(clockid_t clock)
-{
-    struct timespec now;
-    return clock_gettime(clock, &now) == 0
-               ? (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000
-               : 0;
-}
 
 void watch_beat(void) { atomic_fetch_add_explicit(&beats, 1, memory_order_relaxed); }
 void watch_asked(void) { atomic_store(&is_asked, true); }
@@ -41,7 +35,7 @@ static void *watch_main(void *unused)
     uint64_t seen = 0, cpu_then = 0, then = 0;
     bool was_asked = false;
     for (;; nanosleep(&pause, NULL)) {
-        uint64_t n = atomic_load(&beats), now = clock_ms(CLOCK_MONOTONIC), cpu_now = clock_ms(cpu);
+        uint64_t n = atomic_load(&beats), now = clock_mono_ms(), cpu_now = clock_cpu_ms(cpu);
         bool asked = atomic_load(&is_asked);
         if (n != seen || asked != was_asked || !then) {
             seen = n, then = now, cpu_then = cpu_now, was_asked = asked;
