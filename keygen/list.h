@@ -7,8 +7,8 @@
  *
  * Thread: that of the list's owner. Memory: a list owns nothing.
  */
-#ifndef WARM_DAEMON_PROCESS_LIST_H
-#define WARM_DAEMON_PROCESS_LIST_H
+#ifndef WARM_KEYGEN_LIST_H
+#define WARM_KEYGEN_LIST_H
 
 #include <assert.h>
 #include <stddef.h>

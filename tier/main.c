@@ -26,6 +26,7 @@
 #include "client/lib/packet.h"
 #include "keygen/bytes.h"
 #include "keygen/key.h"
+#include "keygen/list.h"
 #include "tier/compress.h"
 #include "tier/message.h"
 #include "tier/service_settings.h"
@@ -35,7 +36,7 @@
 #define PACK_HERE_MAX (64u << 10) /* bytes: some 0.2 ms; more goes to the pool */
 
 struct carry {
-    struct carry *next;
+    struct carry *prev, *next;
     struct tier_request request;
     uint64_t id, limit; /* of the object as warmd knows it */
     uv_work_t work;
@@ -107,10 +108,7 @@ static void finish(struct carry *c)
         close(r->result_fd);
     if (r->fd >= 0)
         close(r->fd);
-    struct carry **at = &carried;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
+    LIST_REMOVE(carried, c);
     free(c);
     n_carried--;
 }
@@ -252,8 +250,7 @@ static void carry(const struct tier_ask *ask, int fd)
     memcpy(c->request.sha256, ask->sha256, sizeof ask->sha256);
     memcpy(c->request.token, ask->token, sizeof ask->token);
     memcpy(c->request.job, ask->job, sizeof ask->job);
-    c->next = carried;
-    carried = c;
+    LIST_ADD(carried, c);
     n_carried++;
     pack_and_start(c);
 }

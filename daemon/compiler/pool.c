@@ -57,6 +57,7 @@
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
 #include "daemon/worker/message.h"
+#include "keygen/list.h"
 
 #define ATTEMPTS_MAX 2u /* of one job, in different workers */
 #define RESPAWN_MS                                                                                 \
@@ -73,7 +74,7 @@ enum state { STARTING, BUSY, ENDING };
 
 struct server { /* the fork server of one toolchain */
     struct pool *pool;
-    struct server *next;
+    struct server *prev, *next;
     uint64_t id; /* with the spawner */
     int fd;
     enum state state; /* BUSY: it takes jobs */
@@ -86,7 +87,7 @@ struct server { /* the fork server of one toolchain */
 
 struct worker { /* the process of one compile */
     struct pool *pool;
-    struct worker *next;
+    struct worker *prev, *next;
     struct server *server;
     uint64_t id;       /* with the fork server */
     int fd, answer_fd; /* the socket of its answer; the other end, until the worker has it */
@@ -197,10 +198,7 @@ static void worker_free(struct worker *w)
 {
     struct pool *p = w->pool;
     assert(p->stats.n_workers && w->server->n_workers);
-    struct worker **at = &p->workers;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
+    LIST_REMOVE(p->workers, w);
     p->stats.n_workers--;
     w->server->n_workers--;
     if (!w->server->n_workers && w->server->state == BUSY)
@@ -314,10 +312,7 @@ static void server_exited(struct server *s, int status)
             worker_exited(w, status);
     }
     assert(!s->n_workers);
-    struct server **at = &p->servers;
-    while (*at != s)
-        at = &(*at)->next;
-    *at = s->next;
+    LIST_REMOVE(p->servers, s);
     uv_poll_stop(&s->poll); /* before close(): a spawner forked just now may still hold the socket,
                              * and its events would go to the next one of this number */
     close(s->fd);
@@ -700,8 +695,7 @@ static int server_watch(struct pool *p, const struct toolchain *toolchain, int f
     s->fd = fd;
     s->id = id;
     s->timer = timer;
-    s->next = p->servers;
-    p->servers = s;
+    LIST_ADD(p->servers, s);
     p->n_handles++;
     uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_server);
     *out = s;
@@ -749,8 +743,7 @@ static int worker_new(struct pool *p, struct pool_job *j, struct server *s, stru
     w->job = j;
     w->uid = j->request.uid;
     p->n_handles++;
-    w->next = p->workers;
-    p->workers = w;
+    LIST_ADD(p->workers, w);
     p->stats.n_workers++;
     s->n_workers++;
     if (s->state == BUSY)

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "daemon/native/internal.h"
-#include "daemon/process/list.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 
 void native_send_error(struct native *n, uint64_t tag, const struct err *e)
 {

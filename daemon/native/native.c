@@ -28,10 +28,10 @@
 #include "daemon/native/internal.h"
 #include "daemon/net/protocols.h"
 #include "daemon/process/closer.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 
 #define COPY_MAX 4096u /* bytes; a longer value is not copied, but sent from its place */
 #define STATE_BYTES_MAX (1u + sizeof(struct proof)) /* of one state in CHECKED */

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "client/wire/wire.h"
-#include "daemon/process/list.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 
 #define FDS_LEFT 128u /* of a user's budget that kept answers leave for others */
 

@@ -19,10 +19,10 @@
 
 #include "daemon/net/internal.h"
 #include "daemon/net/listener.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 
 #define TICK_MS 1000u   /* how exact the deadlines of connections are */
 #define RESERVE_MAX 64u /* places for users who have no connection yet */

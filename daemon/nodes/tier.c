@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "daemon/nodes/tier_state.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
+#include "keygen/list.h"
 #include "tier/url.h"
 
 /* ---- the helper ---- */

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "daemon/nodes/tier_state.h"
-#include "daemon/process/list.h"
+#include "keygen/list.h"
 
 #define LEASE_OP_MS 2000u
 #define AGAIN_MS 100u /* between two tries to give a lease back */

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/process/list.h"
 #include "daemon/redis/internal.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 
 #define LEASES_MAX 64u /* of a connection */
 /* How long a GET of an FX graph waits for the lease holder. The URL that `warm run` sets allows 30

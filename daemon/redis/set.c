@@ -21,12 +21,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/pytorch/torch_store.h"
 #include "daemon/redis/internal.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 #include "store/clock.h"
 
 #define TTL_MAX_MS (100ull * 365 * 24 * 3600 * 1000)

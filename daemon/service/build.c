@@ -37,12 +37,12 @@
 #include <unistd.h>
 
 #include "daemon/process/closer.h"
-#include "daemon/process/list.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/find.h"
 #include "daemon/service/internal.h"
 #include "daemon/users/budget.h"
 #include "keygen/cuda/job.h"
+#include "keygen/list.h"
 
 #define ASK_MS 10000u /* in which a leader has to describe its files */
 /* What the loop thread does itself, some 0.1 ms each; a pool thread does more. */

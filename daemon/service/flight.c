@@ -25,6 +25,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "keygen/list.h"
+
 #define FLIGHT_BUCKETS 1024u /* more flights make the chains longer, no more */
 
 struct flight {
@@ -351,24 +353,18 @@ void flight_make(struct waiter *waiter, struct making *m)
     f->n_holders--;
     waiter->state = WAITER_MAKING;
     waiter->making = m;
-    *m = (struct making){.on_overtaken = m->on_overtaken,
-                         .flight = f,
-                         .waiter = waiter,
-                         .uid = waiter->uid,
-                         .next = f->makings};
-    f->makings = m;
+    *m = (struct making){
+        .on_overtaken = m->on_overtaken, .flight = f, .waiter = waiter, .uid = waiter->uid};
+    LIST_ADD(f->makings, m);
 }
 
 void flight_unmake(struct making *m, uint64_t now_ms)
 {
     struct flight *f = m->flight;
     assert(f && f->makings);
-    struct making **at = &f->makings;
     if (m->waiter)
         waiter_wait(m->waiter);
-    while (*at != m)
-        at = &(*at)->next;
-    *at = m->next;
+    LIST_REMOVE(f->makings, m);
     m->flight = NULL;
     flight_promote(f, now_ms);
 }

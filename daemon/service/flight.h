@@ -95,7 +95,7 @@ struct making {
     struct flight *flight; /* NULL: it is in none */
     struct waiter *waiter; /* the asker that brought it; NULL when that has left */
     uint32_t uid;
-    struct making *next;
+    struct making *prev, *next;
 };
 
 /* Makes an empty table; NULL: no memory. `on_hedge` (may be NULL) is called for each hedge. */

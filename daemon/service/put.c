@@ -29,12 +29,12 @@
 
 #include "daemon/nodes/tier.h"
 #include "daemon/process/closer.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/bookkeeping.h"
 #include "daemon/service/forms.h"
 #include "daemon/service/internal.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 #include "store/clock.h"
 
 /* A longer time that a client claims for making its value counts as this. So no claim makes an entry worth

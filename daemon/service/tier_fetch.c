@@ -42,12 +42,12 @@
 
 #include "daemon/headers/manifest.h"
 #include "daemon/nodes/tier_state.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/service/compile_request.h"
 #include "daemon/service/internal.h"
 #include "daemon/service/put.h"
 #include "daemon/users/budget.h"
+#include "keygen/list.h"
 #include "store/clock.h"
 
 #define ASK_BUDGET_MS 2000u

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "client/lib/packet.h"
-#include "daemon/process/list.h"
 #include "daemon/process/log.h"
 #include "daemon/process/loop_timer.h"
+#include "keygen/list.h"
 
 #define TICK_MS 50u
 #define GRACE_MS 200u       /* for the answer of a helper whose own timer ends the request */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "keygen/list.h"
 #include "tier/backends/credentials.h"
 
 /* Frees the backend if it is closing and nothing of it runs. */
@@ -48,8 +49,7 @@ struct http_job *http_job_new(struct http_backend *b, struct tier_request *r, si
     j->backend = b;
     j->request = r;
     j->size = size;
-    j->next = b->jobs;
-    b->jobs = j;
+    LIST_ADD(b->jobs, j);
     r->backend_data = j;
     r->result_fd = j->held_fd = j->transfer.result_fd = -1;
     uv_update_time(b->loop);
@@ -64,10 +64,7 @@ void http_job_end(struct http_job *j, enum tier_outcome outcome, const char *sai
 {
     struct tier_request *r = j->request;
     assert(r->backend_data == j); /* it ends once */
-    struct http_job **at = &j->backend->jobs;
-    while (*at != j)
-        at = &(*at)->next;
-    *at = j->next;
+    LIST_REMOVE(j->backend->jobs, j);
     if (j->held_fd >= 0)
         close(j->held_fd);
     uv_close((uv_handle_t *)&j->timer, on_timer_closed);

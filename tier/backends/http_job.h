@@ -31,7 +31,7 @@ struct http_backend {
 };
 
 struct http_job {
-    struct http_job *next;
+    struct http_job *prev, *next;
     struct http_backend *backend;
     struct tier_request *request;
     size_t size;      /* of the struct that begins with this one */

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "keygen/list.h"
 #include "tier/backends/backends.h"
 #include "tier/backends/credentials.h"
 #include "tier/backends/redis_link.h"
@@ -75,7 +76,7 @@ struct redis_backend {
 };
 
 struct op {
-    struct op *next;
+    struct op *prev, *next;
     struct redis_backend *backend;
     struct tier_request *request; /* NULL: ended */
     uint64_t ends_ms;             /* late, cancelled, or never sent */
@@ -118,12 +119,9 @@ static void op_settle(struct op *o)
 static void op_end(struct op *o, enum tier_outcome outcome, const char *said)
 {
     struct tier_request *r = o->request;
-    struct op **at = &o->backend->ops;
     if (!r)
         return;
-    while (*at != o)
-        at = &(*at)->next;
-    *at = o->next;
+    LIST_REMOVE(o->backend->ops, o);
     o->request = NULL;
     o->command.unwanted = true;
     r->backend_data = NULL;
@@ -545,8 +543,7 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
         r->capabilities = (struct tier_capabilities){0};
     o->backend = b;
     o->request = r;
-    o->next = b->ops;
-    b->ops = o;
+    LIST_ADD(b->ops, o);
     b->n_ops++;
     o->stage = leases && b->may_not_eval ? PLAIN_LOOK : BY_EVAL;
     uv_update_time(b->loop);

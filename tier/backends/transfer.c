@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "keygen/list.h"
 #include "tier/backends/libcurl.h"
 
 #define CONNECTIONS 16u
@@ -41,7 +42,7 @@ static const struct libcurl *curl; /* once a pool has loaded it */
 
 /* A socket of libcurl's that libuv watches. */
 struct watch {
-    struct watch *next;
+    struct watch *prev, *next;
     struct transfer_pool *pool;
     uv_poll_t poll;
     curl_socket_t fd;
@@ -62,7 +63,7 @@ struct transfer_pool {
 };
 
 struct exchange {
-    struct exchange *next;
+    struct exchange *prev, *next;
     struct transfer_pool *pool;
     struct transfer *transfer; /* NULL: ended */
     CURL *easy;
@@ -106,10 +107,7 @@ static void exchange_end(struct exchange *x, enum tier_outcome outcome, const ch
 {
     struct transfer *t = x->transfer;
     assert(t && t->exchange == x); /* it ends once */
-    struct exchange **at = &x->pool->exchanges;
-    while (*at != x)
-        at = &(*at)->next;
-    *at = x->next;
+    LIST_REMOVE(x->pool->exchanges, x);
     x->transfer = NULL;
     curl->multi_remove_handle(x->pool->multi, x->easy);
     curl->easy_cleanup(x->easy);
@@ -242,10 +240,7 @@ static void on_watch_closed(uv_handle_t *handle)
 static void watch_end(struct watch *w)
 {
     assert(!uv_is_closing((uv_handle_t *)&w->poll));
-    struct watch **at = &w->pool->watches;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
+    LIST_REMOVE(w->pool->watches, w);
     uv_poll_stop(&w->poll); /* takes the descriptor out of epoll at once */
     uv_close((uv_handle_t *)&w->poll, on_watch_closed);
 }
@@ -282,8 +277,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *k
         w->pool = p;
         w->fd = fd;
         w->poll.data = w;
-        w->next = p->watches;
-        p->watches = w;
+        LIST_ADD(p->watches, w);
         p->n_handles++;
         curl->multi_assign(p->multi, fd, w);
     }
@@ -550,8 +544,7 @@ void transfer_start(struct transfer_pool *p, struct transfer *t)
     t->status = 0;
     x->pool = p;
     x->transfer = t;
-    x->next = p->exchanges;
-    p->exchanges = x;
+    LIST_ADD(p->exchanges, x);
     uv_timer_init(p->loop, &x->timer);
     x->timer.data = x;
     p->n_handles++;
