@@ -15,6 +15,9 @@
  * results with -g, and with WARM_TOOL_EXACT=1. But generated sources have roots under -g: the debug information
  * then names the folder where the result was first compiled, and a debugger finds one of several equal copies there.
  *
+ * Folders to search that lie elsewhere are roots, too, whose spelling does not count (tool.h). If it shows, it counts, and the
+ * other roots do not. TorchInductor's commands have none.
+ *
  * TorchInductor's sources reach __FILE__ by macros for messages, PyTensor's by assert. GCC gets -fmacro-prefix-map=ROOT/=
  * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The
  * option covers __FILE__, __BASE_FILE__, __builtin_FILE and source_location, before any text can
@@ -85,7 +88,7 @@ static const char *const refused_environment[] = {
     "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "CCC_OVERRIDE_OPTIONS", "CC_PRINT_OPTIONS",
     "CC_PRINT_HEADERS",    "CC_LOG_DIAGNOSTICS",  "CC_PRINT_PROC_STAT"};
 
-enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPUTS, HOW };
+enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPUTS, HOW, REACH };
 
 struct command {
     struct tool_job *job;
@@ -408,9 +411,24 @@ static bool depends_alike(const struct command *c)
     return true;
 }
 
+/* Adds the folders to search as roots, if they may show where a check finds them. */
+static void add_folders(struct command *c)
+{
+    struct tool_job *job = c->job;
+    for (int i = 1; i < job->argc; i++) {
+        const struct cc_option *o = job->argv[i][0] == '-' ? cc_option_find(job->argv[i]) : NULL;
+        if (!o || (o->form != SEPARATE && o->form != EITHER))
+            continue;
+        const char *value = job->argv[i] + strlen(o->name);
+        value = *value ? value : job->argv[++i];
+        if (o->rule == FOLDER_TO_SEARCH)
+            tool_add_folder(job, value, strlen(value));
+    }
+}
+
 /* Adds the roots. A root must not be named by anything that counts as it is written: there it
- * means the one folder. */
-static bool add_roots(struct command *c, size_t len)
+ * means the one folder. `maps`: the compiler replaces them in names. */
+static bool add_roots(struct command *c, size_t len, bool maps)
 {
     const char *cwd = c->job->cwd;
     const char *slash = c->include ? strrchr(c->include, '/') : NULL;
@@ -420,8 +438,10 @@ static bool add_roots(struct command *c, size_t len)
     if ((len && tool_is_temporary(c->files[0]) && tool_is_temporary(cwd)) ||
         (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c)))
         ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
+    if (!c->job->written && !c->job->lazy && !maps)
+        add_folders(c);
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
-        free(c->job->roots[--c->job->n_roots]);
+        tool_drop_root(c->job);
     c->job->debug_shows = c->debug && c->job->n_roots;
     return ok;
 }
@@ -533,13 +553,23 @@ static int map_roots(struct command *c, struct err *e)
 
 /* ---- the key ---- */
 
+/* Returns the length of a file's folder in its name. */
+static size_t folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
 static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
                       const char *value)
 {
-    if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE)
+    if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE) {
         tool_key_path(c->job, key, VALUE, value);
-    else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE)
+        tool_key_reach(c->job, key, REACH, value,
+                       s->rule == FOLDER_TO_SEARCH ? strlen(value) : folder_len(value));
+    } else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE) {
         key_add_text(key, VALUE, value);
+    }
 }
 
 /* True for an absent folder to search: it has no effect, and does not count. */
@@ -567,6 +597,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
         bool valued = s && (s->form == SEPARATE || s->form == EITHER);
         if (arg[0] != '-') {
             tool_key_path(c->job, key, ARGUMENT, arg);
+            tool_key_reach(c->job, key, REACH, arg, folder_len(arg));
         } else if (!valued) {
             if (!s || s->rule != STOP || c->n_stops > 1)
                 key_add_text(key, ARGUMENT, arg);
@@ -607,7 +638,7 @@ static void add_place(struct command *c, struct key_builder *key)
     const char *pwd = getenv("PWD"), *rest;
     int root = tool_root_of(job, job->cwd, &rest);
     tool_key_messages(job, key, HOW);
-    key_add_u64(key, HOW, job->n_roots);
+    tool_key_roots(job, key, HOW);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
     job->keys_cwd =
         root < 0 && (job->exact || c->debug || c->lto || (c->dependencies && !tool_is_gcc(job)) ||
@@ -648,7 +679,7 @@ static int make_key(struct command *c, struct err *e)
     bool maps = can_map_roots(c, names_show);
     size_t folder = common_folder(c);
     bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
-    if (code || (rooted && !add_roots(c, folder)))
+    if (code || (rooted && !add_roots(c, folder, maps)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = map_roots(c, e)))
         return code;

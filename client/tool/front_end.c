@@ -89,13 +89,22 @@ char *tool_job_keep(struct tool_job *job, char *text)
     return job->memory[job->n_memory++] = text;
 }
 
+void tool_drop_root(struct tool_job *job)
+{
+    assert(job && job->n_roots);
+    job->n_roots--;
+    free(job->roots[job->n_roots]);
+    free(job->leads_to[job->n_roots]);
+    job->leads_to[job->n_roots] = NULL;
+}
+
 void tool_job_close(struct tool_job *job)
 {
-    for (size_t i = 0; i < job->n_roots; i++)
-        free(job->roots[i]);
+    while (job->n_roots)
+        tool_drop_root(job);
     for (size_t i = 0; i < job->n_memory; i++)
         free(job->memory[i]);
-    job->n_roots = job->n_memory = 0;
+    job->n_memory = 0;
     free(job->given);
     free(job->expanded);
     job->given = job->expanded = NULL;
@@ -321,6 +330,51 @@ bool tool_add_places(struct tool_job *job, const char *source, size_t len)
            add_place(job, job->cwd, is_deep ? common : 0);
 }
 
+/* True for a folder that the compiler may search anyhow: it then takes one of the two names. */
+static bool is_of_system(const char *folder)
+{
+    static const char *const folders[] = {"/usr/include", "/usr/local/include", "/usr/lib"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (strcmp(folder, folders[i]) == 0 || tool_is_below(folder, folders[i]))
+            return true;
+    return false;
+}
+
+/* True if the working folder or a root lies in the folder. */
+static bool has_place(const struct tool_job *job, const char *folder)
+{
+    bool has = strcmp(job->cwd, folder) == 0 || tool_is_below(job->cwd, folder);
+    for (size_t i = 0; !has && i < job->n_roots; i++)
+        has = tool_is_below(job->roots[i], folder);
+    return has;
+}
+
+void tool_add_folder(struct tool_job *job, const char *path, size_t len)
+{
+    assert(job && path);
+    char folder[PATH_MAX], real[PATH_MAX];
+    const char *rest;
+    if (len < 2 || len >= sizeof folder || path[0] != '/' || path[len - 1] == '/' ||
+        job->n_roots == TOOL_ROOTS_MAX)
+        return;
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    char *copy = tool_root_of(job, folder, &rest) < 0 && realpath(folder, real) &&
+                         !is_of_system(real) && !has_place(job, folder)
+                     ? strdup(real)
+                     : NULL;
+    if (copy && tool_add_root(job, folder, len))
+        job->leads_to[job->n_roots - 1] = copy;
+    else
+        free(copy);
+}
+
+bool tool_has_folders(const struct tool_job *job)
+{
+    assert(job);
+    return job->n_roots && job->leads_to[job->n_roots - 1];
+}
+
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)
 {
     assert(job && path && out_rest);
@@ -393,6 +447,28 @@ void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t
     key_add_text(key, tag, rest);
 }
 
+void tool_key_roots(const struct tool_job *job, struct key_builder *key, uint32_t tag)
+{
+    assert(job && key);
+    key_add_u64(key, tag, job->n_roots);
+    for (size_t i = 0; i < job->n_roots; i++)
+        key_add_text(key, tag, job->leads_to[i] ? job->leads_to[i] : "");
+}
+
+void tool_key_reach(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                    const char *folder, size_t len)
+{
+    assert(job && key && folder);
+    while (len && folder[len - 1] == '/')
+        len--;
+    for (size_t i = 0; len && folder[0] == '/' && i < job->n_roots; i++) {
+        if (strncmp(job->roots[i], folder, len) != 0 || job->roots[i][len] != '/')
+            continue;
+        key_add_u64(key, tag, i);
+        key_add_text(key, tag, job->roots[i] + len);
+    }
+}
+
 void tool_name(const struct tool_job *job, const char *kind, struct key_builder *key,
                char out[TOOL_NAME_TEXT])
 {
@@ -455,12 +531,34 @@ bool tool_names_root(const struct tool_job *job, const char *text, size_t len)
     return false;
 }
 
+/* True if a root lies below a folder that the compiler searches by a variable, "A:B" or "-IA -IB": a file in the root
+ * then has two names. */
+static bool reaches_root(const struct tool_job *job, const char *variable)
+{
+    static const char *const searched[] = {"CPATH",         "C_INCLUDE_PATH", "CPLUS_*", "OBJC_*",
+                                           "CUDA_INC_PATH", "INCLUDES",       NULL};
+    bool starts = true;
+    if (!is_listed(variable, searched))
+        return false;
+    for (const char *at = strchr(variable, '='); at && *at; at++) {
+        size_t len = starts && *at == '/' ? strcspn(at, ": ") : 0;
+        while (len && at[len - 1] == '/')
+            len--;
+        for (size_t i = 0; len && i < job->n_roots; i++)
+            if (strncmp(job->roots[i], at, len) == 0 && job->roots[i][len] == '/')
+                return true;
+        starts = strchr("=: I", *at) != NULL;
+    }
+    return false;
+}
+
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names)
 {
     static const char *const found_by[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", NULL};
     for (char **v = environ; *v; v++)
-        if ((is_listed(*v, names) || is_listed(*v, found_by)) &&
-            tool_names_root(job, *v, strlen(*v)))
+        if (((is_listed(*v, names) || is_listed(*v, found_by)) &&
+             tool_names_root(job, *v, strlen(*v))) ||
+            reaches_root(job, *v))
             return true;
     return false;
 }

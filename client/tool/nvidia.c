@@ -37,7 +37,19 @@
 
 #define SOURCE_MAX_BYTES (64u << 20)
 
-enum field { PROGRAM = 1, OPTION, HARDWARE, PATHS, SOURCE, VARIABLES, FOLDER, HOW, CPU, OUTPUTS };
+enum field {
+    PROGRAM = 1,
+    OPTION,
+    HARDWARE,
+    PATHS,
+    SOURCE,
+    VARIABLES,
+    FOLDER,
+    HOW,
+    CPU,
+    OUTPUTS,
+    REACH
+};
 
 /* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
  * (cc.c). Others show in the trace: nvcc reads all by getenv. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
@@ -77,6 +89,13 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Returns the length of a file's folder in its name. */
+static size_t folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
     const char *path = getenv("PATH");
@@ -86,7 +105,7 @@ static int begin(struct tool_job *job, struct key_builder *key, const char *doma
     if (job->keys_path)
         key_add_text(key, PROGRAM, path ? path : "");
     tool_key_messages(job, key, HOW);
-    key_add_u64(key, HOW, job->n_roots);
+    tool_key_roots(job, key, HOW);
     tool_key_preloads(key, VARIABLES);
     return tool_key_environment(key, VARIABLES, environment)
                ? 0
@@ -195,9 +214,11 @@ static int add_roots(struct tool_job *job, const struct options *o, const char *
 {
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
+    for (size_t i = 0; !job->written && i < o->n_include_dirs; i++)
+        tool_add_folder(job, o->include_dirs[i].data, o->include_dirs[i].len);
     while (job->n_roots &&
            (spells_root(job, o, input) || (job->dependencies && !depends_alike(job))))
-        free(job->roots[--job->n_roots]);
+        tool_drop_root(job);
     return ok ? 0 : refuse(e, input, "the command names too many folders");
 }
 
@@ -229,11 +250,14 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
                 code = err_set(e, WARM_ENOMEM, "no memory");
             else
                 tool_key_path(job, &key, PATHS, dir);
+            if (dir)
+                tool_key_reach(job, &key, REACH, dir, strlen(dir));
             free(dir);
         }
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
         tool_key_path(job, &key, PATHS, input);
+        tool_key_reach(job, &key, REACH, input, folder_len(input));
         key_add(&key, SOURCE, source, len);
         if (names_show)
             add_folder(job, &key);

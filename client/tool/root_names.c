@@ -13,7 +13,7 @@
  *     __PRETTY_FUNCTION__  with Clang, which names a lambda and a type without a name by the file and line:
  *                      "(lambda at /tmp/x/m.cc:3:1)". So no text may spell it, or a macro that leads to it, but
  *                      headers of the standard library
- *     ##               may join any of them: no such text may spell a piece of one that has a '_',
+ *     ##               may join any of them: no such text may spell a first piece of one, such as __FI,
  *                      but CUDA's own headers, which join none to what they are given
  *
  * A preprocessor alone cannot compute with texts: a name shows as it is, or not at all.
@@ -70,25 +70,31 @@ static const char *toolkit_of(const struct inputs *in, size_t *out_len)
     return NULL;
 }
 
-/* True for a header of that toolkit. */
-static bool is_of_toolkit(const char *path, const char *toolkit, size_t len)
+/* True for a header of that toolkit, in no root, or in a folder to search that leads there. */
+static bool is_of_toolkit(const struct tool_job *job, const struct input *i, const char *toolkit,
+                          size_t len)
 {
-    return toolkit && strncmp(path, toolkit, len) == 0 &&
+    char path[2 * PATH_MAX];
+    const char *folder = i->root ? job->leads_to[i->root - 1] : "";
+    if (!toolkit || !folder)
+        return false;
+    snprintf(path, sizeof path, "%s%s", folder, i->path);
+    return strncmp(path, toolkit, len) == 0 &&
            text_begins_with_one(path + len, ONE_OF("/include/", "/targets/", "/bin/../include/",
                                                    "/bin/../targets/"));
 }
 
-/* True for a piece of a name that ## can join to it. Every name begins with '_', so pieces that cover it
- * have one with a '_'; the others, such as FILE, need not count. */
+/* True for the first piece of a name that ## can join to it, or the second after a '_'. Every name begins with two. A
+ * header that does not count joins at most one, so each such name needs a piece from another text that begins with '_';
+ * the later ones need not count. */
 static bool is_piece(struct view word)
 {
     static const char *const names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
                                         "__PRETTY_FUNCTION__"};
-    if (!memchr(word.data, '_', word.len))
-        return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (word.len < strlen(names[i]) && memmem(names[i], strlen(names[i]), word.data, word.len))
-            return true;
+        for (size_t at = 0; at < 2; at++)
+            if (word.len < strlen(names[i]) && strncmp(names[i] + at, word.data, word.len) == 0)
+                return true;
     return false;
 }
 
@@ -244,7 +250,8 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
     return add_definitions(job, t);
 }
 
-static bool may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
+/* Returns the first text that may use a name: its index + 1. 0: none. */
+static size_t may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
     struct asking a = {0};
     bool names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job);
@@ -255,21 +262,21 @@ static bool may_show(const struct tool_job *job, const struct inputs *in, const 
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
-        a.joins_none = from && ((from->root == 0 && is_of_toolkit(from->path, toolkit, len)) ||
-                                is_of_release(from, &release));
+        a.joins_none =
+            from && (is_of_toolkit(job, from, toolkit, len) || is_of_release(from, &release));
         a.is_system = from && from->root == 0 && is_system(from->path);
         a.is_harmless = find_harmless(from) != NULL;
         if (text.len && names_types && !(from && is_standard_library(from)) &&
             cuda_reach_spells_function(t->reach, text.data, text.len))
-            return true;
+            return i + 1;
         if (text.len == 0 || a.is_system)
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
         if (a.asks || (from && (from->root || job->n_spelled) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
-            return true;
+            return i + 1;
     }
-    return false;
+    return 0;
 }
 
 /* True if a preprocessor writes the roots into texts without escapes. */
@@ -282,12 +289,13 @@ static bool are_plain(const struct tool_job *job)
     return true;
 }
 
-static bool names_root(const struct tool_job *job, const struct texts *t)
+/* Returns the same for a text that spells a root. */
+static size_t names_root(const struct tool_job *job, const struct texts *t)
 {
     for (size_t i = 0; i < t->n; i++)
         if (tool_names_root(job, t->list[i].data, t->list[i].len))
-            return true;
-    return false;
+            return i + 1;
+    return 0;
 }
 
 int root_names_check(const struct tool_job *job, const struct inputs *in, struct err *e)
@@ -298,14 +306,21 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
         return 0;
     bool computes =
         job->expands_macros && !job->maps_roots && !(job->preprocesses && are_plain(job));
-    bool shows = !read_all(job, in, computes, &t) || names_root(job, &t) ||
-                 (computes && may_show(job, in, &t));
+    bool unread = !read_all(job, in, computes, &t);
+    size_t shows = unread ? 0 : names_root(job, &t);
+    if (!unread && !shows && computes)
+        shows = may_show(job, in, &t);
     for (size_t i = 0; i < t.n; i++)
         free((void *)(uintptr_t)t.list[i].data);
     free(t.list);
     cuda_reach_free(t.reach);
-    return shows ? err_set(e, WARM_EREFUSED,
-                           "a text that it read may use the name of %s (__FILE__ and the like)",
-                           job->n_roots ? "a temporary folder" : "a source")
-                 : 0;
+    if (!unread && !shows)
+        return 0;
+    const struct input *text = shows && shows <= in->n ? &in->list[shows - 1] : NULL;
+    return err_set(e, WARM_EREFUSED, "%s%s may use the name of %s (__FILE__ and the like)",
+                   text && text->root ? job->roots[text->root - 1] : "",
+                   text     ? text->path
+                   : unread ? "a text that warm cannot read"
+                            : "a macro of the command",
+                   job->n_roots ? "a folder" : "a source");
 }

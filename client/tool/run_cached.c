@@ -20,7 +20,8 @@
  * The first key covers only what most results need. If a run needs more, the same command is
  * planned again with a larger key, under which the result is kept. A mark at the first key leads
  * there:
- *    exact  the result shows a folder (__FILE__ in a header): its place counts
+ *    written  the result shows a folder to search: its spelling counts
+ *    exact  the result shows another folder (__FILE__ in a header): its place counts
  *    loud   the run printed something: the locale and the terminal count
  * A run with job->given that needs either is dropped: the user's own command runs, and its result is
  * kept under the larger key (spelling.c).
@@ -49,7 +50,7 @@
 
 /* The parts of a key beyond the first. */
 struct more {
-    bool exact, loud;
+    bool written, exact, loud; /* exact has all that written has */
 };
 
 struct serving {
@@ -182,15 +183,23 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
 
 static const char *again_text(struct more more)
 {
-    return more.exact && more.loud ? AGAIN "exact, loud"
-           : more.exact            ? AGAIN "exact"
-                                   : AGAIN "loud";
+    return more.exact && more.loud     ? AGAIN "exact, loud"
+           : more.exact                ? AGAIN "exact"
+           : more.written && more.loud ? AGAIN "written, loud"
+           : more.written              ? AGAIN "written"
+                                       : AGAIN "loud";
 }
 
 /* True if the value names a larger key. */
 static bool read_again(const struct warm_value *value, struct more *out)
 {
-    static const struct more all[] = {{true, false}, {false, true}, {true, true}};
+    static const struct more all[] = {
+        {.written = true},
+        {.exact = true},
+        {.written = true, .loud = true},
+        {.loud = true},
+        {.exact = true, .loud = true},
+    };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (view_is((struct view){value->data, value->len}, again_text(all[i]))) {
             *out = all[i];
@@ -237,13 +246,16 @@ static void leave_reason(struct serving *s, const char *reason)
 static int plan_again(const struct tool_job *job, struct more more, struct warm *w,
                       struct tool_job *out, struct err *e)
 {
-    if ((!more.exact || job->exact) && (!more.loud || job->loud))
+    bool counts_written = job->written || job->exact || !tool_has_folders(job);
+    if ((!more.exact || job->exact) && (!more.loud || job->loud) &&
+        (!more.written || counts_written))
         return WARM_EREFUSED;
     *out = (struct tool_job){.program = job->program,
                              .argv = job->argv,
                              .argc = job->argc,
                              .plan = job->plan,
                              .header = job->header,
+                             .written = job->written || more.written,
                              .exact = job->exact || more.exact,
                              .loud = job->loud || more.loud};
     memcpy(out->group, group_of(job), sizeof out->group);
@@ -436,9 +448,21 @@ static int need_more(struct serving *s, struct more more, struct err *e)
     s->job = &s->replan;
     inputs_close(&s->manifest); /* of the other key */
     s->has_manifest = false;
+    s->more.written |= more.written;
     s->more.exact |= more.exact;
     s->more.loud |= more.loud;
     return 0;
+}
+
+/* Keeps a result that shows a folder to search for commands that spell it alike. */
+static int keep_as_written(struct serving *s, const struct compiler_run *run, struct err *e)
+{
+    struct err unused;
+    int code = write_and_put(s, run, e);
+    if (code != WARM_EREFUSED || need_more(s, (struct more){.written = true}, &unused))
+        return code;
+    tool_debug("tries the key of folders as they are written: %s", e->text);
+    return write_and_put(s, run, e);
 }
 
 static int keep_by_key(struct serving *s, const struct compiler_run *run, struct err *e)
@@ -447,7 +471,7 @@ static int keep_by_key(struct serving *s, const struct compiler_run *run, struct
     struct more more = {.exact = s->job->by_form && result_shows_source(run), .loud = prints};
     struct err unused;
     need_more(s, more, &unused);
-    int code = write_and_put(s, run, e);
+    int code = keep_as_written(s, run, e);
     if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0) {
         tool_debug("tries the key of these folders alone: %s", e->text);
         code = write_and_put(s, run, e);
@@ -463,7 +487,7 @@ static void keep(struct serving *s, const struct compiler_run *run)
         tool_not_kept(s->job, s->quick, s->leased, e.text);
     if (code && code != WARM_ENO_DAEMON)
         leave_reason(s, e.text);
-    else if (s->more.exact || s->more.loud)
+    else if (s->more.written || s->more.exact || s->more.loud)
         leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
     else if (s->token)
         warm_release(patient(s), s->token);
@@ -509,8 +533,8 @@ static bool keep_given(struct serving *s, const struct compiler_run *run)
     bool prints = run->out.len || run->err.len;
     if (may_speak(s, run)) {
         need_more(s, (struct more){.loud = prints}, &unused);
-        if (write_and_put(s, run, &e) == 0) {
-            if (s->more.loud)
+        if (keep_as_written(s, run, &e) == 0) {
+            if (s->more.written || s->more.loud)
                 leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
             else if (s->token)
                 warm_release(patient(s), s->token);
@@ -624,7 +648,7 @@ static int serve(struct serving *s)
         tool_debug("hit: %s", s->job->label);
         return status;
     }
-    if (s->is_marked && !s->more.exact && !s->more.loud) {
+    if (s->is_marked && !s->more.written && !s->more.exact && !s->more.loud) {
         tool_debug("passed on: the same command ran a moment ago and was not kept: %s", s->reason);
         warm_note(s->quick, "uncacheable", s->job->label, s->reason);
     }
@@ -643,7 +667,7 @@ static int serve_and_close(struct serving *s)
     return status;
 }
 
-#define PLANS_MAX 3 /* the first, and two larger ones */
+#define PLANS_MAX 4 /* the first, and three larger ones */
 
 int tool_run_cached(struct tool_job *job, struct warm *quick)
 {

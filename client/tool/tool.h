@@ -21,6 +21,8 @@
  * Roots: folders and files whose own place does not count: those of the sources, the working folder, a
  * temporary folder with a random name.
  * In keys, names of inputs and texts a mark replaces the root, and a hit puts the root back.
+ * Of a folder to search that is a root, too, its spelling does not count, and the folder that it leads to does:
+ * /usr/local/cuda/include is /usr/local/cuda-13.0/include.
  *
  * Thread: main; the process does nothing else. Memory: a job borrows argv and the environment;
  * tool_job_close frees the rest.
@@ -73,10 +75,13 @@ struct tool_job {
     bool path_names; /* an output of nvcc may have names that are made of the source's path */
     bool by_form;    /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
-    bool exact; /* the key has all folders as they are, and the source as it is */
-    bool loud;  /* messages count, and all that they depend on: locale, terminal */
+    bool exact;   /* the key has all folders as they are, and the source as it is */
+    bool written; /* it has the folders to search as they are written */
+    bool loud;    /* messages count, and all that they depend on: locale, terminal */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
+    char *leads_to
+        [TOOL_ROOTS_MAX]; /* of a folder to search: its name without links, which counts; owned. NULL: of a place */
     size_t n_roots;
     const char *outputs[TOOL_OUTPUTS_MAX]; /* files that a run may leave */
     size_t n_outputs;
@@ -126,10 +131,16 @@ void tool_expand(struct tool_job *job, bool is_nvcc);
 
 /* Adds a root. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);
+/* Removes the root that was added last. */
+void tool_drop_root(struct tool_job *job);
 /* Adds the places of a command as roots, as far as an argument names them: the folder of its sources (the first `len`
  * bytes of `source`; 0: it has none of its own), the working folder, and the one in which both lie. False if there
  * are too many. */
 bool tool_add_places(struct tool_job *job, const char *source, size_t len);
+/* Adds a folder to search as a root, if that is sound and there is room. Its places must be added before. */
+void tool_add_folder(struct tool_job *job, const char *path, size_t len);
+/* True if the job has a folder to search as a root. */
+bool tool_has_folders(const struct tool_job *job);
 /* Returns the index of the root that `path` is or lies in, and in *out_rest the text behind it (""
  * or "/x"). -1: none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
@@ -145,8 +156,8 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e);
 bool tool_is_output(const struct tool_job *job, const char *arg);
 /* True if the text names a root: then it means that folder, and not the root of another run. */
 bool tool_names_root(const struct tool_job *job, const char *text, size_t len);
-/* True if a variable with one of these names (as for tool_key_environment) names a root, or a variable by
- * which libraries are found. */
+/* True if a variable with one of these names (as for tool_key_environment) names a root or a folder above it, or
+ * a variable by which libraries are found names one. */
 bool tool_environment_names_root(const struct tool_job *job, const char *const *names);
 
 /* Adds the program. A compiler finds its parts by its own name, and by PATH if the name has no slash. If PATH does
@@ -155,6 +166,12 @@ void tool_key_program(const struct tool_job *job, struct key_builder *key, uint3
 /* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);
+/* Adds the number of roots, and where those lead that are folders to search. */
+void tool_key_roots(const struct tool_job *job, struct key_builder *key, uint32_t tag);
+/* Adds which roots lie below a folder from which the compiler opens files, and where: the name of such a file then
+ * depends on both places. */
+void tool_key_reach(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                    const char *folder, size_t len);
 /* Ends a key: names[n_names++] = "FAMILY:2:" and 64 hex digits. */
 void tool_key_end(struct tool_job *job, struct key_builder *key);
 /* Ends a key and writes its name to `out`, `kind` after the family: "cc:2r:…". */

@@ -43,9 +43,10 @@ struct cuda_reach {
     struct words in_text;   /* words outside of directives */
     VECTOR(struct macro) macros;
     VECTOR(uint64_t) bodies;
-    bool is_followed; /* `places` and `callers` are complete */
-    bool is_unclear;  /* some text may ask for its caller's place, or memory ran out */
-    bool is_met;      /* the current text has a word of `wanted` */
+    bool is_followed;       /* `places` and `callers` are complete */
+    bool is_unclear;        /* some text may ask for its caller's place, or memory ran out */
+    bool is_met;            /* the current text has a word of `wanted` */
+    bool skips_definitions; /* those of macros do not count */
     const struct words *wanted;
     bool failed; /* a vector has no memory */
 };
@@ -230,8 +231,8 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
 static void on_text(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;
-    (void)place;
-    r->is_met |= words_have(r->wanted, hash_of(word));
+    bool defines = place == CUDA_MACRO || place == CUDA_BODY;
+    r->is_met |= !(r->skips_definitions && defines) && words_have(r->wanted, hash_of(word));
 }
 
 /* True if a text has a word of a complete set. */
@@ -254,7 +255,10 @@ bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
 bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len)
 {
     follow(r, &r->files);
-    return meets(r, &r->files, text, len);
+    r->skips_definitions = true; /* what uses the macro names it */
+    bool spells = meets(r, &r->files, text, len);
+    r->skips_definitions = false;
+    return spells;
 }
 
 bool cuda_reach_spells_function(struct cuda_reach *r, const void *text, size_t len)

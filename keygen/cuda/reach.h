@@ -39,8 +39,8 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
 /* True if `text`, one of those that were added, may show its name or its lines. Also true if memory ran
  * out or if some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);
-/* True if `text` spells __FILE__, or names a macro that leads to it by spelt names. A narrower question:
- * it ignores lines, names that ## makes, and the place of a caller. `assert` counts only if a text
+/* True if `text` spells __FILE__ outside of macros, or names a macro there that leads to it by spelt names. A narrower
+ * question: it ignores lines, names that ## makes, and the place of a caller. `assert` counts only if a text
  * defines it. */
 bool cuda_reach_spells_file(struct cuda_reach *r, const void *text, size_t len);
 /* Returns the same for __PRETTY_FUNCTION__, with which Clang names files. */

@@ -4,6 +4,7 @@
 Each run writes what it did to the file that WARM_TOOL_DEBUG names.
 """
 
+import itertools
 import json
 import os
 import re
@@ -205,10 +206,10 @@ class Nvcc(kit.TestCase):
         self.assertEqual(self.compile("-cubin", folder=other), cold)
         self.expect(1, 0)
 
-    def checkouts(self):
+    def checkouts(self, within=""):
         """Returns two projects with a folder to build in, whose names have other lengths and depths."""
         for name in ("p", "deep/er/checkout"):
-            folder = os.path.join(self.daemon.folder, name)
+            folder = os.path.join(self.daemon.folder, within, name)
             os.makedirs(os.path.join(folder, "build"))
             os.mkdir(os.path.join(folder, "inc"))
             self.write("inc/v.h", "#define VALUE 1\n", folder)
@@ -263,6 +264,20 @@ class Nvcc(kit.TestCase):
                 self.assertNotIn(one.encode(), made["out"])
                 if "-g" not in options:  # its strings are sorted by digests, in which such names take part
                     self.assertEqual(self.masked(made), self.masked(self.build(two, *options, warm=False)))
+
+    def test_the_spelling_of_the_toolkits_folder_does_not_count(self):
+        toolkit = os.path.dirname(os.path.dirname(os.path.realpath(kit.NVCC)))
+        link = os.path.join(self.daemon.folder, "cuda")
+        os.symlink(toolkit, link)
+        for options in (("-cubin", "-o", "out"), ("-ptx", "-MD", "-MF", "out.d", "-o", "out"), ("-c", "-o", "out")):
+            with self.subTest(options):
+                names = f"{link}/include", f"{toolkit}/include", f"{toolkit}//bin/../include"
+                for i, (folder, name) in enumerate(itertools.product(self.checkouts(options[0]), names)):
+                    self.write("inc/v.h", "#include <math_constants.h>\n#define VALUE CUDART_INF_F\n", folder)
+                    taken = self.build(folder, "-I" + name, *options)
+                    self.expect(i > 0, i == 0)
+                    plain = self.build(folder, "-I" + name, *options, warm=False)
+                    self.assertEqual(self.masked(taken), self.masked(plain), name)
 
     def test_messages_name_the_folder_of_who_asks(self):
         for folder in self.checkouts():

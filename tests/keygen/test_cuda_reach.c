@@ -45,6 +45,8 @@ Test(cuda_reach, a_file_name_is_spelt_or_named_by_macros_that_spell_it)
     cr_expect(spells_file("", "const char *f = __FILE__;\n"));
     cr_expect(spells_file(header, "int a = MANY(1);\n"));
     cr_expect(!spells_file(header, "int a = PLAIN(1) + SPLIT(1) + JOIN(b, c) + __LINE__;\n"));
+    cr_expect(!spells_file("", "#define HERE __FILE__\n"), "a definition alone shows nothing");
+    cr_expect(spells_file("", "#define HERE __FILE__\nconst char *f = HERE;\n"));
     cr_expect(!spells_file("std::source_location l;\n", "int a;\n"));
 }
 

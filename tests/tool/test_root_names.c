@@ -103,13 +103,18 @@ Test(root_names, a_source_that_may_compute_with_its_name_is_refused)
         {"// not __FILE__\nint x;\n", NULL, false},
         {"int n = sizeof HERE;\n", "#define HERE __FILE__\n", true},
         {"int n = sizeof THERE;\n", "#define HERE __FILE__\n#define THERE HERE\n", true},
-        {"int x;\n", "#define HERE __FILE__\n", false},    /* nobody uses it */
+        {"int x;\n", "#define HERE __FILE__\n", false}, /* nobody uses it */
+        {"#define HERE __FILE__\nint x;\n", NULL, false},
+        {"#define HERE __FILE__\nint n = sizeof HERE;\n", NULL, true},
+        {"#define HERE __FILE__\n#define THERE HERE\n#include THERE\n", NULL, true},
         {"int x;\n", "int n = sizeof __FILE__;\n", false}, /* the header's own place stays */
         {"int x;\n", "int n = sizeof __BASE_FILE__;\n", true},
         {"int x;\n", "void f(const char * = __builtin_FILE());\n", true},
         {"int x;\n", "void f(std::source_location = {});\n", true},
         {"int n = sizeof J(__FI, LE__);\n", "#define J(a, b) a##b\n", true},
-        {"FILE *f;\n", "#define J(a, b) a##b\n", false}, /* such pieces have no '_' */
+        {"int n = sizeof K(_FI, LE__);\n", "#define K(a, b) _##a##b\n", true},
+        {"int n_, _E;\n", "#define J(a, b) a##b\n", false}, /* no name begins with them */
+        {"FILE *f;\n", "#define J(a, b) a##b\n", false},    /* such pieces have no '_' */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         add(true, "m.cc", rows[i].source);

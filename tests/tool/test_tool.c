@@ -316,7 +316,8 @@ Test(tool, names_of_inductors_folders_do_not_show)
     char *out;
     if (!lab_up(&lab))
         return;
-    write_text(&lab, "check.h",
+    cr_assert_eq(sh(&lab, NULL, "mkdir inc"), 0);
+    write_text(&lab, "inc/check.h",
                "#include <source_location>\n"
                "constexpr unsigned hash(const char *s) { return *s ? *s + 33 * hash(s + 1) : 5; }\n"
                "constexpr unsigned here(const char *f = __builtin_FILE()) { return hash(f); }\n"
@@ -333,7 +334,7 @@ Test(tool, names_of_inductors_folders_do_not_show)
                     "tee torchinductor_me/ab/m.cpp >other/cd/m.cpp"),
                  0);
     static const char compile[] = "export TORCHINDUCTOR_CACHE_DIR=$PWD/other; cd /; " GXX
-                                  "-std=c++20 -I%s -c %s/%s/m.cpp -o %s/%s/m.o";
+                                  "-std=c++20 -I%s/inc -c %s/%s/m.cpp -o %s/%s/m.o";
     const char *dir = lab.d.dir;
     cr_assert_eq(
         sh(&lab, &out, compile, dir, dir, "torchinductor_me/ab", dir, "torchinductor_me/ab"), 0,
@@ -345,7 +346,7 @@ Test(tool, names_of_inductors_folders_do_not_show)
     cr_assert_eq(
         sh(&lab, &out,
            "cmp other/cd/m.o torchinductor_me/ab/m.o && "
-           "g++ -std=c++20 -I$PWD -fmacro-prefix-map=$PWD/other/cd/= -c $PWD/other/cd/m.cpp "
+           "g++ -std=c++20 -I$PWD/inc -fmacro-prefix-map=$PWD/other/cd/= -c $PWD/other/cd/m.cpp "
            "&& cmp m.o other/cd/m.o && grep -q m.cpp m.o && ! grep -q cd/m.cpp m.o"),
         0, "%s", out);
     free(out);

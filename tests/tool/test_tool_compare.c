@@ -364,6 +364,107 @@ Test(tool_compare, a_project_in_another_folder_is_made_there_if_its_place_may_sh
          IN_BOTH("$CXX -shared -fPIC -I$P/inc $P/src/m.cc -Wl,-rpath,$P/lib -o m.so", MADE)});
 }
 
+/* A source in p and in q, and a folder of headers with a second name. */
+#define LINKED(header, source)                                                                     \
+    "mkdir -p p q/deep one-1.0; ln -s one-1.0 one; printf '" header "\\n' >one/h.h; "              \
+    "printf '#include \"h.h\"\\n" source "\\n' | tee q/deep/m.cc >p/m.cc"
+#define AS(folder) "cd p && $CXX -I${PWD%/p}/" folder " -O1 -c m.cc -o m.o"
+#define ELSEWHERE(folder) "cd q/deep && $CXX -I${PWD%/q/deep}/" folder " -O1 -c m.cc -o m.o"
+
+Test(tool_compare, the_spelling_of_a_folder_to_search_does_not_count)
+{
+    COMPARE({"through a link, and otherwise",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, AS("one"), MADE},
+              {NULL, AS("one-1.0"), TAKEN},
+              {NULL, AS(".//p/../one"), TAKEN},
+              {NULL, ELSEWHERE("one-1.0"), TAKEN},
+              {"echo '#define H 2' >one/h.h", NULL, MADE},
+              {NULL, AS("one"), TAKEN}}},
+            {"in messages",
+             LINKED("int g() { int unused; return 1; }", "int f() { return g(); }"),
+             {{NULL, AS("one") " -Wall", MADE},
+              {NULL, AS("one-1.0") " -Wall", TAKEN},
+              {NULL, AS("./one") " -Wall", TAKEN}}},
+            {"in files of dependencies",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, AS("one") " -MD -MP -MF m.d", MADE},
+              {NULL, AS("one-1.0") " -MD -MP -MF m.d", TAKEN},
+              {NULL, AS(".//p/../one") " -MD -MP -MF m.d", TAKEN}}},
+            {"of system headers",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, "cd p && $CXX -isystem ${PWD%/p}/one -c m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -isystem ${PWD%/p}/one-1.0 -c m.cc -o m.o", TAKEN}}});
+}
+
+Test(tool_compare, the_spelling_of_a_folder_to_search_counts_where_it_shows)
+{
+    COMPARE({"a name in a header",
+             LINKED("inline const char *here() { return __FILE__; }",
+                    "const char *f() { return here(); }"),
+             {{NULL, AS("one"), MADE},
+              {NULL, AS("one-1.0"), MADE},
+              {NULL, AS("./one"), MADE},
+              {NULL, AS("one"), TAKEN}}},
+            {"a name in a header, whatever the folder of the source",
+             LINKED("inline const char *here() { return __FILE__; }",
+                    "const char *f() { return here(); }"),
+             {{NULL, AS("one") " -MMD -MF m.d", MADE},
+              {NULL, AS("one-1.0") " -MMD -MF m.d", MADE},
+              {NULL, ELSEWHERE("one") " -MMD -MF m.d", TAKEN},
+              {NULL, ELSEWHERE("one-1.0") " -MMD -MF m.d", TAKEN}}},
+            {"the length of a name",
+             LINKED("constexpr int n(const char *s) { return *s ? 1 + n(s + 1) : 0; }\\n"
+                    "enum { N = n(__FILE__) };",
+                    "int f() { return N; }"),
+             {{NULL, AS("one"), MADE}, {NULL, AS("one-1.0"), MADE}, {NULL, AS("one"), TAKEN}}},
+            {"debug information",
+             LINKED("inline int g() { return 1; }", "int f() { return g(); }"),
+             {{NULL, AS("one") " -g", MADE}, {NULL, AS("one-1.0") " -g", MADE}}},
+            {"a macro of the command",
+             LINKED("#define H 1", "const char *f() { return R; }"),
+             {{NULL, AS("one") " -DR='\"'$PWD/one'\"'", MADE},
+              {NULL, AS("one-1.0") " -DR='\"'$PWD/one'\"'", MADE}}});
+}
+
+Test(tool_compare, where_a_folder_to_search_leads_counts)
+{
+    COMPARE(
+        {"a link that leads elsewhere",
+         LINKED("#define H 1", "int f() { return H; }") "; cp -r one-1.0 two",
+         {{NULL, AS("one"), MADE},
+          {"ln -sfn two one; echo '#define H 2' >one-1.0/h.h", NULL, MADE},
+          {NULL, AS("two"), TAKEN},
+          {NULL, AS("one-1.0"), MADE}}},
+        {"two names of one folder, which the compiler searches once",
+         LINKED(
+             "#define H 1\\n#if __has_include_next(<h.h>)\\n#define N 2\\n#endif",
+             "int f() { return N + 0; }\\n#ifndef N\\n#define N 7\\n#endif") ";"
+                                                                             "sed -i 's/N + 0/H/' "
+                                                                             "p/m.cc; echo 'int n "
+                                                                             "= N;' >>p/m.cc",
+         {{NULL, AS("one") " -I${PWD%/p}/one-1.0", MADE},
+          {"rm one; cp -r one-1.0 one", NULL, MADE}}});
+}
+
+/* The includer is reached from two places: which of them it is read from must not be mixed up. */
+Test(tool_compare, a_file_that_two_places_name_is_the_one_that_the_compiler_opens)
+{
+#define NESTED                                                                                     \
+    "mkdir -p w/src q/src; printf '#include \"src/h.h\"\\nint x = H;\\n' | tee q/src/a.cc "        \
+    ">w/src/a.cc; echo '#define H 1' | tee q/src/h.h >w/src/h.h"
+    COMPARE({"by a folder to search above the source",
+             NESTED,
+             {{NULL, "T=$PWD; cd w/src && $CXX -I$T/w -c $T/w/src/a.cc -o a.o", MADE},
+              {"echo '#define H 2' >w/src/h.h",
+               "T=$PWD; cd q/src && $CXX -I$T/w -c $T/q/src/a.cc -o a.o", MADE}}},
+            {"by a variable",
+             NESTED,
+             {{NULL, "T=$PWD; cd w/src && CPATH=$T/no:$T/w $CXX -c $T/w/src/a.cc -o a.o", MADE},
+              {"echo '#define H 2' >w/src/h.h",
+               "T=$PWD; cd q/src && CPATH=$T/no:$T/w $CXX -c $T/q/src/a.cc -o a.o", MADE}}});
+}
+
 /* ---- standard input, and results in more than one file ---- */
 
 Test(tool_compare, standard_input_is_a_source_like_any_other)
