@@ -311,14 +311,15 @@ static int add_outputs(struct command *c, struct err *e)
 
 /* ---- roots ---- */
 
-/* True for files that TorchInductor generates in its cache folder, and PyTorch (load_inline) or
- * PyTensor partly from a user's code. In the latter, only __FILE__ from the user's own hand must be the
+/* True for files that TorchInductor generates in its cache folder, and PyTorch (load_inline), PyTensor, FlashInfer or
+ * TVM FFI partly from a user's code. In the latter, only __FILE__ from the user's own hand must be the
  * whole name. */
 static bool is_generated(const char *path, bool names_show)
 {
     return strstr(path, "/torchinductor_") ||
            tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
-           (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path)));
+           (!names_show &&
+            (tool_is_of_extension(path) || tool_is_of_pytensor(path) || tool_is_of_jit(path)));
 }
 
 static bool takes_roots(const struct command *c)
@@ -524,33 +525,6 @@ static bool can_map_roots(const struct command *c, bool names_show)
            !strchr(job->cwd, '=') && !(c->include && strchr(c->include, '='));
 }
 
-static int by_length(const void *a, const void *b)
-{
-    size_t x = strlen(*(char *const *)a), y = strlen(*(char *const *)b);
-    return (x > y) - (x < y);
-}
-
-/* Adds an option for each root to the compiler's arguments. The last that fits counts: of a root in
- * another one, the inner, as for tool_root_of. */
-static int map_roots(struct command *c, struct err *e)
-{
-    struct tool_job *job = c->job;
-    char *roots[TOOL_ROOTS_MAX], *text;
-    job->given = calloc((size_t)job->argc + job->n_roots + 1, sizeof *job->given);
-    if (!job->given)
-        return err_set(e, WARM_ENOMEM, "no memory for arguments");
-    memcpy(job->given, job->argv, (size_t)job->argc * sizeof *job->given);
-    memcpy(roots, job->roots, job->n_roots * sizeof *roots);
-    qsort(roots, job->n_roots, sizeof *roots, by_length);
-    for (size_t i = 0; i < job->n_roots; i++) {
-        if (asprintf(&text, "-fmacro-prefix-map=%s/=", roots[i]) < 0 || !tool_job_keep(job, text))
-            return err_set(e, WARM_ENOMEM, "no memory for arguments");
-        job->given[job->argc + (int)i] = text;
-    }
-    job->maps_roots = true;
-    return 0;
-}
-
 /* ---- the key ---- */
 
 /* Returns the length of a file's folder in its name. */
@@ -681,7 +655,7 @@ static int make_key(struct command *c, struct err *e)
     bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
     if (code || (rooted && !add_roots(c, folder, maps)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
-    if (c->job->n_roots && maps && (code = map_roots(c, e)))
+    if (c->job->n_roots && maps && (code = tool_map_roots(c->job, NULL, e)))
         return code;
     key_begin(&key, DOMAIN_CC);
     tool_key_program(c->job, &key, PROGRAM);

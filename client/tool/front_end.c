@@ -392,6 +392,35 @@ int tool_root_of(const struct tool_job *job, const char *path, const char **out_
     return best;
 }
 
+static int by_length(const void *a, const void *b)
+{
+    size_t x = strlen(*(char *const *)a), y = strlen(*(char *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* The last option that fits counts: of a root in another one, the inner, as for tool_root_of. */
+int tool_map_roots(struct tool_job *job, char *before, struct err *e)
+{
+    assert(job && !job->given);
+    char *roots[TOOL_ROOTS_MAX], *text;
+    size_t n = (size_t)job->argc;
+    job->given = calloc(n + 2 * job->n_roots + 1, sizeof *job->given);
+    if (!job->given)
+        return err_set(e, WARM_ENOMEM, "no memory for arguments");
+    memcpy(job->given, job->argv, n * sizeof *job->given);
+    memcpy(roots, job->roots, job->n_roots * sizeof *roots);
+    qsort(roots, job->n_roots, sizeof *roots, by_length);
+    for (size_t i = 0; i < job->n_roots; i++) {
+        if (asprintf(&text, "-fmacro-prefix-map=%s/=", roots[i]) < 0 || !tool_job_keep(job, text))
+            return err_set(e, WARM_ENOMEM, "no memory for arguments");
+        if (before)
+            job->given[n++] = before;
+        job->given[n++] = text;
+    }
+    job->maps_roots = true;
+    return 0;
+}
+
 /* ---- outputs ---- */
 
 static mode_t file_mask(void)
@@ -644,6 +673,13 @@ bool tool_is_of_extension(const char *path)
     assert(path);
     return strstr(path, "/torch_extensions/") ||
            tool_is_below(path, getenv("TORCH_EXTENSIONS_DIR"));
+}
+
+bool tool_is_of_jit(const char *path)
+{
+    assert(path);
+    return strstr(path, "/.cache/flashinfer/") || strstr(path, "/.cache/tvm-ffi/") ||
+           tool_is_below(path, getenv("TVM_FFI_CACHE_DIR"));
 }
 
 bool tool_is_of_pytensor(const char *path)

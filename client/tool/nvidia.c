@@ -7,7 +7,8 @@
  *                                       the host's compiler; a command with any other option
  *                                       runs and is not kept. The folders of the command are
  *                                       roots (tool.h), but not if the output is relocatable, or
- *                                       has names that are made of the path (path_names.h)
+ *                                       has names that are made of the path (path_names.h). Of
+ *                                       generated sources __FILE__ loses them, as in cc.c
  *     cicc, nvlink, fatbinary, tileiras options of nvidia_options.h, as written, without
  *                                       the names of outputs and of temporary inputs; for cicc,
  *                                       which writes completed names into its output, the
@@ -106,6 +107,7 @@ static int begin(struct tool_job *job, struct key_builder *key, const char *doma
         key_add_text(key, PROGRAM, path ? path : "");
     tool_key_messages(job, key, HOW);
     tool_key_roots(job, key, HOW);
+    key_add_u64(key, HOW, job->maps_roots);
     tool_key_preloads(key, VARIABLES);
     return tool_key_environment(key, VARIABLES, environment)
                ? 0
@@ -209,16 +211,28 @@ static bool depends_alike(const struct tool_job *job)
     return true;
 }
 
+/* True if the host's compiler, which preprocesses, can replace these roots in __FILE__. */
+static bool can_map_roots(const struct tool_job *job, const char *input)
+{
+    bool can = job->n_roots && tool_is_of_jit(input);
+    for (size_t i = 0; i < job->n_roots; i++)
+        can = can && dependencies_can_name(job->roots[i]) && !strchr(job->roots[i], ',');
+    return can;
+}
+
 static int add_roots(struct tool_job *job, const struct options *o, const char *input,
                      struct err *e)
 {
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
-    for (size_t i = 0; !job->written && i < o->n_include_dirs; i++)
+    bool maps = can_map_roots(job, input);
+    for (size_t i = 0; !job->written && !maps && i < o->n_include_dirs; i++)
         tool_add_folder(job, o->include_dirs[i].data, o->include_dirs[i].len);
     while (job->n_roots &&
            (spells_root(job, o, input) || (job->dependencies && !depends_alike(job))))
         tool_drop_root(job);
+    if (ok && maps && job->n_roots)
+        return tool_map_roots(job, "-Xcompiler", e);
     return ok ? 0 : refuse(e, input, "the command names too many folders");
 }
 

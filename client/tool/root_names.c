@@ -101,10 +101,16 @@ static bool is_piece(struct view word)
 /* Headers, by the digest of all their bytes, whose use of such names is harmless: they hand them on to functions that
  * are compiled elsewhere. So the name stands in the result as it is, where result.c finds it. Another text that could
  * compute with it must spell the type. Other headers of that release, in the same folder, join at most one '_' to what
- * they are given, so a text that makes a name with them spells a piece of it. */
+ * they are given, so a text that makes a name with them spells a piece of it. (Of CCCL, __ in macros for #if alone.) */
 static const struct harmless {
-    const char *sha256, *path, *type; /* path: below the release's folder */
+    const char *sha256, *path,
+        *type; /* path: below the release's folder; type NULL: there is none */
 } harmless[] = {
+    /* CCCL of CUDA 13.0; of CUDA 13.5 and FlashInfer 0.7: no such name */
+    {"be141a1d239d70e850e6c99757685cfb55f1816cca988aab7a0fed867ebc469b", "nv/detail/__preprocessor",
+     NULL},
+    {"e0d746ea364e52ab89e5ab395762f3859c923dd4b88aee4657023b85172ba541", "nv/detail/__preprocessor",
+     NULL},
     /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
     {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "c10/util/StringUtil.h",
      "SourceLocation"},
@@ -134,28 +140,40 @@ static const struct harmless *find_harmless(const struct input *i)
     return NULL;
 }
 
-/* The release that a harmless header belongs to. */
-struct release {
-    const char *type; /* NULL: no such header was read */
-    const char *folder;
-    size_t len;
-    uint8_t root;
+#define RELEASES_MAX 4
+
+/* The releases that harmless headers belong to. */
+struct releases {
+    struct release {
+        const char *folder;
+        size_t len;
+        uint8_t root;
+    } list[RELEASES_MAX];
+    size_t n;
+    const char *type; /* NULL: no such header has one */
 };
 
-static struct release release_of(const struct inputs *in)
+static bool is_of_release(const struct input *i, const struct releases *r)
 {
-    for (size_t i = 0; i < in->n; i++) {
-        const struct harmless *h = find_harmless(&in->list[i]);
-        if (h)
-            return (struct release){h->type, in->list[i].path,
-                                    strlen(in->list[i].path) - strlen(h->path), in->list[i].root};
-    }
-    return (struct release){0};
+    for (size_t k = 0; k < r->n; k++)
+        if (i->root == r->list[k].root && strncmp(i->path, r->list[k].folder, r->list[k].len) == 0)
+            return true;
+    return false;
 }
 
-static bool is_of_release(const struct input *i, const struct release *r)
+static struct releases releases_of(const struct inputs *in)
 {
-    return r->type && i->root == r->root && strncmp(i->path, r->folder, r->len) == 0;
+    struct releases r = {0};
+    for (size_t i = 0; i < in->n; i++) {
+        const struct input *from = &in->list[i];
+        const struct harmless *h = find_harmless(from);
+        if (h && h->type)
+            r.type = h->type;
+        if (h && r.n < RELEASES_MAX && !is_of_release(from, &r))
+            r.list[r.n++] =
+                (struct release){from->path, strlen(from->path) - strlen(h->path), from->root};
+    }
+    return r;
 }
 
 struct asking {
@@ -257,13 +275,13 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
     bool names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job);
     size_t len = 0;
     const char *toolkit = toolkit_of(in, &len);
-    struct release release = release_of(in);
-    a.type = release.type;
+    struct releases releases = releases_of(in);
+    a.type = releases.type;
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         a.joins_none =
-            from && (is_of_toolkit(job, from, toolkit, len) || is_of_release(from, &release));
+            from && (is_of_toolkit(job, from, toolkit, len) || is_of_release(from, &releases));
         a.is_system = from && from->root == 0 && is_system(from->path);
         a.is_harmless = find_harmless(from) != NULL;
         if (text.len && names_types && !(from && is_standard_library(from)) &&
@@ -272,7 +290,8 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
         if (text.len == 0 || a.is_system)
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
-        if (a.asks || (from && (from->root || job->n_spelled) &&
+        bool has_place = from && from->root && !job->maps_roots; /* __FILE__ shows it */
+        if (a.asks || (from && (has_place || job->n_spelled) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
             return i + 1;
     }
@@ -304,8 +323,10 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
     struct texts t = {0};
     if ((job->n_roots == 0 && job->n_spelled == 0) || job->reads_marks)
         return 0;
-    bool computes =
-        job->expands_macros && !job->maps_roots && !(job->preprocesses && are_plain(job));
+    bool is_nvcc =
+        strcmp(job->family, "nvcc") == 0; /* its parts expand __builtin_FILE themselves */
+    bool computes = job->expands_macros && !(job->maps_roots && !is_nvcc) &&
+                    !(job->preprocesses && are_plain(job));
     bool unread = !read_all(job, in, computes, &t);
     size_t shows = unread ? 0 : names_root(job, &t);
     if (!unread && !shows && computes)

@@ -105,7 +105,8 @@ struct tool_job {
     char **expanded;                       /* argv, if it had files of options; owned */
     const char *spelled[TOOL_SOURCES_MAX]; /* sources in their one spelling: it must not show */
     size_t n_spelled;
-    bool maps_roots; /* the compiler replaces the roots in names of files: they cannot show there */
+    bool
+        maps_roots; /* the compiler replaces the roots in names of files: they cannot show there (nvcc: in __FILE__) */
 
     char *memory[2 * TOOL_SOURCES_MAX + 96]; /* strings made for the job */
     size_t n_memory;
@@ -141,6 +142,9 @@ bool tool_add_places(struct tool_job *job, const char *source, size_t len);
 void tool_add_folder(struct tool_job *job, const char *path, size_t len);
 /* True if the job has a folder to search as a root. */
 bool tool_has_folders(const struct tool_job *job);
+/* Gives the compiler an option for each root, so that __FILE__ and its like name files without it. `before`: an argument
+ * before each of these; NULL: none. Errors: NOMEM. */
+int tool_map_roots(struct tool_job *job, char *before, struct err *e);
 /* Returns the index of the root that `path` is or lies in, and in *out_rest the text behind it (""
  * or "/x"). -1: none. */
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest);
@@ -203,6 +207,8 @@ bool tool_is_gcc(const struct tool_job *job);
 bool tool_is_below(const char *path, const char *folder);
 /* True if the file lies in a folder in which PyTorch builds extensions. */
 bool tool_is_of_extension(const char *path);
+/* True if the file lies in a folder in which FlashInfer or TVM FFI generates sources. */
+bool tool_is_of_jit(const char *path);
 /* True if the file lies in a folder in which PyTensor compiles its modules. */
 bool tool_is_of_pytensor(const char *path);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */

@@ -265,6 +265,41 @@ class Nvcc(kit.TestCase):
                 if "-g" not in options:  # its strings are sorted by digests, in which such names take part
                     self.assertEqual(self.masked(made), self.masked(self.build(two, *options, warm=False)))
 
+    CHECK = "void fail(const char *, int);\n#define CHECK(x) ((x) ? (void)0 : fail(__FILE__, sizeof(__FILE__)))\n"
+    CALLER = "inline void check(bool x, const char *f = __builtin_FILE()) { if (!x) fail(f, 0); }\n"
+
+    def generated(self, home, header, text):
+        """Writes a source where FlashInfer generates them in a home. Returns what nvcc makes of it there."""
+        folder = os.path.join(self.daemon.folder, home, ".cache/flashinfer/0.7/90a/generated")
+        os.makedirs(folder, exist_ok=True)
+        self.write("check.h", header, self.daemon.folder)
+        self.write("k.cu", f'#include "check.h"\n__global__ void k(float *p) {{ *p = 1; }}\n{text}', folder)
+        self.told.begin()
+        self.daemon.run([kit.NVCC, "-arch=sm_90", "-c", os.path.join(folder, "k.cu"), "-o", "k.o",
+                         "-I" + self.daemon.folder + "/x/.."], cwd=folder, WARM_TOOL_DEBUG=self.told.path)
+        with open(os.path.join(folder, "k.o"), "rb") as f:
+            return f.read()
+
+    def test_checks_of_generated_sources_do_not_show_the_home(self):
+        os.mkdir(os.path.join(self.daemon.folder, "x"))
+        run = "void run(float *p) { CHECK(p); k<<<1, 1>>>(p); }\n"
+        one = self.generated("one", self.CHECK, run)
+        self.expect(0, 1)
+        self.assertEqual(self.generated("two/deeper", self.CHECK, run), one)
+        self.expect(1, 0)
+        self.assertIn(b"\0k.cu\0", one)
+        self.assertNotIn(b"generated/k.cu", one)
+
+    def test_names_of_generated_sources_count_where_a_text_asks_for_them(self):
+        os.mkdir(os.path.join(self.daemon.folder, "x"))
+        for header, text in ((self.CHECK, "const char *here() { return __FILE__; }\n"),
+                             (self.CHECK + self.CALLER, "void run(float *p) { check(p); }\n")):
+            with self.subTest(text):
+                for home in ("one", "two/deeper"):
+                    made = self.generated(home, header, text)
+                    self.expect(0, 1)
+                    self.assertIn(f"{home}/.cache/flashinfer/0.7/90a/generated/k.cu".encode(), made)
+
     def test_the_spelling_of_the_toolkits_folder_does_not_count(self):
         toolkit = os.path.dirname(os.path.dirname(os.path.realpath(kit.NVCC)))
         link = os.path.join(self.daemon.folder, "cuda")

@@ -209,6 +209,36 @@ Test(root_names, a_known_header_may_hand_names_on_if_no_other_text_can_compute_w
     cr_expect(is_refused());
 }
 
+Test(root_names, a_release_without_names_counts_beside_another)
+{
+    static const uint8_t cccl[] = {0xbe, 0x14, 0x1a, 0x1d, 0x23, 0x9d, 0x70, 0xe8, 0x50, 0xe6, 0xc9,
+                                   0x97, 0x57, 0x68, 0x5c, 0xfb, 0x55, 0xf1, 0x81, 0x6c, 0xca, 0x98,
+                                   0x8a, 0xab, 0x7a, 0x0f, 0xed, 0x86, 0x7e, 0xbc, 0x46, 0x9b};
+    add(true, "m.cc", "int x;\n");
+    add(false, "cccl/nv/detail/__preprocessor", "#define T(...) J(_, __VA_ARGS__)\n");
+    add(false, "cccl/cuda/std/os.h", "#define O(a) _##a\n");
+    cr_expect(is_refused(), "a header of another digest");
+    memcpy(list[1].digest.bytes, cccl, sizeof cccl);
+    cr_expect(!is_refused());
+    add(true, "n.h", "int n = sizeof T(_FILE__);\n");
+    cr_expect(is_refused(), "the other piece is here");
+}
+
+Test(root_names, what_the_hosts_compiler_maps_is_no_obstacle_and_the_rest_is)
+{
+    job.family = "nvcc";
+    job.maps_roots = true;
+    add(true, "m.cu", "int n = sizeof __FILE__;\n");
+    cr_expect(!is_refused());
+    add(true, "h.cuh", "const char *f(const char *n = __builtin_FILE());\n");
+    cr_expect(is_refused(), "cudafe++ expands it");
+    forget();
+    job.family = "cc";
+    job.maps_roots = true;
+    add(true, "m.cc", "const char *f(const char *n = __builtin_FILE());\n");
+    cr_expect(!is_refused());
+}
+
 /* ---- the folder ---- */
 
 Test(root_names, a_text_that_spells_the_folder_is_refused_whoever_expands_it)

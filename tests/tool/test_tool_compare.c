@@ -447,6 +447,42 @@ Test(tool_compare, where_a_folder_to_search_leads_counts)
           {"rm one; cp -r one-1.0 one", NULL, MADE}}});
 }
 
+/* As TVM FFI makes them: a check in a header names the source, whose folder is in the user's home. */
+Test(tool_compare, where_a_module_of_tvm_ffi_lies_counts_where_its_text_asks)
+{
+#define MODULE(text)                                                                               \
+    "mkdir -p inc; for d in one two/deeper; do mkdir -p $d/.cache/tvm-ffi/m; printf '" text        \
+    "\\n' >$d/.cache/tvm-ffi/m/main.cpp; done; printf 'void fail(const char *);\\n"                \
+    "#define CHECK(x) ((x) ? (void)0 : fail(__FILE__))\\n' >inc/h.h"
+#define IN_HOME(home)                                                                              \
+    "T=$PWD; cd " home "/.cache/tvm-ffi/m && $CXX -O2 -fPIC -I$T/inc -MMD -MF main.d -c "          \
+    "$T/" home "/.cache/tvm-ffi/m/main.cpp -o main.o"
+    COMPARE(
+        {"a name from the user's own hand",
+         MODULE("const char *f() { return __FILE__; }"),
+         {{NULL, IN_HOME("one"), MADE}, {NULL, IN_HOME("two/deeper"), MADE}, {NULL, NULL, TAKEN}}});
+}
+
+Test(tool_compare, a_check_of_a_module_of_tvm_ffi_names_no_home)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL, "%s", MODULE("#include \"h.h\"\\nvoid f(int x) { CHECK(x); }")), 0);
+    static const char compile[] =
+        "cd %s/.cache/tvm-ffi/m && " GXX
+        "-O2 -fPIC -I%s/inc -MMD -MF main.d -c $PWD/main.cpp -o main.o && "
+        "grep -q main.cpp main.o && ! grep -q /main.cpp main.o";
+    cr_assert_eq(sh(&lab, &out, compile, "one", lab.d.dir), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, &out, compile, "two/deeper", lab.d.dir), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
 /* The includer is reached from two places: which of them it is read from must not be mixed up. */
 Test(tool_compare, a_file_that_two_places_name_is_the_one_that_the_compiler_opens)
 {
