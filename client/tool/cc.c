@@ -436,10 +436,11 @@ static bool add_roots(struct command *c, size_t len, bool maps)
     bool ok = tool_add_places(c->job, c->files[0], len);
     if (slash && slash > c->include && tool_is_temporary(c->include))
         ok = ok && tool_add_root(c->job, c->include, (size_t)(slash - c->include));
-    if ((len && tool_is_temporary(c->files[0]) && tool_is_temporary(cwd)) ||
+    if ((len && tool_is_temporary(c->files[0]) && tool_is_temporary(cwd) &&
+         c->job->counts < COUNTS_SOURCE) ||
         (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c)))
         ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
-    if (!c->job->written && !c->job->lazy && !maps)
+    if (c->job->counts == COUNTS_NO_PLACE && !c->job->lazy && !maps)
         add_folders(c);
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
         tool_drop_root(c->job);
@@ -520,9 +521,10 @@ static int spell(struct command *c, struct err *e)
 static bool can_map_roots(const struct command *c, bool names_show)
 {
     const struct tool_job *job = c->job;
-    return takes_roots(c) && c->n_files && is_generated(c->files[0], names_show) &&
-           !c->preprocesses && !c->assembles && tool_is_gcc(job) && !strchr(c->files[0], '=') &&
-           !strchr(job->cwd, '=') && !(c->include && strchr(c->include, '='));
+    return takes_roots(c) && job->counts < COUNTS_SOURCE && c->n_files &&
+           is_generated(c->files[0], names_show) && !c->preprocesses && !c->assembles &&
+           tool_is_gcc(job) && !strchr(c->files[0], '=') && !strchr(job->cwd, '=') &&
+           !(c->include && strchr(c->include, '='));
 }
 
 /* ---- the key ---- */
@@ -562,7 +564,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
                 (uint64_t)c->stops | (uint64_t)c->preprocesses << 1 | (uint64_t)c->assembles << 2 |
                     (uint64_t)c->n_stops << 3);
     key_add_u64(key, HOW,
-                (uint64_t)c->job->exact | (uint64_t)(c->job->n_spelled > 0) << 1 |
+                (uint64_t)c->job->counts << 4 | (uint64_t)(c->job->n_spelled > 0) << 1 |
                     (uint64_t)c->job->maps_roots << 2 |
                     (uint64_t)(c->preprocesses && c->job->n_roots) << 3); /* packed: result.h */
     for (int i = 1; i < c->job->argc; i++) {

@@ -123,7 +123,8 @@ int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
     const char *exact = getenv("WARM_TOOL_EXACT"), *slash = strrchr(job->argv[0], '/');
     snprintf(job->label, sizeof job->label, "%s", slash ? slash + 1 : job->argv[0]);
     if (exact && strcmp(exact, "1") == 0)
-        job->exact = true;
+        job->counts = COUNTS_ALL;
+    job->exact = job->counts == COUNTS_ALL;
     if (getenv("LD_AUDIT"))
         return err_set(e, WARM_EREFUSED,
                        "LD_AUDIT is set, and such a library can change which files the loader "
@@ -324,6 +325,10 @@ bool tool_add_places(struct tool_job *job, const char *source, size_t len)
 {
     assert(job && source);
     size_t cwd = strlen(job->cwd);
+    if (job->counts >=
+        COUNTS_SOURCE) /* of a relative source the working folder is a part of the place */
+        return len == 0 || tool_is_below(source, job->cwd) ||
+               add_place(job, job->cwd, job->in_top ? 0 : cwd);
     size_t common = len ? common_len(source, len, job->cwd, cwd) : folder_above(job, source);
     bool is_deep = common && memchr(job->cwd + 1, '/', common - 1); /* not /home or /usr */
     return add_place(job, source, len) && add_place(job, job->cwd, job->in_top ? 0 : cwd) &&
@@ -367,12 +372,6 @@ void tool_add_folder(struct tool_job *job, const char *path, size_t len)
         job->leads_to[job->n_roots - 1] = copy;
     else
         free(copy);
-}
-
-bool tool_has_folders(const struct tool_job *job)
-{
-    assert(job);
-    return job->n_roots && job->leads_to[job->n_roots - 1];
 }
 
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)

@@ -214,7 +214,7 @@ static bool depends_alike(const struct tool_job *job)
 /* True if the host's compiler, which preprocesses, can replace these roots in __FILE__. */
 static bool can_map_roots(const struct tool_job *job, const char *input)
 {
-    bool can = job->n_roots && tool_is_of_jit(input);
+    bool can = job->n_roots && job->counts < COUNTS_SOURCE && tool_is_of_jit(input);
     for (size_t i = 0; i < job->n_roots; i++)
         can = can && dependencies_can_name(job->roots[i]) && !strchr(job->roots[i], ',');
     return can;
@@ -226,7 +226,7 @@ static int add_roots(struct tool_job *job, const struct options *o, const char *
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
     bool maps = can_map_roots(job, input);
-    for (size_t i = 0; !job->written && !maps && i < o->n_include_dirs; i++)
+    for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < o->n_include_dirs; i++)
         tool_add_folder(job, o->include_dirs[i].data, o->include_dirs[i].len);
     while (job->n_roots &&
            (spells_root(job, o, input) || (job->dependencies && !depends_alike(job))))
@@ -247,8 +247,9 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show =
-        job->exact || job->in_top || o->shows_cwd || o->relocatable || cuda_scan_uses_file(&scan);
+    bool names_show = job->exact || job->in_top || o->shows_cwd || o->relocatable;
+    if (cuda_scan_uses_file(&scan) && job->counts < COUNTS_SOURCE)
+        job->counts = COUNTS_SOURCE;
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show)
@@ -268,6 +269,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
                 tool_key_reach(job, &key, REACH, dir, strlen(dir));
             free(dir);
         }
+        key_add_u64(&key, HOW, job->counts);
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
         tool_key_path(job, &key, PATHS, input);

@@ -52,24 +52,57 @@ static bool has(struct view text, const char *needle)
     return text.len && memmem(text.data, text.len, needle, strlen(needle));
 }
 
-static bool has_name(struct view text, const char *id)
+/* What to look for: names with this part of an id; of COUNTS_SOURCE only those with a process number. */
+struct sought {
+    const char *id;
+    bool source_counts;
+};
+
+static bool has_prefix(struct view text)
 {
-    return has(text, id) || has(text, "_GLOBAL__N__") || has(text, "__nv_static_") ||
-           has(text, "_INTERNAL_") || has(text, "__cudaRegisterLinkedBinary_");
+    return has(text, "_GLOBAL__N__") || has(text, "__nv_static_") || has(text, "_INTERNAL_") ||
+           has(text, "__cudaRegisterLinkedBinary_");
 }
 
-static bool packed_has_name(struct view packed, const char *id)
+/* True if "_5cb939b5_28075" stands at `at`, or only looks like it. */
+static bool is_of_process(const char *at, const char *end)
+{
+    if (end - at < 11 || at[0] != '_' || at[9] != '_' || !isdigit((unsigned char)at[10]))
+        return false;
+    for (int i = 1; i < 9; i++)
+        if (!isxdigit((unsigned char)at[i]))
+            return false;
+    return true;
+}
+
+static bool has_name(struct view text, const struct sought *s)
+{
+    const char *at = text.data, *end = at + text.len;
+    size_t len = strlen(s->id);
+    bool has_id = false;
+    if (!s->source_counts)
+        return has(text, s->id) || has_prefix(text);
+    while (text.len && (at = memmem(at, (size_t)(end - at), s->id, len))) {
+        has_id = true;
+        at += len;
+        if (is_of_process(at, end))
+            return true;
+    }
+    return !has_id && has_prefix(text); /* a form of name that is not known here */
+}
+
+static bool packed_has_name(struct view packed, const struct sought *s)
 {
     struct writer plain;
     writer_init(&plain, UNPACKED_MAX);
     bool shows = unpack_zstd(packed, UNPACKED_MAX, &plain) ||
-                 has_name((struct view){plain.data, plain.len}, id);
+                 has_name((struct view){plain.data, plain.len}, s);
     writer_close(&plain);
     return shows;
 }
 
 /* Reads the next entry. True if it has a name, or cannot be read. */
-static bool entry_has_name(struct reader *r, const char *id)
+static bool entry_has_name(struct reader *r, const struct sought *s)
 {
     struct view head = reader_bytes(r, ENTRY_HEADER);
     struct reader h = reader_over(head.data, head.len);
@@ -87,14 +120,15 @@ static bool entry_has_name(struct reader *r, const char *id)
         return true;
     if (!packed && !(flags & (COMPRESSED | BY_ZSTD)))
         return false; /* it is in the file as it is */
-    return !(flags & BY_ZSTD) || packed_has_name((struct view){data.data, packed}, id);
+    return !(flags & BY_ZSTD) || packed_has_name((struct view){data.data, packed}, s);
 }
 
-bool path_names_show(const char *source, struct view file)
+bool path_names_show(const char *source, bool source_counts, struct view file)
 {
     assert(source);
     char id[300];
-    if (!id_part(source, id, sizeof id) || has_name(file, id))
+    struct sought sought = {id, source_counts};
+    if (!id_part(source, id, sizeof id) || has_name(file, &sought))
         return true;
     struct reader r = reader_over(file.data, file.len);
     const uint8_t *at;
@@ -107,7 +141,7 @@ bool path_names_show(const char *source, struct view file)
             continue; /* bytes that only look like one */
         struct reader entries = reader_over(fat.data, all);
         while (entries.len)
-            if (entry_has_name(&entries, id))
+            if (entry_has_name(&entries, &sought))
                 return true;
     }
     return false;

@@ -308,9 +308,12 @@ static int write_file(const struct tool_job *job, const char *path, const struct
         code = preprocessed_pack(job, kept, &packed, e);
     else if (!code && len)
         code = check_names(job, data, len, e);
-    if (!code && len && job->path_names && path_names_show(job->sources[0], kept))
-        code = err_set(e, WARM_EREFUSED, "%.200s: it has names that are made of the source's path",
-                       path);
+    if (!code && len && job->path_names &&
+        path_names_show(job->sources[0], job->counts >= COUNTS_SOURCE, kept))
+        code = err_set(
+            e, WARM_EREFUSED,
+            "%.200s: it has names that are made of the source's path, or of a process number",
+            path);
     if (packing != PLAIN)
         kept = (struct view){packed.data, packed.len};
     if (!code)

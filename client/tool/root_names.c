@@ -106,9 +106,11 @@ static const struct harmless {
     const char *sha256, *path,
         *type; /* path: below the release's folder; type NULL: there is none */
 } harmless[] = {
-    /* CCCL of CUDA 13.0; of CUDA 13.5 and FlashInfer 0.7: no such name */
+    /* CCCL of CUDA 13.0; of FlashInfer 0.7 as in its repository, with CUB and Thrust; of CUDA 13.5: no such name */
     {"be141a1d239d70e850e6c99757685cfb55f1816cca988aab7a0fed867ebc469b", "nv/detail/__preprocessor",
      NULL},
+    {"e0d746ea364e52ab89e5ab395762f3859c923dd4b88aee4657023b85172ba541",
+     "libcudacxx/include/nv/detail/__preprocessor", NULL},
     {"e0d746ea364e52ab89e5ab395762f3859c923dd4b88aee4657023b85172ba541", "nv/detail/__preprocessor",
      NULL},
     /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
@@ -268,6 +270,15 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
     return add_definitions(job, t);
 }
 
+/* True if a text lies in a root, or has a spelling that must not show. If none does, no name of a file has a root. */
+static bool has_place(const struct tool_job *job, const struct inputs *in, const struct texts *t)
+{
+    bool has = job->n_spelled > 0;
+    for (size_t i = 0; !has && i < in->n; i++)
+        has = in->list[i].root && t->list[i].len;
+    return has;
+}
+
 /* Returns the first text that may use a name: its index + 1. 0: none. */
 static size_t may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
@@ -290,8 +301,8 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
         if (text.len == 0 || a.is_system)
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
-        bool has_place = from && from->root && !job->maps_roots; /* __FILE__ shows it */
-        if (a.asks || (from && (has_place || job->n_spelled) &&
+        bool is_placed = from && from->root && !job->maps_roots; /* __FILE__ shows it */
+        if (a.asks || (from && (is_placed || job->n_spelled) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
             return i + 1;
     }
@@ -329,7 +340,7 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
                     !(job->preprocesses && are_plain(job));
     bool unread = !read_all(job, in, computes, &t);
     size_t shows = unread ? 0 : names_root(job, &t);
-    if (!unread && !shows && computes)
+    if (!unread && !shows && computes && has_place(job, in, &t))
         shows = may_show(job, in, &t);
     for (size_t i = 0; i < t.n; i++)
         free((void *)(uintptr_t)t.list[i].data);

@@ -20,8 +20,8 @@
  * The first key covers only what most results need. If a run needs more, the same command is
  * planned again with a larger key, under which the result is kept. A mark at the first key leads
  * there:
- *    written  the result shows a folder to search: its spelling counts
- *    exact  the result shows another folder (__FILE__ in a header): its place counts
+ *    places the result shows a folder, as by __FILE__ in a header: it counts as it is written. First those to search
+ *           do (enum tool_counts), then that of the sources, then all
  *    loud   the run printed something: the locale and the terminal count
  * A run with job->given that needs either is dropped: the user's own command runs, and its result is
  * kept under the larger key (spelling.c).
@@ -50,7 +50,8 @@
 
 /* The parts of a key beyond the first. */
 struct more {
-    bool written, exact, loud; /* exact has all that written has */
+    enum tool_counts counts;
+    bool loud;
 };
 
 struct serving {
@@ -181,30 +182,25 @@ static int put(struct serving *s, const char *name, const struct writer *value, 
     return code;
 }
 
-static const char *again_text(struct more more)
+/* Writes the text of a mark that leads to a larger key. */
+static void again_text(struct more more, char out[MARK_MAX])
 {
-    return more.exact && more.loud     ? AGAIN "exact, loud"
-           : more.exact                ? AGAIN "exact"
-           : more.written && more.loud ? AGAIN "written, loud"
-           : more.written              ? AGAIN "written"
-                                       : AGAIN "loud";
+    static const char *const counts[] = {"", "searched", "source", "all"};
+    snprintf(out, MARK_MAX, AGAIN "%s%s", counts[more.counts], more.loud ? ", loud" : "");
 }
 
 /* True if the value names a larger key. */
 static bool read_again(const struct warm_value *value, struct more *out)
 {
-    static const struct more all[] = {
-        {.written = true},
-        {.exact = true},
-        {.written = true, .loud = true},
-        {.loud = true},
-        {.exact = true, .loud = true},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (view_is((struct view){value->data, value->len}, again_text(all[i]))) {
-            *out = all[i];
+    char text[MARK_MAX];
+    for (unsigned i = 1; i <= 2 * COUNTS_ALL + 1; i++) {
+        struct more more = {.counts = i / 2, .loud = i % 2};
+        again_text(more, text);
+        if (view_is((struct view){value->data, value->len}, text)) {
+            *out = more;
             return true;
         }
+    }
     return false;
 }
 
@@ -235,6 +231,13 @@ static void leave_mark(struct serving *s, const char *text, uint32_t ttl_ms)
     s->token = 0;
 }
 
+static void leave_again(struct serving *s)
+{
+    char text[MARK_MAX];
+    again_text(s->more, text);
+    leave_mark(s, text, AGAIN_TTL_MS);
+}
+
 static void leave_reason(struct serving *s, const char *reason)
 {
     char text[sizeof MARK + MARK_MAX];
@@ -246,17 +249,14 @@ static void leave_reason(struct serving *s, const char *reason)
 static int plan_again(const struct tool_job *job, struct more more, struct warm *w,
                       struct tool_job *out, struct err *e)
 {
-    bool counts_written = job->written || job->exact || !tool_has_folders(job);
-    if ((!more.exact || job->exact) && (!more.loud || job->loud) &&
-        (!more.written || counts_written))
+    if (more.counts <= job->counts && (!more.loud || job->loud))
         return WARM_EREFUSED;
     *out = (struct tool_job){.program = job->program,
                              .argv = job->argv,
                              .argc = job->argc,
                              .plan = job->plan,
                              .header = job->header,
-                             .written = job->written || more.written,
-                             .exact = job->exact || more.exact,
+                             .counts = more.counts > job->counts ? more.counts : job->counts,
                              .loud = job->loud || more.loud};
     memcpy(out->group, group_of(job), sizeof out->group);
     return tool_plan(out, w, e);
@@ -448,36 +448,41 @@ static int need_more(struct serving *s, struct more more, struct err *e)
     s->job = &s->replan;
     inputs_close(&s->manifest); /* of the other key */
     s->has_manifest = false;
-    s->more.written |= more.written;
-    s->more.exact |= more.exact;
+    s->more.counts = more.counts > s->more.counts ? more.counts : s->more.counts;
     s->more.loud |= more.loud;
     return 0;
 }
 
-/* Keeps a result that shows a folder to search for commands that spell it alike. */
-static int keep_as_written(struct serving *s, const struct compiler_run *run, struct err *e)
+/* Keeps a result; one that shows places for commands in the same places, of `most` at most. */
+static int keep_by_places(struct serving *s, const struct compiler_run *run, enum tool_counts most,
+                          struct err *e)
 {
     struct err unused;
     int code = write_and_put(s, run, e);
-    if (code != WARM_EREFUSED || need_more(s, (struct more){.written = true}, &unused))
-        return code;
-    tool_debug("tries the key of folders as they are written: %s", e->text);
-    return write_and_put(s, run, e);
+    while (code == WARM_EREFUSED && s->job->counts < most) {
+        if (need_more(s, (struct more){.counts = s->job->counts + 1}, &unused))
+            break;
+        tool_debug("tries the key of %s: %s",
+                   s->job->exact                     ? "these folders alone"
+                   : s->job->counts == COUNTS_SOURCE ? "this source"
+                                                     : "folders as they are written",
+                   e->text);
+        code = write_and_put(s, run, e);
+    }
+    return code;
 }
 
 static int keep_by_key(struct serving *s, const struct compiler_run *run, struct err *e)
 {
     bool prints = run->out.len || run->err.len;
-    struct more more = {.exact = s->job->by_form && result_shows_source(run), .loud = prints};
+    bool shows = s->job->by_form && result_shows_source(run);
     struct err unused;
-    need_more(s, more, &unused);
-    int code = keep_as_written(s, run, e);
-    if (code == WARM_EREFUSED && need_more(s, (struct more){.exact = true}, &unused) == 0) {
-        tool_debug("tries the key of these folders alone: %s", e->text);
-        code = write_and_put(s, run, e);
-    }
-    return code;
+    need_more(s, (struct more){shows ? COUNTS_ALL : COUNTS_NO_PLACE, prints}, &unused);
+    return keep_by_places(s, run, COUNTS_ALL, e);
 }
+
+/* True if the key is larger than the first. */
+static bool is_more(struct more more) { return more.counts || more.loud; }
 
 static void keep(struct serving *s, const struct compiler_run *run)
 {
@@ -487,8 +492,8 @@ static void keep(struct serving *s, const struct compiler_run *run)
         tool_not_kept(s->job, s->quick, s->leased, e.text);
     if (code && code != WARM_ENO_DAEMON)
         leave_reason(s, e.text);
-    else if (s->more.written || s->more.exact || s->more.loud)
-        leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
+    else if (is_more(s->more))
+        leave_again(s);
     else if (s->token)
         warm_release(patient(s), s->token);
 }
@@ -533,9 +538,9 @@ static bool keep_given(struct serving *s, const struct compiler_run *run)
     bool prints = run->out.len || run->err.len;
     if (may_speak(s, run)) {
         need_more(s, (struct more){.loud = prints}, &unused);
-        if (keep_as_written(s, run, &e) == 0) {
-            if (s->more.written || s->more.loud)
-                leave_mark(s, again_text(s->more), AGAIN_TTL_MS);
+        if (keep_by_places(s, run, COUNTS_SEARCHED, &e) == 0) {
+            if (is_more(s->more))
+                leave_again(s);
             else if (s->token)
                 warm_release(patient(s), s->token);
             compiler_run_show(run);
@@ -566,7 +571,8 @@ static void leave_note(struct serving *s, struct more more)
                                        .kind = "manifest",
                                        .label = s->job->label,
                                        .group = group_of(s->job)};
-    const char *text = again_text(more);
+    char text[MARK_MAX];
+    again_text(more, text);
     spelling_note_name(s->job, name);
     warm_put(s->quick, name, strlen(name), text, strlen(text), &options);
 }
@@ -594,7 +600,7 @@ static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kep
     if (*out_kept)
         return true;
     more.loud = out->wait_status || out->out.len || out->err.len;
-    more.exact = !more.loud || s->job->maps_roots;
+    more.counts = !more.loud || s->job->maps_roots ? COUNTS_ALL : COUNTS_NO_PLACE;
     leave_note(s, more);
     compiler_run_close(out);
     return run_as_written(s, more, out);
@@ -648,7 +654,7 @@ static int serve(struct serving *s)
         tool_debug("hit: %s", s->job->label);
         return status;
     }
-    if (s->is_marked && !s->more.written && !s->more.exact && !s->more.loud) {
+    if (s->is_marked && !is_more(s->more)) {
         tool_debug("passed on: the same command ran a moment ago and was not kept: %s", s->reason);
         warm_note(s->quick, "uncacheable", s->job->label, s->reason);
     }
@@ -667,7 +673,7 @@ static int serve_and_close(struct serving *s)
     return status;
 }
 
-#define PLANS_MAX 4 /* the first, and three larger ones */
+#define PLANS_MAX 5 /* the first, and four larger ones */
 
 int tool_run_cached(struct tool_job *job, struct warm *quick)
 {

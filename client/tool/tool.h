@@ -49,6 +49,14 @@
 #define TOOL_FILE_LIMIT_MIN                                                                        \
     (1ull << 30) /* bytes: above any file that we write beside the compiler's */
 
+/* The places that count as they are written, of a command whose result may show them. Each counts with those before it. */
+enum tool_counts {
+    COUNTS_NO_PLACE,
+    COUNTS_SEARCHED, /* folders to search */
+    COUNTS_SOURCE,   /* the folder of the sources */
+    COUNTS_ALL,      /* the working folder, and the names of outputs */
+};
+
 struct tool_job {
     const char *program; /* the real tool's path */
     char **argv;         /* the real tool's arguments; NULL after argc */
@@ -75,9 +83,10 @@ struct tool_job {
     bool path_names; /* an output of nvcc may have names that are made of the source's path */
     bool by_form;    /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
-    bool exact;   /* the key has all folders as they are, and the source as it is */
-    bool written; /* it has the folders to search as they are written */
-    bool loud;    /* messages count, and all that they depend on: locale, terminal */
+    enum tool_counts counts;
+    bool
+        exact; /* the same as COUNTS_ALL: the key has all folders as they are, and the source as it is */
+    bool loud; /* messages count, and all that they depend on: locale, terminal */
 
     char *roots[TOOL_ROOTS_MAX]; /* no '/' at the end; owned */
     char *leads_to
@@ -135,13 +144,11 @@ bool tool_add_root(struct tool_job *job, const char *path, size_t len);
 /* Removes the root that was added last. */
 void tool_drop_root(struct tool_job *job);
 /* Adds the places of a command as roots, as far as an argument names them: the folder of its sources (the first `len`
- * bytes of `source`; 0: it has none of its own), the working folder, and the one in which both lie. False if there
- * are too many. */
+ * bytes of `source`; 0: it has none of its own), the working folder, and the one in which both lie. Of COUNTS_SOURCE
+ * only a working folder that does not have the source. False if there are too many. */
 bool tool_add_places(struct tool_job *job, const char *source, size_t len);
 /* Adds a folder to search as a root, if that is sound and there is room. Its places must be added before. */
 void tool_add_folder(struct tool_job *job, const char *path, size_t len);
-/* True if the job has a folder to search as a root. */
-bool tool_has_folders(const struct tool_job *job);
 /* Gives the compiler an option for each root, so that __FILE__ and its like name files without it. `before`: an argument
  * before each of these; NULL: none. Errors: NOMEM. */
 int tool_map_roots(struct tool_job *job, char *before, struct err *e);

@@ -8,7 +8,7 @@
 
 static bool shows(const char *source, const void *data, size_t len)
 {
-    return path_names_show(source, (struct view){data, len});
+    return path_names_show(source, false, (struct view){data, len});
 }
 
 Test(path_names, each_sort_of_name_is_found)
@@ -26,6 +26,20 @@ Test(path_names, each_sort_of_name_is_found)
         cr_expect(!shows("p1/k.cu", others[i], strlen(others[i])), "%s", others[i]);
     static const char odd[] = "_8c4d223d_8_a_b_c_cu_g";
     cr_expect(shows("/p/a-b+c.cu", odd, sizeof odd - 1), "each other character is a '_'");
+}
+
+static bool shows_process(const char *source, const char *name)
+{
+    return path_names_show(source, true, (struct view){name, strlen(name)});
+}
+
+Test(path_names, of_a_source_that_counts_only_those_of_a_process_do)
+{
+    cr_expect(!shows_process("a.cu", "_ZN29_GLOBAL__N__2d9c9a17_4_a_cu_g1fEPf"));
+    cr_expect(!shows_process("s.cu", "__nv_static_23__d78c0503_4_s_cu__Z1hPf_t"));
+    cr_expect(shows_process("k.cu", "__fatbinwrap_42217a73_4_k_cu_5cb939b5_28075"));
+    cr_expect(shows_process("k.cu", "_d78c0503_4_k_cu__Z1f _42217a73_4_k_cu_5cb939b5_28075"));
+    cr_expect(shows_process("k.cu", "_ZN29_GLOBAL__N__2d9c9a17_4_a_cu_g1fEPf"), "another file's");
 }
 
 /* Writes a fat binary with one entry behind some bytes of a host's object. Returns its length. */

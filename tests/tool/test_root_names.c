@@ -239,6 +239,14 @@ Test(root_names, what_the_hosts_compiler_maps_is_no_obstacle_and_the_rest_is)
     cr_expect(!is_refused());
 }
 
+Test(root_names, where_no_text_lies_in_a_root_no_name_has_it)
+{
+    add(false, "m.cc", "int n = sizeof __FILE__; int l(const char *f = __builtin_FILE());\n");
+    cr_expect(!is_refused());
+    add(true, "h.h", "int x;\n");
+    cr_expect(is_refused(), "the caller may be there");
+}
+
 /* ---- the folder ---- */
 
 Test(root_names, a_text_that_spells_the_folder_is_refused_whoever_expands_it)

@@ -447,6 +447,33 @@ Test(tool_compare, where_a_folder_to_search_leads_counts)
           {"rm one; cp -r one-1.0 one", NULL, MADE}}});
 }
 
+/* As FlashInfer compiles files of its package, from a folder in the user's home. */
+Test(tool_compare, the_working_folder_does_not_count_where_only_that_of_the_source_shows)
+{
+#define PACKAGE                                                                                    \
+    "mkdir -p lib one/b two/deeper/b; printf '#define CHECK(x) ((x) ? 0 : fail(__FILE__))\\n"      \
+    "int fail(const char *);\\n' >lib/h.h; printf '#include \"h.h\"\\nint f(int x) { return "      \
+    "CHECK(x); }\\n' >lib/m.cc"
+#define IN(home, option)                                                                           \
+    "T=$PWD; cd " home "/b && $CXX -c $T/lib/m.cc -MMD -MF $T/" home "/b/m.d -o $T/" home          \
+    "/b/m.o" option
+    COMPARE({"a check",
+             PACKAGE,
+             {{NULL, IN("one", ""), MADE},
+              {NULL, IN("two/deeper", ""), TAKEN},
+              {"cp -r lib lib2",
+               "T=$PWD; cd two/deeper/b && $CXX -c $T/lib2/m.cc -MMD -MF $T/two/deeper/b/m.d -o "
+               "$T/two/deeper/b/m.o",
+               MADE},
+              {"echo '// changed' >>lib/h.h", IN("one", ""), MADE}}},
+            {"both show",
+             PACKAGE,
+             {{NULL, IN("one", " -DR='\"'$T/one/b'\"'"), MADE},
+              {NULL, IN("two/deeper", " -DR='\"'$T/two/deeper/b'\"'"), MADE},
+              {NULL, IN("one", " -g"), MADE},
+              {NULL, IN("two/deeper", " -g"), MADE}}});
+}
+
 /* As TVM FFI makes them: a check in a header names the source, whose folder is in the user's home. */
 Test(tool_compare, where_a_module_of_tvm_ffi_lies_counts_where_its_text_asks)
 {
