@@ -397,7 +397,8 @@ static int by_length(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The last option that fits counts: of a root in another one, the inner, as for tool_root_of. */
+/* Adds the outer roots first. The last option that fits counts: of a root in another one, the inner, as for
+ * tool_root_of. */
 int tool_map_roots(struct tool_job *job, char *before, struct err *e)
 {
     assert(job && !job->given);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of a command's places count, each compared with gcc and g++ at that moment: the spelling of a folder to
+ * search, the folder of the source, the working folder, a home.
+ */
+#include <criterion/criterion.h>
+
+#include "tests/support/tool.h"
+#include "tests/support/tool_compare.h"
+
+#define COMPARE(...)                                                                               \
+    do {                                                                                           \
+        static const struct compared list_[] = {__VA_ARGS__};                                      \
+        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
+    } while (0)
+
+/* A source in p and in q, and a folder of headers with a second name. */
+#define LINKED(header, source)                                                                     \
+    "mkdir -p p q/deep one-1.0; ln -s one-1.0 one; printf '" header "\\n' >one/h.h; "              \
+    "printf '#include \"h.h\"\\n" source "\\n' | tee q/deep/m.cc >p/m.cc"
+#define AS(folder) "cd p && $CXX -I${PWD%/p}/" folder " -O1 -c m.cc -o m.o"
+#define ELSEWHERE(folder) "cd q/deep && $CXX -I${PWD%/q/deep}/" folder " -O1 -c m.cc -o m.o"
+
+Test(tool_places, the_spelling_of_a_folder_to_search_does_not_count)
+{
+    COMPARE({"through a link, and otherwise",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, AS("one"), MADE},
+              {NULL, AS("one-1.0"), TAKEN},
+              {NULL, AS(".//p/../one"), TAKEN},
+              {NULL, ELSEWHERE("one-1.0"), TAKEN},
+              {"echo '#define H 2' >one/h.h", NULL, MADE},
+              {NULL, AS("one"), TAKEN}}},
+            {"in messages",
+             LINKED("int g() { int unused; return 1; }", "int f() { return g(); }"),
+             {{NULL, AS("one") " -Wall", MADE},
+              {NULL, AS("one-1.0") " -Wall", TAKEN},
+              {NULL, AS("./one") " -Wall", TAKEN}}},
+            {"in files of dependencies",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, AS("one") " -MD -MP -MF m.d", MADE},
+              {NULL, AS("one-1.0") " -MD -MP -MF m.d", TAKEN},
+              {NULL, AS(".//p/../one") " -MD -MP -MF m.d", TAKEN}}},
+            {"of system headers",
+             LINKED("#define H 1", "int f() { return H; }"),
+             {{NULL, "cd p && $CXX -isystem ${PWD%/p}/one -c m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -isystem ${PWD%/p}/one-1.0 -c m.cc -o m.o", TAKEN}}});
+}
+
+Test(tool_places, the_spelling_of_a_folder_to_search_counts_where_it_shows)
+{
+    COMPARE({"a name in a header",
+             LINKED("inline const char *here() { return __FILE__; }",
+                    "const char *f() { return here(); }"),
+             {{NULL, AS("one"), MADE},
+              {NULL, AS("one-1.0"), MADE},
+              {NULL, AS("./one"), MADE},
+              {NULL, AS("one"), TAKEN}}},
+            {"a name in a header, whatever the folder of the source",
+             LINKED("inline const char *here() { return __FILE__; }",
+                    "const char *f() { return here(); }"),
+             {{NULL, AS("one") " -MMD -MF m.d", MADE},
+              {NULL, AS("one-1.0") " -MMD -MF m.d", MADE},
+              {NULL, ELSEWHERE("one") " -MMD -MF m.d", TAKEN},
+              {NULL, ELSEWHERE("one-1.0") " -MMD -MF m.d", TAKEN}}},
+            {"the length of a name",
+             LINKED("constexpr int n(const char *s) { return *s ? 1 + n(s + 1) : 0; }\\n"
+                    "enum { N = n(__FILE__) };",
+                    "int f() { return N; }"),
+             {{NULL, AS("one"), MADE}, {NULL, AS("one-1.0"), MADE}, {NULL, AS("one"), TAKEN}}},
+            {"debug information",
+             LINKED("inline int g() { return 1; }", "int f() { return g(); }"),
+             {{NULL, AS("one") " -g", MADE}, {NULL, AS("one-1.0") " -g", MADE}}},
+            {"a macro of the command",
+             LINKED("#define H 1", "const char *f() { return R; }"),
+             {{NULL, AS("one") " -DR='\"'$PWD/one'\"'", MADE},
+              {NULL, AS("one-1.0") " -DR='\"'$PWD/one'\"'", MADE}}});
+}
+
+Test(tool_places, where_a_folder_to_search_leads_counts)
+{
+    COMPARE(
+        {"a link that leads elsewhere",
+         LINKED("#define H 1", "int f() { return H; }") "; cp -r one-1.0 two",
+         {{NULL, AS("one"), MADE},
+          {"ln -sfn two one; echo '#define H 2' >one-1.0/h.h", NULL, MADE},
+          {NULL, AS("two"), TAKEN},
+          {NULL, AS("one-1.0"), MADE}}},
+        {"two names of one folder, which the compiler searches once",
+         LINKED(
+             "#define H 1\\n#if __has_include_next(<h.h>)\\n#define N 2\\n#endif",
+             "int f() { return N + 0; }\\n#ifndef N\\n#define N 7\\n#endif") ";"
+                                                                             "sed -i 's/N + 0/H/' "
+                                                                             "p/m.cc; echo 'int n "
+                                                                             "= N;' >>p/m.cc",
+         {{NULL, AS("one") " -I${PWD%/p}/one-1.0", MADE},
+          {"rm one; cp -r one-1.0 one", NULL, MADE}}});
+}
+
+/* As FlashInfer compiles files of its package, from a folder in the user's home. */
+Test(tool_places, the_working_folder_does_not_count_where_only_that_of_the_source_shows)
+{
+#define PACKAGE                                                                                    \
+    "mkdir -p lib one/b two/deeper/b; printf '#define CHECK(x) ((x) ? 0 : fail(__FILE__))\\n"      \
+    "int fail(const char *);\\n' >lib/h.h; printf '#include \"h.h\"\\nint f(int x) { return "      \
+    "CHECK(x); }\\n' >lib/m.cc"
+#define IN(home, option)                                                                           \
+    "T=$PWD; cd " home "/b && $CXX -c $T/lib/m.cc -MMD -MF $T/" home "/b/m.d -o $T/" home          \
+    "/b/m.o" option
+    COMPARE({"a check",
+             PACKAGE,
+             {{NULL, IN("one", ""), MADE},
+              {NULL, IN("two/deeper", ""), TAKEN},
+              {"cp -r lib lib2",
+               "T=$PWD; cd two/deeper/b && $CXX -c $T/lib2/m.cc -MMD -MF $T/two/deeper/b/m.d -o "
+               "$T/two/deeper/b/m.o",
+               MADE},
+              {"echo '// changed' >>lib/h.h", IN("one", ""), MADE}}},
+            {"both show",
+             PACKAGE,
+             {{NULL, IN("one", " -DR='\"'$T/one/b'\"'"), MADE},
+              {NULL, IN("two/deeper", " -DR='\"'$T/two/deeper/b'\"'"), MADE},
+              {NULL, IN("one", " -g"), MADE},
+              {NULL, IN("two/deeper", " -g"), MADE}}});
+}
+
+/* As TVM FFI makes them: a check in a header names the source, whose folder is in the user's home. */
+Test(tool_places, where_a_module_of_tvm_ffi_lies_counts_where_its_text_asks)
+{
+#define MODULE(text)                                                                               \
+    "mkdir -p inc; for d in one two/deeper; do mkdir -p $d/.cache/tvm-ffi/m; printf '" text        \
+    "\\n' >$d/.cache/tvm-ffi/m/main.cpp; done; printf 'void fail(const char *);\\n"                \
+    "#define CHECK(x) ((x) ? (void)0 : fail(__FILE__))\\n' >inc/h.h"
+#define IN_HOME(home)                                                                              \
+    "T=$PWD; cd " home "/.cache/tvm-ffi/m && $CXX -O2 -fPIC -I$T/inc -MMD -MF main.d -c "          \
+    "$T/" home "/.cache/tvm-ffi/m/main.cpp -o main.o"
+    COMPARE(
+        {"a name from the user's own hand",
+         MODULE("const char *f() { return __FILE__; }"),
+         {{NULL, IN_HOME("one"), MADE}, {NULL, IN_HOME("two/deeper"), MADE}, {NULL, NULL, TAKEN}}});
+}
+
+Test(tool_places, a_check_of_a_module_of_tvm_ffi_names_no_home)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL, "%s", MODULE("#include \"h.h\"\\nvoid f(int x) { CHECK(x); }")), 0);
+    static const char compile[] =
+        "cd %s/.cache/tvm-ffi/m && " GXX
+        "-O2 -fPIC -I%s/inc -MMD -MF main.d -c $PWD/main.cpp -o main.o && "
+        "grep -q main.cpp main.o && ! grep -q /main.cpp main.o";
+    cr_assert_eq(sh(&lab, &out, compile, "one", lab.d.dir), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, &out, compile, "two/deeper", lab.d.dir), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
+
+/* The includer is reached from two places: which of them it is read from must not be mixed up. */
+Test(tool_places, a_file_that_two_places_name_is_the_one_that_the_compiler_opens)
+{
+#define NESTED                                                                                     \
+    "mkdir -p w/src q/src; printf '#include \"src/h.h\"\\nint x = H;\\n' | tee q/src/a.cc "        \
+    ">w/src/a.cc; echo '#define H 1' | tee q/src/h.h >w/src/h.h"
+    COMPARE({"by a folder to search above the source",
+             NESTED,
+             {{NULL, "T=$PWD; cd w/src && $CXX -I$T/w -c $T/w/src/a.cc -o a.o", MADE},
+              {"echo '#define H 2' >w/src/h.h",
+               "T=$PWD; cd q/src && $CXX -I$T/w -c $T/q/src/a.cc -o a.o", MADE}}},
+            {"by a variable",
+             NESTED,
+             {{NULL, "T=$PWD; cd w/src && CPATH=$T/no:$T/w $CXX -c $T/w/src/a.cc -o a.o", MADE},
+              {"echo '#define H 2' >w/src/h.h",
+               "T=$PWD; cd q/src && CPATH=$T/no:$T/w $CXX -c $T/q/src/a.cc -o a.o", MADE}}});
+}
