@@ -159,14 +159,14 @@ Test(doctor, fix_verifies_a_store_with_damaged_values)
     warmd_down(&k);
 }
 
-/* Mounts are of a namespace of the test's own. */
+/* Mounts are of a namespace of the test's own, in which the system's daemon is not seen. */
 Test(doctor, program_runs_on_a_read_only_root_and_with_a_daemon_if_tmp_is_writable)
 {
     struct warmd k = warmd_new();
     char *warm = public_path("bin/warm"), *out;
     static const char ask[] =
-        "unshare -m -p -f --mount-proc sh -c 'mount --make-rprivate / && mount -o "
-        "remount,bind,ro / && %s && exec setpriv --reuid %d --clear-groups env -i "
+        "unshare -m -p -f --mount-proc sh -c 'mount --make-rprivate / && mount -t tmpfs t /run && "
+        "mount -o remount,bind,ro / && %s && exec setpriv --reuid %d --clear-groups env -i "
         "HOME=/nohome PATH=/usr/bin:/bin sh -c \"%s run echo it runs; %s ping; %s "
         "daemon stop\"' 2>&1";
     if (geteuid() != 0) {

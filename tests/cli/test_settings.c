@@ -27,10 +27,12 @@ TestSuite(settings, .init = up, .fini = down);
 static int configure_in(char **out, const char *environment, const char *arguments)
 {
     char *program = public_path("bin/warm");
-    int status = run_command(
-        out, "cd %s && umask 022 && unset XDG_CONFIG_HOME HOME && %s exec %s %s config %s 2>&1",
-        k.dir, environment, geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",
-        program, arguments);
+    int status = run_command(out,
+                             "cd %s && umask 022 && unset XDG_CONFIG_HOME HOME && "
+                             "WARM_SOCKET=$PWD/none %s exec %s %s config %s 2>&1",
+                             k.dir, environment,
+                             geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",
+                             program, arguments);
     free(program);
     return status;
 }
