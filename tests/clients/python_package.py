@@ -175,6 +175,47 @@ class Api(Case):
         self.assertTrue(lease.held)
         self.assertTrue(lease.put(b"the parent's"))
 
+    def ask_beside(self, daemon, name, during):
+        """Returns what a waiter finds if the holder of a lease does `during` and puts its value."""
+        found, c = [], self.client(daemon)
+        with self.client(daemon).lease(name) as holder:
+            self.assertTrue(holder.held)
+            waiter = threading.Thread(target=lambda: found.append(c.lease(name)))
+            waiter.start()
+            during(holder.lease_seconds)
+            self.assertTrue(holder.put(b"made"))
+        waiter.join(kit.WAIT_S)
+        self.addCleanup(found[0].release)
+        return found[0].value
+
+    @staticmethod
+    def work_in_a_child(seconds):
+        subprocess.run([sys.executable, "-c", f"import time\nend = time.process_time() + {seconds}\n"
+                        "while time.process_time() < end: pass"], check=True)
+
+    def test_who_works_for_longer_than_a_lease_makes_it_alone(self):
+        with kit.Daemon("--lease-timeout", "1s") as daemon:
+            self.assertEqual(self.ask_beside(daemon, "self", lambda lasts: self.work(3 * lasts)), b"made")
+            self.assertEqual(self.ask_beside(daemon, "child", lambda lasts: self.work_in_a_child(3 * lasts)), b"made")
+
+    @staticmethod
+    def work(seconds):
+        end = kit.time.monotonic() + seconds
+        while kit.time.monotonic() < end:
+            sum(range(1000))
+
+    def test_who_does_nothing_loses_its_lease(self):
+        with kit.Daemon("--lease-timeout", "1s") as daemon:
+            self.assertIsNone(self.ask_beside(daemon, "asleep", lambda lasts: kit.time.sleep(3 * lasts)))
+
+    def test_a_child_of_a_fork_renews_its_own_leases(self):
+        with kit.Daemon("--lease-timeout", "1s") as daemon, self.client(daemon).lease("the parent's"):
+            pid = os.fork()
+            if pid == 0:
+                value = self.ask_beside(daemon, "the child's", lambda lasts: self.work(3 * lasts))
+                os._exit(0 if value == b"made" else 1)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
     def test_a_client_of_no_job_is_not_told_what_the_jobs_other_ranks_were(self):
         rank = """if True:
             import time, warm

@@ -29,7 +29,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Callable, Container, Iterable, Optional, Sequence, TypeVar, Union
 
-from warm import _wire
+from warm import _renewal, _wire
 from warm._version import VERSION
 
 # In seconds, as in client/lib/deadlines.h. A daemon that is silent for this time hangs; WAIT is no sign
@@ -38,6 +38,7 @@ CONNECT_TIMEOUT = 1.0
 PAUSE_FACTOR, PAUSE_HUNG_MAX = 100.0, 600.0  # after a hang: a multiple of that time, at most so many seconds
 REQUEST_TIMEOUT = 5.0  # seconds, for requests that wait for no other process
 PUT_BYTES_PER_SECOND = 10e6  # more time for a put: the disk may be slow
+RENEW_TIMEOUT = 0.5  # seconds for the few bytes that renew a lease
 LEASE_WAIT = 300.0  # seconds that lease() waits for the holder of the lease
 PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0  # seconds without a connection attempt after a failure
 IDLE_MAX = 4  # idle connections that are kept
@@ -618,6 +619,8 @@ class Lease:
         self._connection: _Connection | None = None
         self._token = 0
         self._pid = 0
+        self._lock = threading.Lock()  # between the thread that renews and the end of the lease
+        self.lease_seconds = 0.0
 
     @property
     def held(self) -> bool:
@@ -656,9 +659,23 @@ class Lease:
     def __del__(self) -> None:
         self.release()
 
+    def renew(self) -> None:
+        """Tells the daemon that the value is still being made."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            c = self._connection
+            if c is not None:
+                with contextlib.suppress(OSError):
+                    c.send(_wire.renew(c.next_tag(), self._token), time.monotonic() + RENEW_TIMEOUT)
+
     def _give_up(self) -> _Connection | None:
-        c, self._connection = self._connection, None
-        return c if self._pid == os.getpid() else None
+        if self._pid != os.getpid():  # in a child of a fork the lock may be held for ever
+            self._connection = None
+            return None
+        with self._lock:
+            c, self._connection = self._connection, None
+        return c
 
     def _take(self, c: _Connection, frame: _wire.Frame, fd: int) -> None:
         self.is_made_elsewhere = False
@@ -667,8 +684,10 @@ class Lease:
             self.value = _read_value(fd, hit.len) if fd >= 0 else hit.value
             self.cost_ms = hit.cost_ms
         elif frame.type == _wire.LEASE:
-            self._token = _wire.read_lease(frame)
+            self._token, lasts_ms = _wire.read_lease(frame)
+            self.lease_seconds = lasts_ms / 1000
             self._connection, self._pid = c, os.getpid()
+            _renewal.add(self)
         elif frame.type == _wire.ERROR:
             self.is_made_elsewhere = _wire.read_error(frame)[0] == ERR_TIMEOUT
         elif frame.type != _wire.MISS:

@@ -16,7 +16,7 @@ INLINE_MAX = 64 << 10  # bytes of a value in a frame; larger ones travel as a de
 PAYLOAD_MAX = 1 << 20
 NAME_MAX = 512
 
-HELLO, GET, PUT, RELEASE, NOTE = 0x01, 0x02, 0x04, 0x05, 0x0B
+HELLO, GET, PUT, RELEASE, NOTE, RENEW = 0x01, 0x02, 0x04, 0x05, 0x0B, 0x0D
 STATS = 0x12
 WELCOME, HIT, MISS, LEASE, WAIT, OK, ERROR, TEXT = 0x81, 0x82, 0x83, 0x84, 0x85, 0x89, 0x8A, 0x92
 
@@ -110,6 +110,11 @@ def release(tag: int, token: int) -> bytes:
     return _frame(RELEASE, tag, struct.pack("<Q", token))
 
 
+def renew(tag: int, token: int) -> bytes:
+    """Encodes a RENEW, which has no answer."""
+    return _frame(RENEW, tag, struct.pack("<Q", token))
+
+
 def note(tag: int, reason: str, label: str, text: str) -> bytes:
     """Encodes a NOTE, which has no answer."""
     return _frame(NOTE, tag, struct.pack("<B", REASONS[reason]) + _text(label) + _text(text))
@@ -146,12 +151,12 @@ def read_hit(frame: Frame) -> Hit:
     return Hit(cost_ms, length, value)
 
 
-def read_lease(frame: Frame) -> int:
-    """Returns the token."""
+def read_lease(frame: Frame) -> tuple[int, int]:
+    """Returns the token, and the milliseconds for which it lasts."""
     if len(frame.payload) != _LEASE.size:
         raise WireError("a frame is cut short")
-    token: int = _LEASE.unpack(frame.payload)[0]
-    return token
+    token, lasts_ms = _LEASE.unpack(frame.payload)
+    return token, lasts_ms
 
 
 def read_text(frame: Frame) -> str:
