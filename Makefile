@@ -49,13 +49,14 @@ LIBWARM_DIRS = $(addprefix client/,wire lib exec)
 # Of kernels/exec, what runs a bundle: the rest is warm-exec's.
 RUN_OBJECTS  = $(addprefix $(B)/obj/kernels/,exec/driver.o exec/exec.o exec/cpu.o eval/eval.o)
 TOOL_DIRS    = client/trace client/tool
+WALK_DIRS    = client/walk
 CLI_DIRS     = client/cli $(addprefix client/cli/,import run top report commands)
 PRELOAD_DIRS = client/preload $(addprefix client/preload/,nvrtc nvjitlink nvvm driver pjrt mlir)
 TIER_DIRS    = tier tier/backends
 WORKER_DIRS  = daemon/worker
 DAEMON_DIRS  = $(addprefix daemon/,process users history compiler tier nodes headers service pytorch net native redis http)
 TEST_DIRS    = $(addprefix tests/,support keygen store client preload tool cli daemon tier install kernels)
-LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(CLI_DIRS) \
+LAYERS       = $(KEYGEN_DIRS) $(GRAPH_DIRS) $(EXEC_DIRS) $(STORE_DIRS) $(LIBWARM_DIRS) $(TIER_DIRS) $(PRELOAD_DIRS) $(TOOL_DIRS) $(WALK_DIRS) $(CLI_DIRS) \
     $(WORKER_DIRS) $(DAEMON_DIRS) daemon
 
 KEYGEN  = $(B)/obj/keygen.a
@@ -67,7 +68,7 @@ GRAPH   = $(B)/obj/graph.a
 EXEC    = $(B)/obj/exec.a
 
 # The libraries that are loaded into other programs are never built with a sanitizer.
-LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(B)/libexec/warm/libwarm-trace.so)
+LOADED   = $(if $(SAN),,$(B)/lib/libwarm-preload.so $(addprefix $(B)/libexec/warm/libwarm-,trace.so python.so))
 PROGRAMS = $(B)/bin/warm $(B)/bin/warmd $(addprefix $(B)/libexec/warm/warm-,nvrtc tier exec) \
     $(B)/lib/libwarm.a $(B)/lib/libwarm.so $(LOADED) $(B)/share/warm/python
 
@@ -123,6 +124,10 @@ $(B)/lib/libwarm-preload.so: $(call obj,$(PRELOAD_DIRS)) $(CLIENT) client/preloa
 # In the compilers that `warm tool` starts on a miss. It logs the files that they look for.
 $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 	$(Q) $(LINK) -shared -Wl,-soname,libwarm-trace.so -o $@ $^ $(OLD_LIBDL)
+
+# In programs that use PyTorch. It calls functions of the Python that loads it.
+$(B)/libexec/warm/libwarm-python.so: $(call obj,$(WALK_DIRS))
+	$(Q) $(LINK) -shared -Wl,-soname,libwarm-python.so -Wl,-z,undefs -o $@ $^
 
 # `warm run` looks for the Python package where it will be installed.
 $(B)/share/warm/python:

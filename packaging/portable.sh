@@ -58,7 +58,7 @@ speaks=$work/obj/bin/warm
 run make -j"$(nproc)" B="$work/obj" CC="$build/cc" WERROR= STATIC= PREFIX="$prefix" DESTDIR="$root" SPEAKS="$speaks" \
     CFLAGS="-O2 -ffile-prefix-map=$PWD=. -isystem $include -include packaging/libc_gaps.h -Wno-cast-qual -Wno-unused-command-line-argument" \
     LDFLAGS="-s $build/obj/libc_gaps.o -L$libraries" LOADED= install
-loaded="lib/libwarm-preload.so libexec/warm/libwarm-trace.so"
+loaded="lib/libwarm-preload.so libexec/warm/libwarm-trace.so libexec/warm/libwarm-python.so"
 run make -j"$(nproc)" B="$work/loaded" CC="$triplet-gcc" CFLAGS="-O2 -g -ffile-prefix-map=$PWD=." \
     $(printf "$work/loaded/%s " $loaded) check-glibc
 for library in $loaded; do

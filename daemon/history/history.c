@@ -378,8 +378,7 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
         return;
     const struct known *same = history_known_find(h, &m->id);
     if (same) {
-        if (same->at_ms < m->at_ms) /* else made for this miss, and put again: as by an import */
-            explain_known(m, same);
+        explain_known(m, same);
         return;
     }
     find_nearest(h, m, recipe, &best);

@@ -248,7 +248,32 @@ CHANGES = """if True:
 """
 
 
+# A process forks while another thread looks.
+FORK = """if True:
+    import os, threading, torch
+    torch.compile(lambda x: x + 1)(torch.ones(4))
+    from warm import _catalogue
+    looks, may_end = threading.Event(), threading.Event()
+    def look():
+        with _catalogue._state.lock:
+            looks.set()
+            may_end.wait()
+    threading.Thread(target=look).start()
+    looks.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(3 if isinstance(_catalogue.why_not_kept(), str) else 4)
+    may_end.set()
+    print(os.waitpid(child, 0)[1] >> 8)
+"""
+
+
 class Changes(kit.TestCase):
+    def test_a_process_that_is_forked_while_a_thread_looks_goes_on(self):
+        with kit.Daemon() as daemon:
+            ran = daemon.run(FORK, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
+        self.assertEqual(ran.stdout.split(), ["3"])
+
     def test_each_change_of_what_a_compile_calls_is_seen_and_nothing_else(self):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")

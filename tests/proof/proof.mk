@@ -26,9 +26,9 @@ proof: setup-clients proof-compiler
 	$(MAKE) B=$(B) $(B)/tests/test_own_order && WARM_CASES=$(PROOF_CASES) $(B)/tests/test_own_order
 .PHONY: proof-torch
 PROOF_TORCH = 20
-proof-torch: setup-clients
+proof-torch: setup-clients all
 	venv=$$(tests/clients/venv.sh tests/clients/torch.txt) && \
-	    $$venv/bin/python tests/proof/torch/mutations.py --cases $(PROOF_TORCH) --python client/python
+	    WARM_EXE=$(abspath $(B)/bin/warm) $$venv/bin/python tests/proof/torch/mutations.py --cases $(PROOF_TORCH) --python client/python
 proof-compiler: setup-clients toolchain
 	$(MAKE) B=$(B) $(B)/proof/compiler
 	venv=$$(tests/clients/venv.sh tests/proof/ptxas.txt) && \

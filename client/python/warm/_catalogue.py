@@ -2,9 +2,10 @@
 """The catalogue of a build of torch: which entries torch itself puts into the tables of _sources.py, and which functions
 its modules have (_functions.py).
 
-A process of its own makes it (_catalogue_maker.py). It has for each table the entries at the first graph, and those
-after all that torch registers late. An entry of a program's table is torch's if the catalogue has its key with its
-text. A missing entry is torch's if the catalogue does not have it at the first graph either.
+A process of its own makes it (_catalogue_maker.py). It has the digests (_values.py) of each table and of its entries at the
+first graph, and those after all that torch registers late. A table with one of these digests is torch's. In any other each
+entry counts: it is torch's if the catalogue has its key with its value. A missing entry is torch's if the catalogue does not
+have it at the first graph either.
 
     program: a graph ──▶ is there a catalogue? ──▶ compare ──▶ torch's alone: get and put
                             │ no                          └──▶ else: neither, and `warm why` names the entry
@@ -19,6 +20,7 @@ import atexit
 import functools
 import gc
 import hashlib
+import itertools
 import marshal
 import os
 import sys
@@ -26,9 +28,9 @@ import threading
 import time
 from typing import Any, Callable
 
-from warm import _client, _dispatcher, _functions, _in_place, _marks, _sources, _tables, _texts
+from warm import _client, _dispatcher, _functions, _in_place, _marks, _sources, _tables, _values
 
-_OURS = ("_texts.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_in_place.py", "_tables.py",
+_OURS = ("_values.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_in_place.py", "_tables.py",
          "_catalogue.py", "_catalogue_maker.py")  # fmt: skip
 
 def root() -> str:
@@ -39,22 +41,18 @@ def root() -> str:
 # ---- the value ----
 
 
-def whole(entries: list[tuple[str, str]]) -> str:
-    return hashlib.blake2b(repr(entries).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _packed(before: Any, after: Any) -> dict[str, bytes]:
-    """Returns for each table, written by marshal, {key: [how many at the first graph, how many at most, digests of texts]}."""
-    known: dict[str, dict[str, Any]] = {path: {} for path in after}
-    for path, entries in after.items():
-        for key, text in [*entries, *before.get(path, [])]:  # in the order of a list, to which torch has added
-            one = known[path].setdefault(key, [0, 0])
-            if _texts.digest(text) not in one[2:] and not text.startswith("?"):
-                one.append(_texts.digest(text))
-        for i, reading in enumerate((before.get(path, []), entries)):
-            for key, _ in reading:
-                known[path][key][i] += 1
-    return {path: marshal.dumps(entries) for path, entries in known.items()}
+def _packed(before: dict[str, _tables.Table], after: dict[str, _tables.Table], path: str) -> bytes:
+    """Returns a table, written by marshal: {key: [name, how many at the first graph, how many at most, digests of values]}."""
+    known: dict[bytes, Any] = {}
+    entries, first = after[path].entries, before[path].entries if path in before else []
+    for digest_of_key, digest, key in [*entries, *first]:  # in the order of a list, to which torch has added
+        one = known.setdefault(digest_of_key, [_tables.name_of(key), 0, 0])
+        if digest and digest not in one[3:]:
+            one.append(digest)
+    for i, reading in enumerate((first, entries)):
+        for key, _, _ in reading:
+            known[key][1 + i] += 1
+    return marshal.dumps(known)
 
 
 def _of_constants(path: str) -> bool:
@@ -68,68 +66,85 @@ def _loose(before: Any, after: Any) -> set[str]:
     changed = _functions.changed_names(after[1], {*last.values()})
     found = set()
     for path, name in last.items():
-        entries = after[0][path]
-        if not entries or name in changed or sorted(before[0].get(path, entries)) != sorted(entries):
+        entries = after[0][path].entries
+        if not entries or name in changed or sorted(before[0].get(path, after[0][path]).entries) != sorted(entries):
             found.add(path)
     return found
 
 
 def pack(before: Any, after: Any, dumps: dict[str, str]) -> bytes:
     """Returns the value of a catalogue. `before` and `after` are readings of the tables and of the spaces."""
-    loose = _loose(before, after)
-    first = {path: "" if path in loose else whole(before[0].get(path, [])) for path in after[0]}
-    digests = marshal.dumps({name: _texts.digest(text) for name, text in dumps.items()})
-    return marshal.dumps((first, _packed(before[0], after[0]), digests, _functions.pack(before[1], after[1])))
+    loose, tables = _loose(before, after), {}
+    for path, table in after[0].items():
+        digests = {table.digest, before[0][path].digest if path in before[0] else _NO_TABLE} - {b""}
+        tables[path] = () if path in loose else tuple(digests or {_NO_TABLE}), _packed(before[0], after[0], path)
+    digests = marshal.dumps({name: _digest(text) for name, text in dumps.items()})
+    return marshal.dumps((tables, digests, _functions.pack(before[1], after[1])))
+
+
+_NO_TABLE = b"?"  # stands for a digest
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Catalogue:
     def __init__(self, value: bytes) -> None:
-        self.first: dict[str, str]
-        self.first, self._known, self._dumps, self.spaces = marshal.loads(value)
-        self.loose = {path for path, digest in self.first.items() if not digest}
+        tables, self._dumps, self.spaces = marshal.loads(value)
+        self.tables: dict[str, tuple[bytes, ...]] = {path: digests for path, (digests, _) in tables.items()}
+        self._entries = {path: entries for path, (_, entries) in tables.items()}
 
-    def difference(self, path: str, entries: list[tuple[str, str]]) -> str:
+    def is_torchs(self, path: str, table: _tables.Table) -> bool:
+        """Returns True if a table has the digest of one of torch's readings, or if it is loose and without the program's."""
+        known = self.tables.get(path)
+        if known is None:
+            return False
+        return table.digest in known if known else not table.programs
+
+    def difference(self, path: str, table: _tables.Table) -> str:
         """Returns the name of an entry of a table that is not as torch makes it, or ""."""
-        if path not in self.first:
-            foreign = path.startswith(_tables.OPERATORS) and entries
+        if path not in self.tables:
+            foreign = path.startswith(_tables.OPERATORS) and table.entries
             return path if foreign else ""
-        if path in self.loose:  # the entries may be from a reading that did not know so
-            return next((f"{key} in {path.replace(':', '.')}" for key, text in entries if text == _tables.PROGRAMS), "")
-        if self.first[path] == whole(entries):
+        if self.is_torchs(path, table):
             return ""
-        known = marshal.loads(self._known[path])
-        name = self._foreign(known, entries)
-        if not name and isinstance(_sources.at(path), (dict, list)):
-            name = self._moved(known, entries)
+        if not self.tables[path]:  # loose; the table may have been read without knowing so
+            name = next(iter(table.programs), "")
+        else:
+            known = marshal.loads(self._entries[path])
+            name = self._foreign(known, table.entries)
+            if not name and isinstance(_sources.at(path), (dict, list)):
+                name = self._moved(known, table.entries)
         return f"{name} in {path.replace(':', '.')}" if name else ""
 
     @staticmethod
-    def _foreign(known: dict[str, Any], entries: list[tuple[str, str]]) -> str:
-        counts: dict[str, int] = {}
-        for key, text in entries:
-            if key not in known or _texts.digest(text) not in known[key][2:]:
-                return key or text
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] > max(known[key][:2]):
-                return f"{key} (again)"
-        return next((f"{key} (missing)" for key, (n, *_) in known.items() if counts.get(key, 0) < n), "")
+    def _foreign(known: dict[bytes, Any], entries: list[_tables.Entry]) -> str:
+        counts: dict[bytes, int] = {}
+        for at, digest, key in entries:
+            if not at or at not in known or digest not in known[at][3:]:
+                return _tables.name_of(key)
+            counts[at] = counts.get(at, 0) + 1
+            if counts[at] > max(known[at][1:3]):
+                return f"{_tables.name_of(key)} (again)"
+        return next((f"{name} (missing)" for at, (name, n, *_) in known.items() if counts.get(at, 0) < n), "")
 
     @staticmethod
-    def _moved(known: dict[str, Any], entries: list[tuple[str, str]]) -> str:
+    def _moved(known: dict[bytes, Any], entries: list[_tables.Entry]) -> str:
         """Returns the name of an entry that stands behind one which it precedes in torch's list, or ""."""
-        last: dict[str, int] = {}
-        for key, text in entries:
-            _, n, *digests = known[key]
-            at = digests.index(_texts.digest(text)) if len(digests) == n else 0  # else some are equal
-            if at < last.get(key, 0):
-                return f"{key} (in another order)"
-            last[key] = at
+        last: dict[bytes, int] = {}
+        for digest_of_key, digest, key in entries:
+            _, _, n, *digests = known[digest_of_key]
+            at = digests.index(digest) if len(digests) == n else 0  # else some are equal
+            if at < last.get(digest_of_key, 0):
+                return f"{_tables.name_of(key)} (in another order)"
+            last[digest_of_key] = at
         return ""
 
     def dumped(self, dumps: dict[str, str]) -> str:
         """Returns the name of an operator that C++ of others changed, or ""."""
         known = marshal.loads(self._dumps)
-        return next((name for name, text in dumps.items() if known.get(name) != _texts.digest(text)), "")
+        return next((name for name, text in dumps.items() if known.get(name) != _digest(text)), "")
 
     def replaced(self, space: _functions.Space) -> str:
         """Returns the name of what a program put in the place of torch's in a space, or ""."""
@@ -140,6 +155,9 @@ class Catalogue:
 # ---- what this process knows ----
 
 
+_REFERENCES_MAX = 8
+
+
 class _State:
     """Compares the tables and the spaces when they have changed."""
 
@@ -148,10 +166,10 @@ class _State:
         self.catalogue: Catalogue | None = None
         self.name: str | None = None
         self.functions: _functions.Watched | None = None
-        self.tables = _tables.Watched(None)
+        self.tables: _tables.Watched  # as soon as there are functions
         self.libraries = -1
-        self.parts: dict[int, tuple[str, Any]] = {}  # what can change in place of all that was read (_texts.py)
-        self.references = _marks.References({})  # of the parts
+        self.parts: dict[int, str] = {}  # the paths of what can change in place of all that was read, by id
+        self.references: list[_marks.References] = []  # of the parts
         self.in_place = 0  # _in_place.count at the last look
         self.foreign: dict[str, str] = {}  # what is not torch's, by path
         self.unproven: list[Callable[[], tuple[str, str]]] = []  # verdicts that wait for the catalogue
@@ -177,32 +195,46 @@ class _State:
             self.functions, self.in_place = None, _in_place.count
         if self.functions is None:
             of = self.catalogue
-            self.functions = _functions.Watched(of.spaces if of else None, of.first if of else ())
-            self.tables = _tables.Watched(list(of.first) if of else None, of.loose if of else ())
+            self.functions = _functions.Watched(of.spaces if of else None, of.tables if of else ())
+            self.tables = _tables.Watched(of.tables if of else None)
             self.libraries = -1
             self.foreign.clear()
             self.parts.clear()
-            self.references = _marks.References({})
-        reader, changed = _texts.Reader(root()), self.references.changed()
-        spaces = self.functions.look(reader, changed)
-        for space in spaces:
-            self.judge(functools.partial(self.of_space, space))
-        for path, entries in self.tables.look(reader, {space.path.partition(':')[0] for space in spaces}, changed).items():
-            self.judge(functools.partial(self.of_table, path, entries))
-        if not self.parts.keys() >= reader.parts.keys():
-            self.parts.update((i, part) for i, part in reader.parts.items() if i not in self.parts)
-            self.references = _marks.References(self.grouped())
+            self.references.clear()
+        walker, changed = _values.Walker(root()), {path for one in self.references for path in one.changed()}
+        todo = self.functions.changed(changed)
+        # Tables first: a function may enclose one, which is then watched under the table's path.
+        tables = self.tables.look(walker, todo.names() if todo else (), changed)
+        is_torchs = self.catalogue.is_torchs if self.catalogue else lambda path, table: False
+        for path, table in tables.items():
+            if is_torchs(path, table):
+                self.foreign.pop(f"table {path}", None)
+            else:
+                self.judge(functools.partial(self.of_table, path, table))
+        known = self.catalogue.spaces if self.catalogue else {}
+        for space in self.functions.look(walker, todo) if todo else ():
+            if space.digest in known.get(space.path, ((),))[0]:
+                self.foreign.pop(space.path, None)
+            else:
+                self.judge(functools.partial(self.of_space, space))
+        self.watch(*walker.parts())
         if _dispatcher.additions() != self.libraries:
             self.libraries = _dispatcher.additions()
             dumps = _dispatcher.dumps(root()) if _dispatcher.has_registering_library(root()) else {}
             self.judge(functools.partial(self.of_dumps, dumps))
 
-    def grouped(self) -> dict[str, list[Any]]:
-        """Returns the parts by their paths."""
-        found: dict[str, list[Any]] = {}
-        for path, part in self.parts.values():
-            found.setdefault(path, []).append(part)
-        return found
+    def watch(self, paths: list[str], parts: list[Any]) -> None:
+        """Watches what can change in place of what was read."""
+        if len(self.references) == _REFERENCES_MAX:
+            paths = [*itertools.chain(*(one.paths for one in self.references), paths)]
+            parts = [*itertools.chain(*(one.parts for one in self.references), parts)]
+            self.references.clear()
+            self.parts.clear()
+        new = [self.parts.get(id(part)) != path for path, part in zip(paths, parts)]
+        if any(new):
+            paths, parts = [*itertools.compress(paths, new)], [*itertools.compress(parts, new)]
+            self.parts.update(zip(map(id, parts), paths))
+            self.references.append(_marks.References(paths, parts))
 
     def judge(self, verdict: Callable[[], tuple[str, str]]) -> None:
         if self.catalogue is None:
@@ -220,9 +252,9 @@ class _State:
         name = self.catalogue.replaced(space)
         return space.path, f"{name} is not as torch has it: no key has its code" if name else ""
 
-    def of_table(self, path: str, entries: list[tuple[str, str]]) -> tuple[str, str]:
+    def of_table(self, path: str, table: _tables.Table) -> tuple[str, str]:
         assert self.catalogue is not None
-        name = self.catalogue.difference(path, entries)
+        name = self.catalogue.difference(path, table)
         return f"table {path}", f"{name} is not as torch makes it: no key has its code" if name else ""
 
     def of_dumps(self, dumps: dict[str, str]) -> tuple[str, str]:
@@ -343,6 +375,34 @@ def _end() -> None:
         _waiting[0].join(_END_S)
 
 
+# ---- fork ----
+
+_FORK_S = 1.0  # a fork waits no longer for another thread's look
+_is_held: dict[int, bool] = {}  # by thread
+
+
+def _before_fork() -> None:
+    _is_held[threading.get_ident()] = _state.lock.acquire(timeout=_FORK_S)
+
+
+def _after_fork_in_parent() -> None:
+    if _is_held.pop(threading.get_ident()):
+        _state.lock.release()
+
+
+def _after_fork_in_child() -> None:
+    """Begins anew if another thread was looking: it is not in the child, and would hold the lock for ever."""
+    _held_back.clear()  # the parent puts them
+    _waiting.clear()
+    if _is_held.pop(threading.get_ident()):
+        _state.lock.release()
+    else:
+        _state.__init__()  # type: ignore[misc]
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
 def name() -> str:
     """Returns the name of this build's catalogue, or "" if there can be none."""
     from warm import _catalogue_maker
@@ -354,11 +414,11 @@ def name() -> str:
         return ""
     folder, text = os.path.dirname(os.path.abspath(__file__)), hashlib.sha256(build.encode())
     text.update(f"{sys.version} {os.__file__} {_catalogue_maker.optional()}".encode())
-    for library in filter(sys.modules.__contains__, _texts.LIBRARIES):
+    for library in filter(sys.modules.__contains__, _values.LIBRARIES):
         init = os.stat(sys.modules[library].__file__ or "")
         version = getattr(sys.modules[library], "__version__", "")
-        text.update(f"{_texts.folder_of(library)} {version} {init.st_size} {init.st_mtime_ns} {init.st_ino}".encode())
-    for file in _OURS:
+        text.update(f"{_values.folder_of(library)} {version} {init.st_size} {init.st_mtime_ns} {init.st_ino}".encode())
+    for file in (*_OURS, _values.library()._name):
         with open(os.path.join(folder, file), "rb") as f:
             text.update(f.read())
     lib = os.path.join(root(), "torch", "lib")

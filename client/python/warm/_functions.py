@@ -3,8 +3,8 @@
 names, so one that a program puts in the place of torch's counts. The same for the libraries that torch computes with.
 
 A space is the dictionary of a module, of a class, or of an object that a module or a class holds. Its path is "module:",
-"module:Class.Inner" or "module:object". An entry is a name with what marshal can write of its value: a function's file and
-line, its defaults, and the text of what it encloses (_texts.py); a class's name; a constant.
+"module:Class.Inner" or "module:object". An entry is a name with a digest of its value (_values.py): of a function with its
+defaults and all that it encloses; of a class's name; of a constant.
 
     the first graph         all spaces are compared with the catalogue
     each further graph      Python gives each dictionary a new version when it changes: those are compared again
@@ -15,9 +15,6 @@ Changes of a function or a class itself are in _in_place.py. One thread.
 from __future__ import annotations
 
 import dis
-import functools
-import gc
-import hashlib
 import marshal
 import operator
 import os
@@ -25,7 +22,7 @@ import sys
 import types
 from typing import Any, Container, NamedTuple
 
-from warm import _marks, _texts
+from warm import _marks, _values
 from warm._operators import is_of_torch
 
 _CALLED = tuple(
@@ -52,25 +49,14 @@ _NOT_CALLED = ("torch._inductor.runtime.compile_tasks", "torch._inductor.compile
 # torch.fx sets this attribute before each use, to the code of the graph that it reads
 _SET_BEFORE_USE = ("torch.fx.graph_module:_CodeOnlyModule", "forward")
 
-_FUNCTION = types.FunctionType
-_RANDOM = "_base_dummy_index"  # a constant of sympy
-_CONSTANT = "="  # what entries of constants have in front of the value
-_SYMPY = f"{os.sep}sympy{os.sep}"
+_RANDOM = frozenset(("_base_dummy_index",))  # a constant of sympy
+_SKIPPED = {"builtins:": _OF_BUILTINS, _SET_BEFORE_USE[0]: frozenset((_SET_BEFORE_USE[1],))}
+_CONSTANT, _UNKNOWN = ord("="), ord("?")  # how entries begin (walk_entry of client/walk/walk.h)
+_OF_MODULE, _OF_CLASS, _OF_OBJECT = range(3)  # walk_owner
 _OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-_BUILTIN = frozenset(_texts._BUILTIN)
-_PLAIN = frozenset((bool, int, float, str, bytes, type(None)))
-_WRAPPERS = frozenset((property, functools.partial, functools.cached_property, types.MethodType,
-                       type(functools.cache(len))))  # fmt: skip
-_CONSTANTS = _PLAIN | {tuple, frozenset, complex}
-_COUNTED = frozenset((_FUNCTION, staticmethod, classmethod, *_BUILTIN, *_WRAPPERS))
 _SETS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "STORE_ATTR", "DELETE_GLOBAL", "DELETE_ATTR"))
 _CHANGES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "DELETE_SUBSCR"))
 _CHANGERS = frozenset("append add update extend insert pop popitem remove discard clear setdefault appendleft".split())
-_NO_CLOSURE = ((), ("__class__",))  # super() needs the latter
-_BASES = "__bases__"  # names the entry of a class or of an object itself
-_code, _enclosed = operator.attrgetter("__code__"), operator.attrgetter("__closure__")
-_PARTS = tuple(map(operator.attrgetter, ("co_name", "co_filename", "co_firstlineno")))  # of a code
-_DEFAULTS = tuple(map(operator.attrgetter, ("__defaults__", "__kwdefaults__")))  # of a function
 
 
 # ---- spaces and entries ----
@@ -81,7 +67,8 @@ class Space(NamedTuple):
     owner: Any  # a module, a class or an object
     held: dict[str, Any]
     mark: Any  # _marks.of(held), from before it was read
-    rows: list[tuple[Any, ...]]
+    digest: bytes  # of all entries
+    entries: Any  # their digests by name; None: the catalogue has the digest
 
 
 def _is_called(name: str) -> bool:
@@ -90,125 +77,18 @@ def _is_called(name: str) -> bool:
     return (name + ".").startswith(_CALLED) and not name.startswith(_NOT_CALLED)
 
 
-def _functions(pairs: list[tuple[str, Any]]) -> list[tuple[Any, ...]]:
-    """Returns the entries of functions that enclose nothing: one pass for each part, as there are tens of thousands."""
-    if not pairs:
-        return []
-    names, functions = zip(*pairs)
-    codes = [*map(_code, functions)]
-    return [*zip(names, *(map(part, codes) for part in _PARTS), *(map(part, functions) for part in _DEFAULTS))]
-
-
-def _one(function: Any) -> tuple[Any, ...]:
-    return _functions([("", function)])[0][1:]
-
-
-def _row(reader: _texts.Reader, name: str, value: Any, kind: type) -> tuple[Any, ...] | None:
-    """Returns the entry of a value that is no plain function; None if it does not count."""
-    if kind is _FUNCTION:
-        code = value.__code__
-        if _SYMPY in code.co_filename:  # it encloses tables that sympy fills
-            return name, code.co_name, code.co_filename, code.co_firstlineno
-        return name, reader.whole(value)
-    if kind is staticmethod or kind is classmethod:
-        inner = value.__func__
-        if type(inner) is _FUNCTION and inner.__code__.co_freevars in _NO_CLOSURE:
-            return name, kind.__name__, *_one(inner)
-        return name, kind.__name__, reader.whole(inner)
-    if kind in _BUILTIN:
-        return name, "builtin", value.__name__, str(getattr(value, "__qualname__", ""))
-    return (name, reader.whole(value)) if kind in _WRAPPERS else None
-
-
-def _itself(owner: Any) -> tuple[Any, ...]:
-    """Returns the entry of a module, a class or an object itself: its class and its bases."""
-    bases = owner.__bases__ if isinstance(owner, type) else ()
-    return _BASES, *(f"{one.__module__}.{one.__qualname__}" for one in (type(owner), *bases))
-
-
-def _scan(reader: _texts.Reader, path: str, owner: Any, held: dict[str, Any]) -> tuple[Space, list[Any]]:
+def _scan(walker: _values.Walker, known: Any, mark: Any, path: str, owner: Any, held: dict[str, Any]) -> tuple[Space, list[Any]]:
     """Returns a space, and the spaces in it, of classes and objects: paths, owners and dictionaries."""
-    mark, inner, is_object = _marks.of(held, True), [], not isinstance(owner, (type, types.ModuleType))
-    pairs, reader.path = list(held.items()), path
-    if path == _SET_BEFORE_USE[0]:
-        pairs = [pair for pair in pairs if pair[0] != _SET_BEFORE_USE[1]]
-    plain = [pair for pair in pairs if type(pair[1]) is _FUNCTION and _enclosed(pair[1]) is None]
-    rows = [_itself(owner), *_functions(plain)]
-    for name, value in pairs:
-        kind = type(value)
-        if kind is _FUNCTION and _enclosed(value) is None:
-            continue
-        if issubclass(kind, type):
-            rows.append((name, "class", value.__module__, value.__qualname__))
-            if _is_in(value, owner, path):
-                inner.append((name, value, gc.get_referents(value.__dict__)[0]))
-        elif kind in _COUNTED or (kind in _CONSTANTS and not is_object):
-            row = _counted(reader, path, name, value)
-            rows.extend([row] if row else ())
-        elif not name.startswith("__"):
-            if callable(value) and not isinstance(value, types.ModuleType):
-                rows.append((name, "called", kind.__qualname__, str(value) if kind.__name__ in _texts._OPERATORS else ""))
-            if _is_object(kind) and hasattr(value, "__dict__") and not is_object:
-                inner.append((name, value, vars(value)))
-    if path == "builtins:":
-        rows = [row for row in rows if row[0] not in _OF_BUILTINS]
-    prefix = path if path.endswith(":") else f"{path}."
-    return _written(Space(path, owner, held, mark, rows)), [(prefix + name, *one) for name, *one in inner]
-
-
-def _counted(reader: _texts.Reader, path: str, name: str, value: Any) -> tuple[Any, ...] | None:
-    """Returns the entry of a value that is no class and no plain function; None if it does not count."""
-    kind = type(value)
-    try:
-        if kind in _COUNTED:
-            return _row(reader, name, value, kind)
-        if name.startswith("__") or name == _RANDOM or path.startswith("torch._C"):  # the latter has addresses
-            return None
-        return name, _CONSTANT, value if kind in _PLAIN else reader.whole(value)
-    except Exception as e:  # _texts.Unknown, or an object that does not like to be looked at
-        return name, f"? {e}"[:80]
-
-
-def _is_in(value: type, owner: Any, path: str) -> bool:
-    """Returns True for a class that a module or a class defines. False for a class of C++: most cannot be changed, and none
-    of them is called by a compile."""
-    if value is owner or path.startswith("torch._C") or type(value).__name__ == "tensortype":
-        return False
     if path.endswith(":"):
-        return bool(value.__module__ == owner.__name__)
-    return isinstance(owner, type) and value.__qualname__.startswith(f"{owner.__qualname__}.")
-
-
-@functools.cache
-def _is_object(kind: type) -> bool:
-    """Returns True for a class of torch whose objects have attributes that a compile may call. Operators are looked at in
-    _sources.py, and patterns in the passes that have them."""
-    if not kind.__module__.startswith("torch.") or kind.__name__ in _texts._OPERATORS[:2] + _texts._IGNORED:
-        return False
-    return not (issubclass(kind, types.ModuleType) or hasattr(kind, "pattern_eq") or hasattr(kind, "__torch_function__"))
-
-
-def _defaults(part: Any) -> Any:
-    """Returns defaults of a function, with the classes of those that are no constants."""
-    if isinstance(part, dict):
-        return [*part, _defaults(tuple(part.values()))]
-    return tuple(value if type(value) in _PLAIN else type(value).__qualname__ for value in part)
-
-
-def _written(space: Space) -> Space:
-    """Returns a space whose entries marshal can write: defaults may be objects."""
-    try:
-        marshal.dumps(space.rows, 2)
-        return space
-    except ValueError:
-        rows = []
-    for row in space.rows:
-        try:
-            marshal.dumps(row, 2)
-        except ValueError:
-            row = tuple(_defaults(part) if isinstance(part, (tuple, dict)) else part for part in row)
-        rows.append(row)
-    return space._replace(rows=rows)
+        of, begin, prefix = _OF_MODULE, owner.__name__, path
+    elif isinstance(owner, type):
+        of, begin, prefix = _OF_CLASS, f"{owner.__qualname__}.", f"{path}."
+    else:
+        of, begin, prefix = _OF_OBJECT, "", f"{path}."
+    digests = known.get(path, ((),))[0]
+    scope = of, begin, _SKIPPED.get(path, _RANDOM), path.startswith("torch._C"), digests
+    digest, entries, inner = walker.space(path, owner, held, scope)
+    return Space(path, owner, held, mark, digest, entries), [(prefix + name, *one) for name, *one in inner]
 
 
 def _modules() -> dict[str, Any]:
@@ -216,32 +96,33 @@ def _modules() -> dict[str, Any]:
     return {name: module for name, module in list(sys.modules.items()) if _is_called(name) and isinstance(module, types.ModuleType)}
 
 
-def _read(reader: _texts.Reader, todo: list[Any], known: Container[int] = ()) -> list[Space]:
-    """Returns spaces, and those in them, but none whose dictionary is known, by id."""
-    found = []
+def _read(walker: _values.Walker, todo: list[Any], held: Container[int], known: dict[str, Any]) -> list[Space]:
+    """Returns spaces, and those in them, but none whose dictionary is in `held`, by id. `known` is the catalogue's: a space
+    whose digest it has gets no entries."""
+    found: list[Space] = []
     seen: set[int] = set()
-    for one in todo:  # which grows
-        space, inner = _scan(reader, *one)
-        found.append(space)
-        todo += [i for i in inner if id(i[2]) not in known and id(i[2]) not in seen]
-        seen.update(id(i[2]) for i in inner)
+    while todo:
+        inner = []
+        for mark, one in zip(_marks.of_all([held for _, _, held in todo], True), todo):
+            space, more = _scan(walker, known, mark, *one)
+            found.append(space)
+            inner += more
+        todo = []
+        for one in inner:
+            if id(one[2]) not in held and id(one[2]) not in seen:
+                seen.add(id(one[2]))
+                todo.append(one)
     return found
 
 
 def read(root: str) -> list[Space]:
     """Returns all spaces that a compile may read. `root` is the folder that has torch's package."""
-    return Watched().look(_texts.Reader(root))
+    watched = Watched()
+    todo = watched.changed()
+    return watched.look(_values.Walker(root), todo) if todo else []
 
 
 # ---- the catalogue's part ----
-
-
-def digest(rows: Any) -> bytes:
-    return hashlib.blake2b(marshal.dumps(rows, 2), digest_size=8).digest()
-
-
-def _is_known(row: tuple[Any, ...]) -> bool:
-    return not (isinstance(row[1], str) and row[1].startswith("?"))
 
 
 def _stored(spaces: list[Space]) -> set[str]:
@@ -288,28 +169,27 @@ def _in_changing_lines(code: Any) -> set[str]:
 
 
 def pack(before: list[Space], after: list[Space]) -> dict[str, tuple[tuple[bytes, ...], bytes]]:
-    """Returns for each path the digests of all entries, and, written by marshal, {name: (is needed, digests)}. A constant
-    that torch itself changes is not in it."""
+    """Returns for each path the digests of spaces, and, written by marshal, {name: (is needed, entries)}. A constant that
+    torch itself changes is not in it."""
     found, first, stored = {}, {space.path: space for space in before}, _stored(after)
     for space in after:
-        readings = [first.get(space.path, space).rows, space.rows]
-        needed = {row[0] for row in readings[0]}
+        readings = [first.get(space.path, space), space]
         known: dict[str, tuple[Any, ...]] = {}
-        for row in (*readings[0], *readings[1]):
-            is_needed, *digests = known.get(row[0], (row[0] in needed and row[1] != _CONSTANT,))
-            if _is_known(row) and digest(row) not in digests:
-                digests.append(digest(row))
-            known[row[0]] = is_needed, *digests
-        constants = {row[0] for row in space.rows if row[1] == _CONSTANT}
+        for name, entry in (one for reading in readings for one in reading.entries.items()):
+            is_needed, *entries = known.get(name, (name in readings[0].entries and entry[0] != _CONSTANT,))
+            if entry[0] != _UNKNOWN and entry not in entries:
+                entries.append(entry)
+            known[name] = is_needed, *entries
+        constants = {name for name, entry in space.entries.items() if entry[0] == _CONSTANT}
         changing = {name for name in constants if len(known[name]) > 2 or name in stored}
         kept = {name: value for name, value in known.items() if name not in changing and len(value) > 1}
-        found[space.path] = tuple({digest(rows) for rows in readings}), marshal.dumps(kept, 2)
+        found[space.path] = tuple({reading.digest for reading in readings}), marshal.dumps(kept, 2)
     return found
 
 
 def _code_of(value: Any) -> Any:
     for _ in range(4):
-        if type(value) is _FUNCTION:
+        if type(value) is types.FunctionType:
             return value.__code__
         value = value.__func__ if isinstance(value, (staticmethod, classmethod, types.MethodType)) else value
         value = value.fget if type(value) is property else value
@@ -341,22 +221,33 @@ def foreign(known: tuple[tuple[bytes, ...], bytes] | None, space: Space) -> str:
     if known is None:
         if not space.path.startswith("torch"):
             return ""
-        return next((row[0] for row in space.rows if not _is_added_by_torch(space.held.get(row[0]))), "")
-    if digest(space.rows) in known[0]:
+        return next((name for name in space.entries if not _is_added_by_torch(space.held.get(name))), "")
+    if space.digest in known[0]:
         return ""
     entries = marshal.loads(known[1])
-    for row in space.rows:
-        value = space.held.get(row[0])
-        if row[0] in entries:
-            if digest(row) not in entries[row[0]][1:] and not _is_hook(value):
-                return str(row[0])
-        elif row[1] != _CONSTANT and _is_known(row) and _overrides(space, row[0]) and not _is_hook(value):
-            return str(row[0])
-    held = {row[0] for row in space.rows}
-    return next((f"{name} (missing)" for name, (is_needed, *_) in entries.items() if is_needed and name not in held), "")
+    for name, entry in space.entries.items():
+        value = space.held.get(name)
+        if name in entries:
+            if entry not in entries[name][1:] and not _is_hook(value):
+                return name
+        elif entry[0] not in (_CONSTANT, _UNKNOWN) and _overrides(space, name) and not _is_hook(value):
+            return name
+    missing = (name for name, (is_needed, *_) in entries.items() if is_needed and name not in space.entries)
+    return next((f"{name} (missing)" for name in missing), "")
 
 
 # ---- what this process has ----
+
+
+class Todo(NamedTuple):
+    again: list[Space]
+    new: dict[str, Any]  # modules
+    mark: Any  # of sys.modules
+    modules: dict[str, Any]
+
+    def names(self) -> set[str]:
+        """Returns the names of the modules that may have other variables than before."""
+        return {space.path.partition(":")[0] for space in self.again} | self.new.keys()
 
 
 class Watched:
@@ -370,23 +261,27 @@ class Watched:
         self._steady: dict[int, tuple[int, list[str], list[Any]]] = {}  # what counts in spaces that change often
         self._watch = _marks.Watch([sys.modules], [None], are_objects=True)
 
-    def look(self, reader: _texts.Reader, stale: Container[str] = ()) -> list[Space]:
-        """Returns the spaces that have changed since the last look, and those of the paths `stale`; at first, all."""
+    def changed(self, stale: Container[str] = ()) -> Todo | None:
+        """Returns what has changed since the last look, with the spaces of the paths `stale`; at first, all. None: nothing."""
         changed = self._watch.changed()
         again = [self._spaces[i - 1] for i in changed if i and not self._is_steady(i)]
         known = {id(space.held) for space in again}
         again += [space for space in self._spaces if space.path in stale and id(space.held) not in known] if stale else []
         is_new = bool(changed) and changed[0] == 0
         if not again and not is_new:
-            return []
+            return None
         mark, modules = _marks.of(sys.modules, True), _modules() if is_new else self._modules
-        todo = [(f"{n}:", m, vars(m)) for n, m in modules.items() if self._modules.get(n) is not m]
-        known = {id(space.held) for space in self._spaces}
-        found = _read(reader, [*(space[:3] for space in again), *todo], known)
-        for space in found[: len(again)] if self._known is not None else ():
+        return Todo(again, {n: m for n, m in modules.items() if self._modules.get(n) is not m}, mark, modules)
+
+    def look(self, walker: _values.Walker, todo: Todo) -> list[Space]:
+        """Returns the spaces that have changed, as they are now."""
+        held = {id(space.held) for space in self._spaces}
+        found = _read(walker, [space[:3] for space in todo.again], held, {})
+        for space in found[: len(todo.again)] if self._known is not None else ():
             self._keep(space)
-        self._modules = modules
-        self._replace(mark, found)
+        found += _read(walker, [(f"{n}:", m, vars(m)) for n, m in todo.new.items()], held, self._known or {})
+        self._modules = todo.modules
+        self._replace(todo.mark, found)
         return found
 
     def _replace(self, mark: Any, found: list[Space]) -> None:
@@ -406,7 +301,7 @@ class Watched:
     def _keep(self, space: Space) -> None:
         """Notes the values that count in a space: torch itself changes its other variables at each graph."""
         entries = marshal.loads(self._known[space.path][1]) if space.path in self._known else {}
-        names = [row[0] for row in space.rows if row[1] != _CONSTANT or row[0] in entries]
+        names = [name for name, entry in space.entries.items() if entry[0] != _CONSTANT or name in entries]
         prefix = space.path if space.path.endswith(":") else f"{space.path}."
         names += [name for name in space.held if f"{prefix}{name}" in self._tables]
         values = [space.held.get(name) for name in names]

@@ -31,17 +31,19 @@ _loaded: Optional[ctypes.CDLL] = None
 _looked = False
 
 
-def _candidates() -> list[str]:
-    given = os.environ.get("WARM_LIBRARY")
-    if given:
-        return [given]
+def files(*names: str) -> list[str]:
+    """Returns the paths at which files below the prefix of this installation may be."""
     here = os.path.dirname(os.path.abspath(__file__))
     roots = [os.path.join(here, *[".."] * 4)]  # PREFIX/share/warm/python/warm
     exe = os.environ.get("WARM_EXE")
     if exe:
         roots.insert(0, os.path.join(os.path.dirname(exe), ".."))
-    names = ("libwarm.so.0", "libwarm.so")
-    return [os.path.join(root, "lib", name) for root in roots for name in names]
+    return [os.path.join(root, name) for root in roots for name in names]
+
+
+def _candidates() -> list[str]:
+    given = os.environ.get("WARM_LIBRARY")
+    return [given] if given else files("lib/libwarm.so.0", "lib/libwarm.so")
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:

@@ -12,7 +12,8 @@ import ctypes
 import functools
 import gc
 import operator
-from typing import Any, Sequence
+import types
+from typing import Any, Callable, Sequence
 
 _VERSION_AT = 24  # bytes: behind the object's header and the number of entries
 _WORD = 8
@@ -73,14 +74,25 @@ def of(held: dict[Any, Any], is_object: bool = False) -> Any:
     return mark
 
 
+def of_all(dicts: list[dict[Any, Any]], are_objects: bool = False) -> list[Any]:
+    """Returns the marks of dictionaries."""
+    if not _has_versions(are_objects):
+        return [of(held, are_objects) for held in dicts]
+    return list(_getter(dicts)(_memory())[:-2])
+
+
+def _getter(dicts: Sequence[dict[Any, Any]]) -> Any:
+    places = [(id(held) + _VERSION_AT) // _WORD for held in (*dicts, _NOTHING, _NOTHING)]
+    return operator.itemgetter(*places)  # of a tuple, as these are two or more
+
+
 class Watch:
     """Compares the marks of dictionaries with those that they had."""
 
     def __init__(self, dicts: Sequence[dict[Any, Any]], marks: Sequence[Any], are_objects: bool = False) -> None:
         self._has_versions = _has_versions(are_objects)
         self._dicts, self._marks = dicts, [*marks]
-        places = [(id(held) + _VERSION_AT) // _WORD for held in (*dicts, _NOTHING, _NOTHING)]
-        self._get = operator.itemgetter(*places)  # a tuple, as these are two or more
+        self._get = _getter(dicts)
 
     def changed(self) -> list[int]:
         """Returns which dictionaries have changed, as indexes."""
@@ -96,28 +108,80 @@ class Watch:
         self._marks[i] = mark
 
 
-class References:
-    """Compares what objects refer to with what they referred to: cells, lists, dictionaries. The garbage collector lists all
-    of it in one pass. The objects are in groups, which have names."""
+class _Held:
+    """What objects hold, in one list: Python looks at each container whenever it collects garbage."""
 
-    def __init__(self, groups: dict[str, list[Any]]) -> None:
-        self._groups = groups
-        self._seen = {name: gc.get_referents(*objects) for name, objects in groups.items()}
-        self._objects = tuple(one for objects in groups.values() for one in objects)
-        self._addresses = _addresses(gc.get_referents(*self._objects))
+    def __init__(self, objects: list[Any], inside: Callable[[Any], list[Any]]) -> None:
+        self._objects, self._inside = objects, inside
+        self._held: list[Any] = []
+        self._ends = [0]
+        self._newer: dict[int, list[Any]] = {}
+        for one in objects:
+            self._held += inside(one)
+            self._ends.append(len(self._held))
+
+    def has_changed(self, i: int) -> bool:
+        """Returns True if an object holds others than at the last call."""
+        now, seen = self._inside(self._objects[i]), self._newer.get(i)
+        if seen is None:
+            seen = self._held[self._ends[i] : self._ends[i + 1]]
+        if len(now) == len(seen) and all(map(operator.is_, now, seen)):
+            return False
+        self._newer[i] = now
+        return True
+
+
+class References:
+    """Compares what objects refer to with what they referred to: cells, dictionaries, lists, sets. `paths` are their names."""
+
+    def __init__(self, paths: list[str], parts: list[Any]) -> None:
+        self.paths, self.parts = paths, parts
+        kinds = {kind: 0 if kind is types.CellType else 1 if issubclass(kind, dict) else 2 for kind in {*map(type, parts)}}
+        groups: tuple[list[int], ...] = ([], [], [])
+        for i, part in enumerate(parts):
+            groups[kinds[type(part)]].append(i)
+        self._cells, self._dicts, self._others = groups
+        cells, dicts, others = ([parts[i] for i in group] for group in groups)
+        self._of_cells, self._in_cells = cells, _contents(cells)
+        self._marks, self._in_dicts = Watch(dicts, of_all(dicts, True), are_objects=True), _Held(dicts, _keys_and_values)
+        self._of_others, self._in_others = others, _Held(others, gc.get_referents)
+        self._addresses = _addresses(gc.get_referents(*others))
 
     def changed(self) -> set[str]:
-        """Returns the names of the groups whose objects refer to others than at the last look."""
-        addresses = _addresses(gc.get_referents(*self._objects))
-        if addresses == self._addresses:
-            return set()
-        self._addresses, found = addresses, set()
-        for name, objects in self._groups.items():
-            now, seen = gc.get_referents(*objects), self._seen[name]
-            if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
-                self._seen[name] = now
-                found.add(name)
-        return found
+        """Returns the names of the objects that refer to others than at the last look."""
+        return {self.paths[i] for i in (*self._changed_cells(), *self._changed_dicts(), *self._changed_others())}
+
+    def _changed_cells(self) -> list[int]:
+        seen, self._in_cells = self._in_cells, _contents(self._of_cells)
+        if all(map(operator.is_, self._in_cells, seen)):
+            return []
+        return [i for i, a, b in zip(self._cells, self._in_cells, seen) if a is not b]
+
+    def _changed_dicts(self) -> list[int]:
+        changed = self._marks.changed()
+        for i, mark in zip(changed, of_all([self.parts[self._dicts[i]] for i in changed], True)):
+            self._marks.set(i, mark)
+        return [self._dicts[i] for i in changed if self._in_dicts.has_changed(i)]  # torch takes some out for a moment
+
+    def _changed_others(self) -> list[int]:
+        seen, self._addresses = self._addresses, _addresses(gc.get_referents(*self._of_others))
+        if self._addresses == seen:
+            return []
+        return [one for i, one in enumerate(self._others) if self._in_others.has_changed(i)]
+
+
+def _keys_and_values(held: dict[Any, Any]) -> list[Any]:
+    return [*held, *held.values()]
+
+
+_content = operator.attrgetter("cell_contents")
+
+
+def _contents(cells: list[Any]) -> list[Any]:
+    try:
+        return [*map(_content, cells)]
+    except ValueError:  # one is empty
+        return [next(iter(gc.get_referents(cell)), _NOTHING) for cell in cells]
 
 
 _ITEMS_AT = 24  # bytes: in a list, behind its header and its length

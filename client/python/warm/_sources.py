@@ -4,15 +4,15 @@
     source                          kept by torch in            a change is seen by     what follows
     ------------------------------  --------------------------  ----------------------  ----------------------------
     decompositions, lowerings,      containers of the modules   identity of all values  not kept, unless the catalogue
-    fallbacks, patterns, passes,    in _PACKAGES, and of their  (_tables.py), then       of this build has each entry
-    meta and fake kernels, kernels  classes and objects         their texts             (_catalogue.py)
+    fallbacks, patterns, passes,    in _PACKAGES, and of their  (_marks.py), then their of this build has each entry
+    meta and fake kernels, kernels  classes and objects         digests (_tables.py)    (_catalogue.py)
     of higher-order operators,
     devices' code generators
     kernels in Python for torch's   OpOverload.py_kernels; the  the same; hooks of the  the same
     operators                       dispatcher                  dispatcher's modules
     kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
                                                                 loaded and register     torch has another dump
-    constants in containers         the same modules            their texts             the same
+    constants in containers         the same modules            their digests           the same
     functions, classes, constants   the modules, their classes  their code; then        not kept, unless the catalogue
     of torch, sympy, Triton and     and objects                 versions of the         has each of them
     Python's own library                                        dictionaries
@@ -22,9 +22,9 @@
     what functions enclose          cells, lists, dictionaries  identity, at each       read again, as above
                                                                 graph (_marks.py)
     operators under their names     torch.ops                   their names; methods    not kept
-                                                                of one alone; hooks of
-                                                                what gives them their
-                                                                functions
+                                                                of one alone; tags;
+                                                                hooks of what gives
+                                                                them their functions
     Inductor's handlers             virtualized.threadlocal     their classes           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
@@ -165,50 +165,78 @@ def at(path: str) -> Any:
     return inside(value)
 
 
+def _inside(name: str, one: Any) -> Iterator[tuple[str, Any]]:
+    """Returns what stands under a name: of "" (torch.ops) the namespaces of torch, of those the operators, of those the
+    overloads; each with its name. Operators of higher order are objects of modules."""
+    if name.count(".") == 2:
+        return
+    for rest, child in list(vars(one).items()):
+        if name == "" and rest in _TORCH and rest != "higher_order":
+            yield rest, child
+        elif name and type(child).__name__ == ("OpOverload" if "." in name else "OpOverloadPacket"):
+            yield f"{name}.{rest}", child
+
+
 def all_operators() -> Iterator[tuple[str, Any]]:
     """Returns torch's operators and their overloads, with the names by which they are found."""
-    for name, space in list(vars(sys.modules["torch"].ops).items()):
-        if name not in _TORCH or name == "higher_order":  # the latter are objects of modules
-            continue
-        for rest, packet in list(vars(space).items()):
-            if type(packet).__name__ == "OpOverloadPacket":
-                yield f"{name}.{rest}", packet
-                overloads = [one for one in list(vars(packet).items()) if type(one[1]).__name__ == "OpOverload"]
-                yield from ((f"{name}.{rest}.{last}", overload) for last, overload in overloads)
+    todo = [("", sys.modules["torch"].ops)]
+    for name, one in todo:  # which grows
+        todo += _inside(name, one)
+        if "." in name:
+            yield name, one
 
 
-def operators(seen: dict[str, Any]) -> tuple[list[dict[Any, Any]], dict[str, Any]]:
-    """Returns the dictionaries in which torch's operators are found, and the tables of their kernels in Python, by path,
-    but none of operators that are in `seen` as they are now. It has a mark of each, by name."""
-    spaces, found = vars(sys.modules["torch"].ops), {}
-    held = [spaces, *(vars(space) for name, space in list(spaces.items()) if name in _TORCH and name != "higher_order")]
-    for name, operator in all_operators():
-        held.append(vars(operator))
-        mark = operator, _marks.of(held[-1], True)
-        if seen.get(name) != mark:
-            _look_at(name, operator, found)
-            seen[name] = mark
-    return held, found
+class Operators:
+    """torch's operators in this process, under the names by which they are found."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {"": sys.modules["torch"].ops}  # with torch's namespaces
+        self._marks: dict[str, Any] = {"": None}
+        self._names = [""]
+        self._watch = _marks.Watch([vars(self._found[""])], [None], are_objects=True)
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the tables of kernels in Python of the operators that have changed since the last call; at first, of all."""
+        todo = [(self._names[i], self._found[self._names[i]]) for i in self._watch.changed()]
+        if not todo:
+            return {}
+        tables: dict[str, Any] = {}
+        while todo:
+            inside: list[tuple[str, Any]] = []
+            for (name, one), mark in zip(todo, _marks.of_all([vars(one) for _, one in todo], True)):
+                self._found[name], self._marks[name] = one, mark
+                if "." in name:
+                    _look_at(name, one, tables)
+                inside += (child for child in _inside(name, one) if self._found.get(child[0]) is not child[1])
+            todo = inside
+        self._names = [*self._found]
+        self._watch = _marks.Watch([vars(one) for one in self._found.values()], [*self._marks.values()], are_objects=True)
+        return tables
 
 
 def _look_at(name: str, operator: Any, found: dict[str, Any]) -> None:
     """Adds the kernels of an operator that is found by a name; or, if it is another one or has own methods, itself."""
     held = vars(operator)
-    if str(operator) != name or not _methods(type(operator)).isdisjoint(held) or not _is_bound(name, operator):
+    if not _methods(type(operator)).isdisjoint(held) or not _is_bound(name, held):
         found[f"torch.ops:{name} (replaced)"] = [type(operator)]
     elif "py_kernels" in held:
-        found[f"torch.ops:{operator}"] = held["py_kernels"]
+        found[f"torch.ops:{name}"] = held["py_kernels"]
 
 
-def _is_bound(name: str, operator: Any) -> bool:
-    """Returns True if an operator calls what the dispatcher has under the name by which it is found."""
-    held, (space, packet, *overload) = vars(operator), name.split(".")
-    names = [f"{space}::{packet}", *(one for one in overload if one != "default")]
-    schema = held.get("_schema")
-    if schema is not None and [schema.name, *filter(None, [schema.overload_name])] != names:
-        return False
-    calls = (bound.get(id(held[part]), (None, ""))[1] for part in ("_op", "_op_dk") if part in held)
-    return all(call == ".".join(names) for call in calls)
+def _is_bound(name: str, held: dict[str, Any]) -> bool:
+    """Returns True if an operator, which has these attributes, is the one that the dispatcher has under the name by which it is
+    found, and calls that."""
+    space, packet, *overload = name.split(".")
+    full = f"{space}::{packet}"
+    if not overload:
+        is_named = held.get("_qualified_op_name") == full
+    else:
+        schema, rest = held["_schema"], "" if overload[0] == "default" else overload[0]
+        is_named = schema.name == full and schema.overload_name == rest and held["_overloadname"] == overload[0]
+        full = f"{full}.{rest}" if rest else full
+        is_named = is_named and held["_name"] == full
+    calls = (bound.get(id(held[part]), (None, full))[1] for part in ("_op", "_op_dk") if part in held)
+    return is_named and all(call == full for call in calls)
 
 
 @functools.cache

@@ -1,78 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of _sources.py in this process, as entries: keys and texts (_texts.py).
+"""The tables of _sources.py in this process, as entries: digests of keys and values (_values.py).
 
-A table of constants that torch itself changes, or that is empty at first, is loose: only functions of the program in it are
-entries. A path "torch.ops:NAME" is the table of an operator's kernels in Python. After the first reading, those tables are read
-again whose keys or values are other objects than before, and those that are new. One thread.
+A table of constants that torch itself changes, or that is empty at first, is loose: only functions of the program in it count.
+A path "torch.ops:NAME" is the table of an operator's kernels in Python. One thread.
 """
 
 from __future__ import annotations
 
-import operator
-import sys
-from typing import AbstractSet, Any, Container, Iterator
+import re
+from typing import AbstractSet, Any, Container, NamedTuple
 
-from warm import _marks, _sources, _texts
+from warm import _sources, _values
 
 KERNELS, OPERATORS = "warm:kernels", "torch.ops:"
-PROGRAMS = "? the program's"  # the text of an entry of a loose table
 
-Entries = list[tuple[str, str]]  # keys and texts
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_NAME_MAX = 200
 
 
-def _entry(reader: _texts.Reader, key: tuple[Any, ...], value: Any) -> tuple[str, str]:
-    try:
-        return "|".join(map(reader.whole, key)), reader.whole(value)
-    except Exception as e:  # Unknown, or an object that does not like to be looked at
-        return "|".join(map(str, key))[:200], f"? {e}"[:80]
+Entry = tuple[bytes, bytes, tuple[Any, ...]]  # the digests of a key and of a value, which may be b""; what it is called by
+
+
+class Table(NamedTuple):
+    digest: bytes  # b"" if it is loose, or if something in it has none
+    entries: list[Entry]  # none if the digest is known
+    programs: list[str]  # functions of the program in a loose table
+
+
+def name_of(key: tuple[Any, ...]) -> str:
+    """Returns the name of an entry for `warm why`, which is the same in each process."""
+    return _ADDRESS.sub("", "|".join(map(str, key)))[:_NAME_MAX]
 
 
 def _counts(key: tuple[Any, ...], value: Any) -> bool:
     return not any(map(_sources.is_of_others, key)) and not _sources.is_empty(value)
 
 
-def _read(reader: _texts.Reader, tables: dict[str, Any], loose: Container[str]) -> dict[str, Entries]:
-    """Returns the entries of tables. An entry without a text has one that begins with "?"."""
+def _read(walker: _values.Walker, tables: dict[str, Any], known: dict[str, tuple[bytes, ...]]) -> dict[str, Table]:
+    """Returns tables. `known` has the digests that each may have; without one it is loose."""
     found = {}
     for path, table in tables.items():
-        reader.path = path
-        if path in loose:
+        if path in known and not known[path]:
+            walker.note(path, [*map(_plain, _sources.nested(table))])
             foreign = (one for k, v in _sources.leaves(table) for one in (*k, v) if _sources.is_foreign(one))
-            found[path] = [(str(one)[:80], PROGRAMS) for one in foreign]
-        else:
-            found[path] = [_entry(reader, k, v) for k, v in _sources.leaves(table) if _counts(k, v)]
+            found[path] = Table(b"", [], [str(one)[:80] for one in foreign])
+            continue
+        digest = walker.table(path, table)
+        entries = []
+        if not digest or digest not in known.get(path, ()):
+            leaves = ((k, v) for k, v in _sources.leaves(table) if _counts(k, v))
+            entries = [(walker.value(path, k), walker.value(path, v), k or (v,)) for k, v in leaves]
+        found[path] = Table(digest, entries, [])
     return found
-
-
-def read(root: str) -> dict[str, Entries]:
-    """Returns the entries of all tables that are there now. `root` is the folder that has torch's package."""
-    return Watched(None).look(_texts.Reader(root), ())
-
-
-class _Held:
-    """What the containers of all tables held, by identity. torch takes some entries out for a moment."""
-
-    def __init__(self, tables: dict[str, Any]) -> None:
-        owners = {id(one): (_plain(one), path) for path, table in tables.items() for one in _sources.nested(table)}
-        self._dicts = [(one, path) for one, path in owners.values() if isinstance(one, dict)]
-        self._marks = _marks.Watch([one for one, _ in self._dicts], [_marks.of(one) for one, _ in self._dicts])
-        self._held = [[*one, *one.values()] for one, _ in self._dicts]
-        others: dict[str, list[Any]] = {}
-        for one, path in owners.values():
-            if not isinstance(one, dict):
-                others.setdefault(path, []).append(one)
-        self._others = _marks.References(others)
-
-    def changed(self) -> Iterator[str]:
-        """Returns the paths of the tables that do not hold the same."""
-        for i in self._marks.changed():
-            one, path = self._dicts[i]
-            self._marks.set(i, _marks.of(one))
-            values = [*one, *one.values()]
-            if not _is_same(values, self._held[i]):
-                self._held[i] = values
-                yield path
-        yield from self._others.changed()
 
 
 def _plain(value: Any) -> Any:
@@ -80,46 +59,37 @@ def _plain(value: Any) -> Any:
     return value._dict if type(value).__name__ == "OrderedSet" else value
 
 
-def _is_same(values: list[Any], held: list[Any]) -> bool:
-    return len(values) == len(held) and all(map(operator.is_, values, held))
+def read(root: str) -> dict[str, Table]:
+    """Returns all tables that are there now. `root` is the folder that has torch's package."""
+    return Watched(None).look(_values.Walker(root), (), frozenset())
 
 
 class Watched:
-    """Reads the tables of this process, and then those that have changed. `known` are their paths; None: all there are.
-    `loose` are those of loose tables."""
+    """Reads the tables of this process, and then those that have changed. `known` are the digests that each may have, by
+    its path; None: all tables there are."""
 
-    def __init__(self, known: list[str] | None, loose: Container[str] = ()) -> None:
-        self._known, self._loose = known, loose
+    def __init__(self, known: dict[str, tuple[bytes, ...]] | None) -> None:
+        self._known = known
         self._tables: dict[str, Any] = {}
-        self._held = _Held({})
-        self._operators = _marks.Watch([sys.modules], [None])
-        self._seen: dict[str, Any] = {}  # operators
+        self._operators = _sources.Operators()
 
-    def look(self, reader: _texts.Reader, modules: Container[str], changed: AbstractSet[str] = frozenset()) -> dict[str, Entries]:
-        """Returns the entries of the tables that have changed since the last look, and of those of the paths `changed`; at
-        first, of all. `modules` are those that may have other tables now."""
-        stale = set(self._held.changed()) | (changed & self._tables.keys())
+    def look(self, walker: _values.Walker, modules: Container[str], changed: AbstractSet[str]) -> dict[str, Table]:
+        """Returns the tables of the paths `changed`, and those that are new since the last look; at first, all. `modules` are
+        those that may have other tables now."""
         found = self._find(modules)
-        new = [path for path, table in found.items() if self._tables.get(path) is not table]
+        again = {path for path, table in found.items() if self._tables.get(path) is not table} | (changed & self._tables.keys())
         self._tables.update(found)
-        if not stale and not new:
-            return {}
-        if new or not all(path in self._loose for path in stale):  # the latter change with each graph
-            self._held = _Held(self._tables)
-        return _read(reader, {path: self._tables[path] for path in (*stale, *new)}, self._loose)
+        return _read(walker, {path: self._tables[path] for path in again}, self._known or {})
 
     def _find(self, modules: Container[str]) -> dict[str, Any]:
         """Returns the tables of some modules, at first of all; and those of operators, if there are other operators."""
         found: dict[str, Any] = {}
         if self._known is None and (modules or not self._tables):
             found.update(_sources.containers())
-        for path in self._known or ():
+        for path in self._known or () if modules or not self._tables else ():
             module = path.partition(":")[0]
             if (module in modules or not self._tables) and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
                 found.update([(path, table)] if (table := _sources.at(path)) is not None else ())
-        if self._operators.changed():
-            spaces, kernels = _sources.operators(self._seen)
-            self._operators = _marks.Watch(spaces, [_marks.of(space, True) for space in spaces], are_objects=True)
-            found.update(kernels)
+        found.update(self._operators.changed())
         found[KERNELS] = _sources.kernels
         return found

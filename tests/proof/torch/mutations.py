@@ -133,29 +133,30 @@ def altered(value, how):
 def replaced(draw):
     """Returns a change of what a module or class of torch has by name, and its name."""
     space = draw.choice(SPACES)
-    row = draw.choice([row for row in space.rows if row[0] in space.held])
-    others = [other for other in space.rows if other[1:2] == row[1:2] or len(other) == len(row)]
+    names = [name for name in space.entries if name in space.held]
+    name = draw.choice(names)
+    others = [other for other in names if type(space.held[other]) is type(space.held[name])]
     other, how = draw.choice(others), draw.choice(("swap", "wrap", "code", "defaults", "bases"))
 
     def change():
-        value = space.held[row[0]]
+        value = space.held[name]
         if how == "bases" and isinstance(space.owner, type):
             first, *rest = space.owner.__bases__
             space.owner.__bases__ = (type(first.__name__, (first,), {}), *rest)
             return
-        if row[1] == "=":
+        if space.entries[name].startswith(b"="):
             new = value + 1 if isinstance(value, int) else not value
         elif how == "wrap" and callable(value):
             new = wrapped(value)
         elif how == "swap":
-            new = space.held[other[0]]
+            new = space.held[other]
         else:
             altered(getattr(value, "__func__", value), how)
             return
         if new is value:
             raise Unchanged
-        setattr(space.owner, row[0], staticmethod(new) if isinstance(value, staticmethod) else new)
-    return change, f"{how} {row[0]} of {space.path}"
+        setattr(space.owner, name, staticmethod(new) if isinstance(value, staticmethod) else new)
+    return change, f"{how} {name} of {space.path}"
 
 
 class Unchanged(Exception):
@@ -343,8 +344,8 @@ def main():
     note_keys()
     keys_of(MODELS["pointwise"], inputs())  # loads what a compile loads
     torch._dynamo.reset()
-    TABLES.update((p, t) for p, t in _tables.Watched(list(_catalogue._state.catalogue.first))._find(()).items() if t)
-    SPACES[:] = [s for s in _functions.read(_catalogue.root()) if len(s.rows) > 1 and s.path.startswith(CHANGED)]
+    TABLES.update((p, t) for p, t in _tables.Watched(list(_catalogue._state.catalogue.tables))._find(()).items() if t)
+    SPACES[:] = [s for s in _functions.read(_catalogue.root()) if len(s.entries) > 1 and s.path.startswith(CHANGED)]
     counts = collections.Counter(one_case(random.Random(f"{options.seed} {i}")) for i in range(options.cases))
     print(f"{options.cases} cases: {', '.join(f'{n} {what}' for what, n in sorted(counts.items()))}")
     return 1 if counts["wrong"] or not counts["not kept"] else 0
