@@ -66,7 +66,8 @@ static bool begins(struct view name, const char *prefix)
 
 bool wire_name_is_note(struct view name)
 {
-    return begins(name, "file:") || begins(name, "jax:ahead:") || begins(name, "form:");
+    return begins(name, "file:") || begins(name, "jax:ahead:") || begins(name, "form:") ||
+           begins(name, "cc:2n:") || begins(name, "nvcc:2n:");
 }
 
 bool wire_name_is_catalogue(struct view name) { return begins(name, "torch-catalogue:"); }

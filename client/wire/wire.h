@@ -167,7 +167,7 @@ bool wire_kind_from_name(const char *name, uint8_t *out);
 /* Returns the kind that the artifacts under a name of this form have: neither a GET nor RESP tells. */
 uint8_t wire_kind_of_name(struct view name);
 /* True for names under which clients keep notes of their own: "file:" (client/lib/identity.c), "jax:ahead:"
- * (client/python/warm/jax/_ahead.py), "form:" (PROTOCOL.md). */
+ * (client/python/warm/jax/_ahead.py), "form:" (PROTOCOL.md), "cc:2n:" (client/tool/spelling.c). */
 bool wire_name_is_note(struct view name);
 /* True for names of what PyTorch has before a program changes it (client/python/warm/_catalogue.py): no result, as notes
  * are, but it comes from the tier. */

@@ -461,3 +461,13 @@ Test(wire, kinds_are_those_of_the_store)
         cr_assert(wire_kind_from_name(name, &number) && number == kind);
     }
 }
+
+Test(wire, notes_of_clients_are_known_by_their_names)
+{
+    static const char *const notes[] = {"file:a", "form:a", "cc:2n:a", "nvcc:2n:a"};
+    static const char *const others[] = {"cc:2:a", "cc:2r:a", "nvcc:2:a", "ptxas:exact:a", "x"};
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
+        cr_expect(wire_name_is_note(view_of_text(notes[i])), "%s", notes[i]);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        cr_expect(!wire_name_is_note(view_of_text(others[i])), "%s", others[i]);
+}
