@@ -2,7 +2,7 @@
 /*
  * graph.c - what compiling a graph costs, through a daemon that runs on SOCKET as process PID.
  *
- *     graph SOCKET PID MODELS LARGE
+ *     graph SOCKET PID MODELS LARGE JOBS
  *
  * Case 0 is the perceptron of three layers in MODELS (kernels/examples) with the gradients of its parameters.
  * Cold takes nothing from the cache. NVRTC's time is what the daemon measured for each kernel. CPU is that of
@@ -11,6 +11,7 @@
  * the compiles of kernels: read, derivative, code, places. The static figures are of kernels of models in LARGE
  * (tests/data/jax_large.txt) with their gradients: the most registers, stack and shared memory of any kernel,
  * and the bytes of all tensors that launches read and write, as a multiple of those of arguments and results. Loops count once.
+ * G9 is how well these cold compiles fill the CPUs: their time, by that of their kernels in NVRTC by JOBS, the compiles at a time.
  */
 #include "tests/bench/bench.h"
 
@@ -29,6 +30,7 @@
 enum { ROUNDS = 5, LAYERS = 64, PARAMETERS_MAX = 512, PIDS_MAX = 4096, TEXT_MAX = 1 << 24 };
 
 static const char *socket_path, *models;
+static double jobs;
 static int daemon_pid;
 
 /* ---- the daemon's CPU time ---- */
@@ -253,20 +255,27 @@ static double traffic(const struct graph_bundle *b)
     return moved / least;
 }
 
-/* Writes the rows of a model for an architecture. */
-static void needs(const char *name, const char *text, size_t len, const char *arch)
+/* Writes the rows of a model for an architecture. Returns the time of its compile, by that of its kernels / jobs. */
+static double needs(const char *name, const char *text, size_t len, const char *arch)
 {
-    struct warm_graph g = {.data = text, .len = len, .target = arch, .flags = WARM_GRAPH_VJP};
+    struct warm_graph g = {.data = text,
+                           .len = len,
+                           .target = arch,
+                           .flags = WARM_GRAPH_VJP,
+                           .job_flags = WARM_RECACHE};
     struct warm_options options = {.socket = socket_path};
     struct warm_graph_result r;
     struct graph_bundle b;
     struct err e = {0};
     struct warm *w;
-    double registers = 0, stack = 0, shared = 0;
+    double registers = 0, stack = 0, shared = 0, began = now_ms();
     if (warm_open(&w, &options))
         bench_die("no daemon at %s", socket_path);
     if (warm_graph_compile(w, &g, &r))
         bench_die("%s: %s", name, warm_message(w));
+    double filled = (now_ms() - began) * jobs / (double)r.cost_ms;
+    if (r.n_hits)
+        bench_die("%s: not cold", name);
     if (graph_bundle_read(r.data, r.len, &b, &e))
         bench_die("%s: %s", name, e.text);
     for (uint32_t i = 0; i < b.kernels.n; i++) {
@@ -289,6 +298,7 @@ static void needs(const char *name, const char *text, size_t len, const char *ar
     graph_bundle_close(&b);
     warm_graph_result_free(&r);
     warm_close(w);
+    return filled;
 }
 
 static void static_figures(const char *large)
@@ -298,6 +308,7 @@ static void static_figures(const char *large)
                                                                                    "residual",
                                                                                    "lstm"};
     char *text = calloc(1, TEXT_MAX), line[96];
+    double filled[12];
     FILE *f = fopen(large, "rb");
     if (!f || !text || fread(text, 1, TEXT_MAX - 1, f) == 0)
         bench_die("%s: cannot be read", large);
@@ -309,8 +320,10 @@ static void static_figures(const char *large)
             bench_die("%s: no graph %s", large, NAMES[i]);
         at += strlen(line);
         for (size_t k = 0; k < 4; k++)
-            needs(NAMES[i], at, (size_t)(end - at), ARCHS[k]);
+            filled[4 * i + k] = needs(NAMES[i], at, (size_t)(end - at), ARCHS[k]);
     }
+    bench_row("G9", "cold compiles of these / (their NVRTC / CPUs)", filled, 12, BENCH_AT_MOST,
+              1.2);
     free(text);
 }
 
@@ -381,11 +394,12 @@ static void planning(size_t rounds)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        bench_die("usage: graph SOCKET PID MODELS LARGE");
+    if (argc != 6)
+        bench_die("usage: graph SOCKET PID MODELS LARGE JOBS");
     socket_path = argv[1];
     daemon_pid = atoi(argv[2]);
     models = argv[3];
+    jobs = atof(argv[5]);
     size_t rounds = bench_rounds(ROUNDS);
     case_0(rounds);
     layers(rounds, false);
