@@ -80,6 +80,22 @@ except warm.graph.GraphError as e:
 exported = jax.export.export(jax.jit(loss))(*jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (p, x, y)))
 again = warm.graph.load(warm.graph.compile(exported.mlir_module_serialized, arch="sm_90"), device="cpu")
 assert abs(float(again(*leaves((p, x, y)))) - float(want[0])) < 1e-5
+@jax.custom_vjp
+def bent(x):
+    return 2 * x
+
+bent.defvjp(lambda x: (bent(x), None), lambda _, g: (7 * g,))
+def ruled(p, n, x):  # StableHLO has no trace of the rules
+    h = jax.jit(lambda a: jax.lax.stop_gradient(a) * a)(p["a"]) * x
+    return jnp.sum(bent(h)) + jnp.sum(p["b"] ** 2) + jnp.sum(x)
+
+for numbers in (0, (2, 0), (-1,)):
+    of = dict(a=np.float32([1, 2, 3]), b=np.float32([4, 5])), np.int32(3), np.float32([1, -1, 2])
+    got, wanted = (each(ruled, numbers, **more)(*of) for each, more in (
+        (warm.graph.value_and_grad, dict(device="cpu")), (jax.value_and_grad, {})))
+    assert jax.tree_util.tree_structure(got) == jax.tree_util.tree_structure(wanted), got
+    for a, b in zip(leaves(got), leaves(wanted)):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
 losses = []
 for _ in range(30):
     value, gradient = step(p, x, y)

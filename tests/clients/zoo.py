@@ -311,9 +311,35 @@ def recurrence():
     return loss, p, [normal(6, 2, 3)]
 
 
+def graph_network():
+    """Attention along edges: a softmax of each node's, by sums and maxima of segments."""
+    p = dict(message=normal(8, 6) / 2, update=normal(10, 4) / 2, read=normal(4, 1), attention=normal(8, 1))
+    def loss(p, x, source, target, y):
+        e = jnp.concatenate([x[source], x[target]], -1)
+        s = (e @ p["attention"])[:, 0]
+        s = jnp.exp(s - jax.ops.segment_max(s, target, 9)[target])
+        s = s / (jax.ops.segment_sum(s, target, 9)[target] + 1e-6)
+        m = jax.ops.segment_sum(jax.nn.relu(e @ p["message"]) * s[:, None], target, 9)
+        h = jnp.tanh(jnp.concatenate([x, m], -1) @ p["update"])
+        return jnp.mean((jax.ops.segment_sum(h, jnp.arange(9) // 3, 3, indices_are_sorted=True) @ p["read"] - y) ** 2)
+    return loss, p, [normal(9, 4), words(20, of=9), words(20, of=9), normal(3, 1)]
+
+
+def quantized():
+    """An autoencoder with a book of codes, whose gradients go straight through; its convolutions are by tiles."""
+    p = dict(encoder=normal(3, 3, 3, 40) / 5, book=normal(12, 40), decoder=normal(3, 3, 40, 3) / 9)
+    def loss(p, x):
+        z = lax.conv_general_dilated(x, p["encoder"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        far = jnp.sum(z ** 2, -1, keepdims=True) - 2 * z @ p["book"].T + jnp.sum(p["book"] ** 2, -1)
+        q = p["book"][jnp.argmin(far, -1)]
+        y = lax.conv_transpose(z + lax.stop_gradient(q - z), p["decoder"], (2, 2), "SAME")
+        return jnp.mean((y - x) ** 2) + jnp.mean((lax.stop_gradient(z) - q) ** 2) + jnp.mean((z - lax.stop_gradient(q)) ** 2) / 4
+    return loss, p, [normal(20, 16, 16, 3)]
+
+
 MODELS = {
     "gpt2_block": lambda: gpt2(1), "gpt2_4": lambda: gpt2(4), "bert": bert, "resnet": resnet, "vit": vit,
     "llama": lambda: llama(jnp.float32), "llama_bf16": lambda: llama(jnp.bfloat16), "vae": vae, "experts": experts, "unet": unet,
     "lstm": lstm, "diffusion": diffusion, "ppo": ppo, "transformer": transformer,
-    "dropped": dropped, "contrastive": contrastive, "recurrence": recurrence,
+    "dropped": dropped, "contrastive": contrastive, "recurrence": recurrence, "graph_network": graph_network, "quantized": quantized,
 }

@@ -366,6 +366,19 @@ def _struct_of(x: Any) -> Any:
     return jax.ShapeDtypeStruct(jax.numpy.shape(x), jax.dtypes.result_type(x))
 
 
+def _has_rules(jaxpr: Any) -> bool:
+    """True if a function has derivatives of its own, or none on purpose: StableHLO has no trace of them."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "stop_gradient" or eqn.primitive.name.startswith(("custom_jvp", "custom_vjp")):
+            return True
+        for param in eqn.params.values():
+            for sub in param if isinstance(param, (list, tuple)) else (param,):
+                sub = getattr(sub, "jaxpr", sub)
+                if hasattr(sub, "eqns") and _has_rules(sub):
+                    return True
+    return False
+
+
 def value_and_grad(
     fn: Callable[..., Any],
     argnums: Union[int, Sequence[int]] = 0,
@@ -377,8 +390,8 @@ def value_and_grad(
     """Returns a function that computes `fn` and its gradients, as jax.value_and_grad does, with kernels of warm.
 
     `fn` is a function of JAX with one floating-point number as its result. For each set of shapes and types it is
-    lowered once and compiled by the daemon, with the derivative of warm. As in jax.jit, values that `fn` closes over are
-    those of that time. Leaves of the arguments are what load() says; JAX needs no GPU of its own. `arch` is the GPU's
+    lowered once and compiled by the daemon, with the derivative of warm; with that of JAX if `fn` has stop_gradient,
+    custom_jvp or custom_vjp, as softmax and relu do. As in jax.jit, values that `fn` closes over are those of that time. Leaves of the arguments are what load() says; JAX needs no GPU of its own. `arch` is the GPU's
     own if it is None. Raises GraphError, with the line of `fn` for operations that have no code.
     """
     gpu = _gpu(device)
@@ -390,8 +403,8 @@ def value_and_grad(
 
         chosen = [a % len(arguments) for a in positions]
         structs = jax.tree_util.tree_map(_struct_of, tuple(arguments))
-        lowered = jax.jit(fn, keep_unused=True).lower(*structs)
-        out = jax.tree_util.tree_leaves(lowered.out_info)
+        traced = jax.make_jaxpr(fn)(*structs)
+        out = traced.out_avals
         if len(out) != 1 or out[0].shape or not jax.numpy.issubdtype(out[0].dtype, jax.numpy.floating):
             raise TypeError(f"the result of a loss is one floating-point number, not {out}")
         sizes = [len(jax.tree_util.tree_leaves(s)) for s in structs]
@@ -400,11 +413,14 @@ def value_and_grad(
         for i in wanted:
             if not jax.numpy.issubdtype(flat[i].dtype, jax.numpy.floating):
                 raise TypeError(f"argument {i} has no gradient: it is of {flat[i].dtype}")
-        bundle = compile(lowered, arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
-                         vjp=True, arguments=sorted(wanted), compiler=compiler)
-        order = [sorted(wanted).index(i) for i in wanted]
+        ours = not _has_rules(traced.jaxpr)
+        whole = fn if ours else jax.value_and_grad(fn, tuple(chosen))
+        bundle = compile(jax.jit(whole, keep_unused=True).lower(*structs),
+                         arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
+                         vjp=ours, arguments=sorted(wanted), compiler=compiler)
+        order = [sorted(wanted).index(i) if ours else k for k, i in enumerate(wanted)]
         shapes = [jax.tree_util.tree_structure(structs[a]) for a in chosen]
-        return Graph(bundle.data, gpu), [order, shapes]
+        return Graph(bundle.data, gpu), [order, shapes, [1.0] if ours else []]
 
     def call(*arguments: Any, stream: Optional[int] = None) -> Any:
         import jax
@@ -413,8 +429,8 @@ def value_and_grad(
         key = form, tuple((s.shape, str(s.dtype)) for s in map(_struct_of, leaves))
         if key not in compiled:
             compiled[key] = make(arguments)
-        graph, (order, shapes) = compiled[key]
-        value, *gradients = graph(*leaves, 1.0, stream=stream)
+        graph, (order, shapes, cotangent) = compiled[key]
+        value, *gradients = graph(*leaves, *cotangent, stream=stream)
         ordered = iter([gradients[i] for i in order])
         trees = [jax.tree_util.tree_unflatten(s, [next(ordered) for _ in range(s.num_leaves)]) for s in shapes]
         return value, trees[0] if isinstance(argnums, int) else tuple(trees)
