@@ -20,7 +20,8 @@
 #include "keygen/bytes.h"
 
 /* True if a file that nvcc wrote from `source` has such a name, or if warm cannot read a part of it. Reads compressed
- * parts, too. `source_counts`: only names with a process number do, as the source's path is in the key. */
+ * parts, too. `source_counts`: only names with a process number do, as the
+ * source's full path is in the key. */
 bool path_names_show(const char *source, bool source_counts, struct view file);
 
 #endif

@@ -309,7 +309,8 @@ static int write_file(const struct tool_job *job, const char *path, const struct
     else if (!code && len)
         code = check_names(job, data, len, e);
     if (!code && len && job->path_names &&
-        path_names_show(job->sources[0], job->counts >= COUNTS_SOURCE, kept))
+        path_names_show(job->sources[0], job->counts >= COUNTS_SOURCE && job->sources[0][0] == '/',
+                        kept))
         code = err_set(
             e, WARM_EREFUSED,
             "%.200s: it has names that are made of the source's path, or of a process number",
