@@ -15,6 +15,7 @@ Changes of a function or a class itself are in _in_place.py. One thread.
 from __future__ import annotations
 
 import dis
+import functools
 import marshal
 import operator
 import os
@@ -71,6 +72,7 @@ class Space(NamedTuple):
     entries: Any  # their digests by name; None: the catalogue has the digest
 
 
+@functools.cache
 def _is_called(name: str) -> bool:
     if name == "torch" or name in _STANDARD or (name + ".").startswith(_LIBRARIES):
         return True
@@ -271,7 +273,12 @@ class Watched:
         if not again and not is_new:
             return None
         mark, modules = _marks.of(sys.modules, True), _modules() if is_new else self._modules
-        return Todo(again, {n: m for n, m in modules.items() if self._modules.get(n) is not m}, mark, modules)
+        new = {n: m for n, m in modules.items() if self._modules.get(n) is not m}
+        if again or new:
+            return Todo(again, new, mark, modules)
+        self._modules = modules
+        self._watch.set(0, mark)  # generated modules: each graph has one
+        return None
 
     def look(self, walker: _values.Walker, todo: Todo) -> list[Space]:
         """Returns the spaces that have changed, as they are now."""

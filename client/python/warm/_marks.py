@@ -131,6 +131,9 @@ class _Held:
         return True
 
 
+_GROUP = 64  # objects whose references are compared at once
+
+
 class References:
     """Compares what objects refer to with what they referred to: cells, dictionaries, lists, sets. `paths` are their names."""
 
@@ -144,8 +147,9 @@ class References:
         cells, dicts, others = ([parts[i] for i in group] for group in groups)
         self._of_cells, self._in_cells = cells, _contents(cells)
         self._marks, self._in_dicts = Watch(dicts, of_all(dicts, True), are_objects=True), _Held(dicts, _keys_and_values)
-        self._of_others, self._in_others = others, _Held(others, gc.get_referents)
-        self._addresses = _addresses(gc.get_referents(*others))
+        self._in_others = _Held(others, gc.get_referents)
+        self._groups = [others[i : i + _GROUP] for i in range(0, len(others), _GROUP)]
+        self._addresses = [_addresses(gc.get_referents(*group)) for group in self._groups]
 
     def changed(self) -> set[str]:
         """Returns the names of the objects that refer to others than at the last look."""
@@ -164,10 +168,10 @@ class References:
         return [self._dicts[i] for i in changed if self._in_dicts.has_changed(i)]  # torch takes some out for a moment
 
     def _changed_others(self) -> list[int]:
-        seen, self._addresses = self._addresses, _addresses(gc.get_referents(*self._of_others))
-        if self._addresses == seen:
-            return []
-        return [one for i, one in enumerate(self._others) if self._in_others.has_changed(i)]
+        seen, self._addresses = self._addresses, [_addresses(gc.get_referents(*group)) for group in self._groups]
+        changed = [i for i, (a, b) in enumerate(zip(self._addresses, seen)) if a != b]
+        places = (k for i in changed for k in range(i * _GROUP, i * _GROUP + len(self._groups[i])))
+        return [self._others[k] for k in places if self._in_others.has_changed(k)]
 
 
 def _keys_and_values(held: dict[Any, Any]) -> list[Any]:
