@@ -127,7 +127,7 @@ $(B)/libexec/warm/libwarm-trace.so: $(call obj,client/trace)
 
 # In programs that use PyTorch. It calls functions of the Python that loads it.
 $(B)/libexec/warm/libwarm-python.so: $(call obj,$(WALK_DIRS))
-	$(Q) $(LINK) -shared -Wl,-soname,libwarm-python.so -Wl,-z,undefs -o $@ $^
+	$(Q) $(LINK) -shared -Wl,-soname,libwarm-python.so -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -Wl,-z,undefs -o $@ $^ $(CRYPTO)
 
 # `warm run` looks for the Python package where it will be installed.
 $(B)/share/warm/python:

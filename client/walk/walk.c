@@ -17,8 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#define OPENSSL_API_COMPAT                                                                         \
+    0x10100000L /* the SHA256_* calls: no context to allocate, nothing to fail */
+#include <openssl/sha.h>
 
 #include "client/walk/table.h"
 
@@ -26,6 +27,11 @@
 #define STEPS_MAX 20000 /* parts of one value */
 #define NEVER (DEPTH_MAX + 1)
 #define ENTRY_LEN 9 /* of walk_space: a walk_entry and 8 bytes */
+
+/* The first bytes of a SHA-256. */
+struct digest {
+    uint64_t low, high;
+};
 
 struct kind {
     enum walk_how how;
@@ -39,7 +45,7 @@ struct kind {
 
 /* What a code is, and which of the variables that its function encloses count by being there alone. */
 struct code {
-    XXH128_hash_t digest;
+    struct digest digest;
     bool is_torch, is_shallow, is_known;
     PyObject *free_names; /* tuple */
     PyObject *sets;       /* NULL: none */
@@ -101,13 +107,30 @@ static bool put_text(struct walker *w, const char *text, size_t len)
 }
 
 static bool put_tag(struct walker *w, char tag) { return put(w, &tag, 1); }
-static bool put_digest(struct walker *w, XXH128_hash_t d) { return put(w, &d, sizeof d); }
+static bool put_digest(struct walker *w, struct digest d) { return put(w, &d, sizeof d); }
+
+static struct digest digest_end(SHA256_CTX *sha)
+{
+    uint8_t all[SHA256_DIGEST_LENGTH];
+    struct digest d;
+    SHA256_Final(all, sha);
+    memcpy(&d, all, sizeof d);
+    return d;
+}
+
+static struct digest digest_of(const void *bytes, size_t len)
+{
+    SHA256_CTX sha; /* not SHA256(), which looks providers up and links all of libcrypto */
+    SHA256_Init(&sha);
+    SHA256_Update(&sha, bytes, len);
+    return digest_end(&sha);
+}
 
 /* Returns the digest of the bytes behind `at`, and drops them. */
-static XXH128_hash_t close_bytes(struct walker *w, size_t at)
+static struct digest close_bytes(struct walker *w, size_t at)
 {
     assert(at <= w->len);
-    XXH128_hash_t d = XXH3_128bits(w->bytes + at, w->len - at);
+    struct digest d = digest_of(w->bytes + at, w->len - at);
     w->len = at;
     return d;
 }
@@ -245,7 +268,7 @@ static bool add_mapping(struct walker *w, PyObject *value)
 
 static int compare_digests(const void *a, const void *b)
 {
-    return memcmp(a, b, sizeof(XXH128_hash_t));
+    return memcmp(a, b, sizeof(struct digest));
 }
 
 /* Notes the attribute in which a set has its values. */
@@ -266,7 +289,7 @@ static bool add_set(struct walker *w, PyObject *value, PyObject *attribute)
 {
     PyObject *list = note_values(w, value, attribute) ? PySequence_List(value) : NULL;
     Py_ssize_t n = list ? PyList_Size(list) : 0;
-    XXH128_hash_t *digests = calloc((size_t)n + 1, sizeof *digests);
+    struct digest *digests = calloc((size_t)n + 1, sizeof *digests);
     bool ok = list && digests;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         size_t at = w->len;
@@ -591,14 +614,14 @@ static bool is_open(struct walker *w, PyObject *value)
     return false;
 }
 
-static bool remember(struct walker *w, PyObject *value, XXH128_hash_t digest)
+static bool remember(struct walker *w, PyObject *value, struct digest digest)
 {
     struct table_slot *slot = table_add(&w->known, value);
     if (!slot)
         return false;
     Py_IncRef(value);
-    slot->low = digest.low64;
-    slot->high = digest.high64;
+    slot->low = digest.low;
+    slot->high = digest.high;
     return true;
 }
 
@@ -608,7 +631,7 @@ static bool add_part(struct walker *w, const struct kind *k, PyObject *value)
 {
     const struct table_slot *found = table_find(&w->known, value);
     if (found)
-        return put_digest(w, (XXH128_hash_t){found->low, found->high});
+        return put_digest(w, (struct digest){found->low, found->high});
     if (is_open(w, value))
         return put_tag(w, 'i') && put_text(w, k->label, k->label_len);
     int depth = w->depth;
@@ -621,7 +644,7 @@ static bool add_part(struct walker *w, const struct kind *k, PyObject *value)
     if (!put_text(w, k->label, k->label_len) || !add_inside(w, k, value))
         return false;
     w->depth = depth;
-    XXH128_hash_t digest = close_bytes(w, at);
+    struct digest digest = close_bytes(w, at);
     if (w->low > depth && !remember(w, value, digest))
         return false;
     if (w->low == depth)
@@ -655,12 +678,12 @@ static void begin(struct walker *w, PyObject *path)
 }
 
 /* Returns the digest, or no byte. */
-static PyObject *answer(const XXH128_hash_t *digest)
+static PyObject *answer(const struct digest *digest)
 {
     return PyBytes_FromStringAndSize((const char *)digest, digest ? sizeof *digest : 0);
 }
 
-static bool read_value(struct walker *w, PyObject *value, XXH128_hash_t *out_digest)
+static bool read_value(struct walker *w, PyObject *value, struct digest *out_digest)
 {
     begin(w, w->path);
     if (!add(w, value)) {
@@ -673,26 +696,26 @@ static bool read_value(struct walker *w, PyObject *value, XXH128_hash_t *out_dig
 
 PyObject *walk_value(struct walker *w, PyObject *path, PyObject *value)
 {
-    XXH128_hash_t digest;
+    struct digest digest;
     w->path = path;
     return answer(read_value(w, value, &digest) ? &digest : NULL);
 }
 
 /* Reads values, or pairs of those, one by one: a digest for each. */
 static bool read_values(struct walker *w, PyObject *list, bool are_pairs,
-                        XXH128_hash_t *out_digests)
+                        struct digest *out_digests)
 {
     Py_ssize_t n = PyList_Size(list);
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *one = PyList_GetItem(list, i);
-        XXH128_hash_t pair[2];
+        struct digest pair[2];
         bool ok = are_pairs ? read_value(w, PyTuple_GetItem(one, 0), &pair[0]) &&
                                   read_value(w, PyTuple_GetItem(one, 1), &pair[1])
                             : read_value(w, one, &out_digests[i]);
         if (!ok)
             return false;
         if (are_pairs)
-            out_digests[i] = XXH3_128bits(pair, sizeof pair);
+            out_digests[i] = digest_of(pair, sizeof pair);
     }
     return true;
 }
@@ -703,7 +726,7 @@ PyObject *walk_table(struct walker *w, PyObject *path, PyObject *table)
     bool is_mapping = k && k->is_known && k->how == WALK_MAPPING;
     PyObject *list = is_mapping ? PyMapping_Items(table) : PySequence_List(table);
     Py_ssize_t n = list ? PyList_Size(list) : 0;
-    XXH128_hash_t *digests = calloc((size_t)n + 1, sizeof *digests), all;
+    struct digest *digests = calloc((size_t)n + 1, sizeof *digests), all;
     w->path = path;
     bool ok = list && k && digests;
     if (ok && k->how == WALK_SET)
@@ -711,7 +734,7 @@ PyObject *walk_table(struct walker *w, PyObject *path, PyObject *table)
     ok = ok && note_part(w, table) && read_values(w, list, is_mapping, digests);
     if (ok && k->how != WALK_SEQUENCE)
         qsort(digests, (size_t)n, sizeof *digests, compare_digests);
-    all = XXH3_128bits(digests, ok ? (size_t)n * sizeof *digests : 0);
+    all = digest_of(digests, ok ? (size_t)n * sizeof *digests : 0);
     free(digests);
     Py_DecRef(list);
     return list ? answer(ok ? &all : NULL) : NULL;
@@ -727,20 +750,20 @@ struct space {
     enum walk_owner of;
     PyObject *owner, *scope, *skipped;
     bool is_core; /* constants and inner classes do not count */
-    XXH3_state_t *all;
+    SHA256_CTX all;
 };
 
-static bool put_row(struct space *s, PyObject *name, char entry, XXH128_hash_t digest)
+static bool put_row(struct space *s, PyObject *name, char entry, struct digest digest)
 {
     char row[ENTRY_LEN] = {entry};
     if (entry != WALK_UNKNOWN)
-        memcpy(row + 1, &digest.low64, sizeof digest.low64);
+        memcpy(row + 1, &digest.low, sizeof digest.low);
     Py_ssize_t len;
     const char *text = PyUnicode_AsUTF8AndSize(name, &len);
     if (!text)
         return false;
-    XXH3_128bits_update(s->all, text, (size_t)len + 1);
-    XXH3_128bits_update(s->all, row, ENTRY_LEN);
+    SHA256_Update(&s->all, text, (size_t)len + 1);
+    SHA256_Update(&s->all, row, ENTRY_LEN);
     if (!s->rows)
         return true;
     PyObject *bytes = PyBytes_FromStringAndSize(row, entry == WALK_UNKNOWN ? 1 : ENTRY_LEN);
@@ -880,10 +903,10 @@ static bool read_entry(struct walker *w, struct space *s, PyObject *name, PyObje
 }
 
 /* Reads a namespace. Should Python add a name meanwhile, its mark is another one at the next look. */
-static bool read_space(struct walker *w, struct space *s, PyObject *held, XXH128_hash_t *out_digest)
+static bool read_space(struct walker *w, struct space *s, PyObject *held, struct digest *out_digest)
 {
     PyObject *name, *value;
-    XXH3_128bits_reset(s->all);
+    SHA256_Init(&s->all);
     begin(w, w->path);
     bool ok = add_itself(w, s) && put_row(s, w->__bases__, WALK_OTHER, close_bytes(w, 0));
     for (Py_ssize_t at = 0; ok && PyDict_Next(held, &at, &name, &value);) {
@@ -893,14 +916,14 @@ static bool read_space(struct walker *w, struct space *s, PyObject *held, XXH128
         Py_DecRef(name);
         Py_DecRef(value);
     }
-    *out_digest = XXH3_128bits_digest(s->all);
+    *out_digest = digest_end(&s->all);
     return ok;
 }
 
 /* Returns the answer of walk_space; NULL with an exception. */
 static PyObject *space_answer(struct walker *w, struct space *s, PyObject *held, PyObject *known)
 {
-    XXH128_hash_t digest;
+    struct digest digest;
     s->inner = PyList_New(0);
     if (!s->inner || !read_space(w, s, held, &digest))
         return NULL;
@@ -921,16 +944,14 @@ static PyObject *space_answer(struct walker *w, struct space *s, PyObject *held,
 PyObject *walk_space(struct walker *w, PyObject *path, PyObject *owner, PyObject *held,
                      PyObject *scope)
 {
-    struct space s = {.owner = owner, .all = XXH3_createState()};
+    struct space s = {.owner = owner};
     s.of = (enum walk_owner)PyLong_AsLong(PyTuple_GetItem(scope, 0));
     s.scope = PyTuple_GetItem(scope, 1);
     s.skipped = PyTuple_GetItem(scope, 2);
     s.is_core = PyLong_AsLong(PyTuple_GetItem(scope, 3));
     PyObject *known = PyTuple_GetItem(scope, 4);
     w->path = path;
-    PyObject *found =
-        s.all && s.scope && s.skipped && known ? space_answer(w, &s, held, known) : NULL;
-    XXH3_freeState(s.all);
+    PyObject *found = s.scope && s.skipped && known ? space_answer(w, &s, held, known) : NULL;
     Py_DecRef(s.rows);
     Py_DecRef(s.inner);
     return found;

@@ -7,7 +7,7 @@
  *     _texts.py ── a value, or a namespace ──▶ walker ── a type, met for the first time ──▶ kind_of() of _texts.py
  *               ◀─────────── digests ─────────        ◀── how to read its objects ─────────
  *
- * A digest is the XXH3-128 of what a value consists of; parts that have an own digest stand as that. A walker remembers
+ * A digest is the begin of the SHA-256 of what a value consists of; parts that have an own digest stand as that. A walker remembers
  * the digests of all that it met, and keeps it alive, so it lives only as long as nothing changes. A value that contains
  * itself has no digest of its own: it depends on where its circle was entered.
  *

@@ -328,7 +328,10 @@ int warmd_admin(const struct warmd *k)
 {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     cr_assert(conn_admin_path(k->socket, path, sizeof path));
-    int fd = warmd_try_connect(access(path, F_OK) == 0 ? path : k->socket);
+    int fd =
+        -1; /* the daemon listens at its socket first: this one may be there without a listener */
+    for (uint64_t end = clock_now_ms() + 5000; fd < 0 && clock_now_ms() < end; usleep(2000))
+        fd = warmd_try_connect(access(path, F_OK) == 0 ? path : k->socket);
     cr_assert_geq(fd, 0, "nobody listens at %s", path);
     warmd_hello(fd);
     return fd;
