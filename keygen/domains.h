@@ -31,13 +31,13 @@
 #define DOMAIN_PTXAS "ptxas/4"
 #define DOMAIN_PTXAS_CANONICAL "ptxas-canonical/4"
 #define DOMAIN_CC_SOURCES "cc-sources/2"
-#define DOMAIN_CC "cc/10"
+#define DOMAIN_CC "cc/11"
 #define DOMAIN_CC_NOTE "cc-note/1"
 #define DOMAIN_FOLDER "folder/1"
 #define DOMAIN_LIBRARY "library/1"
 #define DOMAIN_OUTPUTS "outputs/2"
-#define DOMAIN_NVCC "nvcc/10"
-#define DOMAIN_NV "nv/4"
+#define DOMAIN_NVCC "nvcc/11"
+#define DOMAIN_NV "nv/5"
 
 /* keys of code that is loaded into programs */
 #define DOMAIN_DRIVER_JIT "cuda-driver-jit/2"

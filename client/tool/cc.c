@@ -206,6 +206,13 @@ static bool is_source(const char *path)
     return text_is_one_of(extension(path), names);
 }
 
+/* True for files that no preprocessor reads. Of others, such as .m and .cl, Clang knows more than warm. */
+static bool has_no_macros(const char *path)
+{
+    static const char *const names[] = {".s", ".o", ".a", ".so", NULL};
+    return text_is_one_of(extension(path), names);
+}
+
 static bool is_header_name(const char *path)
 {
     static const char *const names[] = {".h", ".hh", ".hpp", ".hxx", ".H", ".tcc", NULL};
@@ -390,41 +397,68 @@ static bool spells_folder(const struct command *c)
     return false;
 }
 
+/* Returns the next folder to search from argument *at on, and moves *at behind it. False at the end. */
+static bool next_folder(const struct command *c, int *at, struct tool_folder *out)
+{
+    while (*at < c->job->argc) {
+        const char *arg = c->job->argv[(*at)++];
+        const struct cc_option *o = arg[0] == '-' ? cc_option_find(arg) : NULL;
+        if (!o || (o->form != SEPARATE && o->form != EITHER))
+            continue;
+        const char *value = arg + strlen(o->name);
+        value = *value ? value : c->job->argv[(*at)++];
+        if (o->rule != FOLDER_TO_SEARCH)
+            continue;
+        *out = (struct tool_folder){{value, strlen(value)},
+                                    strcmp(o->name, "-I") != 0 && strcmp(o->name, "-iquote") != 0 &&
+                                        tool_is_gcc(c->job)};
+        return true;
+    }
+    return false;
+}
+
+/* True if GCC finds headers by -isystem in a folder that is named from the working folder. */
+static bool has_relative_system(const struct command *c)
+{
+    struct tool_folder f;
+    for (int at = 1; next_folder(c, &at, &f);)
+        if (f.is_system && *(const char *)f.path.data != '/')
+            return true;
+    return false;
+}
+
+/* True if GCC may name a header of a root by another name than that in the root. */
+static bool may_shorten(const struct command *c)
+{
+    struct tool_folder f;
+    for (int at = 1; next_folder(c, &at, &f);)
+        if (f.is_system && tool_may_shorten(c->job, f.path))
+            return true;
+    return false;
+}
+
 /* True if a file of dependencies names files of the roots in each folder alike. Of headers in system
  * folders GCC writes the name without links if that is shorter, so such a folder must be in none. */
 static bool depends_alike(const struct command *c)
 {
     const struct tool_job *job = c->job;
     const char *rest;
+    struct tool_folder f;
     for (size_t i = 0; i < job->n_roots; i++)
         if (!dependencies_can_name(job->roots[i]))
             return false;
-    for (int i = 1; i < job->argc; i++) {
-        const struct cc_option *o = job->argv[i][0] == '-' ? cc_option_find(job->argv[i]) : NULL;
-        if (!o || o->rule != FOLDER_TO_SEARCH)
-            continue;
-        const char *value = job->argv[i] + strlen(o->name);
-        value = *value ? value : job->argv[++i];
-        bool is_system = strcmp(o->name, "-I") != 0 && strcmp(o->name, "-iquote") != 0;
-        if (is_system && (value[0] != '/' || tool_root_of(job, value, &rest) >= 0))
+    for (int at = 1; next_folder(c, &at, &f);)
+        if (f.is_system && tool_root_of(job, f.path.data, &rest) >= 0)
             return false;
-    }
     return true;
 }
 
 /* Adds the folders to search as roots, if they may show where a check finds them. */
 static void add_folders(struct command *c)
 {
-    struct tool_job *job = c->job;
-    for (int i = 1; i < job->argc; i++) {
-        const struct cc_option *o = job->argv[i][0] == '-' ? cc_option_find(job->argv[i]) : NULL;
-        if (!o || (o->form != SEPARATE && o->form != EITHER))
-            continue;
-        const char *value = job->argv[i] + strlen(o->name);
-        value = *value ? value : job->argv[++i];
-        if (o->rule == FOLDER_TO_SEARCH)
-            tool_add_folder(job, value, strlen(value));
-    }
+    struct tool_folder f;
+    for (int at = 1; next_folder(c, &at, &f);)
+        tool_add_folder(c->job, f.path.data, f.path.len);
 }
 
 /* Adds the roots. A root must not be named by anything that counts as it is written: there it
@@ -442,7 +476,8 @@ static bool add_roots(struct command *c, size_t len, bool maps)
         ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
     if (c->job->counts == COUNTS_NO_PLACE && !c->job->lazy && !maps)
         add_folders(c);
-    while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c))))
+    while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c)) ||
+                               ((c->preprocesses || c->assembles) && may_shorten(c))))
         tool_drop_root(c->job);
     c->job->debug_shows = c->debug && c->job->n_roots;
     return ok;
@@ -521,7 +556,7 @@ static int spell(struct command *c, struct err *e)
 static bool can_map_roots(const struct command *c, bool names_show)
 {
     const struct tool_job *job = c->job;
-    return takes_roots(c) && job->counts < COUNTS_SOURCE && c->n_files &&
+    return takes_roots(c) && !has_relative_system(c) && job->counts < COUNTS_SOURCE && c->n_files &&
            is_generated(c->files[0], names_show) && !c->preprocesses && !c->assembles &&
            tool_is_gcc(job) && !strchr(c->files[0], '=') && !strchr(job->cwd, '=') &&
            !(c->include && strchr(c->include, '='));
@@ -588,15 +623,29 @@ static void add_arguments(struct command *c, struct key_builder *key)
     }
 }
 
+/* Adds which folders to search are one, and the like. */
+static int add_searched(struct command *c, struct key_builder *key, struct err *e)
+{
+    struct tool_folder *folders = calloc((size_t)c->job->argc, sizeof *folders);
+    size_t n = 0;
+    if (!folders)
+        return err_set(e, WARM_ENOMEM, "no memory for folders");
+    for (int at = 1; next_folder(c, &at, &folders[n]);)
+        n++;
+    int code = tool_key_folders(c->job, key, REACH, folders, n, e);
+    free(folders);
+    return code;
+}
+
 static int add_sources(struct command *c, struct key_builder *key, bool *names_show, struct err *e)
 {
     for (size_t i = 0; i < c->n_files; i++) {
         uint8_t *data;
         size_t len;
         c->job->sources[c->job->n_sources++] = c->files[i];
+        c->job->expands_macros |= !has_no_macros(c->files[i]);
         if (!is_source(c->files[i]))
             continue;
-        c->job->expands_macros |= strcmp(extension(c->files[i]), ".s") != 0;
         int code = tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, e);
         if (code)
             return code;
@@ -618,7 +667,7 @@ static void add_place(struct command *c, struct key_builder *key)
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
     job->keys_cwd =
         root < 0 && (job->exact || c->debug || c->lto || (c->dependencies && !tool_is_gcc(job)) ||
-                     job->in_top || spells_folder(c));
+                     job->in_top || spells_folder(c) || has_relative_system(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header || c->splits) && i < c->job->n_outputs; i++)
@@ -654,7 +703,8 @@ static int make_key(struct command *c, struct err *e)
         code = spell(c, e);
     bool maps = can_map_roots(c, names_show);
     size_t folder = common_folder(c);
-    bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
+    bool rooted = takes_roots(c) && !has_relative_system(c) &&
+                  (maps || c->preprocesses || !names_show || !folder);
     if (code || (rooted && !add_roots(c, folder, maps)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = tool_map_roots(c->job, NULL, e)))
@@ -665,6 +715,8 @@ static int make_key(struct command *c, struct err *e)
         key_add_text(&key, PROGRAM, c->job->argv[0]);
     add_place(c, &key);
     add_arguments(c, &key);
+    if ((code = add_searched(c, &key, e)))
+        return code;
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
     if (c->native && !cpu_add(&key, CPU))
         return refuse(e, "native",

@@ -114,10 +114,16 @@ static int begin(struct tool_job *job, struct key_builder *key, const char *doma
                : refuse(e, "the environment", "more than 256 variables can change the result");
 }
 
+/* Adds the working folder, also by the name that $PWD has for it: debug information has that one. */
 static void add_folder(struct tool_job *job, struct key_builder *key)
 {
+    const char *pwd = getenv("PWD");
+    struct stat a, b;
+    bool is_same = pwd && pwd[0] == '/' && stat(pwd, &a) == 0 && stat(".", &b) == 0 &&
+                   a.st_dev == b.st_dev && a.st_ino == b.st_ino;
     job->keys_cwd = true;
     key_add_text(key, FOLDER, job->cwd);
+    key_add_text(key, FOLDER, is_same ? pwd : "");
 }
 
 /* ---- nvcc ---- */
@@ -190,6 +196,33 @@ static bool is_include(const struct options *o, const char *arg)
     return false;
 }
 
+/* Gives all folders to search (free()); NULL without memory. The host's compiler may be GCC. */
+static struct tool_folder *folders_of(const struct options *o, const struct words *w)
+{
+    static const char *const names[] = {"-isystem", "--system-include"};
+    struct tool_folder *folders = calloc(o->n_include_dirs + 1, sizeof *folders);
+    for (size_t i = 0; folders && i < o->n_include_dirs; i++) {
+        folders[i].path = o->include_dirs[i];
+        for (size_t k = 0; k < 2 * w->n; k++) {
+            const char *word = w->list[k / 2].data, *name = names[k % 2],
+                       *at = folders[i].path.data;
+            const char *next = k / 2 + 1 < w->n ? w->list[k / 2 + 1].data : "";
+            if (strncmp(word, name, strlen(name)) == 0)
+                folders[i].is_system |= at == next || (at >= word && at <= word + strlen(word));
+        }
+    }
+    return folders;
+}
+
+/* True if the working folder is a part of names of headers that GCC shortens. */
+static bool has_relative_system(const struct tool_folder *folders, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (folders[i].is_system && *(const char *)folders[i].path.data != '/')
+            return true;
+    return false;
+}
+
 /* True if an argument beside the input, the outputs and the folders to search names a root, or a variable does. */
 static bool spells_root(const struct tool_job *job, const struct options *o, const char *input)
 {
@@ -203,8 +236,11 @@ static bool spells_root(const struct tool_job *job, const struct options *o, con
 }
 
 /* True if nvcc's file of dependencies names the files of each root alike. */
-static bool depends_alike(const struct tool_job *job)
+static bool depends_alike(const struct tool_job *job, const struct tool_folder *folders, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        if (folders[i].is_system && tool_may_shorten(job, folders[i].path))
+            return false;
     for (size_t i = 0; i < job->n_roots; i++)
         if (!dependencies_can_name(job->roots[i]))
             return false;
@@ -220,23 +256,24 @@ static bool can_map_roots(const struct tool_job *job, const char *input)
     return can;
 }
 
-static int add_roots(struct tool_job *job, const struct options *o, const char *input,
-                     struct err *e)
+static int add_roots(struct tool_job *job, const struct options *o,
+                     const struct tool_folder *folders, const char *input, struct err *e)
 {
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
     bool maps = can_map_roots(job, input);
     for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < o->n_include_dirs; i++)
         tool_add_folder(job, o->include_dirs[i].data, o->include_dirs[i].len);
-    while (job->n_roots &&
-           (spells_root(job, o, input) || (job->dependencies && !depends_alike(job))))
+    while (job->n_roots && (spells_root(job, o, input) ||
+                            (job->dependencies && !depends_alike(job, folders, o->n_include_dirs))))
         tool_drop_root(job);
     if (ok && maps && job->n_roots)
         return tool_map_roots(job, "-Xcompiler", e);
     return ok ? 0 : refuse(e, input, "the command names too many folders");
 }
 
-static int nvcc_key(struct tool_job *job, const struct options *o, const char *input, bool native,
+static int nvcc_key(struct tool_job *job, const struct options *o,
+                    const struct tool_folder *folders, const char *input, bool native,
                     struct err *e)
 {
     struct key_builder key;
@@ -247,13 +284,14 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
     if (code)
         return code;
     cuda_scan(source, len, &scan);
-    bool names_show = job->exact || job->in_top || o->shows_cwd || o->relocatable;
+    bool names_show = job->exact || job->in_top || o->shows_cwd || o->relocatable ||
+                      has_relative_system(folders, o->n_include_dirs);
     if (cuda_scan_uses_file(&scan) && job->counts < COUNTS_SOURCE)
         job->counts = COUNTS_SOURCE;
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show)
-        code = add_roots(job, o, input, e);
+        code = add_roots(job, o, folders, input, e);
     if (!code)
         code = begin(job, &key, DOMAIN_NVCC, e);
     if (!code) {
@@ -269,6 +307,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o, const char *i
                 tool_key_reach(job, &key, REACH, dir, strlen(dir));
             free(dir);
         }
+        code = tool_key_folders(job, &key, REACH, folders, o->n_include_dirs, e);
         key_add_u64(&key, HOW, job->counts);
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
@@ -403,8 +442,13 @@ static int nvcc_parsed(struct tool_job *job, struct options *o, const struct wor
     if (!ending)
         return refuse(e, "nvcc",
                       "warm keeps only commands with -cubin, -ptx, -fatbin, -c, -dc or -dw");
-    code = nvcc_outputs(job, o, w, ending, e);
-    return code ? code : nvcc_key(job, o, w->list[o->input].data, native, e);
+    if ((code = nvcc_outputs(job, o, w, ending, e)))
+        return code;
+    struct tool_folder *folders = folders_of(o, w);
+    code = folders ? nvcc_key(job, o, folders, w->list[o->input].data, native, e)
+                   : err_set(e, WARM_ENOMEM, "no memory for folders");
+    free(folders);
+    return code;
 }
 
 static int nvcc_plan(struct tool_job *job, struct err *e)

@@ -351,6 +351,10 @@ int result_write(const struct tool_job *job, const struct compiler_run *run, str
         code = check_folder(job, run->out.data, run->out.len, e);
     if (!code)
         code = check_folder(job, run->err.data, run->err.len, e);
+    if (!code && job->shortens && (run->out.len || run->err.len))
+        code = err_set(e, WARM_EREFUSED,
+                       "its messages may have names of headers that GCC shortens, which differ in "
+                       "another folder");
     if (!code)
         code = write_text(job, &run->out, w, e);
     if (!code)

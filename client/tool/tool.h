@@ -81,6 +81,7 @@ struct tool_job {
     bool lazy;       /* the output is a precompiled header: made when it is needed (pch.h) */
     bool timed_log;  /* its messages may be of ptxas, with the time that it took */
     bool path_names; /* an output of nvcc may have names that are made of the source's path */
+    bool shortens;   /* messages may have short names of headers: tool_may_shorten */
     bool by_form;    /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */
     enum tool_counts counts;
@@ -174,6 +175,18 @@ bool tool_environment_names_root(const struct tool_job *job, const char *const *
 /* Adds the program. A compiler finds its parts by its own name, and by PATH if the name has no slash. If PATH does
  * not lead to this program, all of PATH counts. */
 void tool_key_program(const struct tool_job *job, struct key_builder *key, uint32_t tag);
+struct tool_folder {
+    struct view path;
+    bool is_system; /* of -isystem and the like, and GCC may read it */
+};
+
+/* Adds what counts of the folders to search beside their names: which are one, and which are the compiler's own. Sets
+ * job->shortens. Errors: NOMEM. */
+int tool_key_folders(struct tool_job *job, struct key_builder *key, uint32_t tag,
+                     const struct tool_folder *folders, size_t n, struct err *e);
+/* True if GCC may give a header of this system folder a shorter name, which is not in the folder's root. */
+bool tool_may_shorten(const struct tool_job *job, struct view folder);
+
 /* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);

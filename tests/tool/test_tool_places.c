@@ -177,3 +177,82 @@ Test(tool_places, a_file_that_two_places_name_is_the_one_that_the_compiler_opens
               {"echo '#define H 2' >w/src/h.h",
                "T=$PWD; cd q/src && CPATH=$T/no:$T/w $CXX -c $T/q/src/a.cc -o a.o", MADE}}});
 }
+
+/* A header with something that warns, in a folder with names of three lengths. */
+#define SHORTENED                                                                                  \
+    "mkdir -p p d/real long_name_of_a_folder; ln -s $PWD/d/real long_name_of_a_folder/link; "      \
+    "ln -s d/real s; echo '__attribute__((deprecated)) int old();' >s/h.h; "                       \
+    "printf '#include <h.h>\\nint f() { return old(); }\\n' >p/m.cc"
+#define OF(option, folder) "cd p && $CXX " option " ${PWD%/p}/" folder " m.cc -o m.o"
+
+Test(tool_places, names_that_gcc_shortens_count)
+{
+    COMPARE({"in messages",
+             SHORTENED,
+             {{NULL, OF("-c -isystem", "long_name_of_a_folder/link"), MADE},
+              {NULL, OF("-c -isystem", "s"), MADE},
+              {NULL, OF("-c -isystem", "long_name_of_a_folder/link"), TAKEN}}},
+            {"in messages, of a folder that is searched last",
+             SHORTENED,
+             {{NULL, OF("-c -idirafter", "long_name_of_a_folder/link"), MADE},
+              {NULL, OF("-c -idirafter", "s"), MADE},
+              {NULL, OF("-c -idirafter", "s"), TAKEN}}},
+            {"in preprocessed texts",
+             SHORTENED,
+             {{NULL, OF("-E -isystem", "long_name_of_a_folder/link"), MADE},
+              {NULL, OF("-E -isystem", "s"), MADE},
+              {NULL, OF("-E -isystem", "s"), TAKEN}}},
+            {"of a folder that is named from the working folder",
+             "mkdir -p q/a/b/c s/1/2; touch s/h.h; echo '#include \"../../h.h\"' >s/1/2/n.h; "
+             "for d in q q/a/b/c; do cp -a s $d/s; echo '#include <1/2/n.h>' >$d/m.cc; done",
+             {{NULL, "cd q && $CXX -isystem s -c m.cc -MD -MF m.d", MADE},
+              {NULL, "cd q/a/b/c && $CXX -isystem s -c m.cc -MD -MF m.d", MADE}}});
+}
+
+/* A header that includes the next one of its name, if there is one. In p a second folder is the first one, in q a copy. */
+#define ONE_OR_TWO                                                                                 \
+    "mkdir -p p/inc q/inc; printf '#ifdef SEEN\\nint twice;\\n#endif\\n#define SEEN\\n"            \
+    "#if __has_include_next(<h.h>)\\n#include_next <h.h>\\n#endif\\n' | tee p/inc/h.h "            \
+    ">q/inc/h.h; "                                                                                 \
+    "echo '#include <h.h>' | tee p/m.cc >q/m.cc; ln -s inc p/copy; cp -a q/inc q/copy"
+#define SEARCHED "$CXX -I$PWD/inc -I$PWD/copy -c $PWD/m.cc -o m.o"
+
+Test(tool_places, which_folders_are_one_counts)
+{
+    COMPARE(
+        {"two checkouts",
+         ONE_OR_TWO,
+         {{NULL, "cd p && " SEARCHED, MADE},
+          {NULL, "cd q && " SEARCHED, MADE},
+          {NULL, "cd p && " SEARCHED, TAKEN}}},
+        {"relative folders",
+         ONE_OR_TWO,
+         {{NULL, "cd p && $CXX -Iinc -Icopy -c m.cc", MADE},
+          {NULL, "cd q && $CXX -Iinc -Icopy -c m.cc", MADE}}},
+        {"a copy in place of a link",
+         ONE_OR_TWO,
+         {{NULL, "cd p && " SEARCHED " -O1", MADE},
+          {"rm p/copy; cp -a p/inc p/copy", NULL, MADE},
+          {"rm -r p/copy; ln -s inc p/copy", NULL, TAKEN}}},
+        {"the compiler's own folder",
+         "mkdir p q; echo '#include <stddef.h>' | tee p/m.cc >q/m.cc; "
+         "ln -s $(gcc -print-file-name=include) p/inc; mkdir q/inc; "
+         "cp p/inc/stddef.h q/inc",
+         {{NULL, "cd p && $CXX -E -Iinc m.cc", MADE}, {NULL, "cd q && $CXX -E -Iinc m.cc", MADE}}});
+}
+
+Test(tool_places, names_count_in_sources_of_any_language)
+{
+    if (!has_compiler("clang"))
+        return;
+    COMPARE({"Objective-C",
+             "mkdir p q_of_another_length; echo 'int n[sizeof __FILE__];' | tee p/m.m "
+             ">q_of_another_length/m.m",
+             {{NULL, "cd p && $CLANG -c $PWD/m.m -o m.o", MADE},
+              {NULL, "cd q_of_another_length && $CLANG -c $PWD/m.m -o m.o", MADE}}},
+            {"OpenCL",
+             "mkdir p q_of_another_length; echo '__constant int n = sizeof __FILE__;' | tee p/m.cl "
+             ">q_of_another_length/m.cl",
+             {{NULL, "cd p && $CLANG -c $PWD/m.cl -o m.o", MADE},
+              {NULL, "cd q_of_another_length && $CLANG -c $PWD/m.cl -o m.o", MADE}}});
+}
