@@ -178,7 +178,8 @@ Test(tier_nodes, many_nodes_that_want_one_key_compile_once)
     NEEDS_TOOLCHAIN(nvrtc);
     struct ask a = ask_of(TIER_SOURCE);
     struct key made, found;
-    ask_on_all_nodes(nvrtc, &a, NULL);
+    char *options[] = {"--tier-lease", LONG_LEASE, "--tier-hedge", "120s", NULL};
+    ask_on_all_nodes(nvrtc, &a, options);
     make_on(0, &a, &made);
     for (int i = 1; i < NODES; i++) {
         cr_assert_eq(expect_cubin(fds[i], 1, &found), WIRE_WAS_HIT);
