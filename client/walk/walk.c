@@ -5,8 +5,8 @@
  *     walk_value ─▶ add ─▶ add_part ─▶ readers[how] ─▶ add …    the bytes of open values lie one behind the other in `bytes`;
  *                                                              a value that ends leaves its digest in their place
  *
- * What may go wrong: a value without a digest, an exception in Python, no memory, too many parts. Each ends the whole
- * reading, as unknown: nothing is kept of a graph that needs it.
+ * What may go wrong: a value has no digest, Python raises an exception, memory ends, or a value has too many parts. Then the
+ * value is unknown, and no graph is kept that needs it.
  *
  * Thread: the caller holds the interpreter's lock.
  */
@@ -55,7 +55,7 @@ enum rule { KIND_OF, SETS_OF, REFERENTS, STATES, STORE, LIBRARIES, SHALLOW, NONE
 
 /* clang-format off */
 #define NAMES(X) \
-    X(__code__) X(__dict__) X(__module__) X(__qualname__) X(__bases__) X(__name__) X(co_name) X(co_qualname) X(co_filename) \
+    X(__dict__) X(__module__) X(__qualname__) X(__bases__) X(__name__) X(co_name) X(co_qualname) X(co_filename) \
     X(co_firstlineno) X(co_code) X(co_consts) X(co_names) X(co_varnames) X(co_freevars) X(co_flags) X(co_argcount) \
     X(co_kwonlyargcount) X(co_posonlyargcount)
 /* clang-format on */
@@ -72,7 +72,7 @@ struct walker {
     struct table seen;  /* what can change in place */
     PyObject *parts;    /* list of what can change in place */
     PyObject *paths;    /* list of their paths */
-    PyObject *path;     /* borrowed, of what is read now */
+    PyObject *path;     /* of the value that is read now; borrowed */
     PyObject *none;     /* borrowed from the rules */
 
     char *bytes;
@@ -462,7 +462,7 @@ static bool code_read_closure(struct walker *w, struct code *c, PyObject *code)
     return c->free_names;
 }
 
-/* Returns what is known of a code; NULL without memory. */
+/* Returns what was read of a code object, and reads it at the first call; NULL without memory. */
 static struct code *code_of(struct walker *w, PyObject *code)
 {
     const struct table_slot *found = table_find(&w->codes, code);

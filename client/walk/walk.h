@@ -33,7 +33,7 @@ enum walk_how {
     WALK_SET, /* label and values in any order. If it has its values in an attribute, that can change in place */
     WALK_SEQUENCE, /* label and values in their order */
     WALK_OBJECT,   /* label, the type, the attributes by name, slots */
-    WALK_FUNCTION, /* the code, what it encloses, defaults */
+    WALK_FUNCTION, /* the code, the variables that it encloses, defaults */
     WALK_CODE,     /* a file and a line, or instructions and constants */
     WALK_N_HOW,
 };

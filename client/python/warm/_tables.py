@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NAME_MAX = 200
 
 
-Entry = tuple[bytes, bytes, tuple[Any, ...]]  # the digests of a key and of a value, which may be b""; what it is called by
+Entry = tuple[bytes, bytes, tuple[Any, ...]]  # the digest of a key, that of its value (each may be b""), and the key itself, for its name
 
 
 class Table(NamedTuple):
