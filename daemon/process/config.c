@@ -31,8 +31,7 @@
 
 #define CONFIG_LINE_MAX 4096 /* bytes of a line in the file */
 #define CONFIG_LIST_MAX 64   /* values of one list */
-#define JOBS_SHARE 4         /* compiles take a quarter of the CPUs, */
-#define JOBS_MAX 8           /* and no more than these */
+#define JOBS_MAX 64          /* compiles take all CPUs, at low priority, but no more than these */
 
 enum config_type {
     CONFIG_TEXT,
@@ -406,8 +405,8 @@ static int config_resolve_jobs(struct config *c, struct err *e)
 {
     cpu_set_t cpus;
     char text[16];
-    int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) / JOBS_SHARE : 1;
-    snprintf(text, sizeof text, "%d", n < 1 ? 1 : n > JOBS_MAX ? JOBS_MAX : n);
+    int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    snprintf(text, sizeof text, "%d", n > JOBS_MAX ? JOBS_MAX : n);
     return config_found(c, CONFIG_KEY_jobs, text, e);
 }
 

@@ -41,8 +41,8 @@
       "limit, which is the default of a daemon that serves its own user alone")                    \
     X(SIZE, max_value, "1G", "larger values of clients are not stored")                            \
     X(COUNT, jobs, "0",                                                                            \
-      "compiler processes at once, and one more for a user who has none; 0: a quarter of the "     \
-      "CPUs, 1 to 8")                                                                              \
+      "compiler processes at once, and one more for a user who has none; 0: as many as CPUs, "     \
+      "at most 64")                                                                                \
     X(TIME, compile_timeout, "10m", "a compile that takes longer is killed")                       \
     X(SIZE, worker_memory, "8G", "address space that a compile may use; 0: no limit")              \
     X(TIME, worker_idle, "10m", "a loaded compiler that is idle for this long is ended")           \
