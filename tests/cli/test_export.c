@@ -58,7 +58,7 @@ Test(export, an_archive_goes_through_a_pipe_a_link_and_a_device_and_leaves_them)
     warmd_shell(&k, 2, "$W export /dev/full; rc=$?; test -c /dev/full && exit $rc",
                 "No space left");
     warmd_shell(&k, 2, "mkdir d; $W export d", "d: Is a directory");
-    warmd_shell(&k, 2, "$W import --from nv ''", "an empty path");
+    warmd_shell(&k, 2, "$W import --from jax ''", "an empty path");
     warmd_down(&k);
 }
 

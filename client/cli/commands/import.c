@@ -211,10 +211,9 @@ const struct command cmd_import = {
         "another program's cache folder. Names damaged entries, and then exits with status 1.\n"
         "A user who can write such a file or folder can run code in the programs that use the\n"
         "cache.\n\n"
-        "      --from FORMAT     jax (JAX_COMPILATION_CACHE_DIR), triton (~/.triton/cache), "
+        "      --from FORMAT     jax (JAX_COMPILATION_CACHE_DIR), triton (~/.triton/cache) or "
         "inductor\n"
-        "                        (TORCHINDUCTOR_CACHE_DIR), cupy (~/.cupy/kernel_cache) or nv\n"
-        "                        (~/.nv/ComputeCache); the last two are kept for `warm export`\n"
+        "                        (TORCHINDUCTOR_CACHE_DIR)\n"
         "      --keep-existing   leave existing entries as they are, and say how many\n" REMOTE_HELP
         "\nExample:\n"
         "  $ warm import --from triton ~/.triton/cache\n"

@@ -13,7 +13,7 @@
 #include "client/cli/import/foreign_format.h"
 
 static const struct foreign_format *const formats[] = {
-    &foreign_jax, &foreign_triton, &foreign_inductor, &foreign_cupy, &foreign_nv};
+    &foreign_jax, &foreign_triton, &foreign_inductor};
 
 static const struct foreign_format *format_find(const char *name)
 {
@@ -23,7 +23,7 @@ static const struct foreign_format *format_find(const char *name)
     return NULL;
 }
 
-const char *foreign_cache_formats(void) { return "jax, triton, inductor, cupy, nv"; }
+const char *foreign_cache_formats(void) { return "jax, triton, inductor"; }
 bool foreign_cache_is_format(const char *format) { return format_find(format) != NULL; }
 
 int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,

@@ -11,12 +11,10 @@
  * | inductor | aotautograd/KEY/DIGEST | pt2:autograd-experimental::KEY:c1 |
  * | inductor | XX/FILE.so | inductor:XX/FILE.so |
  * | inductor | triton/DEVICE/… | as triton |
- * | cupy | HASH.cubin and the like | cupy:FILE |
- * | nv | X/Y/HASH, index | nv:PATH |
  *
- * The adapters ask for the names "jax:", "triton:2:" and "pt2:". No program asks for the others,
- * because the folder has only a digest of their inputs. They travel in an archive from machine to
- * machine, and go back into a folder.
+ * The adapters ask for the names "jax:", "triton:2:" and "pt2:". No program asks for "inductor:",
+ * because the folder has only a digest of what made the file. It travels in an archive from machine
+ * to machine, and goes back into a folder.
  *
  * A walk follows no links. Damaged files, and files of no format, go to `on_bad`.
  *
@@ -34,7 +32,7 @@ struct foreign_sink {
     void *arg;
 };
 
-/* Returns "jax, triton, inductor, cupy, nv". */
+/* Returns "jax, triton, inductor". */
 const char *foreign_cache_formats(void);
 /* True for one of those names. */
 bool foreign_cache_is_format(const char *format);

@@ -103,23 +103,17 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
 
 /* ---- writing ---- */
 
-int foreign_write_file(const char *path, struct view value, struct err *e)
+int foreign_write_named(const char *folder, struct view file, struct view value, struct err *e)
 {
-    char folder[PATH_MAX];
-    int errnum = output_make_folders(path, 0777, folder);
+    char path[PATH_MAX], failed[PATH_MAX];
+    if (!foreign_is_plain(file) || !foreign_join(path, folder, file))
+        return err_set(e, WARM_EMALFORMED, "a name that is no file's");
+    int errnum = output_make_folders(path, 0777, failed);
     if (errnum)
-        return err_sys(e, WARM_EIO, errnum, "%s", folder);
+        return err_sys(e, WARM_EIO, errnum, "%s", failed);
     if (access(path, F_OK) == 0)
         return 1;
     return output_write(path, value.data, value.len)
                ? err_set(e, WARM_EIO, "%s was not written", path)
                : 1;
-}
-
-int foreign_write_named(const char *folder, struct view file, struct view value, struct err *e)
-{
-    char path[PATH_MAX];
-    if (!foreign_is_plain(file) || !foreign_join(path, folder, file))
-        return err_set(e, WARM_EMALFORMED, "a name that is no file's");
-    return foreign_write_file(path, value, e);
 }

@@ -3,8 +3,8 @@
  * foreign_format.h - shared by the formats of cache folders: walks a folder, reports its files,
  * writes files.
  *
- *     foreign_cache.c ──▶ import/jax.c │ import/triton.c │ import/inductor.c │ import/cupy_and_nv.c
- *                     └──────────────┴── import/foreign_format.c ──┴─────────────────┘
+ *     foreign_cache.c ──▶ import/jax.c │ import/triton.c │ import/inductor.c
+ *                     └───────── import/foreign_format.c ─────────┘
  *
  * A format is one file, which defines a `struct foreign_format`; foreign_cache.c lists them.
  *
@@ -32,8 +32,7 @@ struct foreign_format {
     int (*write)(const char *folder, const struct archive_entry *entry, struct err *e);
 };
 
-extern const struct foreign_format foreign_jax, foreign_triton, foreign_inductor, foreign_cupy,
-    foreign_nv;
+extern const struct foreign_format foreign_jax, foreign_triton, foreign_inductor;
 
 /* ---- names ---- */
 
@@ -65,10 +64,8 @@ int foreign_each(const struct foreign_walk *w, const char *folder, bool folders,
 
 /* ---- writing ---- */
 
-/* Writes a file and makes the folders above it; an existing file stays. 1, or IO, or MALFORMED
- * for a name that leaves its folder. */
-int foreign_write_file(const char *path, struct view value, struct err *e);
-/* Writes `value` to the file of that name in a folder, as foreign_write_file does. */
+/* Writes `value` to the file of that name in a folder, and makes the folders above it; an existing
+ * file stays. 1, or IO, or MALFORMED for a name that leaves its folder. */
 int foreign_write_named(const char *folder, struct view file, struct view value, struct err *e);
 
 #endif
