@@ -6,8 +6,8 @@
  * output; free() it. */
 static char *complete(const struct warmd *k, const char *socket, const char *script)
 {
-    static const char begin[] = "source <(\"$1\" completion bash) && "
-                                "bash -n <(\"$1\" completion zsh) || echo no script\n";
+    static const char begin[] = "export PATH=\"${1%/*}:$PATH\"; source <(warm completion bash) && "
+                                "bash -n <(warm completion zsh) || echo no script\n";
     char *program = bin_path("warm"), *path = path_join(k->dir, "script"), *text, *out;
     cr_assert_geq(asprintf(&text, "%s%s", begin, script), 0);
     file_write(path, text, strlen(text));
@@ -21,7 +21,7 @@ static char *complete(const struct warmd *k, const char *socket, const char *scr
 Test(completion, completes_keys_values_and_files)
 {
     static const char script[] =
-        "export PATH=\"${1%/*}:$PATH\"; echo 1 >value-file; warm put name value-file\n"
+        "echo 1 >value-file; warm put name value-file\n"
         "at() { COMP_WORDS=(warm \"$@\") COMP_CWORD=$#; _warm; echo \"$*: ${COMPREPLY[*]}\"; }\n"
         "at show ''; at ls --kind tri; at ls --sort h; at import --from ja; at completion z\n"
         "at run python value-; at compile value-\n"

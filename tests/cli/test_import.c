@@ -294,9 +294,9 @@ Test(import, export_refuses_names_that_leave_their_folder)
     struct warmd k = warmd_up(NULL);
     char *out, *value = path_join(k.dir, "value");
     file_write(value, "x", 1);
-    static const char *const names[] = {
-        "jax:stock:../../evil", "triton:2:..:x",       "triton:2:k:a/b",
-        "inductor:a/x.so",      "inductor:ab/../x.so", "inductor:../x.so"};
+    static const char *const names[] = {"jax:stock:../../evil", "triton:2:..:x",
+                                        "triton:2:k:a/b",       "inductor:a/x.so",
+                                        "inductor:ab/../x.so",  "inductor:../x.so"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char format[16];
         snprintf(format, sizeof format, "%.*s", (int)strcspn(names[i], ":"), names[i]);

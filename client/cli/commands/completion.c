@@ -3,8 +3,8 @@
  * completion.c - `warm completion`: scripts that complete commands and their options in bash, zsh
  * and fish. main.c calls it.
  *
- * The scripts are made from the table of commands. The options of a command are in its help, on
- * lines that begin with an option.
+ * A script knows nothing by itself: it asks `warm completion --words` what may stand at a place, and completes
+ * files if the answer is empty. The options of a command are in its help, on lines that begin with an option.
  *
  * Thread: main.
  */
@@ -64,29 +64,12 @@ static bool next_option(struct options *o, char out[OPTION_MAX])
     }
 }
 
-/* Prints all options of a command with blanks between. */
 static void print_options(const struct command *c)
 {
     struct options o = {.at = c->help};
     char option[OPTION_MAX];
-    for (bool first = true; next_option(&o, option); first = false)
-        printf("%s%s", first ? "" : " ", option);
-}
-
-/* True for commands that take a program and its own arguments. */
-static bool runs_a_program(const struct command *c)
-{
-    return strcmp(c->name, "run") == 0 || strcmp(c->name, "tool") == 0;
-}
-
-/* Prints a text between single quotes, with `escaped` for each single quote in it. */
-static void print_quoted(const char *text, const char *escaped)
-{
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs(escaped, stdout);
-        else
-            putchar(*text);
+    while (next_option(&o, option))
+        puts(option);
 }
 
 /* ---- the words of one place ---- */
@@ -175,17 +158,38 @@ static void print_settings(void)
     remote_close(&r);
 }
 
-/* Prints what may stand behind the word `before` of a command, one a line; nothing for files. The scripts
- * ask for it. */
-static void print_words(const char *command, const char *before)
+/* Prints the words of a list with commas. */
+static void print_list(const char *list)
+{
+    for (size_t len; *list; list += len + strspn(list + len, ", ")) {
+        len = strcspn(list, ",");
+        printf("%.*s\n", (int)len, list);
+    }
+}
+
+/* Prints the commands, with what they do behind a tab. */
+static void print_commands(void)
+{
+    size_t n;
+    const struct command *const *all = cli_commands(&n);
+    for (size_t i = 0; i < n; i++)
+        printf("%s\t%s\n", all[i]->name, all[i]->summary);
+}
+
+/* Prints what may stand for `word` behind the word `before` of a command, one a line; nothing for files. */
+static void print_words(const char *command, const char *before, const char *word)
 {
     size_t n;
     const struct command *const *all = cli_commands(&n), *of = NULL;
     for (size_t i = 0; i < n; i++)
         of = strcmp(all[i]->name, command) == 0 ? all[i] : of;
     static const char *const takes_keys[] = {"show", "get", "rm", "pin", "unpin", "why", NULL};
-    if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
-        puts("auto mlir mlirbc hlo ptx cuda raw");
+    if (!*command)
+        print_commands(), puts("help\tExplain a command");
+    else if (*word == '-' && of)
+        print_options(of);
+    else if (strcmp(before, "--kind") == 0 && strcmp(command, "hash") == 0)
+        puts("auto\nmlir\nmlirbc\nhlo\nptx\ncuda\nraw");
     else if (strcmp(before, "--kind") == 0)
 #define X(name, number, text) puts(text);
     {
@@ -195,7 +199,7 @@ static void print_words(const char *command, const char *before)
     else if (strcmp(before, "--sort") == 0)
         puts("size\nused\ncreated\nhits\ncost");
     else if (strcmp(before, "--from") == 0 || strcmp(before, "--as") == 0)
-        puts(foreign_cache_formats());
+        print_list(foreign_cache_formats());
     else if (strcmp(before, "--format") == 0 && strcmp(command, "report") == 0)
         puts("html\njson\ntrace");
     else if (strcmp(before, "--session") == 0 || strcmp(before, "--compare") == 0)
@@ -204,8 +208,7 @@ static void print_words(const char *command, const char *before)
              (strcmp(before, "get") == 0 || strcmp(before, "set") == 0))
         print_settings();
     else if (strcmp(command, "help") == 0)
-        for (size_t i = 0; i < n; i++)
-            puts(all[i]->name);
+        print_commands();
     else if (strcmp(command, before) == 0 && of && of->synopsis[0] >= 'a' && of->synopsis[0] <= 'z')
         print_verbs(of->synopsis);
     else if (text_is_one_of(command, takes_keys) && *before != '-')
@@ -214,103 +217,50 @@ static void print_words(const char *command, const char *before)
 
 /* ---- the shells ---- */
 
-static void print_bash(void)
-{
-    size_t n;
-    const struct command *const *all = cli_commands(&n);
-    fputs("_warm() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} options= programs=\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        COMPREPLY=($(compgen -W '",
-          stdout);
-    for (size_t i = 0; i < n; i++)
-        printf("%s%s", i ? " " : "", all[i]->name);
-    fputs(" help' -- \"$word\"))\n"
-          "        return\n"
-          "    fi\n"
-          "    case ${COMP_WORDS[1]} in\n",
-          stdout);
-    for (size_t i = 0; i < n; i++) {
-        printf("    %s) options='", all[i]->name);
-        print_options(all[i]);
-        printf("'%s ;;\n", runs_a_program(all[i]) ? " programs=-c" : "");
-    }
-    fputs("    esac\n"
-          "    if [[ $word == -* ]]; then\n"
-          "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-          "    else\n"
-          "        local values=$(warm completion --words -- \"${COMP_WORDS[1]}\" "
-          "\"${COMP_WORDS[COMP_CWORD-1]}\" 2>/dev/null)\n"
-          "        if [[ $values ]]; then\n"
-          "            COMPREPLY=($(compgen -W \"${values//,/ }\" -- \"$word\"))\n"
-          "        else\n"
-          "            COMPREPLY=($(compgen -f $programs -- \"$word\"))\n"
-          "        fi\n"
-          "    fi\n"
-          "}\n"
-          "complete -o filenames -F _warm warm\n",
-          stdout);
-}
+#define ASK "warm completion --words -- "
 
-static void print_zsh(void)
-{
-    size_t n;
-    const struct command *const *all = cli_commands(&n);
-    fputs("#compdef warm\n"
-          "_warm() {\n"
-          "    local -a commands options\n"
-          "    local others=_files\n"
-          "    commands=(\n",
-          stdout);
-    for (size_t i = 0; i < n; i++) {
-        printf("        '%s:", all[i]->name);
-        print_quoted(all[i]->summary, "'\\''");
-        puts("'");
-    }
-    fputs("    )\n"
-          "    if (( CURRENT == 2 )); then\n"
-          "        _describe command commands\n"
-          "        return\n"
-          "    fi\n"
-          "    case $words[2] in\n",
-          stdout);
-    for (size_t i = 0; i < n; i++) {
-        printf("    %s) options=(", all[i]->name);
-        print_options(all[i]);
-        printf(")%s ;;\n", runs_a_program(all[i]) ? " others=_command_names" : "");
-    }
-    fputs("    esac\n"
-          "    if [[ $words[CURRENT] == -* ]]; then\n"
-          "        compadd -- $options\n"
-          "    else\n"
-          "        local -a values\n"
-          "        values=(${=${$(warm completion --words -- $words[2] $words[CURRENT-1] "
-          "2>/dev/null)//,/ }})\n"
-          "        if (( $#values )); then compadd -- $values; else $others; fi\n"
-          "    fi\n"
-          "}\n"
-          "_warm \"$@\"\n",
-          stdout);
-}
-
-static void print_fish(void)
-{
-    size_t n;
-    const struct command *const *all = cli_commands(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct options o = {.at = all[i]->help};
-        char option[OPTION_MAX];
-        printf("complete -c warm -n __fish_use_subcommand -f -a %s -d '", all[i]->name);
-        print_quoted(all[i]->summary, "\\'");
-        puts("'");
-        while (next_option(&o, option))
-            printf("complete -c warm -n '__fish_seen_subcommand_from %s' -l %s\n", all[i]->name,
-                   option + 2);
-    }
-    puts("complete -c warm -n 'not __fish_use_subcommand' -a '(set -l words (commandline -opc); "
-         "warm completion --words -- $words[2] $words[-1] 2>/dev/null | string split -n \" \" | "
-         "string trim -c ,)'");
-}
+static const struct {
+    const char *name, *script;
+} shells[] = {
+    {"bash",
+     "_warm() {\n"
+     "    local word=${COMP_WORDS[COMP_CWORD]} command= before= programs=\n"
+     "    [ \"$COMP_CWORD\" = 1 ] || command=${COMP_WORDS[1]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+     "    local values=$(" ASK "\"$command\" \"$before\" \"$word\" 2>/dev/null | cut -f1)\n"
+     "    case $command in run|tool) programs=-c ;; esac\n"
+     "    if [[ $values || $word == -* ]]; then\n"
+     "        COMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
+     "    else\n"
+     "        COMPREPLY=($(compgen -f $programs -- \"$word\"))\n"
+     "    fi\n"
+     "}\n"
+     "complete -o filenames -F _warm warm\n"},
+    {"zsh", "#compdef warm\n"
+            "_warm() {\n"
+            "    local command= before=\n"
+            "    (( CURRENT == 2 )) || command=$words[2] before=$words[CURRENT-1]\n"
+            "    local -a values=(${(f)\"$(" ASK "\"$command\" \"$before\" \"$words[CURRENT]\" "
+            "2>/dev/null)\"})\n"
+            "    if (( CURRENT == 2 )); then\n"
+            "        values=(${values//$'\\t'/:})\n"
+            "        _describe command values\n"
+            "    elif (( $#values )); then\n"
+            "        compadd -- ${values%%$'\\t'*}\n"
+            "    else\n"
+            "        case $command in run|tool) _command_names ;; *) _files ;; esac\n"
+            "    fi\n"
+            "}\n"
+            "_warm \"$@\"\n"},
+    {"fish", "function __warm_words\n"
+             "    set -l words (commandline -opc)\n"
+             "    set -l word (commandline -ct)\n"
+             "    set -l before\n"
+             "    test (count $words) -gt 1; and set before $words[-1]\n"
+             "    " ASK "\"$words[2]\" \"$before\" \"$word\" 2>/dev/null\n"
+             "end\n"
+             "complete -c warm -n __fish_use_subcommand -f\n"
+             "complete -c warm -a '(__warm_words)'\n"},
+};
 
 static int completion_run(const struct command *self, int argc, char **argv)
 {
@@ -323,20 +273,14 @@ static int completion_run(const struct command *self, int argc, char **argv)
             return status;
         else
             words = true;
-    if (words && argc - optind == 2) {
-        print_words(argv[optind], argv[optind + 1]);
+    if (words && argc - optind == 3) {
+        print_words(argv[optind], argv[optind + 1], argv[optind + 2]);
         return CLI_OK;
     }
-    const char *shell = argc - optind == 1 ? argv[optind] : "";
-    if (strcmp(shell, "bash") == 0)
-        print_bash();
-    else if (strcmp(shell, "zsh") == 0)
-        print_zsh();
-    else if (strcmp(shell, "fish") == 0)
-        print_fish();
-    else
-        return cli_usage(self, "name one of bash, zsh and fish");
-    return CLI_OK;
+    for (size_t i = 0; i < sizeof shells / sizeof *shells && argc - optind == 1; i++)
+        if (strcmp(argv[optind], shells[i].name) == 0)
+            return fputs(shells[i].script, stdout), CLI_OK;
+    return cli_usage(self, "name one of bash, zsh and fish");
 }
 
 const struct command cmd_completion = {

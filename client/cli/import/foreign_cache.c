@@ -12,8 +12,8 @@
 
 #include "client/cli/import/foreign_format.h"
 
-static const struct foreign_format *const formats[] = {
-    &foreign_jax, &foreign_triton, &foreign_inductor};
+static const struct foreign_format *const formats[] = {&foreign_jax, &foreign_triton,
+                                                       &foreign_inductor};
 
 static const struct foreign_format *format_find(const char *name)
 {
