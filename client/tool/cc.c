@@ -417,16 +417,6 @@ static bool next_folder(const struct command *c, int *at, struct tool_folder *ou
     return false;
 }
 
-/* True if GCC finds headers by -isystem in a folder that is named from the working folder. */
-static bool has_relative_system(const struct command *c)
-{
-    struct tool_folder f;
-    for (int at = 1; next_folder(c, &at, &f);)
-        if (f.is_system && *(const char *)f.path.data != '/')
-            return true;
-    return false;
-}
-
 /* True if GCC may name a header of a root by another name than that in the root. */
 static bool may_shorten(const struct command *c)
 {
@@ -437,20 +427,14 @@ static bool may_shorten(const struct command *c)
     return false;
 }
 
-/* True if a file of dependencies names files of the roots in each folder alike. Of headers in system
- * folders GCC writes the name without links if that is shorter, so such a folder must be in none. */
+/* True if a file of dependencies names files of the roots in each folder alike. */
 static bool depends_alike(const struct command *c)
 {
     const struct tool_job *job = c->job;
-    const char *rest;
-    struct tool_folder f;
     for (size_t i = 0; i < job->n_roots; i++)
         if (!dependencies_can_name(job->roots[i]))
             return false;
-    for (int at = 1; next_folder(c, &at, &f);)
-        if (f.is_system && tool_root_of(job, f.path.data, &rest) >= 0)
-            return false;
-    return true;
+    return !may_shorten(c);
 }
 
 /* Adds the folders to search as roots, if they may show where a check finds them. */
@@ -556,7 +540,7 @@ static int spell(struct command *c, struct err *e)
 static bool can_map_roots(const struct command *c, bool names_show)
 {
     const struct tool_job *job = c->job;
-    return takes_roots(c) && !has_relative_system(c) && job->counts < COUNTS_SOURCE && c->n_files &&
+    return takes_roots(c) && job->counts < COUNTS_SOURCE && c->n_files &&
            is_generated(c->files[0], names_show) && !c->preprocesses && !c->assembles &&
            tool_is_gcc(job) && !strchr(c->files[0], '=') && !strchr(job->cwd, '=') &&
            !(c->include && strchr(c->include, '='));
@@ -667,7 +651,7 @@ static void add_place(struct command *c, struct key_builder *key)
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
     job->keys_cwd =
         root < 0 && (job->exact || c->debug || c->lto || (c->dependencies && !tool_is_gcc(job)) ||
-                     job->in_top || spells_folder(c) || has_relative_system(c));
+                     job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header || c->splits) && i < c->job->n_outputs; i++)
@@ -703,8 +687,7 @@ static int make_key(struct command *c, struct err *e)
         code = spell(c, e);
     bool maps = can_map_roots(c, names_show);
     size_t folder = common_folder(c);
-    bool rooted = takes_roots(c) && !has_relative_system(c) &&
-                  (maps || c->preprocesses || !names_show || !folder);
+    bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
     if (code || (rooted && !add_roots(c, folder, maps)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = tool_map_roots(c->job, NULL, e)))

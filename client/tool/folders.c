@@ -5,7 +5,7 @@
  * One folder: a compiler searches a folder once, also if it has two names, and an -I that is a system's folder not at all.
  * #include_next, messages and files of dependencies differ if one of the names leads to a copy instead.
  *
- * Short names: GCC names a file of a folder of -isystem or -idirafter without links, if that is shorter. Messages show
+ * Short names: GCC names a file of a folder of -isystem or -idirafter without links, if that is shorter (real_names.c). Messages show
  * that name, preprocessed texts and files of dependencies, too.
  *
  * Thread: main; no state.
@@ -62,6 +62,12 @@ static int root_of(const struct tool_job *job, struct view folder)
     return root;
 }
 
+/* True for a folder in a root, or one that is named from the working folder: what it leads to shows in the inputs. */
+static bool is_placed(const struct tool_job *job, struct view folder)
+{
+    return *(const char *)folder.data != '/' || root_of(job, folder) >= 0;
+}
+
 bool tool_may_shorten(const struct tool_job *job, struct view folder)
 {
     assert(job);
@@ -93,7 +99,7 @@ int tool_key_folders(struct tool_job *job, struct key_builder *key, uint32_t tag
             bool shortens = tool_may_shorten(job, folders[i].path);
             job->shortens |= shortens;
             key_add_u64(key, tag, shortens);
-            key_add_text(key, tag, root_of(job, folders[i].path) >= 0 ? "" : real);
+            key_add_text(key, tag, is_placed(job, folders[i].path) ? "" : real);
         }
         reals[there++] = real;
     }

@@ -37,9 +37,9 @@ static void write_input(const struct input *i, struct writer *w)
         writer_bytes(w, i->digest.bytes, sizeof i->digest.bytes);
     if (i->kind == INPUT_FOLDER)
         writer_u32(w, i->covers);
-    if (i->kind == INPUT_EXISTS || i->kind == INPUT_VARIABLE)
+    if (input_has_type(i))
         writer_u8(w, i->type);
-    if (i->kind == INPUT_PROGRAM)
+    if (input_has_text(i))
         writer_blob(w, i->program, strlen(i->program) + 1);
 }
 
@@ -67,11 +67,11 @@ static void read_input(struct reader *r, struct input *i)
         reader_copy(r, i->digest.bytes, sizeof i->digest.bytes);
     if (i->kind == INPUT_FOLDER)
         i->covers = reader_u32(r);
-    if (i->kind == INPUT_EXISTS || i->kind == INPUT_VARIABLE)
+    if (input_has_type(i))
         i->type = reader_u8(r);
-    if (i->kind == INPUT_PROGRAM)
+    if (input_has_text(i))
         i->program = read_text(r);
-    if (i->kind < INPUT_FILE || i->kind > INPUT_LIBRARY || i->root > TOOL_ROOTS_MAX)
+    if (i->kind < INPUT_FILE || i->kind > INPUT_REAL || i->root > TOOL_ROOTS_MAX)
         r->failed = true;
 }
 

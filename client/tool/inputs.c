@@ -42,10 +42,14 @@ static bool same_stamp(const struct stamp *a, const struct stamp *b)
            a->ctime_ns == b->ctime_ns && a->device == b->device;
 }
 
-static bool look_at_file(struct warm *w, const char *path, struct input *i)
+static bool look_at_file(const struct tool_job *job, struct warm *w, const char *path,
+                         struct input *i)
 {
+    char real[PATH_MAX];
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    if (i->type && real_name(job, path, real) != (char)i->type)
         return false;
     struct stamp now = stamp_of(&st);
     if (same_stamp(&now, &i->stamp))
@@ -59,6 +63,12 @@ static bool look_at_file(struct warm *w, const char *path, struct input *i)
     return true;
 }
 
+static bool look_at_real_name(const struct tool_job *job, const char *path, const struct input *i)
+{
+    char real[PATH_MAX];
+    return real_name(job, path, real) == (char)i->type && strcmp(real, i->program) == 0;
+}
+
 static bool look_at_library(struct warm *w, struct input *i)
 {
     return !strchr(i->path, '/') && library_digest(w, i->path, UINT64_MAX, &i->digest) == 0;
@@ -66,7 +76,7 @@ static bool look_at_library(struct warm *w, struct input *i)
 
 /* True if a real precompiled header is up to date, is a stub, or is absent. Compilers do not check that, and
  * use an old header. */
-static bool look_at_header(struct warm *w, const char *path)
+static bool look_at_header(const struct tool_job *job, struct warm *w, const char *path)
 {
     struct inputs made;
     bool same = true;
@@ -78,7 +88,9 @@ static bool look_at_header(struct warm *w, const char *path)
         struct input *input = &made.list[i];
         struct proof then = input->digest;
         if (input->kind == INPUT_FILE)
-            same = look_at_file(w, input->path, input);
+            same = look_at_file(job, w, input->path, input);
+        else if (input->kind == INPUT_REAL)
+            same = look_at_real_name(job, input->path, input);
         else if (input->kind == INPUT_LIBRARY)
             same = look_at_library(w, input);
         same = same && memcmp(&then, &input->digest, sizeof then) == 0;
@@ -102,12 +114,13 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     const char *path = whole_path(job, i, buffer);
     struct stat st;
     switch (i->kind) {
-    case INPUT_FILE: return look_at_file(w, path, i);
+    case INPUT_FILE: return look_at_file(job, w, path, i);
     case INPUT_ABSENT: return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
     case INPUT_EXISTS: return stat(path, &st) == 0 && file_type(&st) == (char)i->type;
     case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
     case INPUT_PROGRAM: return strcmp(program_find(i->path, found) ? found : "", i->program) == 0;
-    case INPUT_HEADER: return look_at_header(w, path);
+    case INPUT_HEADER: return look_at_header(job, w, path);
+    case INPUT_REAL: return look_at_real_name(job, path, i);
     case INPUT_VARIABLE: input_look_at_variable(i); return true;
     case INPUT_LIBRARY: return look_at_library(w, i);
     default: return false;
@@ -139,7 +152,7 @@ static void add_input(const struct tool_job *job, struct key_builder *key, const
         key_add(key, 2, i->digest.bytes, sizeof i->digest.bytes);
     if (i->kind == INPUT_FILE && job->times_show)
         key_add_u64(key, 2, i->stamp.mtime_ns / 1000000000u);
-    if (i->kind == INPUT_PROGRAM)
+    if (input_has_text(i))
         key_add_text(key, 2, i->program);
 }
 
@@ -305,6 +318,7 @@ void input_describe_change(const struct tool_job *job, const struct input *i, ch
         [INPUT_HEADER] = "%s has changed",
         [INPUT_VARIABLE] = "the variable %s has changed",
         [INPUT_LIBRARY] = "the loader finds another %s",
+        [INPUT_REAL] = "%s leads elsewhere",
     };
     char buffer[PATH_MAX];
     bool known = i->kind < sizeof formats / sizeof formats[0] && formats[i->kind];

@@ -16,9 +16,11 @@
  * files of one content and time once. A text can have the pragma without spelling it (_Pragma in a
  * macro of another file), so this holds for all files.
  *
- * Bytes, little-endian: "WINP", u16 version 4, u16 s, then s × (u32 n, n × input):
+ * Bytes, little-endian: "WINP", u16 version 5, u16 s, then s × (u32 n, n × input):
  *     u8 kind, u8 root + 1 (0: none), blob path (after the root), then
- *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes)
+ *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes), u8 type: 'p' if the
+ *              compiler asked for its name without links, and that was this name; else 0
+ *     REAL     u8 type, blob: a name without links that the compiler asked for, in the form of real_name
  *     EXISTS   u8 type: 'f', 'd' or 'o'
  *     LIST     SHA-256 of the sorted names (32 bytes)
  *     PROGRAM  blob: the file that PATH has for it ("": none); the path is the name that is looked up
@@ -39,7 +41,7 @@
 
 #include "client/tool/tool.h"
 
-#define INPUTS_VERSION 4u
+#define INPUTS_VERSION 5u
 #define INPUTS_SETS_MAX 6            /* of one manifest: the oldest are dropped */
 #define INPUTS_MAX (1u << 17)        /* inputs of one set */
 #define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
@@ -54,6 +56,7 @@ enum input_kind {
     INPUT_HEADER, /* a precompiled header of ours, or none: its own inputs are in the list too */
     INPUT_VARIABLE,
     INPUT_LIBRARY, /* the name of a library, and what the loader finds by it */
+    INPUT_REAL, /* a name with links, or one that is not its shortest: what realpath says of it */
 };
 
 struct stamp { /* of a file whose digest is known */
@@ -63,11 +66,11 @@ struct stamp { /* of a file whose digest is known */
 struct input {
     uint8_t kind;
     uint8_t root;    /* index + 1, 0: none */
-    uint8_t type;    /* EXISTS, VARIABLE */
+    uint8_t type;    /* EXISTS, VARIABLE, FILE, REAL */
     bool is_renewed; /* the stamp is newer than the manifest's */
     bool is_there;   /* ABSENT, covered by a folder: it exists now */
     const char *path;
-    const char *program; /* PROGRAM */
+    const char *program; /* PROGRAM; REAL: its text */
     bool may_change;     /* FILE: it can change without a change of its stamp */
     struct stamp stamp;  /* FILE, FOLDER; zero of a file that may change, or a folder not settled */
     uint32_t covers;     /* FOLDER */
@@ -79,6 +82,19 @@ static inline bool input_has_digest(const struct input *i)
 {
     return i->kind == INPUT_FILE || i->kind == INPUT_LIST || i->kind == INPUT_VARIABLE ||
            i->kind == INPUT_LIBRARY;
+}
+
+/* True for kinds that have a text besides the path: `program`. */
+static inline bool input_has_text(const struct input *i)
+{
+    return i->kind == INPUT_PROGRAM || i->kind == INPUT_REAL;
+}
+
+/* True for kinds whose type is kept. */
+static inline bool input_has_type(const struct input *i)
+{
+    return i->kind == INPUT_EXISTS || i->kind == INPUT_VARIABLE || i->kind == INPUT_FILE ||
+           i->kind == INPUT_REAL;
 }
 
 struct inputs {
@@ -124,6 +140,23 @@ void input_describe_change(const struct tool_job *job, const struct input *i, ch
 /* Computes the result's name for the one set of a traced run. NOMEM. */
 int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
                 char out[TOOL_NAME_TEXT]);
+
+/* ---- real_names.c ---- */
+
+enum {
+    REAL_PLAIN =
+        'p', /* the name without links is the path, or the same below the root's real name */
+    REAL_BELOW = 'b', /* it lies below the real name of the path's root or of the working folder */
+    REAL_ELSEWHERE = 'e',     /* it lies elsewhere */
+    REAL_SHORTER_BELOW = 'B', /* the same of a name that is shorter than the path: GCC shows it */
+    REAL_SHORTER = 'E',
+};
+
+/* Writes what counts of the name of `path` without links: the part behind the root, or all of it. Returns one of REAL_*;
+ * 0: there is no such name, or no memory. */
+char real_name(const struct tool_job *job, const char *path, char out[PATH_MAX]);
+
+/* ---- inputs.c ---- */
 
 /* Brings a VARIABLE up to date with the environment. */
 void input_look_at_variable(struct input *i);

@@ -40,8 +40,9 @@ enum seen {
     SEEN_WRITE = 8,
     SEEN_LIST = 16,
     SEEN_FOUND = 32,
-    IS_INPUT = 64, /* it is an input already */
-    IS_OURS = 128, /* its path is not in the log: owned */
+    SEEN_REAL = 64, /* its name without links was asked for */
+    IS_INPUT = 128, /* it is an input already */
+    IS_OURS = 256,  /* its path is not in the log: owned */
 };
 
 #define VARIABLES_MAX 256
@@ -264,6 +265,7 @@ static int see_record(struct reading *r, char what, const char *path, struct err
                        "it uses the time (__DATE__, __TIME__ or __TIMESTAMP__): SOURCE_DATE_EPOCH "
                        "sets the first two");
     case TRACE_EXISTS: see(r, path, SEEN_EXISTS); return 0;
+    case TRACE_REAL: see(r, path, SEEN_REAL); return 0;
     case TRACE_ABSENT: see(r, path, SEEN_ABSENT); return 0;
     case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
     case TRACE_FOUND: see(r, path, SEEN_FOUND); return 0;
@@ -346,7 +348,7 @@ static bool is_harmless(const struct entry *entry)
                                        NULL};
     if (text_is_one_of(entry->path, read))
         return true;
-    unsigned beyond = entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_WRITE);
+    unsigned beyond = entry->all & ~(unsigned)(SEEN_EXISTS | SEEN_REAL | SEEN_WRITE);
     if ((beyond == 0 || beyond == SEEN_LIST) && is_temporary_folder(entry->path))
         return true;
     return beyond == 0 && (is_value_of(entry->path, "PWD") || is_value_of(entry->path, "HOME"));
@@ -396,7 +398,8 @@ static bool says_more(const struct tool_job *job, const char *path)
            (text_ends(path, ".cfg") || text_ends(path, "/specs") || text_ends(path, ".pch"));
 }
 
-static int add_file(struct reading *r, const char *path, const struct stat *st, struct err *e)
+static int add_file(struct reading *r, const char *path, const struct stat *st, bool is_plain,
+                    struct err *e)
 {
     if (says_more(r->job, path))
         return err_set(e, WARM_EREFUSED,
@@ -411,6 +414,7 @@ static int add_file(struct reading *r, const char *path, const struct stat *st, 
     struct input *i = add(r, INPUT_FILE, path);
     if (!i)
         return no_room(e);
+    i->type = is_plain ? REAL_PLAIN : 0;
     i->stamp = stamp;
     i->may_change = may_change;
     i->digest = digest;
@@ -486,6 +490,19 @@ static int add_existing(struct reading *r, const char *path, const struct stat *
         return no_room(e);
     i->type = (uint8_t)file_type(st);
     return 0;
+}
+
+/* Adds the name without links of a path whose own input does not cover it. */
+static int add_real_name(struct reading *r, const char *path, char type, const char *real,
+                         struct err *e)
+{
+    struct input *i = type ? add(r, INPUT_REAL, path) : NULL;
+    if (!type)
+        return err_set(e, WARM_EREFUSED, "warm cannot tell where %s leads", path);
+    if (!i)
+        return no_room(e);
+    i->type = (uint8_t)type;
+    return add_text(r, i, real);
 }
 
 static int add_list(struct reading *r, const char *path, struct err *e)
@@ -567,6 +584,7 @@ static bool is_of_temporary(struct reading *r, const struct entry *entry)
 
 static int add_entry(struct reading *r, struct entry *entry, struct err *e)
 {
+    char real[PATH_MAX];
     struct stat st;
     const char *path = entry->path;
     if (is_output(r->job, path))
@@ -596,11 +614,16 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
                    : (entry->all &= ~(unsigned)IS_INPUT, add_absent(r, path, e));
     if (entry->all & SEEN_ABSENT)
         return err_set(e, WARM_EREFUSED, "%s was absent, and appeared during the run", path);
+    char type = entry->all & SEEN_REAL ? real_name(r->job, path, real) : 0;
+    bool is_read = entry->all & SEEN_READ && S_ISREG(st.st_mode);
+    bool is_plain = is_read && type == REAL_PLAIN;
+    if (entry->all & SEEN_REAL && !is_plain && (code = add_real_name(r, path, type, real, e)))
+        return code;
     if (entry->all & SEEN_LIST)
         return add_list(r, path, e);
-    if (entry->all & SEEN_READ && S_ISREG(st.st_mode))
+    if (is_read)
         return strncmp(path, "/proc/", 6) != 0
-                   ? add_file(r, path, &st, e)
+                   ? add_file(r, path, &st, is_plain, e)
                    : err_set(e, WARM_EREFUSED, "it read %s, which differs in each process", path);
     if (entry->all & SEEN_READ && !S_ISDIR(st.st_mode))
         return err_set(e, WARM_EREFUSED, "it read %s, which is no plain file", path);
@@ -644,7 +667,7 @@ static int add_headers_inputs(struct reading *r, struct err *e)
             i->digest = from->digest;
             if (from->kind == INPUT_FILE)
                 stamp_again(r, from->path, i);
-            if (from->kind == INPUT_PROGRAM)
+            if (input_has_text(from))
                 add_text(r, i, from->program);
         }
     }
@@ -822,7 +845,7 @@ static int finish(struct reading *r, struct inputs *out, struct err *e)
         size_t at = input->kind == INPUT_FOLDER ? split + (uintptr_t)input->path
                                                 : (uintptr_t)input->path - base;
         input->path = (const char *)bytes + at;
-        if (input->kind == INPUT_PROGRAM)
+        if (input_has_text(input))
             input->program = (const char *)bytes + (uintptr_t)input->program;
     }
     *out = grouped;

@@ -532,17 +532,18 @@ int renameat(int from_dir, const char *from, int dir, const char *path)
     }
 #define DEFINE_LOOK(type, name, parameters, arguments, ok)                                         \
     DEFINE_TOLD(type, name, parameters, arguments, tell_look(TRACE_EXISTS, path, (ok) ? 0 : errno))
+#define DEFINE_REAL(name, parameters, arguments)                                                   \
+    DEFINE_TOLD(char *, name, parameters, arguments, tell_look(TRACE_REAL, path, r ? 0 : errno))
 DEFINE_LOOK(int, stat, (const char *path, struct stat *st), (path, st), r == 0)
 DEFINE_LOOK(int, stat64, (const char *path, struct stat64 *st), (path, st), r == 0)
 DEFINE_LOOK(int, lstat, (const char *path, struct stat *st), (path, st), r == 0)
 DEFINE_LOOK(int, lstat64, (const char *path, struct stat64 *st), (path, st), r == 0)
 DEFINE_LOOK(ssize_t, readlink, (const char *path, char *out, size_t cap), (path, out, cap),
             r >= 0 || errno == EINVAL)
-DEFINE_LOOK(char *, realpath, (const char *path, char *out), (path, out), r != NULL)
+DEFINE_REAL(realpath, (const char *path, char *out), (path, out))
 DEFINE_LOOK(ssize_t, __readlink_chk, (const char *path, char *out, size_t cap, size_t room),
             (path, out, cap, room), r >= 0 || errno == EINVAL)
-DEFINE_LOOK(char *, __realpath_chk, (const char *path, char *out, size_t room), (path, out, room),
-            r != NULL)
+DEFINE_REAL(__realpath_chk, (const char *path, char *out, size_t room), (path, out, room))
 
 /* Defines the names that programs call if they were built with an older C library. */
 #define DEFINE_OLD_LOOK(old, name, type)                                                           \

@@ -14,6 +14,7 @@
  *     S  the process's LD_LIBRARY_PATH
  *     R  opened for reading                    P  a program was found on PATH, here
  *     E  exists, and was only looked at        W  opened for writing, or made
+ *     K  exists, and its name without links was asked for
  *     A  looked for and absent                 ?  an act that no record describes: the run's
  *     D  a folder was listed                      result must not be kept
  *     V  the value of an environment variable was read: its name
@@ -42,6 +43,7 @@ enum trace_what {
     TRACE_SEARCH = 'S',
     TRACE_READ = 'R',
     TRACE_EXISTS = 'E',
+    TRACE_REAL = 'K',
     TRACE_ABSENT = 'A',
     TRACE_LIST = 'D',
     TRACE_FOUND = 'P',

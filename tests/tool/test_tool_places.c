@@ -206,7 +206,97 @@ Test(tool_places, names_that_gcc_shortens_count)
              "mkdir -p q/a/b/c s/1/2; touch s/h.h; echo '#include \"../../h.h\"' >s/1/2/n.h; "
              "for d in q q/a/b/c; do cp -a s $d/s; echo '#include <1/2/n.h>' >$d/m.cc; done",
              {{NULL, "cd q && $CXX -isystem s -c m.cc -MD -MF m.d", MADE},
-              {NULL, "cd q/a/b/c && $CXX -isystem s -c m.cc -MD -MF m.d", MADE}}});
+              {NULL, "cd q/a/b/c && $CXX -isystem s -c m.cc -MD -MF m.d", TAKEN}}});
+}
+
+/* A folder of system headers in p and in q, with a link to a folder that the header's name does not show. */
+#define LINK_INSIDE                                                                                \
+    "mkdir -p x/y x/z p/long_name_of_a_folder q/long_name_of_a_folder; "                           \
+    "echo 'enum { H = 1 }; __attribute__((deprecated)) int old();' >x/y/h.h; "                     \
+    "echo 'enum { H = 2 }; __attribute__((deprecated)) int old();' >x/z/h.h; "                     \
+    "printf '#include <in/h.h>\\nint x = H;\\n#ifdef OLD\\nint f() { return old(); "               \
+    "}\\n#endif\\n' | "                                                                            \
+    "tee p/m.cc >q/m.cc; ln -s $PWD/x/y p/long_name_of_a_folder/in; "                              \
+    "ln -s $PWD/x/z q/long_name_of_a_folder/in"
+#define INSIDE(option) "$CXX -isystem $PWD/long_name_of_a_folder -c $PWD/m.cc -o m.o" option
+#define INSIDE_HERE(option) "$CXX -isystem long_name_of_a_folder -c m.cc -o m.o" option
+
+/* GCC opens the header by its name without links, so the trace alone would show the same file for both. */
+Test(tool_places, where_a_link_below_a_system_folder_leads_counts)
+{
+    COMPARE({"in two folders",
+             LINK_INSIDE,
+             {{NULL, "cd p && " INSIDE(""), MADE},
+              {NULL, "cd q && " INSIDE(""), MADE},
+              {NULL, "cd p && " INSIDE(""), TAKEN},
+              {"ln -sfn $PWD/x/y q/long_name_of_a_folder/in", "cd q && " INSIDE(""), TAKEN}}},
+            {"a link that leads elsewhere later",
+             LINK_INSIDE,
+             {{NULL, "cd p && " INSIDE(" -O1"), MADE},
+              {"ln -sfn $PWD/x/z p/long_name_of_a_folder/in", NULL, MADE},
+              {"ln -sfn $PWD/x/y p/long_name_of_a_folder/in", NULL, TAKEN}}},
+            {"of a folder that is named from the working folder",
+             LINK_INSIDE,
+             {{NULL, "cd p && " INSIDE_HERE(""), MADE},
+              {NULL, "cd q && " INSIDE_HERE(""), MADE},
+              {"ln -sfn $PWD/x/z p/long_name_of_a_folder/in", "cd p && " INSIDE_HERE(""), TAKEN}}},
+            {"in messages",
+             LINK_INSIDE "; cp x/y/h.h x/z/h.h",
+             {{NULL, "cd p && " INSIDE(" -DOLD"), MADE},
+              {NULL, "cd q && " INSIDE(" -DOLD"), MADE},
+              {"rm p/long_name_of_a_folder/in; cp -a x/y p/long_name_of_a_folder/in",
+               "cd p && " INSIDE(" -DOLD"), MADE}}},
+            {"in files of dependencies",
+             LINK_INSIDE "; cp x/y/h.h x/z/h.h",
+             {{NULL, "cd p && " INSIDE(" -MD -MF m.d"), MADE},
+              {NULL, "cd q && " INSIDE(" -MD -MF m.d"), MADE},
+              {"rm p/long_name_of_a_folder/in; cp -a x/y p/long_name_of_a_folder/in",
+               "cd p && " INSIDE(" -MD -MF m.d"), MADE}}});
+}
+
+/* The same link is shorter than the header's name in one folder, and longer in the other. */
+Test(tool_places, which_name_gcc_shows_counts)
+{
+#define SHORTER_IN_ONE                                                                             \
+    "mkdir -p a_name_of_20_letters p/a_folder_with_a_name_that_is_long/inc q/inc; "                \
+    "echo '__attribute__((deprecated)) int old();' >a_name_of_20_letters/h.h; "                    \
+    "for d in p/*long q; do printf '#include <in/h.h>\\nint f() { return old(); }\\n' >$d/m.cc; "  \
+    "ln -s $PWD/a_name_of_20_letters $d/inc/in; done"
+    COMPARE({"in messages",
+             SHORTER_IN_ONE,
+             {{NULL, "cd p/*long && $CXX -isystem $PWD/inc -c $PWD/m.cc -o m.o", MADE},
+              {NULL, "cd q && $CXX -isystem $PWD/inc -c $PWD/m.cc -o m.o", MADE}}},
+            {"in files of dependencies",
+             SHORTER_IN_ONE,
+             {{NULL, "cd p/*long && $CXX -w -isystem $PWD/inc -c $PWD/m.cc -MD -MF m.d", MADE},
+              {NULL, "cd q && $CXX -w -isystem $PWD/inc -c $PWD/m.cc -MD -MF m.d", MADE}}},
+            {"in preprocessed texts",
+             SHORTER_IN_ONE,
+             {{NULL, "cd p/*long && $CXX -isystem $PWD/inc -E $PWD/m.cc -o m.i", MADE},
+              {NULL, "cd q && $CXX -isystem $PWD/inc -E $PWD/m.cc -o m.i", MADE}}});
+}
+
+Test(tool_places, system_headers_of_a_project_hit_in_another_folder)
+{
+#define PROJECT                                                                                    \
+    "mkdir -p p/third/sub q/deeper/third/sub; "                                                    \
+    "echo '#include \"../h.h\"' | tee p/third/sub/n.h >q/deeper/third/sub/n.h; "                   \
+    "echo 'enum { H = 1 };' | tee p/third/h.h >q/deeper/third/h.h; "                               \
+    "printf '#include <sub/n.h>\\nint x = H;\\n' | tee p/m.cc >q/deeper/m.cc; "                    \
+    "touch -d '10 minutes ago' p/*/*.h q/*/*/*.h"
+#define BUILT(option) "$CXX -isystem $PWD/third -c $PWD/m.cc -o $PWD/m.o" option
+    COMPARE({"with a file of dependencies",
+             PROJECT,
+             {{NULL, "cd p && " BUILT(" -MD -MT m.o -MF m.d"), MADE},
+              {NULL, "cd q/deeper && " BUILT(" -MD -MT m.o -MF m.d"), TAKEN},
+              {"echo 'enum { H = 2 };' >q/deeper/third/h.h", NULL, MADE}}},
+            {"of a folder that is named from the working folder",
+             PROJECT,
+             {{NULL, "cd p && $CXX -isystem third -c m.cc -o m.o", MADE},
+              {NULL, "cd q/deeper && $CXX -isystem third -c m.cc -o m.o", TAKEN},
+              {NULL, "cd p && $CXX -isystem third -c m.cc -o m.o -MD -MF m.d", MADE},
+              {NULL, "cd q/deeper && $CXX -isystem third -c m.cc -o m.o -MD -MF m.d", TAKEN},
+              {"echo 'enum { H = 2 };' >q/deeper/third/h.h", NULL, MADE}}});
 }
 
 /* A header that includes the next one of its name, if there is one. In p a second folder is the first one, in q a copy. */
