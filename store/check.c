@@ -4,7 +4,7 @@
  * before an upgrade or after an accident.
  *
  *   1. the store's lock: no daemon may write meanwhile
- *   2. every page of the index, in a child (index_guard.c)
+ *   2. every entry of the index, in a child (index_guard.c)
  *   3. the index's format
  *   4. every row, and every value against its checksum
  *
@@ -124,7 +124,7 @@ int store_check(const char *dir, struct store_findings *out, struct err *e)
     snprintf(file, sizeof file, "%s/index/data.mdb", dir);
     if (access(file, F_OK) != 0) {
         code = err_set(e, WARM_ENOT_FOUND, "%s has no index", dir);
-    } else if (!index_guard_check(dir, fd, true, &out->fault)) {
+    } else if (!index_guard_check(dir, fd, true, false, &out->fault)) {
         code = 0; /* the fault is the finding */
     } else if (!(c.piece = malloc(BLOB_PIECE))) {
         code = err_set(e, WARM_ENOMEM, "%s", err_text(WARM_ENOMEM));

@@ -19,7 +19,7 @@
  *                                           lets a stray write into it
  *   a failed meta page write ends the       MDB_PANIC is damage too: the environment is reopened
  *   environment
- *   an assertion aborts the process         on_abort leaves a mark; the next start checks all pages
+ *   an assertion aborts the process         on_abort leaves a mark; the next start checks all entries
  *
  * Thread: see index.h.
  */
@@ -257,6 +257,18 @@ static void remove_folder(const char *dir, const char *name)
     }
     snprintf(path, sizeof path, "%s/%s", dir, name);
     rmdir(path);
+}
+
+void index_renew(const char *dir, bool take)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    snprintf(from, sizeof from, "%s/index" INDEX_FRESH "/data.mdb", dir);
+    snprintf(to, sizeof to, "%s/index/data.mdb", dir);
+    if (take && rename(from, to) == 0) {
+        snprintf(to, sizeof to, "%s/index/lock.mdb", dir); /* of other transactions */
+        unlink(to);
+    }
+    remove_folder(dir, "index" INDEX_FRESH);
 }
 
 int index_set_aside(const char *dir, struct err *e)

@@ -67,6 +67,9 @@ int index_open(struct index *x, const char *dir, uint64_t map_bytes, void (*on_a
                struct err *e);
 /* Closes the environment if it is open. No transaction may be open. */
 void index_close(struct index *x);
+#define INDEX_FRESH ".new" /* behind the folder's name: the index that is being written anew */
+/* Puts the index that was written anew in the place of the old one if `take`; removes what is left of it. */
+void index_renew(const char *dir, bool take);
 /* Renames DIR/index to DIR/index.broken-TIME, and removes older ones of these. */
 int index_set_aside(const char *dir, struct err *e);
 

@@ -9,8 +9,10 @@
  *
  *   few pages    at each start, at constant cost: meta pages, format and totals; then the first, the last
  *                and some random entries of each table, each found again by its key
- *   all pages    after a crash that a damaged index explains, or if the file is shorter than its meta page
- *                says: every page (lmdb_check.h), then every entry of every table, in order and by its key
+ *   all entries  after a crash that a damaged index explains, or if the file is shorter than its meta page
+ *                says: every entry of every table, in order and by its key. Then the entries are copied into a
+ *                new file, which takes the place of the old one: damage that no entry shows, as of a page's
+ *                bounds or of the list of free pages, stays behind
  *
  * Thread: the one that opens the store.
  */
@@ -29,11 +31,11 @@
 #include <unistd.h>
 
 #include "store/internal.h"
-#include "store/lmdb_check.h"
 
 #define FEW_SECONDS 5 /* of CPU time: an endless loop takes it, a slow disk does not */
 #define ALL_SECONDS 300
 #define RANDOM_PROBES 16u
+#define COPY_RECORDS 1024u /* in one commit: a bound of its memory */
 
 /* The child's exit status is an index into this. */
 enum finding {
@@ -44,8 +46,9 @@ enum finding {
     BAD_ORDER,
     NOT_FOUND_AGAIN,
     BAD_COUNT,
-    BAD_PAGE,
+    NOT_COPIED,
     ASSERTED,
+    RENEWED, /* sound, and copied */
     N_FINDINGS
 };
 static const char *const finding_text[N_FINDINGS] = {
@@ -56,12 +59,12 @@ static const char *const finding_text[N_FINDINGS] = {
     [BAD_ORDER] = "entries are out of order",
     [NOT_FOUND_AGAIN] = "an entry is not found by its key",
     [BAD_COUNT] = "a table does not have as many entries as it says",
-    [BAD_PAGE] = "a page is damaged",
+    [NOT_COPIED] = "an entry cannot be copied",
     [ASSERTED] = "a check inside LMDB failed on it",
 };
 
 struct probe {
-    MDB_env *env;
+    MDB_env *env, *copy; /* copy: NULL until all is sound */
     MDB_txn *txn;
     bool thorough;
 };
@@ -124,6 +127,26 @@ static enum finding check_all(struct probe *p, MDB_dbi dbi, MDB_cursor *cursor)
     return rc == MDB_NOTFOUND && n == stat.ms_entries ? SOUND : BAD_COUNT;
 }
 
+/* Copies a table. A full disk is no fault of the file: then the index stays as it is. */
+static enum finding copy_all(struct probe *p, const char *name, unsigned flags, MDB_cursor *cursor)
+{
+    MDB_val key, data;
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    unsigned order = flags & MDB_DUPSORT ? 0 : MDB_APPEND;
+    int rc = mdb_txn_begin(p->copy, NULL, 0, &txn);
+    rc = rc ? rc : mdb_dbi_open(txn, name, flags | MDB_CREATE, &dbi);
+    for (size_t n = 1; rc == 0 && (rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)) == 0; n++) {
+        rc = mdb_put(txn, dbi, &key, &data, order);
+        if (rc == 0 && n % COPY_RECORDS == 0 && (rc = mdb_txn_commit(txn)) == 0)
+            rc = mdb_txn_begin(p->copy, NULL, 0, &txn);
+    }
+    rc = rc == MDB_NOTFOUND ? mdb_txn_commit(txn) : rc;
+    if (rc > 0 && !index_is_damage(rc))
+        _exit(SOUND);
+    return rc ? NOT_COPIED : SOUND;
+}
+
 static enum finding check_table(struct probe *p, const char *name, unsigned flags, MDB_dbi *dbi)
 {
     MDB_cursor *cursor;
@@ -131,6 +154,8 @@ static enum finding check_table(struct probe *p, const char *name, unsigned flag
         return NO_TABLE;
     if (mdb_cursor_open(p->txn, *dbi, &cursor) != 0)
         return NO_TABLE;
+    if (p->copy)
+        return copy_all(p, name, flags, cursor);
     return p->thorough ? check_all(p, *dbi, cursor) : check_ends(p, *dbi, cursor);
 }
 
@@ -166,43 +191,52 @@ static enum finding check_tables(struct probe *p)
     return f;
 }
 
-static bool all_pages_sound(const char *path, uint64_t size)
+static int open_env(MDB_env **out, const char *path, uint64_t map_bytes, unsigned flags)
 {
-    char file[4096 + 16];
-    snprintf(file, sizeof file, "%s/data.mdb", path);
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    const uint8_t *map =
-        fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
-    return map == MAP_FAILED || !lmdb_check(map, size);
+    int rc = mdb_env_create(out);
+    rc = rc ? rc : mdb_env_set_maxdbs(*out, 8);
+    if (rc)
+        _exit(SOUND); /* no memory: no fault of the file */
+    mdb_env_set_mapsize(*out, (size_t)map_bytes + (64u << 20));
+    mdb_env_set_assert(*out, on_child_assert);
+    return mdb_env_open(*out, path, flags | MDB_NOLOCK | MDB_NORDAHEAD, 0600);
+}
+
+/* Copies all tables into an environment of its own. */
+static enum finding renew(struct probe *p, const char *path, uint64_t size)
+{
+    char fresh[4096 + 8];
+    snprintf(fresh, sizeof fresh, "%s" INDEX_FRESH, path);
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {0}},
+              NULL); /* that all can be read is known */
+    if (mkdir(fresh, 0700) != 0 || open_env(&p->copy, fresh, 2 * size, MDB_NOSYNC) != 0)
+        return SOUND;
+    enum finding f = check_tables(p);
+    return f ? f : mdb_env_sync(p->copy, 1) == 0 ? RENEWED : SOUND;
 }
 
 /* Runs in the child. */
-static enum finding look(const char *path, uint64_t size, bool thorough)
+static enum finding look(const char *path, uint64_t size, bool thorough, bool renews)
 {
     struct probe p = {.thorough = thorough};
     MDB_envinfo info;
     MDB_stat stat;
-    if (thorough && !all_pages_sound(path, size))
-        return BAD_PAGE;
-    if (mdb_env_create(&p.env) != 0 || mdb_env_set_maxdbs(p.env, 8) != 0)
-        return SOUND; /* no memory: no fault of the file */
-    mdb_env_set_mapsize(p.env, (size_t)size + (64u << 20));
-    mdb_env_set_assert(p.env, on_child_assert);
-    if (mdb_env_open(p.env, path, MDB_RDONLY | MDB_NOLOCK | MDB_NORDAHEAD, 0) != 0)
+    if (open_env(&p.env, path, size, MDB_RDONLY) != 0)
         return NOT_OPENED;
     if (mdb_env_stat(p.env, &stat) != 0 || mdb_env_info(p.env, &info) != 0 ||
         info.me_last_pgno > (uint64_t)1 << 40)
         return NOT_OPENED;
     if (info.me_last_txnid == 0)
         return SOUND; /* made, never written */
-    if (!thorough && size / stat.ms_psize <= info.me_last_pgno)
-        return look(path, size, true); /* cut off, or only pages that were never written */
+    /* cut off, or it lacks pages that were never written */
+    p.thorough |= size / stat.ms_psize <= info.me_last_pgno;
     if (mdb_txn_begin(p.env, NULL, MDB_RDONLY, &p.txn) != 0)
         return NOT_OPENED;
-    return check_tables(&p);
+    enum finding f = check_tables(&p);
+    return f == SOUND && p.thorough && renews ? renew(&p, path, size) : f;
 }
 
-static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
+static void child(const char *path, uint64_t size, bool thorough, bool renews, int lock_fd)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGPROF, SIGTERM, SIGINT};
     const struct itimerval limit = {.it_value.tv_sec = thorough ? ALL_SECONDS : FEW_SECONDS};
@@ -215,7 +249,7 @@ static void child(const char *path, uint64_t size, bool thorough, int lock_fd)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setitimer(ITIMER_PROF, &limit, NULL);
-    _exit((int)look(path, size, thorough));
+    _exit((int)look(path, size, thorough, renews));
 }
 
 /* True for signals whose cause is not the file: out of memory, a filter of system calls, a person. */
@@ -224,7 +258,7 @@ static bool says_nothing(int sig)
     return sig == SIGKILL || sig == SIGSYS || sig == SIGTERM || sig == SIGINT;
 }
 
-bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why)
+bool index_guard_check(const char *dir, int lock_fd, bool thorough, bool renews, const char **why)
 {
     char path[4096], file[4096 + 16];
     struct stat st;
@@ -233,15 +267,21 @@ bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char *
     snprintf(file, sizeof file, "%s/data.mdb", path);
     if (stat(file, &st) != 0 || st.st_size == 0)
         return true; /* nothing to look at */
+    if (renews)
+        index_renew(dir, false); /* of a process that was killed */
     pid_t pid = fork();
     if (pid < 0)
         return true; /* no child can start: trust it, since each record is checked when it is read */
     if (pid == 0)
-        child(path, (uint64_t)st.st_size, thorough, lock_fd);
+        child(path, (uint64_t)st.st_size, thorough, renews, lock_fd);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return true; /* somebody else reaps children here */
-    if (WIFSIGNALED(status) ? says_nothing(WTERMSIG(status)) : WEXITSTATUS(status) == SOUND)
+    bool is_renewed = WIFEXITED(status) && WEXITSTATUS(status) == RENEWED;
+    if (renews)
+        index_renew(dir, is_renewed);
+    if (is_renewed ||
+        (WIFSIGNALED(status) ? says_nothing(WTERMSIG(status)) : WEXITSTATUS(status) == SOUND))
         return true;
     *why = WIFSIGNALED(status)                ? "reading it crashes"
            : WEXITSTATUS(status) < N_FINDINGS ? finding_text[WEXITSTATUS(status)]

@@ -292,9 +292,9 @@ void *verify_main(void *task);
 
 /* ---- index_guard.c; the thread that opens the store ---- */
 
-/* Checks DIR/index in a child process: a few pages, or all of them if `thorough`. False if it is
- * damaged, with the reason in *why (static memory). */
-bool index_guard_check(const char *dir, int lock_fd, bool thorough, const char **why);
+/* Checks DIR/index in a child process: a few entries, or all of them if `thorough`. With `renews` an index of
+ * which all were checked is written anew. False if it is damaged, with the reason in *why (static memory). */
+bool index_guard_check(const char *dir, int lock_fd, bool thorough, bool renews, const char **why);
 
 /* ---- suspect.c; the thread that opens the store; store.h has store_mark_suspect ---- */
 

@@ -122,7 +122,7 @@ static int open_index(struct store *s, struct err *e)
 {
     const char *why = "";
     bool suspect = suspect_is_marked(s->files.dir);
-    if (!index_guard_check(s->dir, s->lock_fd, suspect, &why))
+    if (!index_guard_check(s->dir, s->lock_fd, suspect, true, &why))
         set_aside(s, why);
     suspect_begin(s->files.dir);
     int rc = index_open(&s->index, s->dir, s->config.index_bytes, store_mark_suspect, e);

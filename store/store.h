@@ -154,7 +154,7 @@ struct store_findings {
  * BUSY (a process uses it; err names its pid), NOMEM. Any thread, without an open store. */
 int store_check(const char *dir, struct store_findings *out, struct err *e);
 
-/* Marks the store that this process opened last as suspect: the next open then checks every page
+/* Marks the store that this process opened last as suspect: the next open then checks every entry
  * of its index, not only a few. For a handler of SIGSEGV, SIGBUS and SIGABRT, in which the memory
  * map of a damaged index can end. Async-signal-safe; any thread. */
 void store_mark_suspect(void);

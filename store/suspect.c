@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * suspect.c - keeps a mark in the store's folder. It means that a damaged index may have killed the
- * process that had the store open, so the next open checks every page. open.c reads and clears the
+ * process that had the store open, so the next open checks every entry. open.c reads and clears the
  * mark. The daemon's handler of fatal signals sets it, and so does index.c before LMDB aborts the process.
  *
  * Thread: the one that opens the store; store_mark_suspect any.

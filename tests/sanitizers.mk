@@ -45,7 +45,7 @@ tsan: tsan-store tsan-client
 FUZZ_SECONDS = 10
 FUZZ_ARGS = -max_total_time=$(FUZZ_SECONDS)
 FUZZ_SAN  = address,undefined -fno-sanitize-recover=undefined
-FUZZED    = tests/fuzz/promises.c tests/kernels/print_program.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) $(filter-out %/main.c,$(call src,$(EXEC_DIRS))) client/cli/import/archive.c store/clock.c store/row.c store/id_set.c store/lmdb_check.c \
+FUZZED    = tests/fuzz/promises.c tests/kernels/print_program.c $(call src,$(KEYGEN_DIRS) $(GRAPH_DIRS) $(LIBWARM_DIRS)) $(filter-out %/main.c,$(call src,$(EXEC_DIRS))) client/cli/import/archive.c store/clock.c store/row.c store/id_set.c \
     $(addprefix daemon/,net/resp.c headers/manifest.c headers/manifest_paths.c pytorch/torch_value.c) \
     daemon/worker/line_digests.c $(filter-out %/stats.c,$(call src,daemon/history)) tier/url.c tier/resp_reply.c tier/backends/s3_answer.c
 FUZZERS   = $(filter-out promises,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))

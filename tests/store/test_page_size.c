@@ -35,8 +35,8 @@ ParameterizedTest(unsigned *page, page_size, suites_of_the_store_pass)
     if (pid == 0) {
         unsetenv("BXFI_MAP"); /* else Criterion takes the child for a test of ours */
         setenv("WARM_TEST_PAGE", text, 1);
-        execl(self, self, "--quiet", "-j1", "--filter",
-              "@(lmdb_check|change|store|store_upgrade)/*", (char *)NULL);
+        execl(self, self, "--quiet", "-j1", "--filter", "@(change|store|store_upgrade)/*",
+              (char *)NULL);
         _exit(127);
     }
     int status;

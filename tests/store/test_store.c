@@ -607,21 +607,27 @@ Test(store, what_its_user_refused_goes_to_quarantine)
     }
 }
 
-Test(store, mark_of_suspicion_costs_a_check_of_all_pages_and_goes)
+Test(store, mark_of_suspicion_has_the_index_checked_and_written_anew)
 {
     for (uint64_t n = 0; n < 500; n++)
         cr_assert_eq(kit_put(&k, n % 2 ? HERE : 1000, n, n * 50), 0);
     for (uint64_t n = 0; n < 500; n += 3)
         cr_assert_eq(kit_remove(&k, n % 2 ? HERE : 1000, n), 0);
     store_mark_suspect();
-    char *mark = path_join(k.dir, "suspect");
+    char *mark = path_join(k.dir, "suspect"), *index = path_join(k.dir, "index/data.mdb");
+    char *fresh = path_join(k.dir, "index.new");
+    struct stat before, after;
     cr_assert_eq(access(mark, F_OK), 0);
+    cr_assert_eq(stat(index, &before), 0);
     kit_reopen(&k);
     cr_assert_neq(access(mark, F_OK), 0);
+    cr_assert_eq(stat(index, &after), 0);
+    cr_assert_neq(before.st_ino, after.st_ino, "it was not written anew");
+    cr_assert_neq(access(fresh, F_OK), 0);
     cr_assert(!kit_stats(&k).rebuilt, "%s", k.last_event);
     for (uint64_t n = 0; n < 500; n++)
         cr_assert_eq(kit_get(&k, n % 2 ? HERE : 1000, n), n % 3 ? 0 : WARM_ENOT_FOUND);
-    free(mark);
+    free(mark), free(index), free(fresh);
 }
 
 static bool has_three_large(const struct store_stats *st) { return st->n_entries == 3; }
