@@ -364,20 +364,22 @@ int headers_check(struct headers *h, const struct wire_check *check, struct view
     if (!WARM_EXPECT(h && check && out_states))
         return err_set(e, WARM_EINVALID, "no list of paths");
     struct reader list = reader_over(paths.data, paths.len);
-    struct inodes inodes = {0};
+    struct names seen_files = {0};
+    struct inode *ids = check->n <= paths.len ? calloc((size_t)check->n + 1, sizeof *ids) : NULL;
     struct view path;
     struct stat st;
     uint32_t n = 0;
-    bool ok = true;
+    bool ok = ids;
     digests_begin(h->digests);
-    for (; wire_paths_next(&list, &path); n++) {
+    for (; ids && n < check->n && wire_paths_next(&list, &path); n++) {
         struct wire_path_seen seen = check_path(h, path, &st);
         if (seen.state == WIRE_PATH_FILE)
-            ok &= inodes_first(&inodes, &st, n, &seen.same);
+            ok &= inodes_first(&seen_files, &ids[n], &st, n, &seen.same);
         wire_states_add(out_states, &seen, n);
     }
-    inodes_close(&inodes);
-    if (list.failed || n != check->n)
+    names_close(&seen_files);
+    free(ids);
+    if (list.len || n != check->n)
         return err_set(e, WARM_EMALFORMED, "CHECK: the list of paths is damaged");
     return !ok || out_states->failed ? err_set(e, WARM_ENOMEM, "no memory for an answer") : 0;
 }

@@ -504,13 +504,14 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
 
 static bool pack_paths(struct writer *w)
 {
-    struct inodes inodes = {0};
-    bool ok = true;
-    for (uint32_t i = 0; i < files_count(); i++) {
+    struct names seen = {0};
+    struct inode *ids = calloc(files_count() + 1, sizeof *ids);
+    bool ok = ids;
+    for (uint32_t i = 0; ok && i < files_count(); i++) {
         const struct file *file = files_at(i);
         uint32_t same = i;
         if (!file->absent)
-            ok &= inodes_first(&inodes, &file->st, i, &same);
+            ok &= inodes_first(&seen, &ids[i], &file->st, i, &same);
         writer_text(w, file->path);
         writer_u8(w, !file->absent);
         writer_bytes(w, &file->sha256, sizeof file->sha256);
@@ -524,7 +525,8 @@ static bool pack_paths(struct writer *w)
         writer_blob(w, bytes.data, bytes.failed ? 0 : bytes.len);
         writer_close(&bytes);
     }
-    inodes_close(&inodes);
+    names_close(&seen);
+    free(ids);
     return ok && !w->failed;
 }
 

@@ -27,7 +27,9 @@
 
 #include "client/wire/wire.h"
 #include "daemon/worker/message.h"
+#include "keygen/canon/names.h"
 #include "keygen/cuda/job.h"
+#include "keygen/vector.h"
 
 #define ANSWER_TIMEOUT_MS 10000 /* a client that takes longer for one path is stopped or dead */
 #define ANSWERS_SKIPPED_MAX 16  /* packets that answer something else */
@@ -38,10 +40,6 @@
 #define HIDDEN_NAMES 2u
 #define BYTES_MAX (1u << 30) /* of all files of one compile */
 
-struct slot {
-    struct file file;
-    uint64_t hash;
-};
 static struct {
     bool active;
     int channel;
@@ -50,67 +48,14 @@ static struct {
     char folder[PLACE_MAX];
     unsigned n_hides[HIDDEN]; /* how many more looks at each find nothing */
     bool hides, hidden_met;
-    struct slot *
-        *slots; /* in the order of asking; each is allocated, so that pointers to it last */
-    size_t n, cap;
-    uint32_t *index; /* open addressing: place in slots + 1, 0 is free */
-    size_t index_size;
+    VECTOR(struct file *) list; /* in the order of asking */
+    struct names by_path;       /* their numbers */
+    bool failed;                /* the list had no memory */
     size_t bytes;
     uint32_t last_id;
     bool refused;
     struct err failure;
 } files;
-
-/* ---- the table of paths ---- */
-
-static uint64_t hash_of(const char *path)
-{
-    struct key key = key_of_bytes(path, strlen(path));
-    uint64_t hash;
-    memcpy(&hash, key.bytes, sizeof hash);
-    return hash;
-}
-
-static struct slot **find(const char *path, uint64_t hash, uint32_t **out_index)
-{
-    size_t mask = files.index_size - 1;
-    assert(files.index_size && (files.index_size & mask) == 0 && files.n < files.index_size);
-    for (size_t i = hash & mask;; i = (i + 1) & mask) {
-        *out_index = &files.index[i];
-        if (!files.index[i])
-            return NULL;
-        struct slot **slot = &files.slots[files.index[i] - 1];
-        if ((*slot)->hash == hash && strcmp((*slot)->file.path, path) == 0)
-            return slot;
-    }
-}
-
-/* Makes room for one more path; the index stays at most half full. */
-static bool grow(void)
-{
-    assert(files.n <= files.cap);
-    if (files.n < files.cap)
-        return true;
-    size_t cap = files.cap ? files.cap * 2 : 256;
-    struct slot **slots = realloc(files.slots, cap * sizeof *slots);
-    if (slots)
-        files.slots = slots;
-    uint32_t *index = calloc(cap * 2, sizeof *index);
-    if (!slots || !index) {
-        free(index);
-        return false;
-    }
-    free(files.index);
-    files.index = index;
-    files.index_size = cap * 2;
-    files.cap = cap;
-    for (size_t i = 0; i < files.n; i++) {
-        uint32_t *at;
-        find(files.slots[i]->file.path, files.slots[i]->hash, &at);
-        *at = (uint32_t)i + 1;
-    }
-    return true;
-}
 
 static void fail(int code, const char *text)
 {
@@ -201,7 +146,7 @@ static int read_whole(int fd, struct file *out)
 static void learn(struct file *file)
 {
     file->absent = true;
-    if (strlen(file->path) >= JOB_TEXT_MAX || files.n > WORKER_PATHS_MAX) {
+    if (strlen(file->path) >= JOB_TEXT_MAX || files.list.n > WORKER_PATHS_MAX) {
         files.refused = true;
         return;
     }
@@ -234,31 +179,25 @@ static void learn(struct file *file)
 
 const struct file *files_ask(const char *path)
 {
-    uint64_t hash = hash_of(path);
-    uint32_t *at = NULL;
-    struct slot **known = files.index ? find(path, hash, &at) : NULL;
-    if (known)
-        return &(*known)->file;
-    struct slot *slot = calloc(1, sizeof *slot);
-    if (slot)
-        slot->file.path = strdup(path);
-    if (!slot || !slot->file.path || !grow()) {
-        fail(WARM_ENOMEM, "out of memory for a path");
-        if (slot)
-            free(slot->file.path);
-        free(slot);
-        return NULL;
+    uint32_t *number = names_find(&files.by_path, path, strlen(path));
+    if (number)
+        return files.list.at[*number];
+    struct file *file = calloc(1, sizeof *file);
+    if (file && (file->path = strdup(path))) {
+        learn(file);
+        PUSH(&files, files.list, file);
+        number = files.failed ? NULL : names_add(&files.by_path, file->path, strlen(path), NULL);
     }
-    slot->hash = hash;
-    learn(&slot->file);
-    find(path, hash, &at); /* again: growing moved the index */
-    files.slots[files.n++] = slot;
-    *at = (uint32_t)files.n;
-    return &slot->file;
+    if (!number) {
+        fail(WARM_ENOMEM, "out of memory for a path");
+        return NULL; /* the worker ends soon */
+    }
+    *number = files.list.n - 1;
+    return file;
 }
 
-size_t files_count(void) { return files.n; }
-const struct file *files_at(size_t i) { return &files.slots[i]->file; }
+size_t files_count(void) { return files.list.n; }
+const struct file *files_at(size_t i) { return files.list.at[i]; }
 bool files_refused(void) { return files.refused; }
 
 int files_status(struct err *e)
@@ -322,17 +261,14 @@ void files_begin(int channel, const char *cwd, const char *name)
 
 void files_end(void)
 {
-    for (size_t i = 0; i < files.n; i++) {
-        union {
-            const void *read_only;
-            void *owned;
-        } data = {files.slots[i]->file.bytes.data};
-        free(data.owned);
-        free(files.slots[i]->file.path);
-        free(files.slots[i]);
+    for (size_t i = 0; i < files.list.n; i++) {
+        struct file *file = files.list.at[i];
+        free((void *)(uintptr_t)file->bytes.data);
+        free(file->path);
+        free(file);
     }
-    free(files.slots);
-    free(files.index);
+    free(files.list.at);
+    names_close(&files.by_path);
     memset(&files, 0, sizeof files);
 }
 
@@ -399,11 +335,11 @@ bool files_hidden_met(void) { return files.hidden_met; }
 static int stat_folder(const char *path, struct stat *st)
 {
     const char *real = strcmp(path, ".") == 0 ? files.cwd : path;
-    *st = (struct stat){.st_mode = S_IFDIR | 0755,
-                        .st_nlink = 2,
-                        .st_dev = 1,
-                        .st_ino = hash_of(real),
-                        .st_size = 4096};
+    struct key key = key_of_bytes(real, strlen(real));
+    uint64_t number;
+    memcpy(&number, key.bytes, sizeof number);
+    *st = (struct stat){
+        .st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_dev = 1, .st_ino = number, .st_size = 4096};
     return 0;
 }
 
