@@ -8,6 +8,7 @@
  * Thread: any; no state of its own. Memory: see manifest.h.
  */
 #include "daemon/headers/manifest.h"
+#include "keygen/canon/names.h"
 #include "keygen/domains.h"
 
 #include <assert.h>
@@ -156,47 +157,14 @@ void manifest_unref(struct manifest *m)
 
 /* ---- writing ---- */
 
-/* The paths of a manifest that is being written, each once: a hash table with open addressing, by
- * XXH3. */
-struct path_table {
-    struct view *paths;
-    uint32_t n_paths;
-    uint32_t *slots; /* index + 1, or 0 */
-    uint32_t mask;
-    bool failed;
-};
-
-static void path_table_init(struct path_table *t, size_t max_paths)
+/* Returns the number of a path among those that are written, each once; NULL: no memory. */
+static const uint32_t *path_number(struct names *t, struct view path)
 {
-    uint32_t n_slots = 16;
-    while (n_slots < 2 * max_paths)
-        n_slots *= 2;
-    *t = (struct path_table){.paths = calloc(max_paths + 1, sizeof *t->paths),
-                             .slots = calloc(n_slots, sizeof *t->slots),
-                             .mask = n_slots - 1};
-    t->failed = !t->paths || !t->slots;
-}
-
-static void path_table_close(struct path_table *t)
-{
-    free(t->paths);
-    free(t->slots);
-}
-
-static uint32_t path_table_add(struct path_table *t, struct view path)
-{
-    struct key hash = key_of_bytes(path.data, path.len);
-    uint32_t slot;
-    memcpy(&slot, hash.bytes, sizeof slot);
-    for (slot &= t->mask; t->slots[slot]; slot = (slot + 1) & t->mask) {
-        struct view known = t->paths[t->slots[slot] - 1];
-        if (known.len == path.len && memcmp(known.data, path.data, path.len) == 0)
-            return t->slots[slot] - 1;
-    }
-    assert(t->n_paths <= t->mask / 2); /* never more than init was told */
-    t->paths[t->n_paths++] = path;
-    t->slots[slot] = t->n_paths;
-    return t->n_paths - 1;
+    bool is_new;
+    uint32_t *number = names_add(t, path.data, path.len, &is_new);
+    if (number && is_new)
+        *number = t->n - 1;
+    return number;
 }
 
 /* Returns the bytes that an alternative takes, with all of its paths. */
@@ -212,7 +180,7 @@ static size_t alternative_size(const struct manifest *m, const struct manifest_a
 }
 
 static void alternative_write(const struct manifest *m, const struct manifest_alternative *a,
-                              struct path_table *t, struct writer *out)
+                              struct names *t, struct writer *out)
 {
     writer_u32(out, a->maker);
     writer_bytes(out, &a->result, sizeof a->result);
@@ -223,7 +191,9 @@ static void alternative_write(const struct manifest *m, const struct manifest_al
     for (uint32_t i = 0; i < a->n_states; i++) {
         const struct manifest_state *s = &a->states[i];
         assert(s->path < m->n_paths);
-        writer_u32(out, path_table_add(t, m->paths[s->path]));
+        const uint32_t *number = path_number(t, m->paths[s->path]);
+        out->failed |= !number;
+        writer_u32(out, number ? *number : 0);
         writer_u8(out, s->absent ? WIRE_PATH_ABSENT : WIRE_PATH_FILE);
         if (!s->absent) {
             writer_bytes(out, &s->sha256, sizeof s->sha256);
@@ -259,81 +229,81 @@ static size_t manifest_choose(const struct manifest *fresh, const struct manifes
     return n;
 }
 
-/* Appends a manifest of these alternatives, which have at most `n_paths` paths together. */
-static void write_kept(const struct kept *kept, size_t n, size_t n_paths, struct writer *out)
+/* Appends a manifest of these alternatives. */
+static void write_kept(const struct kept *kept, size_t n, struct writer *out)
 {
-    struct path_table table;
+    struct names paths = {0};
     struct writer body;
-    path_table_init(&table, n_paths);
     writer_init(&body, 0);
-    for (size_t i = 0; i < n && !table.failed; i++)
-        alternative_write(kept[i].in, kept[i].alternative, &table, &body);
+    for (size_t i = 0; i < n; i++)
+        alternative_write(kept[i].in, kept[i].alternative, &paths, &body);
     writer_u32(out, MANIFEST_MAGIC);
     writer_u16(out, MANIFEST_VERSION);
     writer_u16(out, (uint16_t)n);
-    writer_u32(out, table.n_paths);
-    for (uint32_t i = 0; i < table.n_paths && !table.failed; i++)
-        writer_blob(out, table.paths[i].data, table.paths[i].len);
+    writer_u32(out, paths.n);
+    for (uint32_t i = 0; i < paths.n; i++)
+        writer_blob(out, paths.entries[i].name, paths.entries[i].len);
     writer_bytes(out, body.data, body.len);
-    out->failed |= body.failed || table.failed || table.n_paths > MANIFEST_PATHS_MAX;
+    out->failed |= body.failed || paths.n > MANIFEST_PATHS_MAX;
     writer_close(&body);
-    path_table_close(&table);
+    names_close(&paths);
 }
 
 void manifest_write(const struct manifest *fresh, const struct manifest *old, struct writer *out)
 {
     struct kept kept[MANIFEST_ALTERNATIVES_MAX];
     size_t n = manifest_choose(fresh, old, kept);
-    write_kept(kept, n, (size_t)fresh->n_paths + (old ? old->n_paths : 0), out);
+    write_kept(kept, n, out);
 }
 
-/* Writes a manifest whose paths are all different. */
-static struct manifest *manifest_of(const struct path_table *t,
-                                    const struct manifest_alternative *a)
+/* Makes a manifest of these alternatives alone. NULL: no memory. */
+static struct manifest *manifest_of(const struct kept *kept, size_t n)
 {
-    struct manifest m = {.n_paths = t->n_paths, .paths = t->paths, .n_alternatives = 1};
-    struct manifest_alternative one = *a;
     struct manifest *out = NULL;
     struct writer w;
-    m.alternatives = &one;
     writer_init(&w, MANIFEST_MAX);
-    manifest_write(&m, NULL, &w);
+    write_kept(kept, n, &w);
     if (!w.failed && manifest_decode(w.data, w.len, &out, NULL) != 0)
         out = NULL;
     writer_close(&w);
     return out;
 }
 
-/* Appends the state of paths[i] to `a`, if the path is new; kept[i] is the number of its state. */
-static void take_state(struct manifest_alternative *a, struct path_table *t, uint32_t *kept,
+/* Appends the state of paths[i] to `a`, if the path is new; kept[i] is the number of its state. False without
+ * memory. */
+static bool take_state(struct manifest_alternative *a, struct names *t, uint32_t *kept,
                        const struct view *paths, const struct manifest_state *states, uint32_t i)
 {
-    kept[i] = path_table_add(t, paths[i]);
+    const uint32_t *number = path_number(t, paths[i]);
+    if (!number)
+        return false;
+    kept[i] = *number;
     if (kept[i] < a->n_states)
-        return;
+        return true;
     assert(kept[i] == a->n_states);
     struct manifest_state *s = &a->states[a->n_states++];
     *s = states[i];
-    s->path = kept[i];
-    s->same = states[i].same < i ? a->states[kept[states[i].same]].same : s->path;
+    s->path = i;
+    s->same = states[i].same < i ? a->states[kept[states[i].same]].same : kept[i];
+    return true;
 }
 
 struct manifest *manifest_new(const struct view *paths, const struct manifest_state *states,
                               uint32_t n, const struct manifest_alternative *alternative)
 {
     struct manifest_alternative a = *alternative;
-    struct path_table t;
+    struct names t = {0};
     uint32_t *kept = malloc((n + 1) * sizeof *kept);
-    path_table_init(&t, n);
     a.states = malloc((n + 1) * sizeof *a.states);
     a.n_states = 0;
-    bool ok = a.states && kept && !t.failed;
+    bool ok = a.states && kept;
     for (uint32_t i = 0; i < n && ok; i++)
-        take_state(&a, &t, kept, paths, states, i);
-    struct manifest *m = ok ? manifest_of(&t, &a) : NULL;
+        ok = take_state(&a, &t, kept, paths, states, i);
+    struct manifest whole = {.n_paths = n, .paths = (struct view *)(uintptr_t)paths};
+    struct manifest *m = ok ? manifest_of(&(struct kept){&whole, &a}, 1) : NULL;
     free(a.states);
     free(kept);
-    path_table_close(&t);
+    names_close(&t);
     return m;
 }
 
@@ -381,17 +351,11 @@ static bool has_places(const struct bases *b, const struct manifest_alternative 
 static struct manifest *part_for(const struct manifest *m, const struct bases *bases)
 {
     struct kept kept[MANIFEST_ALTERNATIVES_MAX];
-    struct manifest *part = NULL;
-    struct writer w;
     size_t n = 0;
     for (uint32_t i = 0; i < m->n_alternatives; i++)
         if (has_places(bases, &m->alternatives[i]))
             kept[n++] = (struct kept){m, &m->alternatives[i]};
-    writer_init(&w, MANIFEST_MAX);
-    write_kept(kept, n, m->n_paths, &w);
-    if (w.failed || manifest_decode(w.data, w.len, &part, NULL) != 0)
-        part = NULL;
-    writer_close(&w);
+    struct manifest *part = manifest_of(kept, n);
     if (part)
         part->digest = m->digest;
     return part;

@@ -98,17 +98,3 @@ Test(tier_squatters, leases_without_expiry_are_none)
     close(fd);
     warmd_down(&k);
 }
-
-Test(tier_squatters, leases_without_expiry_are_none_without_eval_either)
-{
-    NEEDS_TOOLCHAIN(nvrtc);
-    char *out, *options[] = {"--tier-hedge", "60s", NULL};
-    squat(nvrtc, "");
-    run_command(&out, "redis-cli -p %d acl setuser default -eval -evalsha", redis.port);
-    free(out);
-    struct warmd k = tier_up(nvrtc, tier_key_file, options);
-    int fd = warmd_native(&k);
-    cr_expect_lt(until_need(fd, 1, TIER_SOURCE), 20000u);
-    close(fd);
-    warmd_down(&k);
-}

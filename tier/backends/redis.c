@@ -9,8 +9,7 @@
  *
  * A request is an op: one round trip. redis_link.c has the two connections: a large value does not hold up the leases.
  * What may go wrong beyond what stands there:
- * 1. The user may not EVAL (NOPERM): leases are SET NX, GET and DEL instead. Between GET and DEL a lease may change
- *    hands; then two compile, and nothing is wrong.
+ * 1. The user may not EVAL (NOPERM): there are no leases, and nodes that miss at once make at once.
  * 2. A reply is late: the request ends by its timer; the reply is dropped when it comes.
  *
  * Not hiredis: version 0.14 of Debian 12 has no TLS, and over its libuv adapter a refused connection calls nothing.
@@ -37,6 +36,7 @@
 #define TICK_MS 10u
 #define JOB_MS "600000"
 #define ARGS_MAX 12
+#define NO_EVAL "the user may not EVAL, so there are no leases"
 
 static const char ask_script[] =
     "local v=redis.call('GETRANGE',KEYS[1],0,ARGV[3]) "
@@ -56,9 +56,6 @@ static const char renew_script[] = "if redis.call('GET',KEYS[2])==ARGV[1] then r
 static const char release_script[] =
     "if redis.call('GET',KEYS[2])==ARGV[1] then return redis.call('DEL',KEYS[2]) end return 0";
 
-/* Without EVAL: the first command of each operation is one of these, and may lead to a second. */
-enum stage { BY_EVAL, PLAIN_LOOK, PLAIN_ACT, PLAIN_TAKE_OVER };
-
 struct redis_backend {
     struct tier_backend base;
     uv_loop_t *loop;
@@ -70,7 +67,7 @@ struct redis_backend {
     unsigned n_ops;  /* that are not freed */
     uv_timer_t tick; /* one for all: a timer for each op would cost a turn of the loop to close */
     unsigned n_open; /* links, and the timer */
-    bool may_not_eval, closing;
+    bool closing;
     void (*closed)(void *user);
     void *closed_user;
 };
@@ -83,11 +80,8 @@ struct op {
     enum tier_outcome given_up;
     char why[TIER_SAID_MAX];
     struct redis_command command;
-    bool is_sent; /* the link has the command, which holds the op's memory */
-    bool again;   /* at the command's end, the request is sent once more */
-    enum stage stage;
-    bool may_eval; /* PROBE */
-    enum tier_outcome trouble_outcome;
+    bool is_sent;                      /* the link has the command, which holds the op's memory */
+    enum tier_outcome trouble_outcome; /* PROBE */
     char trouble[TIER_SAID_MAX];
 };
 
@@ -197,15 +191,12 @@ static void add_probe(struct op *o, const struct words *w)
     struct redis_arg eval[] = {redis_text("EVAL"), redis_text(release_script),
                                redis_text("2"),    w->key,
                                w->lease,           w->token};
-    struct redis_arg take[] = {redis_text("SET"), w->lease,           w->token,
-                               redis_text("PX"),  redis_text("1000"), redis_text("NX")};
-    struct redis_arg del[] = {redis_text("DEL"), w->key, w->lease};
+    struct redis_arg del[] = {redis_text("DEL"), w->key};
     add(o, set, 5);
     add(o, set, 6);
     add(o, get, 4);
     add(o, eval, 6);
-    add(o, take, 6);
-    add(o, del, 3);
+    add(o, del, 2);
 }
 
 static void add_set(struct op *o, const struct words *w, bool only_if_absent)
@@ -253,48 +244,19 @@ static void add_eval(struct op *o, struct words *w)
     add(o, a, n);
 }
 
-/* Adds what stands in for EVAL: a look, then perhaps an act. */
-static void add_plain(struct op *o, struct words *w)
-{
-    const struct tier_request *r = o->request;
-    struct redis_arg look[] = {redis_text("GET"), w->lease}, del[] = {redis_text("DEL"), w->lease};
-    struct redis_arg keep[] = {redis_text("PEXPIRE"), w->lease, number(r->lease_ms, w->ms)};
-    struct redis_arg left[] = {redis_text("PTTL"), w->lease};
-    struct redis_arg take[] = {redis_text("SET"), w->lease, w->token,
-                               redis_text("PX"),  keep[2],  redis_text("NX")};
-    if (r->operation == TIER_ASK && o->stage == PLAIN_LOOK) {
-        add_get(o, w);
-    } else if (r->operation == TIER_ASK && o->stage == PLAIN_TAKE_OVER) {
-        add(o, take, 5);
-    } else if (r->operation == TIER_ASK) {
-        add(o, take, 6);
-        add(o, left, 2);
-    } else if (o->stage == PLAIN_LOOK) {
-        if (r->operation == TIER_FINISH)
-            add_set(o, w, false);
-        add(o, look, 2);
-    } else if (r->operation == TIER_RENEW) {
-        add(o, keep, 3);
-    } else {
-        add(o, del, 2);
-    }
-}
-
 static void on_reply(struct redis_command *command, const struct resp_reply *reply);
 static void on_command_end(struct redis_command *command, enum tier_outcome outcome,
                            const char *why);
 
-/* Sends the request, or sends it again. */
 static void op_send(struct op *o)
 {
     struct tier_request *r = o->request;
     struct redis_backend *b = o->backend;
     assert(r && !o->is_sent && !o->command.bytes); /* one command of an op at a time */
     bool puts = r->operation == TIER_PUT || r->operation == TIER_FINISH;
-    bool needs_value = puts && o->stage != PLAIN_ACT;
-    char *value = needs_value ? malloc(r->length) : NULL, suffix[80];
+    char *value = puts ? malloc(r->length) : NULL, suffix[80];
     struct words w;
-    if (needs_value &&
+    if (puts &&
         (!value || pread(r->fd, value, r->length, (off_t)r->offset) != (ssize_t)r->length)) {
         free(value);
         op_give_up(o, TIER_FAILED, "the object cannot be read");
@@ -312,11 +274,7 @@ static void op_send(struct op *o)
     case TIER_PROBE: add_probe(o, &w); break;
     case TIER_GET: add_get(o, &w); break;
     case TIER_PUT: add_set(o, &w, r->only_if_absent); break;
-    default:
-        if (o->stage == BY_EVAL)
-            add_eval(o, &w);
-        else
-            add_plain(o, &w);
+    default: add_eval(o, &w);
     }
     free(value);
     const char *slash = strchr(r->name, '/');
@@ -384,7 +342,7 @@ static void take_ask(struct op *o, const struct resp_reply *reply)
         op_end(o, TIER_FAILED, "the reply is rubbish");
 }
 
-/* Takes one of the replies to a probe: SET, SET NX, GETRANGE, EVAL, the lease by SET NX, DEL. */
+/* Takes one of the replies to a probe: SET, SET NX, GETRANGE, EVAL, DEL. */
 static void take_probe(struct op *o, unsigned i, unsigned n, const struct resp_item *item)
 {
     struct tier_request *r = o->request;
@@ -393,58 +351,25 @@ static void take_probe(struct op *o, unsigned i, unsigned n, const struct resp_i
     case 1: k->writes = item->type == RESP_TEXT; break;
     case 2: k->conditional = k->writes && item->type == RESP_NIL; break;
     case 3: k->reads = item->type == RESP_BULK && (!k->writes || item->len == 5); break;
-    case 4: o->may_eval = item->type == RESP_NUMBER; break; /* EVAL works */
-    case 5: k->leases = item->type == RESP_TEXT || item->type == RESP_NIL; break;
+    case 4: k->leases = item->type == RESP_NUMBER; break; /* EVAL works */
     default: break;
     }
     if (item->type == RESP_ERROR && (i == 3 || !*o->trouble))
         o->trouble_outcome = redis_error(item, o->trouble);
     if (i < n)
         return;
-    o->backend->may_not_eval = !o->may_eval && k->leases;
     if (!k->reads) {
         op_end(o, *o->trouble ? o->trouble_outcome : TIER_FAILED,
                *o->trouble ? o->trouble : "the reply is rubbish");
         return;
     }
-    if (*o->trouble && !(k->writes && k->leases && !o->may_eval))
+    if (k->writes && !k->leases)
+        snprintf(k->said, sizeof k->said, "reads and writes work; " NO_EVAL);
+    else if (*o->trouble)
         snprintf(k->said, sizeof k->said, "reads work; not all else does: %.100s", o->trouble);
     else
-        snprintf(k->said, sizeof k->said, "reads, writes and leases work%s",
-                 o->may_eval ? "" : "; the user may not EVAL, so jobs have no common answer");
+        snprintf(k->said, sizeof k->said, "reads, writes and leases work");
     op_end(o, TIER_OK, "");
-}
-
-/* Takes a reply to one of add_plain's commands. */
-static void take_plain(struct op *o, unsigned i, unsigned n, const struct resp_item *item)
-{
-    struct tier_request *r = o->request;
-    bool looks = o->stage == PLAIN_LOOK, asks = r->operation == TIER_ASK;
-    if (asks && looks && item->type == RESP_BULK && item->len) {
-        end_with_bytes(o, item);
-    } else if (asks && looks) {
-        o->stage = PLAIN_ACT;
-        o->again = true;
-    } else if (asks && i == 1) {
-        if (item->type == RESP_TEXT)
-            op_end(o, TIER_LEASE, "the lease is ours");
-    } else if (asks && item->number == -1) { /* it has no expiry */
-        o->stage = PLAIN_TAKE_OVER;
-        o->again = true;
-    } else if (asks) {
-        end_waiting(o, item);
-    } else if (looks && i == n) {
-        bool is_ours = item->type == RESP_BULK && item->len == TIER_TOKEN_SIZE &&
-                       memcmp(item->data, r->token, TIER_TOKEN_SIZE) == 0;
-        o->stage = PLAIN_ACT;
-        if (is_ours)
-            o->again = true;
-        else
-            op_end(o, r->operation == TIER_FINISH ? TIER_OK : TIER_ABSENT, "the lease is lost");
-    } else if (!looks) {
-        bool done = r->operation == TIER_FINISH || item->number;
-        op_end(o, done ? TIER_OK : TIER_ABSENT, "the lease is lost");
-    }
 }
 
 static void take_reply(struct op *o, const struct resp_reply *reply)
@@ -467,19 +392,12 @@ static void take_reply(struct op *o, const struct resp_reply *reply)
         op_end(o, TIER_FAILED, "the reply is rubbish");
 }
 
-/* Goes without EVAL, if that is what the error is about. True if the request will be sent again. */
-static bool goes_without_eval(struct op *o, const struct resp_item *e)
+/* True for the answer to EVAL of a server or a user without it. */
+static bool lacks_eval(const struct tier_request *r, const struct resp_item *e)
 {
-    const struct tier_request *r = o->request;
-    bool no_eval = redis_error_is(e, "NOPERM") ||
-                   (redis_error_is(e, "ERR") && memmem(e->data, e->len, "unknown command", 15));
-    if (r->operation < TIER_ASK || r->operation == TIER_PROBE || o->stage != BY_EVAL || !no_eval)
-        return false;
-    o->backend->may_not_eval = true;
-    if (*r->job)
-        return false;
-    o->stage = PLAIN_LOOK;
-    return o->again = true;
+    return r->operation >= TIER_ASK && r->operation != TIER_PROBE &&
+           (redis_error_is(e, "NOPERM") ||
+            (redis_error_is(e, "ERR") && memmem(e->data, e->len, "unknown command", 15)));
 }
 
 static struct op *op_of(struct redis_command *command)
@@ -492,16 +410,16 @@ static void on_reply(struct redis_command *command, const struct resp_reply *rep
     struct op *o = op_of(command);
     const struct resp_item *item = &reply->item;
     char said[TIER_SAID_MAX];
-    if (!o->request || o->again || (item->type == RESP_ERROR && goes_without_eval(o, item)))
+    if (!o->request)
         return;
     if (o->request->operation == TIER_PROBE) {
         take_probe(o, command->n_seen, command->n_replies, item);
+    } else if (item->type == RESP_ERROR && lacks_eval(o->request, item)) {
+        op_end(o, TIER_CANNOT, NO_EVAL);
     } else if (item->type == RESP_ERROR) {
         enum tier_outcome outcome = redis_error(item, said);
         o->request->wait_ms = 0;
         op_end(o, redis_error_is(item, "READONLY") ? TIER_LATER : outcome, said);
-    } else if (o->stage != BY_EVAL) {
-        take_plain(o, command->n_seen, command->n_replies, item);
     } else {
         take_reply(o, reply);
     }
@@ -511,19 +429,13 @@ static void on_command_end(struct redis_command *command, enum tier_outcome outc
                            const char *why)
 {
     struct op *o = op_of(command);
-    bool again = o->again;
-    assert(o->is_sent && (!again || o->stage != BY_EVAL));
-    o->is_sent = o->again = false;
-    if (!o->request) {
+    assert(o->is_sent);
+    o->is_sent = false;
+    if (!o->request)
         op_settle(o);
-        return;
-    }
-    if (outcome != TIER_OK)
-        op_end(o, outcome, why);
-    else if (again && !o->backend->closing)
-        op_send(o);
     else
-        op_end(o, TIER_FAILED, "the reply is rubbish");
+        op_end(o, outcome == TIER_OK ? TIER_FAILED : outcome,
+               outcome == TIER_OK ? "the reply is rubbish" : why);
 }
 
 /* ---- requests ---- */
@@ -536,7 +448,6 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
     if (!o)
         abort(); /* warmd starts the helper again */
     bool puts = r->operation == TIER_PUT || r->operation == TIER_FINISH;
-    bool leases = r->operation >= TIER_ASK && r->operation != TIER_PROBE;
     r->result_fd = -1;
     r->backend_data = o;
     if (r->operation == TIER_PROBE)
@@ -545,7 +456,6 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
     o->request = r;
     LIST_ADD(b->ops, o);
     b->n_ops++;
-    o->stage = leases && b->may_not_eval ? PLAIN_LOOK : BY_EVAL;
     uv_update_time(b->loop);
     o->given_up = TIER_FAILED;
     snprintf(o->why, sizeof o->why, "timed out after %llu ms", (unsigned long long)r->timeout_ms);
@@ -554,8 +464,6 @@ static void redis_start(struct tier_backend *backend, struct tier_request *r)
         uv_timer_start(&b->tick, on_tick, TICK_MS, TICK_MS);
     if (puts && (r->length > REDIS_VALUE_MAX || r->length == 0))
         op_give_up(o, TIER_CANNOT, "an object in Redis has 1 byte to 16 MiB");
-    else if (o->stage == PLAIN_LOOK && *r->job)
-        op_give_up(o, TIER_CANNOT, "the user may not EVAL, so jobs have no common answer");
     else
         op_send(o);
 }

@@ -8,39 +8,23 @@
 
 #include "tier/backends/sigv4.h"
 
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "keygen/bytes.h"
 
-#define BLOCK 64u /* of SHA-256 */
 #define CANONICAL_MAX 8192u
 
-/* Computes HMAC-SHA-256 (RFC 2104). */
 static void hmac(const void *key, size_t key_len, const char *text, uint8_t out[32])
 {
-    uint8_t short_key[BLOCK] = {0}, pad[BLOCK];
-    SHA256_CTX c;
-    if (key_len > BLOCK)
-        SHA256(key, key_len, short_key);
-    else
-        memcpy(short_key, key, key_len);
-    for (size_t i = 0; i < BLOCK; i++)
-        pad[i] = short_key[i] ^ 0x36;
-    SHA256_Init(&c);
-    SHA256_Update(&c, pad, BLOCK);
-    SHA256_Update(&c, text, strlen(text));
-    SHA256_Final(out, &c);
-    for (size_t i = 0; i < BLOCK; i++)
-        pad[i] = short_key[i] ^ 0x5c;
-    SHA256_Init(&c);
-    SHA256_Update(&c, pad, BLOCK);
-    SHA256_Update(&c, out, 32);
-    SHA256_Final(out, &c);
-    explicit_bzero(short_key, sizeof short_key);
-    explicit_bzero(pad, sizeof pad);
+    uint8_t mac[32]; /* the key may lie in `out` */
+    if (!HMAC(EVP_sha256(), key, (int)key_len, (const uint8_t *)text, strlen(text), mac, NULL))
+        abort(); /* no memory: warmd starts the helper again */
+    memcpy(out, mac, sizeof mac);
 }
 
 struct text {
