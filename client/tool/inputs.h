@@ -144,8 +144,7 @@ int inputs_name(const struct tool_job *job, const struct input *list, size_t n,
 /* ---- real_names.c ---- */
 
 enum {
-    REAL_PLAIN =
-        'p', /* the name without links is the path, or the same below the root's real name */
+    REAL_PLAIN = 'p', /* the path has no links behind its root: no text */
     REAL_BELOW = 'b', /* it lies below the real name of the path's root or of the working folder */
     REAL_ELSEWHERE = 'e',     /* it lies elsewhere */
     REAL_SHORTER_BELOW = 'B', /* the same of a name that is shorter than the path: GCC shows it */

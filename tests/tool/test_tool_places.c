@@ -346,3 +346,106 @@ Test(tool_places, names_count_in_sources_of_any_language)
              {{NULL, "cd p && $CLANG -c $PWD/m.cl -o m.o", MADE},
               {NULL, "cd q_of_another_length && $CLANG -c $PWD/m.cl -o m.o", MADE}}});
 }
+
+#define ABBA(command)                                                                              \
+    {NULL, "cd p && " command, MADE}, {NULL, "cd q/deeper && " command, MADE},                     \
+        {NULL, NULL, TAKEN},                                                                       \
+    {                                                                                              \
+        NULL, "cd p && " command, TAKEN                                                            \
+    }
+#define ATTT(command)                                                                              \
+    {NULL, "cd p && " command, MADE}, {NULL, "cd q/deeper && " command, TAKEN},                    \
+        {NULL, NULL, TAKEN},                                                                       \
+    {                                                                                              \
+        NULL, "cd p && " command, TAKEN                                                            \
+    }
+#define BOTH(path, text)                                                                           \
+    "for d in p q/deeper; do mkdir -p $d/one $d/two; printf '" text "\\n' >$d/" path "; done; "
+
+Test(tool_places, macros_of_a_file_before_the_source_count)
+{
+    COMPARE({"another file",
+             BOTH("m.cc", "int x = H;")
+                 BOTH("one/h.h", "#define H 1") "echo '#define H 2' >p/one/h.h",
+             {ABBA("$CXX -imacros $PWD/one/h.h -c $PWD/m.cc -o m.o")}},
+            {"found in a folder",
+             BOTH("m.cc", "int x = H;") BOTH("one/h.h", "#define H 1")
+                 BOTH("two/h.h", "#define H 3") "rm p/one/h.h",
+             {ABBA("$CXX -imacros h.h -I$PWD/one -I$PWD/two -c $PWD/m.cc -o m.o")}},
+            {"the same",
+             BOTH("m.cc", "int x = H;") BOTH("one/h.h", "#define H 5") ":",
+             {ATTT("$CXX -imacros $PWD/one/h.h -c $PWD/m.cc -o m.o -MD -MF m.d")}},
+            {"its own name",
+             BOTH("m.cc", "const char *x = H;") BOTH("one/h.h", "#define H __FILE__") ":",
+             {ABBA("$CXX -imacros $PWD/one/h.h -c $PWD/m.cc -o m.o")}},
+            {"its own name, from here",
+             BOTH("m.cc", "const char *x = H;") BOTH("one/h.h", "#define H __FILE__") ":",
+             {ABBA("$CXX -imacros one/h.h -c m.cc -o m.o")}},
+            {"absent in the working folder",
+             BOTH("m.cc", "int x = H;") BOTH("one/h.h", "#define H 7") "echo '#define H 8' >p/h.h",
+             {ABBA("$CXX -imacros h.h -I$PWD/one -c $PWD/m.cc -o m.o")}});
+}
+
+Test(tool_places, which_files_are_read_once_counts)
+{
+#define TWICE                                                                                      \
+    BOTH("m.cc", "#include \"one/h.h\"\\n#include \"two/h.h\"\\nint x = __COUNTER__;")             \
+    BOTH("one/h.h", "#pragma once\\nenum { N = __COUNTER__ };\\n#undef N\\n#define N M")
+    COMPARE(
+        {"a link and a copy",
+         TWICE "ln -s ../one/h.h p/two/h.h; sed s/N/M/ q/deeper/one/h.h >q/deeper/two/h.h",
+         {ABBA("$CXX -c $PWD/m.cc -o m.o")}},
+        {"a link and an equal copy of another time",
+         BOTH("m.cc", "#include \"one/h.h\"\\n#include \"two/h.h\"\\nint y = __COUNTER__;") BOTH(
+             "one/h.h",
+             "#pragma once\\nint f(int = __COUNTER__);") "ln -s ../one/h.h p/two/h.h; cp "
+                                                         "q/deeper/one/h.h q/deeper/two/h.h; touch "
+                                                         "-d '5 minutes ago' q/deeper/two/h.h",
+         {ABBA("$CXX -c $PWD/m.cc -o m.o")}},
+        {"a linked folder and an equal copy of another time",
+         BOTH("m.cc", "#include \"one/h.h\"\\n#include \"two/h.h\"\\nint z = __COUNTER__;") BOTH(
+             "one/h.h",
+             "#pragma once\\nint f(int = __COUNTER__);") "rmdir p/two; ln -s one p/two; cp "
+                                                         "q/deeper/one/h.h q/deeper/two/h.h; touch "
+                                                         "-d '5 minutes ago' q/deeper/two/h.h",
+         {ABBA("$CXX -c m.cc -o m.o")}},
+        {"a linked folder and an equal copy, searched",
+         BOTH("m.cc", "#include \"one/h.h\"\\n#include <h.h>\\nint v = __COUNTER__;") BOTH(
+             "one/h.h",
+             "#pragma once\\nint f(int = __COUNTER__);") "rmdir p/two; ln -s one p/two; cp "
+                                                         "q/deeper/one/h.h q/deeper/two/h.h; touch "
+                                                         "-d '5 minutes ago' q/deeper/two/h.h",
+         {ABBA("$CXX -isystem $PWD/two -c $PWD/m.cc -o m.o")}});
+}
+
+Test(tool_places, folders_to_search_for_quoted_names_count)
+{
+    COMPARE(
+        {"other headers",
+         BOTH("m.cc", "#include \"h.h\"\\nint x = H;")
+             BOTH("one/h.h", "#define H 1") "echo '#define H 2' >p/one/h.h",
+         {ABBA("$CXX -iquote $PWD/one -c $PWD/m.cc -o m.o")}},
+        {"the same, with messages",
+         BOTH("m.cc", "#include \"h.h\"\\nint f() { return g(); }")
+             BOTH("one/h.h", "static int g() { int unused; return 3; }") ":",
+         {ATTT("$CXX -Wall -iquote $PWD/one -c $PWD/m.cc -o m.o -MD -MF m.d")}},
+        {"a folder that one of them has",
+         BOTH("m.cc", "#include \"h.h\"\\nint x = H;") BOTH("one/h.h", "#define H 4")
+             BOTH("two/h.h", "#define H 5") "rm -r p/one",
+         {ABBA("$CXX -iquote one -iquote two -c m.cc -o m.o")}},
+        {"also searched for other names",
+         BOTH("m.cc", "#include <h.h>\\n#include \"h.h\"\\nint x = H;") BOTH(
+             "one/h.h",
+             "#ifdef H\\n#undef H\\n#define H 9\\n#else\\n#define H 6\\n#endif") "rmdir p/two; ln "
+                                                                                 "-s one p/two; cp "
+                                                                                 "q/deeper/one/h.h "
+                                                                                 "q/deeper/two/; "
+                                                                                 "sed -i s/9/8/ "
+                                                                                 "q/deeper/two/h.h",
+         {ABBA("$CXX -iquote $PWD/two -I$PWD/one -c $PWD/m.cc -o m.o")}},
+        {"a link that leads elsewhere",
+         BOTH("m.cc", "#include \"in/h.h\"\\nint x = H;")
+             BOTH("one/h.h", "#define H 10") "sed -i s/10/11/ p/one/h.h; ln -s $PWD/p/one "
+                                             "p/two/in; ln -s $PWD/q/deeper/one q/deeper/two/in",
+         {ABBA("$CXX -iquote $PWD/two -c $PWD/m.cc -o m.o")}});
+}
