@@ -54,34 +54,46 @@ static bool is_standard_library(const struct input *i)
             (is_system(i->path) && text_has_one_of(i->path, ONE_OF("/c++/", "/lib/clang/"))));
 }
 
-/* Returns the folder of the CUDA toolkit whose nvcc ran, in *out_len bytes; NULL if none did. nvcc
- * reads TOOLKIT/bin/nvcc.profile. */
-static const char *toolkit_of(const struct inputs *in, size_t *out_len)
+struct toolkit {
+    char name[PATH_MAX], real[PATH_MAX]; /* the second without links; "": no nvcc ran */
+};
+
+/* Finds the folder of the CUDA toolkit whose nvcc ran. nvcc reads TOOLKIT/bin/nvcc.profile. */
+static struct toolkit toolkit_of(const struct inputs *in)
 {
     static const char profile[] = "/bin/nvcc.profile";
+    struct toolkit t = {0};
     for (size_t i = 0; i < in->n; i++) {
         size_t len = strlen(in->list[i].path), n = sizeof profile - 1;
-        if (in->list[i].kind != INPUT_FILE || in->list[i].root || len <= n ||
+        if (in->list[i].kind != INPUT_FILE || in->list[i].root || len <= n || len >= PATH_MAX ||
             strcmp(in->list[i].path + len - n, profile) != 0)
             continue;
-        *out_len = len - n;
-        return in->list[i].path;
+        memcpy(t.name, in->list[i].path, len - n);
+        if (!realpath(t.name, t.real))
+            t = (struct toolkit){0};
+        return t;
     }
-    return NULL;
+    return t;
+}
+
+static bool is_header_below(const char *path, const char *toolkit)
+{
+    size_t len = strlen(toolkit);
+    return len && strncmp(path, toolkit, len) == 0 &&
+           text_begins_with_one(path + len, ONE_OF("/include/", "/targets/", "/bin/../include/",
+                                                   "/bin/../targets/"));
 }
 
 /* True for a header of that toolkit, in no root, or in a folder to search that leads there. */
-static bool is_of_toolkit(const struct tool_job *job, const struct input *i, const char *toolkit,
-                          size_t len)
+static bool is_of_toolkit(const struct tool_job *job, const struct input *i,
+                          const struct toolkit *toolkit)
 {
     char path[2 * PATH_MAX];
     const char *folder = i->root ? job->leads_to[i->root - 1] : "";
-    if (!toolkit || !folder)
+    if (!folder)
         return false;
     snprintf(path, sizeof path, "%s%s", folder, i->path);
-    return strncmp(path, toolkit, len) == 0 &&
-           text_begins_with_one(path + len, ONE_OF("/include/", "/targets/", "/bin/../include/",
-                                                   "/bin/../targets/"));
+    return is_header_below(path, toolkit->name) || is_header_below(path, toolkit->real);
 }
 
 /* True for the first piece of a name that ## can join to it, or the second after a '_'. Every name begins with two. A
@@ -284,15 +296,14 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
 {
     struct asking a = {0};
     bool names_types = strcmp(job->family, "cc") == 0 && !tool_is_gcc(job);
-    size_t len = 0;
-    const char *toolkit = toolkit_of(in, &len);
+    struct toolkit toolkit = toolkit_of(in);
     struct releases releases = releases_of(in);
     a.type = releases.type;
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         a.joins_none =
-            from && (is_of_toolkit(job, from, toolkit, len) || is_of_release(from, &releases));
+            from && (is_of_toolkit(job, from, &toolkit) || is_of_release(from, &releases));
         a.is_system = from && from->root == 0 && is_system(from->path);
         a.is_harmless = find_harmless(from) != NULL;
         if (text.len && names_types && !(from && is_standard_library(from)) &&

@@ -268,14 +268,14 @@ class Nvcc(kit.TestCase):
     CHECK = "void fail(const char *, int);\n#define CHECK(x) ((x) ? (void)0 : fail(__FILE__, sizeof(__FILE__)))\n"
     CALLER = "inline void check(bool x, const char *f = __builtin_FILE()) { if (!x) fail(f, 0); }\n"
 
-    def generated(self, home, header, text):
+    def generated(self, home, header, text, nvcc=None):
         """Writes a source where FlashInfer generates them in a home. Returns what nvcc makes of it there."""
         folder = os.path.join(self.daemon.folder, home, ".cache/flashinfer/0.7/90a/generated")
         os.makedirs(folder, exist_ok=True)
         self.write("check.h", header, self.daemon.folder)
         self.write("k.cu", f'#include "check.h"\n__global__ void k(float *p) {{ *p = 1; }}\n{text}', folder)
         self.told.begin()
-        self.daemon.run([kit.NVCC, "-arch=sm_90", "-c", os.path.join(folder, "k.cu"), "-o", "k.o",
+        self.daemon.run([nvcc or kit.NVCC, "-arch=sm_90", "-c", os.path.join(folder, "k.cu"), "-o", "k.o",
                          "-I" + self.daemon.folder + "/x/.."], cwd=folder, WARM_TOOL_DEBUG=self.told.path)
         with open(os.path.join(folder, "k.o"), "rb") as f:
             return f.read()
@@ -289,6 +289,16 @@ class Nvcc(kit.TestCase):
         self.expect(1, 0)
         self.assertIn(b"k.cu\0", one)
         self.assertNotIn(b"generated/k.cu", one)
+
+    def test_the_same_with_a_toolkit_that_a_link_leads_to(self):
+        os.mkdir(os.path.join(self.daemon.folder, "x"))
+        link = os.path.join(self.daemon.folder, "cuda")
+        os.symlink(os.path.dirname(os.path.dirname(os.path.realpath(kit.NVCC))), link)
+        run = "void run(float *p) { CHECK(p); k<<<1, 1>>>(p); }\n"
+        one = self.generated("one", self.CHECK, run, link + "/bin/nvcc")
+        self.expect(0, 1)
+        self.assertEqual(self.generated("two/deeper", self.CHECK, run, link + "/bin/nvcc"), one)
+        self.expect(1, 0)
 
     def test_a_source_that_shows_its_name_hits_from_another_working_folder(self):
         package = os.path.join(self.daemon.folder, "package")

@@ -187,6 +187,20 @@ Test(root_names, only_headers_of_the_toolkit_that_ran_may_spell_pieces)
     cr_expect(is_refused(), "the folder of another toolkit");
 }
 
+/* As /usr/local/cuda, which leads to /usr/local/cuda-13.0: GCC opens headers by the shortest name. */
+Test(root_names, a_toolkit_that_ran_by_a_link_is_the_one_that_the_link_leads_to)
+{
+    char *link = path_join(dir, "link");
+    add(true, "m.cu", "int x;\n");
+    add(false, "cuda/include/h.h", "#define J(a) __FI##a\n");
+    cr_assert_eq(symlink("cuda", link), 0);
+    add(false, "cuda/bin/nvcc.profile", "TOP = $(_HERE_)/..\n");
+    forget_last();
+    add(false, "link/bin/nvcc.profile", NULL);
+    cr_expect(!is_refused());
+    free(link);
+}
+
 Test(root_names, a_known_header_may_hand_names_on_if_no_other_text_can_compute_with_them)
 {
     static const uint8_t known[] = {0xa0, 0x13, 0xb3, 0xb0, 0x6b, 0x1f, 0x1f, 0x69,
