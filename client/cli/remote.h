@@ -2,8 +2,8 @@
 /*
  * remote.h - shared by the commands that talk to the daemon: connecting, failures, keys, output.
  *
- * Inspection never starts a daemon. A person waits longer for an answer than a program should, so
- * connecting has DEADLINE_PERSON_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
+ * Nothing here starts a daemon: run_daemon_wake does, for some commands. A person waits longer for an answer than a
+ * program should, so connecting has DEADLINE_PERSON_CONNECT_MS here, unless WARM_TIMEOUT_MS says otherwise.
  *
  * Thread: main. Memory: as each function says.
  */

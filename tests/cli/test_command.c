@@ -728,3 +728,30 @@ Test(command, daemon_is_started_shown_restarted_and_stopped)
     unsetenv("WARM_STORE");
     warmd_free(&k);
 }
+
+Test(command, that_shows_what_a_store_has_starts_its_daemon)
+{
+    static const char *const shows[] = {"ls", "stats", "why", "report"};
+    struct warmd k = warmd_new();
+    char *out;
+    setenv("WARM_STORE", k.store, 1);
+    write_in(&k, "value", "v");
+    expect(&k, 3, "stats", "no daemon answers at "); /* there is no store */
+    expect(&k, 0, "daemon start", "started: ");
+    expect(&k, 0, "put kept value", "");
+    for (size_t i = 0; i < sizeof shows / sizeof *shows; i++) {
+        expect(&k, 0, "daemon stop", "stopped: process ");
+        expect(&k, 3, "get kept -o got", "no daemon answers at ");
+        warm(&k, &out, shows[i]);
+        cr_expect(i || strstr(out, "kept"), "%s", out);
+        expect(&k, 0, "daemon status", k.store);
+        free(out);
+    }
+    expect(&k, 0, "daemon stop", "stopped: process ");
+    setenv("WARM_DISABLE", "1", 1);
+    expect(&k, 3, "ls", "WARM_DISABLE is set");
+    unsetenv("WARM_DISABLE");
+    expect(&k, 3, "daemon status", "no daemon answers at ");
+    unsetenv("WARM_STORE");
+    warmd_free(&k);
+}

@@ -21,6 +21,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
+#include "client/cli/run/run.h"
 #include "client/cli/units.h"
 #include "keygen/quantity.h"
 
@@ -172,6 +173,7 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
 
 static int list_all(struct ls_run *run)
 {
+    run_daemon_wake(run->remote.socket);
     int status = remote_open(&run->remote);
     if (status)
         return status;

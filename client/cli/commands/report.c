@@ -13,6 +13,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/output.h"
 #include "client/cli/report/report.h"
+#include "client/cli/run/run.h"
 
 enum { OPTION_SESSION = 0x200, OPTION_COMPARE, OPTION_FORMAT };
 enum format { HTML, JSON, TRACE, FORMATS };
@@ -87,6 +88,7 @@ static int write_report(const struct options *o, const struct report *r,
 static int report(struct remote *r, const struct options *o)
 {
     struct report now = {.n_events = 0}, before = {.n_events = 0};
+    run_daemon_wake(r->socket);
     int status = remote_open(r);
     if (!status)
         status = report_fetch(r, o->session, &now);

@@ -16,6 +16,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/remote.h"
 #include "client/cli/rows.h"
+#include "client/cli/run/run.h"
 #include "client/cli/units.h"
 #include "keygen/quantity.h"
 
@@ -337,6 +338,7 @@ static int stats_run(const struct command *self, int argc, char **argv)
     if (optind < argc)
         return cli_usage(self, "it takes no arguments");
     conn_administer(); /* looking is no use of the entries */
+    run_daemon_wake(r.socket);
     status = remote_open(&r);
     if (status)
         return status;

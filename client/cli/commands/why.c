@@ -13,6 +13,7 @@
 #include "client/cli/json_writer.h"
 #include "client/cli/progress.h"
 #include "client/cli/remote.h"
+#include "client/cli/run/run.h"
 #include "client/cli/units.h"
 
 #define FIELD_MAX 520
@@ -177,6 +178,7 @@ static int nothing(const struct wire_history *ask)
 static int why(struct remote *r, const struct wire_history *ask)
 {
     struct wire_text text;
+    run_daemon_wake(r->socket);
     int status = remote_open(r);
     if (status)
         return status;

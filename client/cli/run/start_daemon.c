@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * start_daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
- * it.
+ * it, and commands that show what is in the store.
  *
  *     connect ── a daemon accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED
  *        │ nobody
@@ -303,4 +303,35 @@ enum run_daemon run_daemon_start(const struct run_places *places)
     }
     close(lock);
     return answer;
+}
+
+/* True if this user has a store where a daemon at the default socket would look for it. With $WARM_SOCKET, where
+ * $WARM_STORE says. */
+static bool has_store(void)
+{
+    const char *named = getenv("WARM_STORE"), *socket = getenv("WARM_SOCKET");
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char index[PATH_MAX];
+    struct stat st;
+    int n = -1;
+    if (named && *named)
+        n = snprintf(index, sizeof index, "%s/index", named);
+    else if (socket && *socket)
+        return false;
+    else if (geteuid() == 0)
+        n = snprintf(index, sizeof index, "/var/cache/warm/index");
+    else if (cache && *cache == '/')
+        n = snprintf(index, sizeof index, "%s/warm/index", cache);
+    else if (home)
+        n = snprintf(index, sizeof index, "%s/.cache/warm/index", home);
+    return n > 0 && (size_t)n < sizeof index && stat(index, &st) == 0 && st.st_uid == geteuid();
+}
+
+void run_daemon_wake(const char *socket)
+{
+    struct run_places places;
+    const char *off = getenv("WARM_DISABLE");
+    if (!socket && !(off && *off && strcmp(off, "0") != 0) && has_store() &&
+        run_places_fill(&places, NULL) && run_daemon_look(&places) == RUN_DAEMON_NONE)
+        run_daemon_start(&places);
 }
