@@ -464,6 +464,10 @@ void tool_key_program(const struct tool_job *job, struct key_builder *key, uint3
     key_add_text(key, tag, by_path ? job->program : argv0);
     if (!slash && !by_path)
         key_add_text(key, tag, path ? path : "");
+#ifdef __aarch64__
+    /* Its sets of inputs never fit another machine, which would only push them out of a tier. */
+    key_add_text(key, tag, "aarch64");
+#endif
 }
 
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
