@@ -6,7 +6,9 @@
  * Thread: main.
  */
 #include "client/cli/cli.h"
+#include "client/cli/units.h"
 #include "keygen/misspelt.h"
+#include "keygen/quantity.h"
 #include "keygen/shown.h"
 
 #include <assert.h>
@@ -24,6 +26,8 @@
 #define MAP_FROM_BYTES ((size_t)256 * 1024)
 /* First size of the buffer for inputs without a size: pipes, /proc. */
 #define PIPE_START_BYTES ((size_t)64 * 1024)
+#define OPTIONS_MAX 32         /* of one command */
+#define FIRST_LONG 0x100       /* above all letters */
 #define INPUT_MAX (2ull << 30) /* bytes that are read into memory: standard input may have no end */
 
 static const struct command *const *commands;
@@ -112,32 +116,70 @@ static void unknown_option(const struct command *c, const char *option, const st
         cli_usage(c, "unknown option %s", option);
 }
 
-int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
-               const struct option *longs)
+/* Returns the next option as getopt_long does, '?' also if its value is missing. Says what is wrong. */
+static int next_option(const struct command *c, int argc, char **argv, const char *shorts,
+                       const struct option *longs)
 {
-    assert(c && argv && longs);
     opterr = 0; /* our own messages: getopt's name neither the command nor its help */
     int at = optind ? optind : 1;
     int got = getopt_long(argc, argv, shorts, longs, NULL);
-    if (got == CLI_OPTION_HELP)
-        cli_help(c);
-    else if (got == ':')
+    if (got == ':')
         cli_usage(c, "option %s needs a value", argv[optind - 1]);
-    else if (got == '?' && optopt && strchr(shorts, optopt))
+    else if (got == '?' && optopt && optopt < FIRST_LONG && strchr(shorts, optopt))
         cli_usage(c, "option -%c needs a value", optopt);
     else if (got == '?')
         unknown_option(c, argv[optind > at ? optind - 1 : at], longs);
-    return got == ':' ? CLI_OPTION_BAD : got;
+    return got == ':' ? '?' : got;
 }
 
-bool cli_option_ends(int c, int *status)
+/* Takes an option's value. False if it is none. */
+static bool take(const struct command *c, const struct cli_option *o)
 {
-    assert(status);
-    if (c != CLI_OPTION_HELP && c != CLI_OPTION_BAD)
-        return false;
-    *status = c == CLI_OPTION_HELP ? CLI_OK : CLI_USAGE;
+    if (!o->take)
+        *(bool *)o->to = true;
+    else if (!o->take(o->what ? optarg : NULL, o->to))
+        return cli_usage(c, "--%s %s is not %s", o->name, optarg, o->what), false;
     return true;
 }
+
+bool cli_options(const struct command *c, int argc, char **argv, const struct cli_option *options,
+                 int *out_status)
+{
+    struct option longs[OPTIONS_MAX + 2] = {{"help", no_argument, NULL, 'h'}};
+    char shorts[3 * OPTIONS_MAX + 8];
+    int len = sprintf(shorts, "%s:h", c->takes_program ? "+" : ""), got;
+    for (int i = 0; options[i].name; i++) {
+        const struct cli_option *o = &options[i];
+        bool has_value = o->take && o->what;
+        assert(i < OPTIONS_MAX);
+        longs[i + 1] = (struct option){o->name, has_value ? required_argument : no_argument, NULL,
+                                       FIRST_LONG + i};
+        if (o->letter)
+            len += sprintf(shorts + len, "%c%s", o->letter, has_value ? ":" : "");
+    }
+    while ((got = next_option(c, argc, argv, shorts, longs)) != -1) {
+        const struct cli_option *o = options + (got < FIRST_LONG ? 0 : got - FIRST_LONG);
+        while (got < FIRST_LONG && o->name && o->letter != got)
+            o++;
+        if (got != 'h' && o->name && take(c, o))
+            continue;
+        *out_status = got == 'h' ? cli_help(c) : CLI_USAGE;
+        return false;
+    }
+    if (c->takes_nothing && optind < argc)
+        *out_status = cli_usage(c, "it takes no arguments");
+    return !c->takes_nothing || optind == argc;
+}
+
+bool cli_take_text(const char *value, void *to)
+{
+    *(const char **)to = value;
+    return true;
+}
+
+bool cli_take_count(const char *value, void *to) { return quantity_count(value, UINT64_MAX, to); }
+bool cli_take_size(const char *value, void *to) { return units_parse_size(value, to); }
+bool cli_take_span(const char *value, void *to) { return quantity_span(value, to); }
 
 /* Reads fd to its end, or to INPUT_MAX, into malloc'ed memory; `hint` is the expected size. 0 or an errno. */
 static int input_read(struct cli_input *in, int fd, size_t hint)

@@ -14,7 +14,7 @@
 #ifndef WARM_CLI_CLI_H
 #define WARM_CLI_CLI_H
 
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +35,8 @@ struct command {
     const char *summary;  /* one line of `warm --help`, no full stop */
     const char *synopsis; /* the text after "warm NAME " */
     const char *help;     /* options and an example, ends with a newline */
+    bool takes_program;   /* its options end before the first word that is none */
+    bool takes_nothing;   /* but options */
 };
 
 /* Prints a command's help on stdout. Returns CLI_OK. */
@@ -49,18 +51,28 @@ void cli_print(struct view text);
 /* Prints "warm: MESSAGE" on stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-#define CLI_OPTION_HELP 'h'
-#define CLI_OPTION_BAD '?'
-/*
- * Returns the next option of a command, as getopt_long does: -1 at the end. `longs` must list
- * "help" as 'h'. Two answers end the command: CLI_OPTION_HELP (help was printed: return CLI_OK) and
- * CLI_OPTION_BAD (it was reported: return CLI_USAGE).
- */
-int cli_option(const struct command *c, int argc, char **argv, const char *shorts,
-               const struct option *longs);
+/* An option of a command. `take` reads its value into *to: false if it is no such value. Without `take` the option has
+ * no value, and sets the bool at `to`; without `what` it has none, either, and `take` gets NULL. */
+struct cli_option {
+    const char *name; /* "to-size" */
+    char letter;      /* '\0': none */
+    bool (*take)(const char *value, void *to);
+    void *to;
+    const char *what; /* its value is "a size with a unit, like 10G" */
+};
+/* Reads the options of a command; `options` ends with a row of zeroes, and --help is in none. optind is the first
+ * argument then. False if the command ends here, with its exit status: help was printed, or an error. */
+bool cli_options(const struct command *c, int argc, char **argv, const struct cli_option *options,
+                 int *out_status);
 
-/* True if `c` is one of the two answers that end a command; *status is then its exit status. */
-bool cli_option_ends(int c, int *status);
+/* Values of options. cli_take_text keeps a pointer: *to is a const char *. The others are uint64_t. */
+bool cli_take_text(const char *value, void *to);
+bool cli_take_count(const char *value, void *to); /* a number from 0 on */
+bool cli_take_size(const char *value, void *to);  /* bytes */
+bool cli_take_span(const char *value, void *to);  /* ms */
+#define CLI_COUNT "a number"
+#define CLI_SIZE "a size with a unit, like 64K or 10G"
+#define CLI_SPAN "a span of time like 12h or 7d"
 
 /* A whole file or stdin in memory. Small files are read; large ones are mapped, so that 500 MB cost
  * no copy. */

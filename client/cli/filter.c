@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/units.h"
+#include "client/cli/rows.h"
 #include "keygen/quantity.h"
 
 struct wire_filter filter_all(void)
@@ -19,31 +19,22 @@ struct wire_filter filter_all(void)
     return (struct wire_filter){.uid = -1, .kind = -1, .pinned = -1, .max_hits = UINT32_MAX};
 }
 
-static int wrong(const struct command *c, const char *what)
+bool filter_take_text(const char *value, void *to)
 {
-    cli_usage(c, "%s is not %s", optarg, what);
-    return -1;
+    struct view text = view_of_text(value);
+    bool fits = text.len && text.len <= WIRE_NAME_MAX;
+    if (fits)
+        *(struct view *)to = text;
+    return fits;
 }
 
-static int take_text(const struct command *c, struct view *out)
-{
-    *out = (struct view){optarg, strlen(optarg)};
-    if (out->len == 0 || out->len > WIRE_NAME_MAX)
-        return wrong(c, "a text of 1 to 512 bytes");
-    return 1;
-}
-
-static int take_kind(const struct command *c, struct wire_filter *f)
+bool filter_take_kind(const char *value, void *to)
 {
     uint8_t kind;
-    if (!wire_kind_from_name(optarg, &kind))
-        return wrong(c, "a kind of entry: "
-#define X(name, number, text) text " "
-                     WIRE_KIND_LIST(X)
-#undef X
-        );
-    f->kind = kind;
-    return 1;
+    bool known = wire_kind_from_name(value, &kind);
+    if (known)
+        *(int32_t *)to = kind;
+    return known;
 }
 
 /* Finds the uid of a name in /etc/passwd, as getpwnam does, without the libraries that it loads. */
@@ -67,53 +58,45 @@ static bool find_user(const char *name, uint64_t *out_uid)
     return found;
 }
 
-bool filter_user(const char *text, int64_t *out)
+bool filter_take_user(const char *value, void *to)
 {
     uint64_t uid;
-    if (!quantity_count(text, UINT32_MAX, &uid) && !find_user(text, &uid))
+    if (!quantity_count(value, UINT32_MAX, &uid) && !find_user(value, &uid))
         return false;
-    *out = (int64_t)uid;
+    *(int64_t *)to = (int64_t)uid;
     return true;
 }
 
-static int take_hits(const struct command *c, uint32_t *out)
+bool filter_take_hits(const char *value, void *to)
 {
     uint64_t n;
-    if (!quantity_count(optarg, UINT32_MAX, &n))
-        return wrong(c, "a number of hits");
-    *out = (uint32_t)n;
-    return 1;
+    if (!quantity_count(value, UINT32_MAX, &n))
+        return false;
+    *(uint32_t *)to = (uint32_t)n;
+    return true;
 }
 
-static int take_size(const struct command *c, uint64_t *out)
+bool filter_take_pinned(const char *value, void *to)
 {
-    return units_parse_size(optarg, out) ? 1 : wrong(c, "a size with a unit, like 64K or 10G");
+    (void)value;
+    *(int32_t *)to = 1;
+    return true;
 }
 
-static int take_span(const struct command *c, uint64_t *out)
+bool filter_take_unpinned(const char *value, void *to)
 {
-    return quantity_span(optarg, out) ? 1 : wrong(c, "a span of time like 12h or 7d");
+    (void)value;
+    *(int32_t *)to = 0;
+    return true;
 }
 
-int filter_option(const struct command *c, struct wire_filter *f, int option)
+bool filter_take_since(const char *value, void *to)
 {
-    assert(c && f);
-    switch (option) {
-    case FILTER_KIND: return take_kind(c, f);
-    case FILTER_ARCH: return take_text(c, &f->hardware);
-    case FILTER_COMPILER: return take_text(c, &f->compiler);
-    case FILTER_TEXT: return take_text(c, &f->text);
-    case FILTER_OLDER_THAN: return take_span(c, &f->min_age_ms);
-    case FILTER_IDLE: return take_span(c, &f->min_idle_ms);
-    case FILTER_MIN_SIZE: return take_size(c, &f->min_bytes);
-    case FILTER_MAX_SIZE: return take_size(c, &f->max_bytes);
-    case FILTER_MIN_HITS: return take_hits(c, &f->min_hits);
-    case FILTER_MAX_HITS: return take_hits(c, &f->max_hits);
-    case FILTER_USER: return filter_user(optarg, &f->uid) ? 1 : wrong(c, "a user");
-    case FILTER_PINNED:
-    case FILTER_UNPINNED: f->pinned = option == FILTER_PINNED; return 1;
-    default: return 0;
-    }
+    uint64_t span_ms, now_ms = rows_now_ms();
+    if (!quantity_span(value, &span_ms))
+        return false;
+    *(uint64_t *)to = now_ms > span_ms ? now_ms - span_ms : 1;
+    return true;
 }
 
 bool filter_is_all(const struct wire_filter *f)

@@ -10,37 +10,22 @@
 #include "client/cli/cli.h"
 #include "client/wire/wire.h"
 
-/* Numbers of the long options; they do not clash with letters. */
-enum filter_option {
-    FILTER_KIND = 0x100,
-    FILTER_ARCH,
-    FILTER_COMPILER,
-    FILTER_OLDER_THAN,
-    FILTER_IDLE,
-    FILTER_MIN_SIZE,
-    FILTER_MAX_SIZE,
-    FILTER_MIN_HITS,
-    FILTER_MAX_HITS,
-    FILTER_USER,
-    FILTER_PINNED,
-    FILTER_UNPINNED,
-    FILTER_TEXT,
-};
-#define FILTER_OPTIONS                                                                             \
-    {"kind", required_argument, NULL, FILTER_KIND},                                                \
-        {"arch", required_argument, NULL, FILTER_ARCH},                                            \
-        {"compiler", required_argument, NULL, FILTER_COMPILER},                                    \
-        {"older-than", required_argument, NULL, FILTER_OLDER_THAN},                                \
-        {"idle", required_argument, NULL, FILTER_IDLE},                                            \
-        {"min-size", required_argument, NULL, FILTER_MIN_SIZE},                                    \
-        {"max-size", required_argument, NULL, FILTER_MAX_SIZE},                                    \
-        {"min-hits", required_argument, NULL, FILTER_MIN_HITS},                                    \
-        {"max-hits", required_argument, NULL, FILTER_MAX_HITS},                                    \
-        {"user", required_argument, NULL, FILTER_USER},                                            \
-        {"pinned", no_argument, NULL, FILTER_PINNED},                                              \
-        {"unpinned", no_argument, NULL, FILTER_UNPINNED},                                          \
+/* Rows of cli_options; `f` is a struct wire_filter. */
+#define FILTER_ROWS(f)                                                                             \
+    {"kind", '\0', filter_take_kind, &(f).kind, FILTER_KINDS},                                     \
+        {"arch", '\0', filter_take_text, &(f).hardware, FILTER_TEXT},                              \
+        {"compiler", '\0', filter_take_text, &(f).compiler, FILTER_TEXT},                          \
+        {"older-than", '\0', cli_take_span, &(f).min_age_ms, CLI_SPAN},                            \
+        {"idle", '\0', cli_take_span, &(f).min_idle_ms, CLI_SPAN},                                 \
+        {"min-size", '\0', cli_take_size, &(f).min_bytes, CLI_SIZE},                               \
+        {"max-size", '\0', cli_take_size, &(f).max_bytes, CLI_SIZE},                               \
+        {"min-hits", '\0', filter_take_hits, &(f).min_hits, CLI_COUNT},                            \
+        {"max-hits", '\0', filter_take_hits, &(f).max_hits, CLI_COUNT},                            \
+        {"user", '\0', filter_take_user, &(f).uid, FILTER_USER},                                   \
+        {"pinned", '\0', filter_take_pinned, &(f).pinned, NULL},                                   \
+        {"unpinned", '\0', filter_take_unpinned, &(f).pinned, NULL},                               \
     {                                                                                              \
-        "text", required_argument, NULL, FILTER_TEXT                                               \
+        "text", '\0', filter_take_text, &(f).text, FILTER_TEXT                                     \
     }
 #define FILTER_HELP                                                                                \
     "      --kind KIND       cubin, backward, executable, fx-graph, triton, autotune, …\n"       \
@@ -57,14 +42,22 @@ enum filter_option {
 /* Returns a filter that matches every entry. */
 struct wire_filter filter_all(void);
 
-/* Reads one option: 1 if it is one of ours, 0 if not, -1 if its value is wrong, which it
- * reports. */
-int filter_option(const struct command *c, struct wire_filter *f, int option);
-
 /* True if nothing was chosen. */
 bool filter_is_all(const struct wire_filter *f);
 
-/* Reads a user: a number, or a name of /etc/passwd. False if there is none. */
-bool filter_user(const char *text, int64_t *out);
+/* Values of the options above. */
+bool filter_take_kind(const char *value, void *to);
+bool filter_take_text(const char *value, void *to);
+bool filter_take_hits(const char *value, void *to);
+bool filter_take_pinned(const char *value, void *to);
+bool filter_take_unpinned(const char *value, void *to);
+/* A user, as an int64_t: a number, or a name of /etc/passwd. */
+bool filter_take_user(const char *value, void *to);
+/* A span of time that ends now; *to is its begin as Unix time in ms, never 0. */
+bool filter_take_since(const char *value, void *to);
+#define FILTER_KIND_NAME(name, number, text) text " "
+#define FILTER_KINDS "a kind of entry: " WIRE_KIND_LIST(FILTER_KIND_NAME)
+#define FILTER_TEXT "a text of 1 to 512 bytes"
+#define FILTER_USER "a user"
 
 #endif

@@ -19,26 +19,11 @@
 #include "client/cli/progress.h"
 #include "client/cli/units.h"
 
-bool remote_option(struct remote *r, int c)
-{
-    assert(r);
-    if (c == 'S')
-        r->socket = optarg;
-    else if (c == 'J')
-        r->as_json = true;
-    return c == 'S' || c == 'J';
-}
-
 bool remote_options(struct remote *r, const struct command *self, int argc, char **argv,
                     int *out_status)
 {
-    static const struct option longs[] = {REMOTE_OPTIONS, {0}};
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, out_status))
-            return false;
-        remote_option(r, c);
-    }
-    return true;
+    const struct cli_option rows[] = {REMOTE_ROWS(*r), {0}};
+    return cli_options(self, argc, argv, rows, out_status);
 }
 
 int remote_open(struct remote *r)

@@ -14,11 +14,11 @@
 #include "client/lib/deadlines.h"
 #include "client/lib/request.h"
 
-/* Long options of every such command, for cli_option. */
-#define REMOTE_OPTIONS                                                                             \
-    {"socket", required_argument, NULL, 'S'}, {"json", no_argument, NULL, 'J'},                    \
+/* Rows of cli_options that every such command has; `r` is its struct remote. */
+#define REMOTE_ROWS(r)                                                                             \
+    {"socket", '\0', cli_take_text, &(r).socket, "a path"},                                        \
     {                                                                                              \
-        "help", no_argument, NULL, 'h'                                                             \
+        "json", '\0', NULL, &(r).as_json, NULL                                                     \
     }
 #define REMOTE_HELP                                                                                \
     "      --json            print JSON\n"                                                         \
@@ -31,8 +31,6 @@ struct remote {
     bool as_json;
 };
 
-/* Reads the options 'S' and 'J'. False for another option. */
-bool remote_option(struct remote *r, int c);
 /* Reads all options of a command that has no others. False if the command ends here; then sets its exit
  * status. */
 bool remote_options(struct remote *r, const struct command *self, int argc, char **argv,

@@ -33,73 +33,70 @@ Test(cli, messages_name_the_command)
 
 /* ---- options ---- */
 
-static const char *value; /* of the last option that has one */
+static bool json;
+static const char *output, *socket_path;
 
-/* Reads the words. Returns the last option; -1 if there is none. */
-static int options(char *const *words, int *status)
+/* Reads the words. Returns true if the command goes on. */
+static bool options(char *const *words, int *status)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"socket", required_argument, NULL, 'S'},
-                                          {0}};
+    const struct cli_option rows[] = {{"json", '\0', NULL, &json, NULL},
+                                      {"output", 'o', cli_take_text, &output, "a file"},
+                                      {"socket", '\0', cli_take_text, &socket_path, "a path"},
+                                      {0}};
     char *argv[8] = {0};
-    int argc = 1, c, last = -1;
+    int argc = 1;
     argv[0] = (char *)(uintptr_t) "x";
     for (; words[argc - 1]; argc++)
         argv[argc] = words[argc - 1];
     optind = 0;
-    value = NULL;
+    json = false;
+    output = socket_path = NULL;
     *status = -1;
-    while ((c = cli_option(&self, argc, argv, ":ho:", longs)) != -1) {
-        last = c;
-        value = optarg;
-        if (cli_option_ends(c, status))
-            break;
-    }
-    return last;
+    return cli_options(&self, argc, argv, rows, status);
 }
 
 #define OPTIONS(...) options((char *[]){__VA_ARGS__, NULL}, &status)
 
 Test(cli, options_are_read_in_both_spellings)
 {
-    static char json[] = "--json", o[] = "-o", v[] = "v", o_value[] = "-ov",
+    static char j[] = "--json", o[] = "-o", v[] = "v", o_value[] = "-ov",
                 socket_value[] = "--socket=/s", file[] = "file", end[] = "--",
                 abbreviated[] = "--js";
     int status;
-    cr_expect(OPTIONS(json) == 'J' && status == -1);
-    cr_expect(OPTIONS(abbreviated) == 'J' && status == -1);
-    cr_expect(OPTIONS(o, v) == 'o' && status == -1);
-    cr_expect_str_eq(value, "v");
-    cr_expect(OPTIONS(o_value) == 'o' && status == -1);
-    cr_expect(OPTIONS(socket_value) == 'S' && status == -1);
-    cr_expect_str_eq(value, "/s");
-    cr_expect(OPTIONS(file) == -1 && status == -1);
-    cr_expect(OPTIONS(end, json) == -1 && status == -1);
+    cr_expect(OPTIONS(j) && json && status == -1);
+    cr_expect(OPTIONS(abbreviated) && json && status == -1);
+    cr_expect(OPTIONS(o, v) && status == -1);
+    cr_expect_str_eq(output, "v");
+    cr_expect(OPTIONS(o_value) && status == -1);
+    cr_expect_str_eq(output, "v");
+    cr_expect(OPTIONS(socket_value) && status == -1);
+    cr_expect_str_eq(socket_path, "/s");
+    cr_expect(OPTIONS(file) && !json && status == -1);
+    cr_expect(OPTIONS(end, j) && !json && status == -1);
     printed_expect("");
 }
 
 Test(cli, an_option_that_is_none_is_named)
 {
     static char wrong[] = "--wrong", w[] = "-w", o[] = "-o", socket_option[] = "--socket",
-                help[] = "--help", json_value[] = "--json=1", json[] = "--json", file[] = "file",
+                help[] = "--help", json_value[] = "--json=1", j[] = "--json", file[] = "file",
                 cluster[] = "-wo";
     int status;
-    cr_expect(OPTIONS(wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(wrong) && status == CLI_USAGE);
     printed_expect("warm x: unknown option --wrong (see `warm x --help`)\n");
-    cr_expect(OPTIONS(json, w) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(j, w) && status == CLI_USAGE);
     printed_expect("warm x: unknown option -w (see `warm x --help`)\n");
-    cr_expect(OPTIONS(o) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(o) && status == CLI_USAGE);
     printed_expect("warm x: option -o needs a value (see `warm x --help`)\n");
-    cr_expect(OPTIONS(socket_option) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(socket_option) && status == CLI_USAGE);
     printed_expect("warm x: option --socket needs a value (see `warm x --help`)\n");
-    cr_expect(OPTIONS(json_value) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(json_value) && status == CLI_USAGE);
     printed_expect("warm x: unknown option --json=1: did you mean --json? (see `warm x --help`)\n");
-    cr_expect(OPTIONS(file, wrong) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(file, wrong) && status == CLI_USAGE);
     printed_expect("warm x: unknown option --wrong (see `warm x --help`)\n");
-    cr_expect(OPTIONS(json, cluster) == CLI_OPTION_BAD && status == CLI_USAGE);
+    cr_expect(!OPTIONS(j, cluster) && status == CLI_USAGE);
     printed_expect("warm x: unknown option -wo (see `warm x --help`)\n");
-    cr_expect(OPTIONS(help) == CLI_OPTION_HELP && status == CLI_OK);
+    cr_expect(!OPTIONS(help) && status == CLI_OK);
     printed_expect("Usage: warm x [FILE]\n\nDoes it.\n\n  -h, --help\n");
 }
 

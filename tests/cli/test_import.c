@@ -69,7 +69,8 @@ Test(import, takes_in_what_export_wrote_and_names_what_is_damaged)
     archive_write(cut, w.data, w.len);
     expect(warm(&k, &out, "import %s", cut), 2, out, "another version");
     writer_close(&w);
-    expect(warm(&k, &out, "import --from nobody %s", cut), 2, out, "jax, triton, inductor");
+    expect(warm(&k, &out, "import --from nobody %s", cut), 2, out,
+           "one of jax, triton and inductor");
     free(file), free(cut);
     warmd_down(&k), warmd_down(&other);
 }

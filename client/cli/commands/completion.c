@@ -14,7 +14,6 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/filter.h"
-#include "client/cli/import/foreign_cache.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/listing.h"
 #include "client/cli/run/settings.h"
@@ -158,15 +157,6 @@ static void print_settings(void)
     remote_close(&r);
 }
 
-/* Prints the words of a list with commas. */
-static void print_list(const char *list)
-{
-    for (size_t len; *list; list += len + strspn(list + len, ", ")) {
-        len = strcspn(list, ",");
-        printf("%.*s\n", (int)len, list);
-    }
-}
-
 /* Prints the commands, with what they do behind a tab. */
 static void print_commands(void)
 {
@@ -199,7 +189,7 @@ static void print_words(const char *command, const char *before, const char *wor
     else if (strcmp(before, "--sort") == 0)
         puts("size\nused\ncreated\nhits\ncost");
     else if (strcmp(before, "--from") == 0 || strcmp(before, "--as") == 0)
-        print_list(foreign_cache_formats());
+        puts("jax\ntriton\ninductor");
     else if (strcmp(before, "--format") == 0 && strcmp(command, "report") == 0)
         puts("html\njson\ntrace");
     else if (strcmp(before, "--session") == 0 || strcmp(before, "--compare") == 0)
@@ -264,15 +254,11 @@ static const struct {
 
 static int completion_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"words", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
     bool words = false;
+    const struct cli_option options[] = {{"words", '\0', NULL, &words, NULL}, {0}};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;)
-        if (cli_option_ends(c, &status))
-            return status;
-        else
-            words = true;
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (words && argc - optind == 3) {
         print_words(argv[optind], argv[optind + 1], argv[optind + 2]);
         return CLI_OK;

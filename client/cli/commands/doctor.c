@@ -629,19 +629,13 @@ static int check_all(struct doctor *d)
 
 static int doctor_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"fix", no_argument, NULL, 'f'}, REMOTE_OPTIONS, {0}};
     struct doctor d = {.worst = HEALTH_OK};
     bool fix = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        fix |= c == 'f';
-        if (c != 'f')
-            remote_option(&d.remote, c);
-    }
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
+    const struct cli_option options[] = {
+        {"fix", '\0', NULL, &fix, NULL}, REMOTE_ROWS(d.remote), {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (fix && d.remote.as_json)
         return cli_usage(self, "--fix tells people what it does: without --json");
     d.colour = colour_wanted(stdout);
@@ -655,6 +649,7 @@ static int doctor_run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_doctor = {
     .name = "doctor",
+    .takes_nothing = true,
     .run = doctor_run,
     .summary = "Check socket, daemon, store, compilers and GPU",
     .synopsis = "[--fix] [--json]",

@@ -78,27 +78,19 @@ static int print_new(struct remote *r, const struct wanted *w, char number[NUMBE
 
 static int events_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"session", required_argument, NULL, 's'},
-                                          {"kind", required_argument, NULL, 'k'},
-                                          {"event", required_argument, NULL, 'e'},
-                                          {"once", no_argument, NULL, 'o'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct wanted w = {.field = {"session", "kind", "event"}};
     struct remote r = {0};
     char number[NUMBER_TEXT] = "";
     bool once = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == 'o')
-            once = true;
-        else if (!remote_option(&r, c))
-            w.value[c == 's' ? 0 : c == 'k' ? 1 : 2] = optarg;
-    }
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
+    const struct cli_option options[] = {{"session", '\0', cli_take_text, &w.value[0], "an ID"},
+                                         {"kind", '\0', cli_take_text, &w.value[1], "a kind"},
+                                         {"event", '\0', cli_take_text, &w.value[2], "a name"},
+                                         {"once", '\0', NULL, &once, NULL},
+                                         REMOTE_ROWS(r),
+                                         {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if ((status = check_names(self, w.value[1], w.value[2])) != CLI_OK)
         return status;
     if (once)
@@ -113,6 +105,7 @@ static int events_run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_events = {
     .name = "events",
+    .takes_nothing = true,
     .run = events_run,
     .summary = "Print what happens in the daemon, a line of JSON each",
     .synopsis = "[--once] [--session ID] [--kind KIND] [--event NAME]",

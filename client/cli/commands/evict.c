@@ -36,27 +36,17 @@ static int evict(struct remote *r, const struct wire_evict *message)
 
 static int evict_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"to-size", required_argument, NULL, 's'},
-                                          {"dry-run", no_argument, NULL, 'n'},
-                                          FILTER_OPTIONS,
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct wire_evict message = {.filter = filter_all()};
-    int status, taken;
-    for (int c; (c = cli_option(self, argc, argv, ":nh", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        taken = filter_option(self, &message.filter, c);
-        if (taken < 0)
-            return CLI_USAGE;
-        if (c == 'n')
-            message.dry_run = true;
-        else if (c == 's' && !units_parse_size(optarg, &message.to_bytes))
-            return cli_usage(self, "--to-size %s is not a size with a unit, like 10G", optarg);
-        else if (!taken)
-            remote_option(&r, c);
-    }
+    const struct cli_option options[] = {
+        {"to-size", '\0', cli_take_size, &message.to_bytes, CLI_SIZE},
+        {"dry-run", 'n', NULL, &message.dry_run, NULL},
+        FILTER_ROWS(message.filter),
+        REMOTE_ROWS(r),
+        {0}};
+    int status;
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "%s is no option; `warm rm` takes keys", argv[optind]);
     if (filter_is_all(&message.filter) && message.to_bytes == 0)
@@ -109,19 +99,16 @@ static int confirm(struct remote *r)
 
 static int clear_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"yes", no_argument, NULL, 'y'}, {"dry-run", no_argument, NULL, 'n'}, REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct wire_evict message = {.filter = filter_all()};
     bool yes = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":ynh", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        yes |= c == 'y';
-        message.dry_run |= c == 'n';
-        remote_option(&r, c);
-    }
+    const struct cli_option options[] = {{"yes", 'y', NULL, &yes, NULL},
+                                         {"dry-run", 'n', NULL, &message.dry_run, NULL},
+                                         REMOTE_ROWS(r),
+                                         {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no keys; `warm rm` does");
     if (!yes && !message.dry_run && isatty(STDIN_FILENO) && (status = confirm(&r)))
@@ -163,22 +150,21 @@ static int print_verify(const struct remote *r, const struct wire_report *report
     return report->n_corrupt ? CLI_FINDING : CLI_OK;
 }
 
+static bool take_sample(const char *value, void *to)
+{
+    return cli_take_count(value, to) && *(uint64_t *)to;
+}
+
 static int verify_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"sample", required_argument, NULL, 'n'}, REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     struct wire_verify message = {0};
     struct wire_report report;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == 'n' &&
-            (!quantity_count(optarg, UINT64_MAX, &message.sample) || message.sample == 0))
-            return cli_usage(self, "--sample %s is not a number of entries", optarg);
-        remote_option(&r, c);
-    }
+    const struct cli_option options[] = {
+        {"sample", '\0', take_sample, &message.sample, "a number of entries"}, REMOTE_ROWS(r), {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no keys");
     status = remote_open(&r);

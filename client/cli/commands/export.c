@@ -392,42 +392,26 @@ static int export_all(struct export_run *run)
 
 static int export_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"to", required_argument, NULL, 'o'},
-                                          {"as", required_argument, NULL, 'a'},
-                                          {"session", required_argument, NULL, 's'},
-                                          {"last", no_argument, NULL, 'l'},
-                                          {"since", required_argument, NULL, 't'},
-                                          {"project", required_argument, NULL, 'p'},
-                                          FILTER_OPTIONS,
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct export_run run = {.message.filter = filter_all()};
+    bool last = false;
     int status;
+    const struct cli_option options[] = {
+        {"to", '\0', cli_take_text, &run.to, "a folder"},
+        {"as", '\0', foreign_cache_take_format, &run.format, FOREIGN_CACHE_FORMATS},
+        {"session", '\0', cli_take_text, &run.session, "an ID"},
+        {"last", '\0', NULL, &last, NULL},
+        {"since", '\0', filter_take_since, &run.since_ms, CLI_SPAN},
+        {"project", '\0', cli_take_text, &run.project, "a name"},
+        FILTER_ROWS(run.message.filter),
+        REMOTE_ROWS(run.remote),
+        {0}};
     conn_administer();
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        int taken = filter_option(self, &run.message.filter, c);
-        if (taken < 0)
-            return CLI_USAGE;
-        uint64_t span_ms;
-        if (c == 'o')
-            run.to = optarg;
-        else if (c == 's' && strlen(run.session = optarg) > WIRE_SESSION_MAX)
-            return cli_usage(self, "--session: an ID has at most %u bytes", WIRE_SESSION_MAX);
-        else if (c == 'l')
-            run.session = "";
-        else if (c == 'p')
-            run.project = optarg;
-        else if (c == 't' && !quantity_span(optarg, &span_ms))
-            return cli_usage(self, "--since %s is not a span of time like 12h or 7d", optarg);
-        else if (c == 't')
-            run.since_ms = rows_now_ms() > span_ms ? rows_now_ms() - span_ms : 1;
-        else if (c == 'a' && !foreign_cache_is_format(run.format = optarg))
-            return cli_usage(self, "--as %s: it is one of %s", optarg, foreign_cache_formats());
-        else if (!taken)
-            remote_option(&run.remote, c);
-    }
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
+    if (run.session && strlen(run.session) > WIRE_SESSION_MAX)
+        return cli_usage(self, "--session: an ID has at most %u bytes", WIRE_SESSION_MAX);
+    if (last)
+        run.session = "";
     if (argc - optind > 1)
         return cli_usage(self, "it takes one file; choose entries with filters");
     if ((run.session != NULL) + (run.since_ms != 0) + (run.project != NULL) > 1)

@@ -115,34 +115,28 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
     return status;
 }
 
-static const struct part_name *find_part_name(const char *name)
+static bool take_part(const char *value, void *to)
 {
     const struct part_name *p = part_names;
-    while (p->name && strcmp(p->name, name) != 0)
+    while (p->name && strcmp(p->name, value) != 0)
         p++;
-    return p->name ? p : NULL;
+    *(const struct part_name **)to = p;
+    return p->name;
 }
 
 static int get_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"output", required_argument, NULL, 'o'},
-                                          {"part", required_argument, NULL, 'p'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     const char *output = NULL;
     const struct part_name *part = NULL;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":o:h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == 'o')
-            output = optarg;
-        else if (c == 'p' && !(part = find_part_name(optarg)))
-            return cli_usage(self, "no part is called %s", optarg);
-        else
-            remote_option(&r, c);
-    }
+    const struct cli_option options[] = {
+        {"output", 'o', cli_take_text, &output, "a file"},
+        {"part", '\0', take_part, &part, "a part: log, cubin, ptx, ltoir, optixir or compiler"},
+        REMOTE_ROWS(r),
+        {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (argc - optind != 1)
         return cli_usage(self, "one KEY is needed");
     if (!output && (isatty(STDOUT_FILENO) || r.as_json))
@@ -199,51 +193,28 @@ static int put_file(struct remote *r, const char *name, const char *file,
     return status;
 }
 
-/* Reads an option. Returns 0, or an exit status. */
-static int put_option(const struct command *self, struct warm_put_options *o, int c)
-{
-    uint64_t n;
-    switch (c) {
-    case 'k': o->kind = optarg; return 0;
-    case 'l': o->label = optarg; return 0;
-    case 'a': o->hardware = optarg; return 0;
-    case 'c': o->compiler = optarg; return 0;
-    case 'g': o->group = optarg; return 0;
-    case 'n': o->flags |= WARM_KEEP_EXISTING; return 0;
-    case 't':
-        return quantity_span(optarg, &o->ttl_ms)
-                   ? 0
-                   : cli_usage(self, "--ttl %s is not a span of time like 12h or 7d", optarg);
-    case 'm':
-        if (!quantity_count(optarg, UINT32_MAX, &n))
-            return cli_usage(self, "--cost-ms %s is not a number", optarg);
-        o->cost_ms = (uint32_t)n;
-        return 0;
-    }
-    return 0;
-}
-
 static int put_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"kind", required_argument, NULL, 'k'},
-                                          {"label", required_argument, NULL, 'l'},
-                                          {"arch", required_argument, NULL, 'a'},
-                                          {"compiler", required_argument, NULL, 'c'},
-                                          {"group", required_argument, NULL, 'g'},
-                                          {"ttl", required_argument, NULL, 't'},
-                                          {"cost-ms", required_argument, NULL, 'm'},
-                                          {"keep-existing", no_argument, NULL, 'n'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct warm_put_options options = {0};
+    uint64_t cost_ms = 0;
+    bool keep = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (!remote_option(&r, c) && (status = put_option(self, &options, c)))
-            return status;
-    }
+    const struct cli_option rows[] = {
+        {"kind", '\0', cli_take_text, &options.kind, "a kind"},
+        {"label", '\0', cli_take_text, &options.label, "a text"},
+        {"arch", '\0', cli_take_text, &options.hardware, "a text"},
+        {"compiler", '\0', cli_take_text, &options.compiler, "a text"},
+        {"group", '\0', cli_take_text, &options.group, "a name"},
+        {"ttl", '\0', cli_take_span, &options.ttl_ms, CLI_SPAN},
+        {"cost-ms", '\0', cli_take_count, &cost_ms, CLI_COUNT},
+        {"keep-existing", '\0', NULL, &keep, NULL},
+        REMOTE_ROWS(r),
+        {0}};
+    if (!cli_options(self, argc, argv, rows, &status))
+        return status;
+    options.cost_ms = cost_ms < UINT32_MAX ? (uint32_t)cost_ms : UINT32_MAX;
+    options.flags = keep ? WARM_KEEP_EXISTING : 0;
     if (argc - optind != 2)
         return cli_usage(self, "a NAME and a FILE are needed");
     return put_file(&r, argv[optind], argv[optind + 1], &options);

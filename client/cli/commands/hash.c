@@ -116,43 +116,24 @@ static int hash_file(struct hash_run *run, const char *file)
     return code ? CLI_USAGE : CLI_OK;
 }
 
-/* Reads the command line. 0 to go on; else -1, and *status is the exit status. */
-static int hash_options(const struct command *self, int argc, char **argv, struct hash_run *run,
-                        int *status)
-{
-    static const struct option longs[] = {
-        {"kind", required_argument, NULL, 'k'}, {"explain", no_argument, NULL, 'e'},
-        {"json", no_argument, NULL, 'j'},       {"debug-info", no_argument, NULL, 'g'},
-        {"help", no_argument, NULL, 'h'},       {0}};
-    for (int c; (c = cli_option(self, argc, argv, ":k:h", longs)) != -1;) {
-        if (cli_option_ends(c, status))
-            return -1;
-        switch (c) {
-        case 'k':
-            if (!canon_kind_from_name(optarg, &run->kind)) {
-                *status = cli_usage(self, "unknown kind %s", optarg);
-                return -1;
-            }
-            break;
-        case 'e': run->explain = true; break;
-        case 'j': run->as_json = true; break;
-        case 'g': run->debug_info = true; break;
-        }
-    }
-    run->n_files = argc - optind;
-    if (run->n_files == 0) {
-        *status = cli_usage(self, "no file given");
-        return -1;
-    }
-    return 0;
-}
+static bool take_kind(const char *value, void *to) { return canon_kind_from_name(value, to); }
 
 static int hash_run(const struct command *self, int argc, char **argv)
 {
     struct hash_run run = {.kind = CANON_AUTO};
-    int status = CLI_OK;
-    if (hash_options(self, argc, argv, &run, &status))
+    const struct cli_option options[] = {
+        {"kind", 'k', take_kind, &run.kind, "one of auto, mlir, mlirbc, hlo, ptx, cuda and raw"},
+        {"explain", '\0', NULL, &run.explain, NULL},
+        {"json", '\0', NULL, &run.as_json, NULL},
+        {"debug-info", '\0', NULL, &run.debug_info, NULL},
+        {0}};
+    int status;
+    if (!cli_options(self, argc, argv, options, &status))
         return status;
+    status = CLI_OK;
+    run.n_files = argc - optind;
+    if (run.n_files == 0)
+        return cli_usage(self, "no file given");
     signal(SIGBUS, on_bus_error);
     mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* a threshold that is set does not grow */
     json_init(&run.json, stdout);

@@ -175,23 +175,16 @@ static int import_all(struct import_run *run, int n, char **paths)
 
 static int import_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"from", required_argument, NULL, 'f'},
-                                          {"keep-existing", no_argument, NULL, 'k'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct import_run run = {0};
     int status;
+    const struct cli_option options[] = {
+        {"from", '\0', foreign_cache_take_format, &run.format, FOREIGN_CACHE_FORMATS},
+        {"keep-existing", '\0', NULL, &run.keep, NULL},
+        REMOTE_ROWS(run.remote),
+        {0}};
     conn_administer(); /* what a system's daemon made itself, only an administrator brings */
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == 'k')
-            run.keep = true;
-        else if (c == 'f' && !foreign_cache_is_format(run.format = optarg))
-            return cli_usage(self, "--from %s: it is one of %s", optarg, foreign_cache_formats());
-        else
-            remote_option(&run.remote, c);
-    }
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind == argc)
         return cli_usage(self, "name an archive, or with --from a folder");
     for (int i = optind; i < argc; i++)

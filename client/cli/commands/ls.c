@@ -207,35 +207,28 @@ static int list_all(struct ls_run *run)
     return status;
 }
 
+static bool take_sort(const char *value, void *to)
+{
+    static const struct wire_row no_row;
+    uint64_t unused;
+    *(const char **)to = value;
+    return sort_value(value, &no_row, &unused);
+}
+
 static int ls_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"sort", required_argument, NULL, 's'},
-                                          {"limit", required_argument, NULL, 'n'},
-                                          {"all", no_argument, NULL, 'a'},
-                                          {"closure", no_argument, NULL, 'c'},
-                                          FILTER_OPTIONS,
-                                          REMOTE_OPTIONS,
-                                          {0}};
-    static const struct wire_row no_row;
     struct ls_run run = {.message.filter = filter_all(), .limit = UINT64_MAX};
-    uint64_t unused;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":s:n:ah", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        int taken = filter_option(self, &run.message.filter, c);
-        if (taken < 0)
-            return CLI_USAGE;
-        run.all |= c == 'a';
-        run.closure |= c == 'c';
-        if (c == 's' && !sort_value(run.sort = optarg, &no_row, &unused))
-            return cli_usage(self, "--sort %s: it is one of size, used, created, hits and cost",
-                             optarg);
-        else if (c == 'n' && !quantity_count(optarg, UINT64_MAX, &run.limit))
-            return cli_usage(self, "--limit %s is not a number", optarg);
-        else if (!taken)
-            remote_option(&run.remote, c);
-    }
+    const struct cli_option options[] = {
+        {"sort", 's', take_sort, &run.sort, "one of size, used, created, hits and cost"},
+        {"limit", 'n', cli_take_count, &run.limit, CLI_COUNT},
+        {"all", 'a', NULL, &run.all, NULL},
+        {"closure", '\0', NULL, &run.closure, NULL},
+        FILTER_ROWS(run.message.filter),
+        REMOTE_ROWS(run.remote),
+        {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind < argc)
         return cli_usage(self, "it takes no keys; `warm show` does");
     run.brief = !run.all && !run.remote.as_json && isatty(STDOUT_FILENO);

@@ -45,19 +45,12 @@ static int ask_deep(struct remote *r)
 
 static int ping_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"deep", no_argument, NULL, 'd'}, REMOTE_OPTIONS, {0}};
     struct remote r = {0};
     bool deep = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        deep |= c == 'd';
-        if (c != 'd')
-            remote_option(&r, c);
-    }
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
+    const struct cli_option options[] = {{"deep", '\0', NULL, &deep, NULL}, REMOTE_ROWS(r), {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     double begun_ms = remote_clock_ms();
     status = remote_open(&r);
     if (status)
@@ -75,6 +68,7 @@ static int ping_run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_ping = {
     .name = "ping",
+    .takes_nothing = true,
     .run = ping_run,
     .summary = "Ask the daemon for a sign of life",
     .synopsis = "[--deep] [--json]",

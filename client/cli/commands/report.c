@@ -15,7 +15,6 @@
 #include "client/cli/report/report.h"
 #include "client/cli/run/run.h"
 
-enum { OPTION_SESSION = 0x200, OPTION_COMPARE, OPTION_FORMAT };
 enum format { HTML, JSON, TRACE, FORMATS };
 
 struct options {
@@ -23,12 +22,12 @@ struct options {
     enum format format;
 };
 
-static bool read_format(const char *text, enum format *out)
+static bool take_format(const char *text, void *to)
 {
     static const char *const names[FORMATS] = {"html", "json", "trace"};
     for (unsigned i = 0; i < FORMATS; i++)
         if (strcmp(text, names[i]) == 0)
-            return *out = i, true;
+            return *(enum format *)to = i, true;
     return false;
 }
 
@@ -104,31 +103,18 @@ static int report(struct remote *r, const struct options *o)
 
 static int report_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"session", required_argument, NULL, OPTION_SESSION},
-                                          {"compare", required_argument, NULL, OPTION_COMPARE},
-                                          {"format", required_argument, NULL, OPTION_FORMAT},
-                                          {"output", required_argument, NULL, 'o'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct options o = {.session = ""};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":ho:", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == OPTION_SESSION)
-            o.session = optarg;
-        else if (c == OPTION_COMPARE)
-            o.compare = optarg;
-        else if (c == 'o')
-            o.output = optarg;
-        else if (c == OPTION_FORMAT && !read_format(optarg, &o.format))
-            return cli_usage(self, "%s: a format is html, json or trace", optarg);
-        else
-            remote_option(&r, c);
-    }
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
+    const struct cli_option options[] = {
+        {"session", '\0', cli_take_text, &o.session, "an ID"},
+        {"compare", '\0', cli_take_text, &o.compare, "an ID"},
+        {"format", '\0', take_format, &o.format, "a format: html, json or trace"},
+        {"output", 'o', cli_take_text, &o.output, "a file"},
+        REMOTE_ROWS(r),
+        {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (strlen(o.session) > WIRE_SESSION_MAX ||
         (o.compare && (!*o.compare || strlen(o.compare) > WIRE_SESSION_MAX)))
         return cli_usage(self, "the ID of a session has 1 to %u bytes", WIRE_SESSION_MAX);
@@ -141,6 +127,7 @@ static int report_run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_report = {
     .name = "report",
+    .takes_nothing = true,
     .run = report_run,
     .summary = "Write a page with the timeline of a run",
     .synopsis = "[--session ID] [--compare ID] [--format html|json|trace] [-o FILE]",

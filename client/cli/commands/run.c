@@ -22,8 +22,6 @@
 #include "client/lib/warm.h"
 #include "client/wire/wire.h"
 
-enum { OPTION_NO_START = 0x200, OPTION_REPORT, OPTION_NO_REPORT, OPTION_REGIONAL };
-
 struct options {
     bool no_start, report, no_report, regional;
     const char *socket;
@@ -89,26 +87,17 @@ static bool wants_line(const struct options *o)
 
 static int run_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"no-start", no_argument, NULL, OPTION_NO_START},
-                                          {"report", no_argument, NULL, OPTION_REPORT},
-                                          {"no-report", no_argument, NULL, OPTION_NO_REPORT},
-                                          {"regional", no_argument, NULL, OPTION_REGIONAL},
-                                          {"socket", required_argument, NULL, 'S'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     static struct run_places places;
     struct options o = {0};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, "+:h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        o.no_start |= c == OPTION_NO_START;
-        o.report |= c == OPTION_REPORT;
-        o.no_report |= c == OPTION_NO_REPORT;
-        o.regional |= c == OPTION_REGIONAL;
-        if (c == 'S')
-            o.socket = optarg;
-    }
+    const struct cli_option options[] = {{"no-start", '\0', NULL, &o.no_start, NULL},
+                                         {"report", '\0', NULL, &o.report, NULL},
+                                         {"no-report", '\0', NULL, &o.no_report, NULL},
+                                         {"regional", '\0', NULL, &o.regional, NULL},
+                                         {"socket", '\0', cli_take_text, &o.socket, "a path"},
+                                         {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind == argc)
         return cli_usage(self, "name a program to run");
     argv += optind;
@@ -130,6 +119,7 @@ static int run_run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_run = {
     .name = "run",
+    .takes_program = true,
     .run = run_run,
     .summary = "Run a program whose compiles come from the cache",
     .synopsis = "[--no-start] [--regional] [--report | --no-report] [--] PROGRAM [ARGUMENT...]",

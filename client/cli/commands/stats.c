@@ -26,8 +26,6 @@
 #define TEXT_MAX 64
 #define HOUR_MS 3600000u
 
-enum { OPTION_USER = 0x200, OPTION_SINCE, OPTION_PROJECT, OPTION_RESET };
-
 enum unit { COUNT, BYTES, MS, SECONDS, MICROSECONDS };
 
 struct line {
@@ -153,7 +151,7 @@ struct choice {
     uint64_t since_ms; /* Unix time; 0: all */
     int64_t uid;       /* -1: any */
     const char *project;
-    bool by_hour, reset;
+    bool reset;
 };
 
 /* The sum of the chosen rows of one user and project. */
@@ -301,54 +299,34 @@ static int stats(struct remote *r)
     return status;
 }
 
-/* Reads one option of this command. False after printing the error. */
-static bool take_option(const struct command *self, int c, struct choice *out)
-{
-    uint64_t span_ms;
-    out->by_hour |= c == OPTION_USER || c == OPTION_SINCE || c == OPTION_PROJECT;
-    if (c == OPTION_SINCE && !quantity_span(optarg, &span_ms))
-        return cli_usage(self, "--since %s is not a span like 30m, 12h or 7d", optarg), false;
-    if (c == OPTION_USER && !filter_user(optarg, &out->uid))
-        return cli_usage(self, "--user %s is not a user", optarg), false;
-    if (c == OPTION_SINCE)
-        out->since_ms = rows_now_ms() - span_ms;
-    else if (c == OPTION_PROJECT)
-        out->project = optarg;
-    out->reset |= c == OPTION_RESET;
-    return true;
-}
-
 static int stats_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"since", required_argument, NULL, OPTION_SINCE},
-                                          {"user", required_argument, NULL, OPTION_USER},
-                                          {"project", required_argument, NULL, OPTION_PROJECT},
-                                          {"reset", no_argument, NULL, OPTION_RESET},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct choice choice = {.uid = -1};
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (!remote_option(&r, c) && !take_option(self, c, &choice))
-            return CLI_USAGE;
-    }
-    if (optind < argc)
-        return cli_usage(self, "it takes no arguments");
+    const struct cli_option options[] = {
+        {"since", '\0', filter_take_since, &choice.since_ms, CLI_SPAN},
+        {"user", '\0', filter_take_user, &choice.uid, FILTER_USER},
+        {"project", '\0', cli_take_text, &choice.project, "a name"},
+        {"reset", '\0', NULL, &choice.reset, NULL},
+        REMOTE_ROWS(r),
+        {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     conn_administer(); /* looking is no use of the entries */
     run_daemon_wake(r.socket);
     status = remote_open(&r);
     if (status)
         return status;
-    status = choice.reset ? reset(&r) : choice.by_hour ? stats_by_hour(&r, &choice) : stats(&r);
+    bool by_hour = choice.since_ms || choice.uid >= 0 || choice.project;
+    status = choice.reset ? reset(&r) : by_hour ? stats_by_hour(&r, &choice) : stats(&r);
     remote_close(&r);
     return status;
 }
 
 const struct command cmd_stats = {
     .name = "stats",
+    .takes_nothing = true,
     .run = stats_run,
     .summary = "Show hits, misses, compiles and sizes",
     .synopsis = "[--since SPAN] [--user USER] [--project NAME] [--reset] [--json]",

@@ -24,8 +24,6 @@
 #include "keygen/quantity.h"
 #include "tier/signing.h"
 
-enum { OPTION_SESSION = 0x200, OPTION_SINCE, OPTION_ENTRIES, OPTION_BYTES };
-
 /* Writes the secret key to a new file that its owner alone can read. Returns 0 or an errno. */
 static int write_key(const char *path, const char *text)
 {
@@ -138,62 +136,26 @@ static int probe(struct remote *r, const char *named, const char *credentials, c
     return CLI_FINDING;
 }
 
-/* Reads an option of push and pull. Returns 1 if it is one, 0 if not, -1 if its value is wrong. */
-static int moves_option(const struct command *self, struct tier_moves *m, int c)
-{
-    uint64_t span_ms;
-    if (c == OPTION_SESSION) {
-        m->session = optarg;
-    } else if (c == OPTION_SINCE) {
-        if (!quantity_span(optarg, &span_ms))
-            return cli_usage(self, "--since %s is not a span like 12h or 7d", optarg), -1;
-        m->since_ms = (uint64_t)time(NULL) * 1000 - span_ms;
-    } else if (c == OPTION_ENTRIES) {
-        if (!quantity_count(optarg, UINT64_MAX, &m->max_entries))
-            return cli_usage(self, "--max-entries %s is not a number", optarg), -1;
-    } else if (c == OPTION_BYTES) {
-        if (!units_parse_size(optarg, &m->max_bytes))
-            return cli_usage(self, "--max-bytes %s is not a size with a unit, like 64K or 10G",
-                             optarg),
-                   -1;
-    } else if (c == 'n') {
-        m->dry_run = true;
-    } else {
-        return filter_option(self, &m->filter, c);
-    }
-    return 1;
-}
-
 static int tier_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"credentials", required_argument, NULL, 'c'},
-                                          {"ca", required_argument, NULL, 'a'},
-                                          {"session", required_argument, NULL, OPTION_SESSION},
-                                          {"since", required_argument, NULL, OPTION_SINCE},
-                                          {"max-entries", required_argument, NULL, OPTION_ENTRIES},
-                                          {"max-bytes", required_argument, NULL, OPTION_BYTES},
-                                          {"dry-run", no_argument, NULL, 'n'},
-                                          FILTER_OPTIONS,
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct tier_moves moves = {
         .filter = filter_all(), .max_entries = UINT64_MAX, .max_bytes = UINT64_MAX / 2};
     const char *credentials = NULL, *ca = NULL;
-    int status, c;
-    while ((c = cli_option(self, argc, argv, ":nh", longs)) != -1) {
-        if (cli_option_ends(c, &status))
-            return status;
-        int taken = c == 'c' || c == 'a' ? 1 : moves_option(self, &moves, c);
-        if (taken < 0)
-            return CLI_USAGE;
-        if (c == 'c')
-            credentials = optarg;
-        else if (c == 'a')
-            ca = optarg;
-        else if (!taken)
-            remote_option(&r, c);
-    }
+    int status;
+    const struct cli_option options[] = {
+        {"credentials", '\0', cli_take_text, &credentials, "a file"},
+        {"ca", '\0', cli_take_text, &ca, "a file"},
+        {"session", '\0', cli_take_text, &moves.session, "an ID"},
+        {"since", '\0', filter_take_since, &moves.since_ms, CLI_SPAN},
+        {"max-entries", '\0', cli_take_count, &moves.max_entries, CLI_COUNT},
+        {"max-bytes", '\0', cli_take_size, &moves.max_bytes, CLI_SIZE},
+        {"dry-run", 'n', NULL, &moves.dry_run, NULL},
+        FILTER_ROWS(moves.filter),
+        REMOTE_ROWS(r),
+        {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     int n = argc - optind;
     const char *verb = n ? argv[optind] : "";
     if (strcmp(verb, "keygen") == 0 && n == 3)

@@ -20,13 +20,6 @@
 #include "client/lib/deadlines.h"
 #include "client/tool/tool.h"
 
-static const struct option options[] = {
-    {"argv0", required_argument, NULL, 'a'},
-    {"header", required_argument, NULL, 'H'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 /* ---- which front end ---- */
 
 typedef int (*plan_fn)(struct tool_job *job, struct warm *w, struct err *e);
@@ -128,14 +121,11 @@ static int run(const struct command *self, int argc, char **argv)
     struct tool_job job = {0};
     char *argv0 = NULL;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, "+:", options)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        if (c == 'a')
-            argv0 = optarg;
-        else
-            job.header = optarg;
-    }
+    const struct cli_option options[] = {{"argv0", '\0', cli_take_text, &argv0, "a name"},
+                                         {"header", '\0', cli_take_text, &job.header, "a path"},
+                                         {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
     if (optind >= argc)
         return cli_usage(self, "which program?");
     char found[PATH_MAX];
@@ -159,6 +149,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_tool = {
     .name = "tool",
+    .takes_program = true,
     .run = run,
     .summary = "Run a compiler, or take its result from the cache",
     .synopsis = "[--argv0 NAME] -- PROGRAM [ARGUMENT...]",

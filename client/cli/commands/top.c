@@ -122,37 +122,33 @@ static int run_top(struct top *t, uint64_t delay_ms, uint64_t count)
     return status;
 }
 
+static bool take_delay(const char *value, void *to)
+{
+    uint64_t *ms = to;
+    return cli_take_span(value, ms) && *ms && *ms <= DELAY_MAX_MS;
+}
+
+static bool take_samples(const char *value, void *to)
+{
+    return quantity_count(value, UINT32_MAX, to) && *(uint64_t *)to;
+}
+
 static int top_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"delay", required_argument, NULL, 'd'},
-                                          {"count", required_argument, NULL, 'n'},
-                                          REMOTE_OPTIONS,
-                                          {0}};
+    static struct top t;
     uint64_t delay_ms = DELAY_MS, count = 0;
     int status;
-    struct top *t = calloc(1, sizeof *t);
-    if (!t)
-        return remote_exit_status(WARM_ENOMEM);
-    for (int c; (c = cli_option(self, argc, argv, ":hd:n:", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            goto out;
-        status = CLI_OK;
-        if (c == 'd' && (!quantity_span(optarg, &delay_ms) || !delay_ms || delay_ms > DELAY_MAX_MS))
-            status = cli_usage(self, "%s is not a span of time of at most 1h", optarg);
-        else if (c == 'n' && (!quantity_count(optarg, UINT32_MAX, &count) || !count))
-            status = cli_usage(self, "%s is not a number", optarg);
-        if (status)
-            goto out;
-        remote_option(&t->remote, c);
-    }
-    status = optind < argc ? cli_usage(self, "it takes no arguments") : run_top(t, delay_ms, count);
-out:
-    free(t);
-    return status;
+    const struct cli_option options[] = {
+        {"delay", 'd', take_delay, &delay_ms, "a span of time of at most 1h"},
+        {"count", 'n', take_samples, &count, CLI_COUNT},
+        REMOTE_ROWS(t.remote),
+        {0}};
+    return cli_options(self, argc, argv, options, &status) ? run_top(&t, delay_ms, count) : status;
 }
 
 const struct command cmd_top = {
     .name = "top",
+    .takes_nothing = true,
     .run = top_run,
     .summary = "Watch what the daemon does",
     .synopsis = "[--delay SPAN] [--count N] [--json]",

@@ -18,8 +18,6 @@
 
 #define FIELD_MAX 520
 
-enum { OPTION_LAST = 0x200, OPTION_SESSION };
-
 /* ---- one miss ---- */
 
 static void field(struct view miss, const char *name, char out[FIELD_MAX])
@@ -203,25 +201,19 @@ static int why(struct remote *r, const struct wire_history *ask)
 
 static int why_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option longs[] = {{"last", no_argument, NULL, OPTION_LAST},
-                                          {"session", required_argument, NULL, OPTION_SESSION},
-                                          REMOTE_OPTIONS,
-                                          {0}};
     struct remote r = {0};
     struct wire_history ask = {.of = WIRE_HISTORY_LAST, .id = {"", 0}};
+    const char *session = NULL;
     bool last = false;
     int status;
-    for (int c; (c = cli_option(self, argc, argv, ":h", longs)) != -1;) {
-        if (cli_option_ends(c, &status))
-            return status;
-        last |= c == OPTION_LAST;
-        if (c == OPTION_SESSION) {
-            ask.of = WIRE_HISTORY_SESSION;
-            ask.id = (struct view){optarg, strlen(optarg)};
-        } else {
-            remote_option(&r, c);
-        }
-    }
+    const struct cli_option options[] = {{"last", '\0', NULL, &last, NULL},
+                                         {"session", '\0', cli_take_text, &session, "an ID"},
+                                         REMOTE_ROWS(r),
+                                         {0}};
+    if (!cli_options(self, argc, argv, options, &status))
+        return status;
+    if (session)
+        ask = (struct wire_history){.of = WIRE_HISTORY_SESSION, .id = view_of_text(session)};
     if ((optind < argc) + (ask.of == WIRE_HISTORY_SESSION) + last > 1 || argc - optind > 1)
         return cli_usage(self, "name one key, or --last, or one --session");
     if (optind < argc) {

@@ -23,13 +23,16 @@ static const struct foreign_format *format_find(const char *name)
     return NULL;
 }
 
-const char *foreign_cache_formats(void) { return "jax, triton, inductor"; }
-bool foreign_cache_is_format(const char *format) { return format_find(format) != NULL; }
+bool foreign_cache_take_format(const char *value, void *to)
+{
+    *(const char **)to = value;
+    return format_find(value);
+}
 
 int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
                        struct err *e)
 {
-    assert(path && sink && sink->on_entry && sink->on_bad && foreign_cache_is_format(format));
+    assert(path && sink && sink->on_entry && sink->on_bad && format_find(format));
     struct foreign_walk w = {sink, e};
     return format_find(format)->read(&w, path);
 }

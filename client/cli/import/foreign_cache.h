@@ -32,10 +32,9 @@ struct foreign_sink {
     void *arg;
 };
 
-/* Returns "jax, triton, inductor". */
-const char *foreign_cache_formats(void);
-/* True for one of those names. */
-bool foreign_cache_is_format(const char *format);
+#define FOREIGN_CACHE_FORMATS "one of jax, triton and inductor"
+/* Takes one of those names: *to is a const char *. */
+bool foreign_cache_take_format(const char *value, void *to);
 
 /* Walks a folder. Returns 0, the value with which on_entry ended the walk, or IO. */
 int foreign_cache_read(const char *format, const char *path, const struct foreign_sink *sink,
