@@ -65,11 +65,14 @@ struct cli_option {
 bool cli_options(const struct command *c, int argc, char **argv, const struct cli_option *options,
                  int *out_status);
 
-/* Values of options. cli_take_text keeps a pointer: *to is a const char *. The others are uint64_t. */
+/* Takes any text: *to is a const char *, and points to it. */
 bool cli_take_text(const char *value, void *to);
-bool cli_take_count(const char *value, void *to); /* a number from 0 on */
-bool cli_take_size(const char *value, void *to);  /* bytes */
-bool cli_take_span(const char *value, void *to);  /* ms */
+/* Takes a number from 0 on; *to is a uint64_t, as below. */
+bool cli_take_count(const char *value, void *to);
+/* Takes a size, in bytes. */
+bool cli_take_size(const char *value, void *to);
+/* Takes a span of time, in ms. */
+bool cli_take_span(const char *value, void *to);
 #define CLI_COUNT "a number"
 #define CLI_SIZE "a size with a unit, like 64K or 10G"
 #define CLI_SPAN "a span of time like 12h or 7d"

@@ -45,15 +45,19 @@ struct wire_filter filter_all(void);
 /* True if nothing was chosen. */
 bool filter_is_all(const struct wire_filter *f);
 
-/* Values of the options above. */
+/* Takes a kind of entry. */
 bool filter_take_kind(const char *value, void *to);
+/* Takes a text of 1 to 512 bytes. */
 bool filter_take_text(const char *value, void *to);
+/* Takes a number of hits. */
 bool filter_take_hits(const char *value, void *to);
+/* Takes --pinned. */
 bool filter_take_pinned(const char *value, void *to);
+/* Takes --unpinned. */
 bool filter_take_unpinned(const char *value, void *to);
-/* A user, as an int64_t: a number, or a name of /etc/passwd. */
+/* Takes a user, as an int64_t: a number, or a name of /etc/passwd. */
 bool filter_take_user(const char *value, void *to);
-/* A span of time that ends now; *to is its begin as Unix time in ms, never 0. */
+/* Takes a span of time that ends now; *to is its begin as Unix time in ms, never 0. */
 bool filter_take_since(const char *value, void *to);
 #define FILTER_KIND_NAME(name, number, text) text " "
 #define FILTER_KINDS "a kind of entry: " WIRE_KIND_LIST(FILTER_KIND_NAME)
