@@ -45,7 +45,7 @@ struct compile_run {
     char arch_option[sizeof "--gpu-architecture=" + WARM_HARDWARE_MAX];
     const char *arch; /* "sm_90": the value of the last option that names a target */
     const char *output, *name, *compiler;
-    bool want_ptx, vjp;
+    bool want_ptx, vjp, recache, no_store, only_if_cached, help;
     const char *optimizer;
     uint32_t *arguments; /* of --wrt */
     size_t n_arguments;
@@ -54,67 +54,22 @@ struct compile_run {
 
 /* ---- the command line ---- */
 
-struct own_option {
-    const char *name;
-    bool has_value;
-    int what;
-};
-
-enum {
-    OPT_HELP,
-    OPT_OUTPUT,
-    OPT_ARCH,
-    OPT_NVRTC,
-    OPT_NAME,
-    OPT_NAME_EXPRESSION,
-    OPT_PTX,
-    OPT_VJP,
-    OPT_WRT,
-    OPT_OPTIMIZER,
-    OPT_TIMEOUT,
-    OPT_RECACHE,
-    OPT_NO_STORE,
-    OPT_ONLY_IF_CACHED,
-    OPT_SOCKET,
-    OPT_JSON,
-};
-
-static const struct own_option own_options[] = {
-    {"-h", false, OPT_HELP},
-    {"--help", false, OPT_HELP},
-    {"-o", true, OPT_OUTPUT},
-    {"--output", true, OPT_OUTPUT},
-    {"--arch", true, OPT_ARCH},
-    {"--nvrtc", true, OPT_NVRTC},
-    {"--name", true, OPT_NAME},
-    {"--name-expression", true, OPT_NAME_EXPRESSION},
-    {"--ptx", false, OPT_PTX},
-    {"--vjp", false, OPT_VJP},
-    {"--wrt", true, OPT_WRT},
-    {"--optimizer", true, OPT_OPTIMIZER},
-    {"--timeout", true, OPT_TIMEOUT},
-    {"--recache", false, OPT_RECACHE},
-    {"--no-store", false, OPT_NO_STORE},
-    {"--only-if-cached", false, OPT_ONLY_IF_CACHED},
-    {"--socket", true, OPT_SOCKET},
-    {"--json", false, OPT_JSON},
-};
-
 /* Finds one of our own options: `--name VALUE` or `--name=VALUE`. *out_value is NULL if the value
  * is the next argument. */
-static const struct own_option *find_own(const char *arg, const char **out_value)
+static const struct cli_option *find_own(const struct cli_option *own, const char *arg,
+                                         const char **out_value)
 {
-    for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++) {
-        const struct own_option *own = &own_options[i];
+    *out_value = NULL;
+    for (; own->name; own++) {
         size_t len = strlen(own->name);
-        *out_value = NULL;
-        if (strcmp(arg, own->name) == 0)
+        if (own->letter && arg[1] == own->letter && !arg[2])
             return own;
-        if (own->has_value && own->name[1] == '-' && strncmp(arg, own->name, len) == 0 &&
-            arg[len] == '=') {
-            *out_value = arg + len + 1;
+        if (arg[1] != '-' || strncmp(arg + 2, own->name, len) != 0)
+            continue;
+        if (own->take && arg[2 + len] == '=')
+            *out_value = arg + 2 + len + 1;
+        if (*out_value || !arg[2 + len])
             return own;
-        }
     }
     return NULL;
 }
@@ -133,9 +88,13 @@ static bool gpu_target(char *out, size_t cap)
     return true;
 }
 
-/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. "native" is this machine's GPU. */
-static int set_arch(struct compile_run *run, const char *arch)
+/* ---- what our own options take: `to` is the run ---- */
+
+/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. "native" is this machine's GPU. Says what is
+ * wrong. */
+static bool take_arch(const char *arch, void *to)
 {
+    struct compile_run *run = to;
     assert(run->options && arch); /* it has room for each argument, and one more */
     bool first = run->arch_option[0] == '\0';
     char target[16];
@@ -143,123 +102,134 @@ static int set_arch(struct compile_run *run, const char *arch)
         if (!gpu_target(target, sizeof target))
             return cli_usage(run->self,
                              "--arch native: nvidia-smi names no GPU here; name the target, "
-                             "like --arch sm_90");
+                             "like --arch sm_90"),
+                   false;
         arch = target;
     }
     int n = snprintf(run->arch_option, sizeof run->arch_option, "--gpu-architecture=%s", arch);
     if (n < 0 || (size_t)n >= sizeof run->arch_option)
-        return cli_usage(run->self, "--arch: the name is too long for a target");
+        return cli_usage(run->self, "--arch: the name is too long for a target"), false;
     if (first)
         run->options[run->n_options++] = run->arch_option;
     run->arch = run->arch_option + strlen("--gpu-architecture=");
-    return 0;
+    return true;
 }
 
-static int set_timeout(struct compile_run *run, const char *value)
+static bool take_timeout(const char *value, void *to)
 {
+    struct compile_run *run = to;
     uint64_t ms;
     if (!quantity_span(value, &ms) || ms == 0 || ms > 24u * 3600 * 1000)
-        return cli_usage(run->self, "--timeout %s is not a span of time like 90s or 5m", value);
+        return false;
     run->timeout_ms = (unsigned)ms;
-    return 0;
+    return true;
 }
 
-/* Sets `--wrt 0,2`. */
-static int set_arguments(struct compile_run *run, const char *value)
+/* Takes "0,2". */
+static bool take_arguments(const char *value, void *to)
 {
+    struct compile_run *run = to;
     free(run->arguments);
     run->n_arguments = 0;
     run->arguments = calloc(strlen(value) + 1, sizeof *run->arguments);
-    if (!run->arguments) {
-        cli_say("out of memory");
-        return CLI_USAGE;
-    }
-    for (const char *at = value;; at++) {
+    for (const char *at = value; run->arguments; at++) {
         char *end;
         unsigned long n = strtoul(at, &end, 10);
         if (end == at || *at < '0' || *at > '9' || n > UINT32_MAX || (*end && *end != ','))
-            return cli_usage(run->self, "--wrt %s is not a list of arguments like 0,2", value);
+            return false;
         run->arguments[run->n_arguments++] = (uint32_t)n;
         at = end;
         if (!*end)
-            return 0;
+            return true;
     }
+    return false;
 }
 
-static int set_own(struct compile_run *run, const struct own_option *own, const char *value)
+static bool take_expression(const char *value, void *to)
 {
-    switch (own->what) {
-    case OPT_OUTPUT: run->output = value; return 0;
-    case OPT_ARCH: return set_arch(run, value);
-    case OPT_NVRTC: run->compiler = value; return 0;
-    case OPT_NAME: run->name = value; return 0;
-    case OPT_NAME_EXPRESSION: run->expressions[run->n_expressions++] = value; return 0;
-    case OPT_PTX: run->want_ptx = true; return 0;
-    case OPT_VJP: run->vjp = true; return 0;
-    case OPT_WRT: return set_arguments(run, value);
-    case OPT_OPTIMIZER: run->optimizer = value; return 0;
-    case OPT_TIMEOUT: return set_timeout(run, value);
-    case OPT_RECACHE: run->flags |= WARM_RECACHE; return 0;
-    case OPT_NO_STORE: run->flags |= WARM_NO_STORE; return 0;
-    case OPT_ONLY_IF_CACHED: run->flags |= WARM_ONLY_IF_CACHED; return 0;
-    case OPT_SOCKET: run->remote.socket = value; return 0;
-    case OPT_JSON: run->remote.as_json = true; return 0;
-    }
-    return 0;
+    struct compile_run *run = to;
+    run->expressions[run->n_expressions++] = value;
+    return true;
 }
 
 /* Adds an option for NVRTC, and the next argument if that is its value. Returns an exit status. */
-static int add_nvrtc(struct compile_run *run, int argc, char **argv, int *i)
+static int add_nvrtc(struct compile_run *run, const char *arg, char ***next)
 {
-    assert(run->options && *i > 0 && *i < argc);
+    assert(run->options && arg);
     static const char *const arch_names[] = {"-arch", "--gpu-architecture"};
-    const char *arg = argv[*i], *equals = strchr(arg, '=');
+    const char *equals = strchr(arg, '=');
     size_t n_before = run->n_options;
     bool takes_next = options_takes_next(OPTIONS_NVRTC, (struct view){arg, strlen(arg)});
     run->options[run->n_options++] = arg;
-    if (takes_next && *i + 1 < argc)
-        run->options[run->n_options++] = argv[++*i];
+    if (takes_next && **next)
+        run->options[run->n_options++] = *(*next)++;
     for (size_t k = 0; k < 2; k++) {
         size_t len = strlen(arch_names[k]);
         if (equals && (size_t)(equals - arg) == len && memcmp(arg, arch_names[k], len) == 0)
             run->arch = equals + 1;
         else if (takes_next && strcmp(arg, arch_names[k]) == 0)
-            run->arch = argv[*i];
+            run->arch = run->options[run->n_options - 1];
     }
     if (!run->arch || strcmp(run->arch, "native") != 0)
         return 0;
     run->n_options = n_before; /* NVRTC does not know it */
-    return set_arch(run, "native");
+    return take_arch("native", run) ? 0 : CLI_USAGE;
 }
 
-/* Reads the command line. 0 to go on; else -1, and *status is the exit status. */
-static int parse_arguments(struct compile_run *run, int argc, char **argv, int *status)
+/* Takes one of our own options; its value may be the next argument. Returns an exit status. */
+static int add_own(struct compile_run *run, const struct cli_option *own, const char *value,
+                   char ***next)
 {
-    bool only_files = false;
-    for (int i = 1; i < argc; i++) {
-        const char *value;
-        const struct own_option *own;
-        if (only_files || argv[i][0] != '-' || argv[i][1] == '\0') {
-            run->files[run->n_files++] = argv[i];
-        } else if (strcmp(argv[i], "--") == 0) {
-            only_files = true;
-        } else if (!(own = find_own(argv[i], &value))) {
-            *status = add_nvrtc(run, argc, argv, &i);
-            if (*status)
-                return -1;
-        } else if (own->what == OPT_HELP) {
-            *status = cli_help(run->self);
-            return -1;
-        } else if (own->has_value && !value && i + 1 == argc) {
-            *status = cli_usage(run->self, "option %s needs a value", own->name);
-            return -1;
-        } else {
-            *status = set_own(run, own, own->has_value && !value ? argv[++i] : value);
-            if (*status)
-                return -1;
-        }
+    if (!own->take) {
+        *(bool *)own->to = true;
+        return 0;
     }
-    return 0;
+    if (!value && !(value = **next))
+        return cli_usage(run->self, "option --%s needs a value", own->name);
+    *next += value == **next;
+    if (own->take(value, own->to))
+        return 0;
+    return own->what ? cli_usage(run->self, "--%s %s is not %s", own->name, value, own->what)
+                     : CLI_USAGE; /* it said so itself */
+}
+/* Reads the command line, as far as --help. Returns an exit status. */
+static int parse_arguments(struct compile_run *run, char **argv)
+{
+    const struct cli_option own_options[] = {
+        {"help", 'h', NULL, &run->help, NULL},
+        {"output", 'o', cli_take_text, &run->output, "a path"},
+        {"arch", '\0', take_arch, run, NULL},
+        {"nvrtc", '\0', cli_take_text, &run->compiler, "a compiler"},
+        {"name", '\0', cli_take_text, &run->name, "a name"},
+        {"name-expression", '\0', take_expression, run, "an expression"},
+        {"ptx", '\0', NULL, &run->want_ptx, NULL},
+        {"vjp", '\0', NULL, &run->vjp, NULL},
+        {"wrt", '\0', take_arguments, run, "a list of arguments like 0,2"},
+        {"optimizer", '\0', cli_take_text, &run->optimizer, "an optimizer"},
+        {"timeout", '\0', take_timeout, run, "a span of time like 90s or 5m"},
+        {"recache", '\0', NULL, &run->recache, NULL},
+        {"no-store", '\0', NULL, &run->no_store, NULL},
+        {"only-if-cached", '\0', NULL, &run->only_if_cached, NULL},
+        REMOTE_ROWS(run->remote),
+        {0}};
+    bool only_files = false;
+    int status = 0;
+    for (char **next = argv + 1; *next && !status && !run->help;) {
+        char *arg = *next++;
+        const char *value;
+        const struct cli_option *own;
+        if (only_files || arg[0] != '-' || arg[1] == '\0')
+            run->files[run->n_files++] = arg;
+        else if (strcmp(arg, "--") == 0)
+            only_files = true;
+        else if ((own = find_own(own_options, arg, &value)))
+            status = add_own(run, own, value, &next);
+        else
+            status = add_nvrtc(run, arg, &next);
+    }
+    run->flags = (run->recache ? WARM_RECACHE : 0u) | (run->no_store ? WARM_NO_STORE : 0u) |
+                 (run->only_if_cached ? WARM_ONLY_IF_CACHED : 0u);
+    return status;
 }
 
 /* Sets the GPU's own target if the command line has none. NVRTC's default is PTX for an old GPU. */
@@ -267,7 +237,7 @@ static int default_arch(struct compile_run *run)
 {
     char target[16];
     if (gpu_target(target, sizeof target))
-        return set_arch(run, target);
+        return take_arch(target, run) ? 0 : CLI_USAGE;
     return cli_usage(run->self,
                      "no target given, and no GPU to take it from: add --arch sm_90 for a "
                      "cubin of that GPU, or --arch compute_80 for PTX");
@@ -565,12 +535,11 @@ static int compile_run(const struct command *self, int argc, char **argv)
     }
     struct compile_run run = {
         .self = self, .files = lists, .options = lists + argc, .expressions = lists + 2 * argc};
-    int status = 0;
-    if (!parse_arguments(&run, argc, argv, &status)) {
-        status = check_arguments(&run);
-        if (!status)
-            status = compile_files(&run);
-    }
+    int status = parse_arguments(&run, argv);
+    if (!status && run.help)
+        status = cli_help(self);
+    else if (!status && !(status = check_arguments(&run)))
+        status = compile_files(&run);
     free(run.arguments);
     free(lists);
     return status;
