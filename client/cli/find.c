@@ -53,10 +53,7 @@ static int find_by_part(struct remote *r, const char *text, struct listing *out_
 {
     struct part_search search = {.text = text};
     struct wire_list message = {.filter = filter_all()};
-    int code;
-    do
-        code = listing_ask(r, &message, on_candidate, &search);
-    while (code == 1);
+    int code = listing_ask(r, &message, on_candidate, &search);
     *out_kept = search.found;
     if (code < 0)
         return remote_fail(r, code);

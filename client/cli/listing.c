@@ -20,6 +20,7 @@ static int take_rows(struct warm *w, uint64_t tag, listing_on_row on_row, void *
 {
     struct answer answer;
     struct wire_row row;
+    *out_end = (struct wire_end){0};
     int code = request_ask(w, tag, NULL, 0, conn_now_ms() + DEADLINE_PERSON_ANSWER_MS, &answer);
     while (!code && answer.frame.type == WIRE_ROW) {
         code = wire_get_row(&answer.frame, &row, &w->err);
@@ -39,14 +40,15 @@ int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_r
 {
     assert(r && r->w && message && on_row);
     struct wire_end end;
-    uint64_t tag = request_begin(r->w);
+    int code;
     message->max_rows = ROWS_PER_ASK;
-    wire_put_list(&r->w->request, tag, message);
-    int code = take_rows(r->w, tag, on_row, arg, &end);
-    if (code)
-        return code;
-    memcpy(message->cursor, end.cursor, sizeof end.cursor);
-    return end.more;
+    do {
+        uint64_t tag = request_begin(r->w);
+        wire_put_list(&r->w->request, tag, message);
+        code = take_rows(r->w, tag, on_row, arg, &end);
+        memcpy(message->cursor, end.cursor, sizeof end.cursor);
+    } while (!code && end.more);
+    return code;
 }
 
 int listing_closure(struct remote *r, const struct key *keys, size_t n, listing_on_row on_row,

@@ -3,7 +3,7 @@
  * listing.h - asks the daemon for rows in pieces, and keeps them for commands that need all at
  * once.
  *
- *     listing_ask ─▶ on_row, on_row, … ─▶ 1: there are more │ 0: that was all
+ *     listing_ask ─▶ on_row, on_row, …
  *                       └─▶ listing_keep
  *
  * Thread: main. Memory: a listing owns its rows (listing_close).
@@ -17,8 +17,7 @@
  * the list. */
 typedef int (*listing_on_row)(void *arg, const struct wire_row *row, struct view frame);
 
-/* Asks for the next rows of `message`, whose cursor it moves on. 1 if there are more, 0 at the end,
- * or an error. */
+/* Asks for the rows of `message`, piece by piece; its cursor moves on. 0, an error, or what `on_row` returned. */
 int listing_ask(struct remote *r, struct wire_list *message, listing_on_row on_row, void *arg);
 
 struct kept_row {

@@ -89,13 +89,10 @@ static void print_keys(void)
     struct wire_list message = {.filter = filter_all()};
     struct wire_row row;
     char key[WARM_KEY_TEXT];
-    int code;
     conn_administer();
     if (warm_open(&r.w, &(struct warm_options){.connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS}))
         return;
-    do
-        code = listing_ask(&r, &message, keep_newest, &rows);
-    while (code == 1);
+    listing_ask(&r, &message, keep_newest, &rows);
     listing_sort(&rows);
     for (size_t i = 0; i < rows.n && i < KEYS_MAX; i++)
         if (listing_row(&rows, i, &row)) {

@@ -352,9 +352,7 @@ static int list_rows(struct export_run *run)
     } else if (run->project) {
         status = list_project(run);
     } else {
-        do
-            code = listing_ask(&run->remote, &run->message, on_row, run);
-        while (code == 1);
+        code = listing_ask(&run->remote, &run->message, on_row, run);
         if (!code && is_part && run->archive)
             code = listing_add_closure(&run->remote, &run->rows, on_closure, run);
     }

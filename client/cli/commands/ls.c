@@ -168,7 +168,7 @@ static int on_row(void *arg, const struct wire_row *row, struct view frame)
     if (sorts || run->closure)
         return listing_keep(&run->kept, frame, value);
     print_row(run, row);
-    return 0;
+    return run->n_printed == run->limit; /* 1: no more rows are wanted */
 }
 
 static int list_all(struct ls_run *run)
@@ -181,10 +181,7 @@ static int list_all(struct ls_run *run)
     if (run->remote.as_json)
         json_open(&run->json, '[');
     run->now_ms = rows_now_ms();
-    int code;
-    do
-        code = listing_ask(&run->remote, &run->message, on_row, run);
-    while (code == 1 && (run->sort || run->closure || run->n_printed < run->limit));
+    int code = listing_ask(&run->remote, &run->message, on_row, run);
     if (!code && run->closure)
         code = listing_add_closure(&run->remote, &run->kept, on_row, run);
     if (!code && run->closure)

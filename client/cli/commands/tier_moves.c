@@ -24,7 +24,6 @@
 #include "client/cli/units.h"
 
 #define PUSH_KEYS 1000u
-#define LIST_ROWS 1000u
 #define PULL_MS 120000u /* for one entry: another node may be making it */
 #define FIELD_MAX 600
 
@@ -121,12 +120,10 @@ static int on_closure(void *arg, const struct wire_row *row, struct view frame)
 static int list_rows(struct remote *r, struct push *p, int *out_status)
 {
     struct report_missing missing = {0};
-    struct wire_list message = {.filter = p->moves->filter, .max_rows = LIST_ROWS};
+    struct wire_list message = {.filter = p->moves->filter};
     int code = 0;
     if (!p->moves->session) {
-        do
-            code = listing_ask(r, &message, on_row, p);
-        while (code > 0);
+        code = listing_ask(r, &message, on_row, p);
         if (!code)
             code = listing_add_closure(r, &p->rows, on_closure, p);
         if (!code)

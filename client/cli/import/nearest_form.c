@@ -221,10 +221,7 @@ static bool list(struct remote *r, struct search *s)
     struct wire_list message = {.filter = filter_all()};
     message.filter.kind = WIRE_KIND_FORM;
     message.filter.text = s->family;
-    int code;
-    do
-        code = listing_ask(r, &message, on_row, s);
-    while (code == 1);
+    int code = listing_ask(r, &message, on_row, s);
     listing_sort(&s->found);
     return code == 0;
 }

@@ -123,10 +123,7 @@ static int choose(struct remote *r, struct wire_filter filter, struct listing *l
     struct wire_list message = {.filter = filter};
     struct wire_row row;
     size_t n = 0;
-    int code;
-    do
-        code = listing_ask(r, &message, on_chosen, &matching);
-    while (code == 1);
+    int code = listing_ask(r, &message, on_chosen, &matching);
     struct key *keys = code ? NULL : sorted_keys(&matching);
     code = code || keys ? code : WARM_ENOMEM;
     for (size_t i = 0; i < l->n && !code; i++)
