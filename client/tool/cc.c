@@ -325,8 +325,8 @@ static bool is_generated(const char *path, bool names_show)
 {
     return strstr(path, "/torchinductor_") ||
            tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
-           (!names_show &&
-            (tool_is_of_extension(path) || tool_is_of_pytensor(path) || tool_is_of_jit(path)));
+           (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path) ||
+                            tool_is_of_jit(path) || tool_is_of_keops(path)));
 }
 
 static bool takes_roots(const struct command *c)
@@ -633,6 +633,7 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
         int code = tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, e);
         if (code)
             return code;
+        len = tool_hide_includes(c->files[i], data, len);
         key_add(key, SOURCE, data, len);
         *names_show = *names_show || shows_its_name(c->files[i], data, len);
         free(data);
@@ -649,8 +650,9 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     tool_key_roots(job, key, HOW);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
+    bool hides = c->lto && (c->stops || !tool_is_of_keops(c->files[0])); /* in packed sections */
     job->keys_cwd =
-        root < 0 && (job->exact || c->debug || c->lto || (c->dependencies && !tool_is_gcc(job)) ||
+        root < 0 && (job->exact || c->debug || hides || (c->dependencies && !tool_is_gcc(job)) ||
                      job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");

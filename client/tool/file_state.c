@@ -105,7 +105,7 @@ int file_digest(struct warm *w, const char *path, const struct stamp *stamp, str
     } else {
         code = tool_read_file(path, LONG_FILE_BYTES, &data, &len, NULL);
         if (!code) {
-            *out = proof_of_bytes(data, len);
+            *out = proof_of_bytes(data, tool_hide_includes(path, data, len));
             free(data);
         }
     }

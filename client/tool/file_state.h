@@ -20,7 +20,7 @@ bool stamp_is_settled(const struct stamp *stamp);
  * the change must be two seconds older. */
 bool stamp_is_before(const struct stamp *stamp, uint64_t ns);
 
-/* Computes the SHA-256 of a file's content; for a large file it asks the daemon. *out_may_change:
+/* Computes the SHA-256 of a file's content, without what tool_hide_includes hides; for a large file it asks the daemon. *out_may_change:
  * the file can change from now on without its stamp doing so, through a mapping. BUSY if the file
  * does not match `stamp` before or after. */
 int file_digest(struct warm *w, const char *path, const struct stamp *stamp, struct proof *out,

@@ -29,6 +29,7 @@
 
 extern char **environ;
 
+#define INCLUDE_MARK 1      /* the byte in place of a folder in #include "FOLDER/NAME" */
 #define ENVIRONMENT_MAX 256 /* variables that may count */
 
 void tool_debug(const char *format, ...)
@@ -691,6 +692,36 @@ bool tool_is_of_pytensor(const char *path)
     assert(path);
     const char *folder = strstr(path, "/compiledir_Linux-");
     return folder && strchr(folder + 1, '/');
+}
+
+bool tool_is_of_keops(const char *path)
+{
+    assert(path);
+    const char *folder = strstr(path, "/.cache/keops");
+    return folder && isdigit((unsigned char)folder[strlen("/.cache/keops")]);
+}
+
+size_t tool_hide_includes(const char *path, uint8_t *text, size_t len)
+{
+    assert(path && (text || len == 0));
+    static const char include[] = "#include \"";
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) : 0, n = sizeof include - 1, to = 0;
+    if (!folder || !tool_is_of_keops(path) || !len || memchr(text, INCLUDE_MARK, len))
+        return len;
+    for (size_t at = 0; at < len; at++) {
+        bool names = (at == 0 || text[at - 1] == '\n') && len - at > n + folder &&
+                     memcmp(text + at, include, n) == 0 &&
+                     memcmp(text + at + n, path, folder) == 0 && text[at + n + folder] == '/';
+        if (names) {
+            memmove(text + to, text + at, n);
+            to += n;
+            text[to++] = INCLUDE_MARK;
+            at += n + folder;
+        }
+        text[to++] = text[at];
+    }
+    return to;
 }
 
 /* Calls `fits` for each folder of temporary files. */

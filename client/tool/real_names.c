@@ -26,7 +26,7 @@ struct folder {
     char *name, *real;
 };
 
-/* Returns the real name of a folder; NULL: none, or no memory. The table owns it. */
+/* Returns the real name of a folder; NULL: none, or no memory. The table owns it until the next call. */
 static const char *real_folder(const char *name)
 {
     static struct folder table[REMEMBERED];
@@ -86,9 +86,11 @@ char real_name(const struct tool_job *job, const char *path, char out[PATH_MAX])
     int root = *slash ? -1 : tool_root_of(job, path, &rest);
     if (root >= 0)
         base = job->roots[root];
-    const char *real_base = *base ? real_folder(base) : "";
     int n = snprintf(whole, sizeof whole, "%s%s%s", *slash ? base : "", slash, path);
-    if (n < 0 || n >= PATH_MAX || !real_base || !real_of(whole, real))
+    if (n < 0 || n >= PATH_MAX || !real_of(whole, real))
+        return 0;
+    const char *real_base = *base ? real_folder(base) : "";
+    if (!real_base)
         return 0;
     snprintf(plain, sizeof plain, "%s%s", real_base, whole + strlen(base));
     normalize(plain);

@@ -223,7 +223,10 @@ static int read_text(const struct tool_job *job, const struct input *i, uint8_t 
         *out_len = 0;
         return 0;
     }
-    return tool_read_file(path, TEXT_MAX_BYTES, out, out_len, NULL);
+    int code = tool_read_file(path, TEXT_MAX_BYTES, out, out_len, NULL);
+    if (!code && i->root)
+        *out_len = tool_hide_includes(path, *out, *out_len);
+    return code;
 }
 
 struct texts {

@@ -231,6 +231,11 @@ bool tool_is_of_extension(const char *path);
 bool tool_is_of_jit(const char *path);
 /* True if the file lies in a folder in which PyTensor compiles its modules. */
 bool tool_is_of_pytensor(const char *path);
+/* True if the file lies in a folder in which pyKeOps generates sources. */
+bool tool_is_of_keops(const char *path);
+/* Puts a mark for the name of the file's folder in each #include by a whole name, in place, if pyKeOps generated the
+ * file. Returns the new length. */
+size_t tool_hide_includes(const char *path, uint8_t *text, size_t len);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);
 /* True if it is such a folder. */

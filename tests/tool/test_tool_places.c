@@ -449,3 +449,36 @@ Test(tool_places, folders_to_search_for_quoted_names_count)
                                              "p/two/in; ln -s $PWD/q/deeper/one q/deeper/two/in",
          {ABBA("$CXX -iquote $PWD/two -c $PWD/m.cc -o m.o")}});
 }
+
+/* As pyKeOps generates and compiles them. */
+Test(tool_places, sources_of_pykeops_hit_in_another_home)
+{
+#define GENERATED(text)                                                                            \
+    "for d in one/.cache/keops2.3/Linux_a two/deeper/.cache/keops2.3/Linux_b_c; do mkdir -p $d; "  \
+    "echo 'int f(int x) { return x * 3; }' >$d/f1.cpp; "                                           \
+    "printf '\\n#include \"%s/f1.cpp\"\\n" text "\\n' $PWD/$d >$d/m.cpp; done; mkdir w"
+#define AT(folder)                                                                                 \
+    "T=$PWD; cd $T/" folder "/.. && $CXX -shared -fPIC -O3 -std=c++11 -flto=auto "                 \
+    "$T/" folder "/m.cpp -o $T/" folder "/m.so"
+#define ONE AT("one/.cache/keops2.3/Linux_a")
+#define TWO AT("two/deeper/.cache/keops2.3/Linux_b_c")
+    COMPARE({"a source that includes another one by its whole name",
+             GENERATED("int g() { return f(2); }"),
+             {{NULL, ONE, MADE},
+              {NULL, TWO, TAKEN},
+              {"echo 'int f(int x) { return x * 5; }' >two/deeper/.cache/keops2.3/Linux_b_c/f1.cpp",
+               NULL, MADE},
+              {NULL, ONE, TAKEN}}},
+            {"a source that shows the folder otherwise",
+             GENERATED("const char *g = \"'$PWD/$d'\";"),
+             {{NULL, ONE, MADE}, {NULL, TWO, MADE}, {NULL, ONE, TAKEN}}},
+            {"the length of a name",
+             GENERATED("char g[sizeof __FILE__];"),
+             {{NULL, ONE, MADE}, {NULL, TWO, MADE}, {NULL, ONE, TAKEN}}},
+            {"another source by a name that is short",
+             GENERATED("int g() { return f(4); }") "; sed -i 's|\".*Linux_a|\"|' "
+                                                   "one/.cache/keops2.3/Linux_a/m.cpp; mv "
+                                                   "one/.cache/keops2.3/Linux_a/f1.cpp "
+                                                   "one/.cache/keops2.3/Linux_a/f2.cpp",
+             {{NULL, ONE, MADE}, {NULL, TWO, MADE}}});
+}
