@@ -29,7 +29,19 @@ PyObject *PyObject_GetAttr(PyObject *o, PyObject *name);
 PyObject *PyObject_GenericGetAttr(PyObject *o, PyObject *name);
 PyObject *PyObject_Repr(PyObject *o);
 PyObject *PyObject_CallFunctionObjArgs(PyObject *function, ...);
-int PyCallable_Check(PyObject *o); /* true if a call may work */
+int PyCallable_Check(PyObject *o);                               /* true if a call may work */
+int PyObject_RichCompareBool(PyObject *a, PyObject *b, int how); /* 1, 0 or -1 */
+
+/* Types. PyType_GetSlot: NULL with an exception: there is none, or Python is older than 3.10 and the type is its own. */
+unsigned long PyType_GetFlags(PyObject *type);
+void *PyType_GetSlot(PyObject *type, int slot);
+
+enum { PYTHON_EQUAL = 2 };         /* PyObject_RichCompareBool: Py_EQ */
+#define PYTHON_IS_DICT (1ul << 29) /* PyType_GetFlags: Py_TPFLAGS_DICT_SUBCLASS */
+enum { PYTHON_TRAVERSE = 71 };     /* PyType_GetSlot: Py_tp_traverse */
+typedef int (*visitproc)(PyObject *one,
+                         void *context); /* not 0: ends the visit, which returns it */
+typedef int (*traverseproc)(PyObject *o, visitproc visit, void *context);
 
 /* Functions: borrowed; NULL without an exception: it has none. The closure is a tuple of cells, the defaults are a tuple and
  * a dictionary. PyCell_Get: new; NULL without an exception: the cell is empty. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c - libwarm-python.so: digests of Python values. client/python/warm/_texts.py loads it and has the rules.
+ * walk.c - libwarm-python.so: digests of Python values. client/python/warm/_values.py loads it and has the rules.
  *
  *     walk_value ─▶ add ─▶ add_part ─▶ readers[how] ─▶ add …    the bytes of open values lie one behind the other in `bytes`;
  *                                                              a value that ends leaves its digest in their place

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.h - libwarm-python.so: digests of Python values, for client/python/warm/_texts.py. Two values with one digest do
+ * walk.h - libwarm-python.so: digests of Python values, for client/python/warm/_values.py. Two values with one digest do
  * the same in each process. A first graph of PyTorch looks at some 50,000 functions and objects: this takes a tenth of
  * the time that it takes in Python.
  *
- *     _texts.py ── a value, or a namespace ──▶ walker ── a type, met for the first time ──▶ kind_of() of _texts.py
+ *     _values.py ── a value, or a namespace ──▶ walker ── a type, met for the first time ──▶ kind_of() of _values.py
  *               ◀─────────── digests ─────────        ◀── how to read its objects ─────────
  *
  * A digest is the begin of the SHA-256 of what a value consists of; parts that have an own digest stand as that. A walker remembers

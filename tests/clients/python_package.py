@@ -2,6 +2,7 @@
 """The package `warm` by itself: its small API, and its installation."""
 
 import ast
+import collections
 import contextlib
 import glob
 import hashlib
@@ -234,36 +235,63 @@ class Api(Case):
         self.assertIn("hits", self.client(self.daemon).stats())
 
 
+@unittest.mock.patch.dict(os.environ, WARM_EXE=os.path.join(kit.BUILD, "bin", "warm"))
 class Marks(unittest.TestCase):
     class Object:
         pass
 
-    def check(self, held, change_one, is_object=False):
+    def check(self, held, change_one):
         other = {"a": 1}
-        watch = _marks.Watch([held, other], [_marks.of(held, is_object), _marks.of(other, is_object)], is_object)
+        watch = _marks.Watch()
+        watch.add(["held", "other"], [held, other])
         self.assertEqual(watch.changed(), [])
         for change in (change_one, lambda: held.update(a=object()), lambda: held.pop("b"), lambda: held.update(c=1)):
             change()
-            self.assertEqual(watch.changed(), [0])
-            watch.set(0, _marks.of(held, is_object))
+            self.assertEqual(watch.changed(), ["held"])
             self.assertEqual(watch.changed(), [])
         other.clear()
-        self.assertEqual(watch.changed(), [1])
+        self.assertEqual(watch.changed(), ["other"])
 
     def check_all(self):
         one, held = self.Object(), {"a": 1, "b": 2}
         one.a, one.b = 1, 2
         self.check(held, lambda: held.update(a=3))
-        self.check(vars(one), lambda: setattr(one, "a", 3), True)
+        self.check(vars(one), lambda: setattr(one, "a", 3))
 
     def test_by_the_versions_of_dictionaries(self):
-        self.assertEqual(_marks._has_versions(False), sys.version_info < (3, 14))
-        self.assertEqual(_marks._has_versions(True), sys.version_info < (3, 13))
+        self.assertEqual(_marks._has_versions(), sys.version_info < (3, 13))
         self.check_all()
 
     def test_by_identity_where_dictionaries_have_no_versions(self):
-        with unittest.mock.patch.object(_marks, "_has_versions", lambda is_object: False):
+        with unittest.mock.patch.object(_marks, "_has_versions", lambda: False):
             self.check_all()
+
+    def test_a_dictionary_that_is_as_before_has_not_changed(self):
+        held = {"a": 1}
+        watch = _marks.Watch(compares=True)
+        watch.add(["held"], [held])
+        held["b"] = held.pop("b", 2)
+        del held["b"]
+        self.assertEqual(watch.changed(), [])
+        held["b"] = held.pop("a")
+        self.assertEqual(watch.changed(), ["held"])
+
+    def test_cells_lists_and_sets(self):
+        one = object()
+        cell, parts = types.CellType(one), ([1, one], {1, one}, collections.deque([1, one]))
+        watch = _marks.Watch(compares=True)
+        watch.add(["cell", *map(str, range(3)), "again"], [cell, *parts, cell])
+        watch.add(["cell"], [cell])
+        self.assertEqual(watch.changed(), [])
+        for part in parts:
+            part.remove(one)
+            part.append(object()) if hasattr(part, "append") else part.add(object())
+        cell.cell_contents = object()
+        self.assertEqual(watch.changed(), ["cell", "0", "1", "2", "again"])
+        parts[0].append(one)
+        del cell.cell_contents
+        self.assertEqual(watch.changed(), ["cell", "0", "again"])
+        self.assertEqual(watch.changed(), [])
 
 
 class Probe(Case):

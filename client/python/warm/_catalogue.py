@@ -20,7 +20,6 @@ import atexit
 import functools
 import gc
 import hashlib
-import itertools
 import marshal
 import os
 import sys
@@ -155,9 +154,6 @@ class Catalogue:
 # ---- what this process knows ----
 
 
-_REFERENCES_MAX = 8
-
-
 class _State:
     """Compares the tables and the spaces when they have changed."""
 
@@ -168,8 +164,7 @@ class _State:
         self.functions: _functions.Watched | None = None
         self.tables: _tables.Watched  # as soon as there are functions
         self.libraries = -1
-        self.parts: dict[int, str] = {}  # the paths of what can change in place of all that was read, by id
-        self.references: list[_marks.References] = []  # of the parts
+        self.parts: _marks.Watch  # what can change in place of all that was read, by path; as soon as there are functions
         self.in_place = 0  # _in_place.count at the last look
         self.foreign: dict[str, str] = {}  # what is not torch's, by path
         self.unproven: list[Callable[[], tuple[str, str]]] = []  # verdicts that wait for the catalogue
@@ -185,6 +180,9 @@ class _State:
         gc.disable()  # it would look at all of torch several times
         try:
             self.look()
+        except BaseException:
+            self.functions = None  # all is looked at again: what has changed is told once
+            raise
         finally:
             if collects:
                 gc.enable()
@@ -199,12 +197,11 @@ class _State:
             self.tables = _tables.Watched(of.tables if of else None)
             self.libraries = -1
             self.foreign.clear()
-            self.parts.clear()
-            self.references.clear()
-        walker, changed = _values.Walker(root()), {path for one in self.references for path in one.changed()}
+            self.parts = _marks.Watch(compares=True)
+        walker, changed = _values.Walker(root()), {*self.parts.changed()}
         todo = self.functions.changed(changed)
         # Tables first: a function may enclose one, which is then watched under the table's path.
-        tables = self.tables.look(walker, todo.names() if todo else (), changed)
+        tables = self.tables.look(walker, todo.modules if todo else (), changed)
         is_torchs = self.catalogue.is_torchs if self.catalogue else lambda path, table: False
         for path, table in tables.items():
             if is_torchs(path, table):
@@ -217,24 +214,11 @@ class _State:
                 self.foreign.pop(space.path, None)
             else:
                 self.judge(functools.partial(self.of_space, space))
-        self.watch(*walker.parts())
+        self.parts.add(*walker.parts())
         if _dispatcher.additions() != self.libraries:
             self.libraries = _dispatcher.additions()
             dumps = _dispatcher.dumps(root()) if _dispatcher.has_registering_library(root()) else {}
             self.judge(functools.partial(self.of_dumps, dumps))
-
-    def watch(self, paths: list[str], parts: list[Any]) -> None:
-        """Watches what can change in place of what was read."""
-        if len(self.references) == _REFERENCES_MAX:
-            paths = [*itertools.chain(*(one.paths for one in self.references), paths)]
-            parts = [*itertools.chain(*(one.parts for one in self.references), parts)]
-            self.references.clear()
-            self.parts.clear()
-        new = [self.parts.get(id(part)) != path for path, part in zip(paths, parts)]
-        if any(new):
-            paths, parts = [*itertools.compress(paths, new)], [*itertools.compress(parts, new)]
-            self.parts.update(zip(map(id, parts), paths))
-            self.references.append(_marks.References(paths, parts))
 
     def judge(self, verdict: Callable[[], tuple[str, str]]) -> None:
         if self.catalogue is None:

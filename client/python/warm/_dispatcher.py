@@ -17,7 +17,7 @@ import re
 from types import ModuleType
 from typing import Any
 
-from warm import _sources
+from warm import _sources, _values
 from warm._operators import _TORCH
 
 _SIGNS = (b"5torch7Library", b"17RegisterOperators", b"10Dispatcher")  # in mangled names
@@ -108,67 +108,18 @@ def watch(module: ModuleType) -> None:
 # ---- from C++ ----
 
 
-class _Header(ctypes.Structure):  # Elf64_Phdr
-    _fields_ = [("type", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("offset", ctypes.c_uint64),
-                ("address", ctypes.c_uint64), ("rest", ctypes.c_uint64 * 4)]  # fmt: skip
-
-
-class _Info(ctypes.Structure):  # dl_iterate_phdr(3)
-    _fields_ = [("base", ctypes.c_uint64), ("name", ctypes.c_char_p), ("headers", ctypes.POINTER(_Header)),
-                ("n_headers", ctypes.c_uint16), ("adds", ctypes.c_ulonglong)]  # fmt: skip
-
-
-_Each = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
-_PT_DYNAMIC, _DT_STRTAB, _DT_STRSZ = 2, 5, 10
-_seen: dict[tuple[str, int], bool] = {}  # libraries, by path and address: True if it registers
-
-
-def _iterate(each: Any) -> None:
-    ctypes.CDLL(None).dl_iterate_phdr(_Each(each), None)
-
-
 def additions() -> int:
     """Returns how many libraries this process has loaded so far."""
-    found: list[int] = []
-
-    def first(info: Any, size: int, _: Any) -> int:
-        found.append(info.contents.adds)
-        return 1
-
-    _iterate(first)
-    return found[0]
-
-
-def _names(info: _Info) -> bytes:
-    """Returns the table of names of the symbols that a loaded library has or needs."""
-    for i in range(info.n_headers):
-        if info.headers[i].type != _PT_DYNAMIC:
-            continue
-        entry = ctypes.cast(info.base + info.headers[i].address, ctypes.POINTER(ctypes.c_uint64))
-        found, n = {}, 0
-        while entry[n]:
-            found[entry[n]] = entry[n + 1]
-            n += 2
-        table = found.get(_DT_STRTAB, 0)
-        table += info.base if table < info.base else 0  # glibc has relocated it
-        return ctypes.string_at(table, found.get(_DT_STRSZ, 0))
-    return b""
+    return int(_values.library().libraries_loaded())
 
 
 def has_registering_library(torch_root: str) -> bool:
     """Returns True if a library that is not torch's registers operators or kernels."""
-    own = os.path.join(torch_root, "torch", "")
-
-    def each(pointer: Any, size: int, _: Any) -> int:
-        info = pointer.contents
-        path = os.fsdecode(info.name or b"")
-        if (path, info.base) not in _seen and path.startswith("/"):
-            names = b"" if path.startswith(own) else _names(info)
-            _seen[path, info.base] = any(sign in names for sign in _SIGNS)
-        return 0
-
-    _iterate(each)
-    return any(_seen.values())
+    own, signs = os.fsencode(os.path.join(torch_root, "torch", "")), (ctypes.c_char_p * len(_SIGNS))(*_SIGNS)
+    found = _values.library().libraries_register(own, signs, len(_SIGNS))
+    if found < 0:
+        raise MemoryError
+    return found == 1
 
 
 def dumps(torch_root: str) -> dict[str, str]:

@@ -67,7 +67,6 @@ class Space(NamedTuple):
     path: str
     owner: Any  # a module, a class or an object
     held: dict[str, Any]
-    mark: Any  # _marks.of(held), from before it was read
     digest: bytes  # of all entries
     entries: Any  # their digests by name; None: the catalogue has the digest
 
@@ -79,8 +78,11 @@ def _is_called(name: str) -> bool:
     return (name + ".").startswith(_CALLED) and not name.startswith(_NOT_CALLED)
 
 
-def _scan(walker: _values.Walker, known: Any, mark: Any, path: str, owner: Any, held: dict[str, Any]) -> tuple[Space, list[Any]]:
-    """Returns a space, and the spaces in it, of classes and objects: paths, owners and dictionaries."""
+_Found = tuple[str, Any, dict[str, Any]]  # a path, an owner and its dictionary
+
+
+def _scan(walker: _values.Walker, known: Any, path: str, owner: Any, held: dict[str, Any]) -> tuple[Space, list[_Found]]:
+    """Returns a space, and the spaces in it, of classes and objects."""
     if path.endswith(":"):
         of, begin, prefix = _OF_MODULE, owner.__name__, path
     elif isinstance(owner, type):
@@ -90,31 +92,12 @@ def _scan(walker: _values.Walker, known: Any, mark: Any, path: str, owner: Any, 
     digests = known.get(path, ((),))[0]
     scope = of, begin, _SKIPPED.get(path, _RANDOM), path.startswith("torch._C"), digests
     digest, entries, inner = walker.space(path, owner, held, scope)
-    return Space(path, owner, held, mark, digest, entries), [(prefix + name, *one) for name, *one in inner]
+    return Space(path, owner, held, digest, entries), [(prefix + name, *one) for name, *one in inner]
 
 
 def _modules() -> dict[str, Any]:
     """Returns the modules that a compile may read, by name."""
     return {name: module for name, module in list(sys.modules.items()) if _is_called(name) and isinstance(module, types.ModuleType)}
-
-
-def _read(walker: _values.Walker, todo: list[Any], held: Container[int], known: dict[str, Any]) -> list[Space]:
-    """Returns spaces, and those in them, but none whose dictionary is in `held`, by id. `known` is the catalogue's: a space
-    whose digest it has gets no entries."""
-    found: list[Space] = []
-    seen: set[int] = set()
-    while todo:
-        inner = []
-        for mark, one in zip(_marks.of_all([held for _, _, held in todo], True), todo):
-            space, more = _scan(walker, known, mark, *one)
-            found.append(space)
-            inner += more
-        todo = []
-        for one in inner:
-            if id(one[2]) not in held and id(one[2]) not in seen:
-                seen.add(id(one[2]))
-                todo.append(one)
-    return found
 
 
 def read(root: str) -> list[Space]:
@@ -242,14 +225,9 @@ def foreign(known: tuple[tuple[bytes, ...], bytes] | None, space: Space) -> str:
 
 
 class Todo(NamedTuple):
-    again: list[Space]
+    again: list[int]  # spaces
     new: dict[str, Any]  # modules
-    mark: Any  # of sys.modules
-    modules: dict[str, Any]
-
-    def names(self) -> set[str]:
-        """Returns the names of the modules that may have other variables than before."""
-        return {space.path.partition(":")[0] for space in self.again} | self.new.keys()
+    modules: set[str]  # those that may have other variables than before
 
 
 class Watched:
@@ -261,66 +239,76 @@ class Watched:
         self._spaces: list[Space] = []
         self._modules: dict[str, Any] = {}
         self._steady: dict[int, tuple[int, list[str], list[Any]]] = {}  # what counts in spaces that change often
-        self._watch = _marks.Watch([sys.modules], [None], are_objects=True)
+        self._held: set[int] = set()  # the dictionaries of all spaces, by id
+        self._watch = _marks.Watch()  # of those, by the index of the space
+        self._of_modules = _marks.Watch()
 
     def changed(self, stale: Container[str] = ()) -> Todo | None:
         """Returns what has changed since the last look, with the spaces of the paths `stale`; at first, all. None: nothing."""
-        changed = self._watch.changed()
-        again = [self._spaces[i - 1] for i in changed if i and not self._is_steady(i)]
-        known = {id(space.held) for space in again}
-        again += [space for space in self._spaces if space.path in stale and id(space.held) not in known] if stale else []
-        is_new = bool(changed) and changed[0] == 0
-        if not again and not is_new:
+        again = [i for i in self._watch.changed() if not self._is_steady(i)]
+        again += [i for i, space in enumerate(self._spaces) if space.path in stale and i not in again] if stale else []
+        new = self._new_modules()
+        if not again and not new:
             return None
-        mark, modules = _marks.of(sys.modules, True), _modules() if is_new else self._modules
-        new = {n: m for n, m in modules.items() if self._modules.get(n) is not m}
-        if again or new:
-            return Todo(again, new, mark, modules)
-        self._modules = modules
-        self._watch.set(0, mark)  # generated modules: each graph has one
-        return None
+        return Todo(again, new, {self._spaces[i].path.partition(":")[0] for i in again} | new.keys())
+
+    def _new_modules(self) -> dict[str, Any]:
+        if not self._modules:
+            self._of_modules.add([None], [sys.modules])
+        elif not self._of_modules.changed():
+            return {}
+        seen, self._modules = self._modules, _modules()
+        return {name: module for name, module in self._modules.items() if seen.get(name) is not module}
 
     def look(self, walker: _values.Walker, todo: Todo) -> list[Space]:
         """Returns the spaces that have changed, as they are now."""
-        held = {id(space.held) for space in self._spaces}
-        found = _read(walker, [space[:3] for space in todo.again], held, {})
-        for space in found[: len(todo.again)] if self._known is not None else ():
-            self._keep(space)
-        found += _read(walker, [(f"{n}:", m, vars(m)) for n, m in todo.new.items()], held, self._known or {})
-        self._modules = todo.modules
-        self._replace(todo.mark, found)
+        found, inside = [], []
+        for i in todo.again:
+            mark, (path, owner, held, *_) = _marks.of(self._spaces[i].held), self._spaces[i]
+            self._spaces[i], inner = _scan(walker, {}, path, owner, held)
+            found.append(self._spaces[i])
+            inside += inner
+            if self._known is not None:
+                self._keep(self._spaces[i], mark)
+        found += self._read(walker, inside, {})
+        return found + self._read(walker, [(f"{n}:", m, vars(m)) for n, m in todo.new.items()], self._known or {})
+
+    def _read(self, walker: _values.Walker, todo: list[_Found], known: dict[str, Any]) -> list[Space]:
+        """Returns spaces, and those in them, which were not read before. A space whose digest is in `known` gets no entries."""
+        found: list[Space] = []
+        while todo := self._unread(todo):
+            first = len(self._spaces)
+            self._watch.add([*range(first, first + len(todo))], [held for _, _, held in todo])
+            inside = []
+            for one in todo:
+                space, inner = _scan(walker, known, *one)
+                self._spaces.append(space)
+                inside += inner
+            found += self._spaces[first:]
+            todo = inside
         return found
 
-    def _replace(self, mark: Any, found: list[Space]) -> None:
-        """Notes the spaces that were read, in the place of those that they were. `mark` is that of sys.modules."""
-        places = {id(space.held): i for i, space in enumerate(self._spaces)}
-        new = [space for space in found if id(space.held) not in places]
-        self._watch.set(0, mark)
-        for space in found:
-            if id(space.held) in places:
-                self._spaces[places[id(space.held)]] = space
-                self._watch.set(places[id(space.held)] + 1, space.mark)
-        if new:
-            self._spaces += new
-            marks = [mark, *(space.mark for space in self._spaces)]
-            self._watch = _marks.Watch([sys.modules, *(space.held for space in self._spaces)], marks, are_objects=True)
+    def _unread(self, found: list[_Found]) -> list[_Found]:
+        unread = []
+        for one in found:
+            if id(one[2]) not in self._held:
+                self._held.add(id(one[2]))
+                unread.append(one)
+        return unread
 
-    def _keep(self, space: Space) -> None:
-        """Notes the values that count in a space: torch itself changes its other variables at each graph."""
-        entries = marshal.loads(self._known[space.path][1]) if space.path in self._known else {}
+    def _keep(self, space: Space, mark: Any) -> None:
+        """Notes the values that count in a space: torch itself changes its other variables at each graph. `mark` is from
+        before it was read."""
+        entries = marshal.loads(self._known[space.path][1]) if self._known and space.path in self._known else {}
         names = [name for name, entry in space.entries.items() if entry[0] != _CONSTANT or name in entries]
         prefix = space.path if space.path.endswith(":") else f"{space.path}."
         names += [name for name in space.held if f"{prefix}{name}" in self._tables]
         values = [space.held.get(name) for name in names]
-        if _marks.of(space.held, True) == space.mark:
+        if _marks.of(space.held) == mark:
             self._steady[id(space.held)] = len(space.held), names, values
 
     def _is_steady(self, i: int) -> bool:
         """Returns True if what counts in a space has not changed."""
-        space = self._spaces[i - 1]
+        space = self._spaces[i]
         size, names, values = self._steady.get(id(space.held), (-1, [], []))
-        mark = _marks.of(space.held, True)
-        if len(space.held) != size or not all(map(operator.is_, map(space.held.get, names), values)):
-            return False
-        self._watch.set(i, mark)
-        return True
+        return len(space.held) == size and all(map(operator.is_, map(space.held.get, names), values))

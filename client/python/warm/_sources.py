@@ -66,7 +66,9 @@ _CACHES = frozenset(
     "SUPPORTED_PARAM_TYPES SUPPORTED_RETURN_TYPES OPDEFS OPDEF_TO_LIB _OPAQUE_TYPES _OPAQUE_TYPES_BY_NAME "
     "FxCompile._compile_stats _HEURISTIC_CACHE KernelSideTable.id_to_kernel KernelSideTable.kernel_to_id "
     "KernelSideTable.constant_args kernel_side_table.id_to_kernel kernel_side_table.kernel_to_id "
-    "kernel_side_table.constant_args".split()
+    "kernel_side_table.constant_args PyCodeCache.modules PyCodeCache.linemaps counters "
+    "CppPythonBindingsCodeCache._loaded_module_names _inductor_post_to_pre_grad_nodes _inductor_kernel_stack_trace "
+    "_inductor_triton_kernel_to_post_grad_node_info _inductor_pre_grad_node_stack_trace".split()
 )
 _CACHE_NAMES = ("cache", "_member_map_", "_value2member_map_", "_member_names_")  # the last part of a cache's name
 
@@ -190,28 +192,28 @@ class Operators:
     """torch's operators in this process, under the names by which they are found."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Any] = {"": sys.modules["torch"].ops}  # with torch's namespaces
-        self._marks: dict[str, Any] = {"": None}
-        self._names = [""]
-        self._watch = _marks.Watch([vars(self._found[""])], [None], are_objects=True)
+        self._found: dict[str, Any] = {}  # and torch.ops, as "", with torch's namespaces
+        self._watch = _marks.Watch()
 
     def changed(self) -> dict[str, Any]:
         """Returns the tables of kernels in Python of the operators that have changed since the last call; at first, of all."""
-        todo = [(self._names[i], self._found[self._names[i]]) for i in self._watch.changed()]
-        if not todo:
-            return {}
+        todo = [(name, self._found[name]) for name in self._watch.changed()] or self._new([("", sys.modules["torch"].ops)])
         tables: dict[str, Any] = {}
         while todo:
             inside: list[tuple[str, Any]] = []
-            for (name, one), mark in zip(todo, _marks.of_all([vars(one) for _, one in todo], True)):
-                self._found[name], self._marks[name] = one, mark
+            for name, one in todo:
                 if "." in name:
                     _look_at(name, one, tables)
-                inside += (child for child in _inside(name, one) if self._found.get(child[0]) is not child[1])
-            todo = inside
-        self._names = [*self._found]
-        self._watch = _marks.Watch([vars(one) for one in self._found.values()], [*self._marks.values()], are_objects=True)
+                inside += _inside(name, one)
+            todo = self._new(inside)
         return tables
+
+    def _new(self, named: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Returns those that were not found by these names before, and watches them."""
+        new = [(name, one) for name, one in named if self._found.get(name) is not one]
+        self._found.update(new)
+        self._watch.add([name for name, _ in new], [vars(one) for _, one in new])
+        return new
 
 
 def _look_at(name: str, operator: Any, found: dict[str, Any]) -> None:

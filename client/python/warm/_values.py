@@ -199,6 +199,12 @@ def library() -> ctypes.PyDLL:
     found.walk_table.argtypes, found.walk_table.restype = found.walk_value.argtypes, o
     found.walk_space.argtypes, found.walk_space.restype = [ctypes.c_void_p, o, o, o, o], o
     found.walk_parts.argtypes, found.walk_parts.restype = [ctypes.c_void_p], o
+    found.libraries_loaded.argtypes, found.libraries_loaded.restype = [], ctypes.c_ulonglong
+    found.libraries_register.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_int]
+    found.watch_open.argtypes, found.watch_open.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_void_p
+    found.watch_close.argtypes, found.watch_close.restype = [ctypes.c_void_p], None
+    found.watch_add.argtypes, found.watch_add.restype = [ctypes.c_void_p, o, o], ctypes.c_int
+    found.watch_changed.argtypes, found.watch_changed.restype = [ctypes.c_void_p], o
     return found
 
 
