@@ -203,3 +203,25 @@ Test(walk, nothing_is_kept_behind_the_walker)
         "assert counts() == before, (counts(), before)\n"
         "assert sys.getallocatedblocks() - blocks < 2000, sys.getallocatedblocks() - blocks\n");
 }
+
+Test(walk, a_library_that_registers_operators_is_seen_until_it_is_unloaded)
+{
+    run("import _ctypes, ctypes, tempfile\n"
+        "from warm import _dispatcher\n"
+        "folder = tempfile.TemporaryDirectory()\n"
+        "def library(name, function):\n"
+        "    path = f'{folder.name}/{name}.so'\n"
+        "    subprocess.run(['cc', '-shared', '-x', 'c', '-o', path, '-'], check=True, text=True,\n"
+        "                   input=f'void {function}(void) {{}}')\n"
+        "    return path\n"
+        "def registers(): return _dispatcher.has_registering_library(folder.name)\n"
+        "os.mkdir(f'{folder.name}/torch')\n"
+        "seen = _dispatcher.additions()\n"
+        "ctypes.CDLL(library('other', 'f'))\n"
+        "ctypes.CDLL(library('torch/own', '_ZN5torch7Library4ownE'))\n"
+        "assert not registers() and _dispatcher.additions() == seen + 2\n"
+        "one = ctypes.CDLL(library('one', '_ZN5torch7Library4implE'))\n"
+        "assert registers() and registers()\n"
+        "_ctypes.dlclose(one._handle)\n"
+        "assert not registers()\n");
+}
