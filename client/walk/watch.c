@@ -159,7 +159,8 @@ static bool watch_one(struct watch *w, PyObject *name, PyObject *object)
     struct watched *one = &w->all[w->n];
     *one = (struct watched){.object = object, .name = name};
     struct table_slot *slot = table_find(&w->places, object);
-    if (!find_traverse(one) || !note(w, one) || (!slot && !(slot = table_add(&w->places, object)))) {
+    if (!find_traverse(one) || !note(w, one) ||
+        (!slot && !(slot = table_add(&w->places, object)))) {
         release(one);
         return false;
     }
