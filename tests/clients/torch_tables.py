@@ -233,13 +233,14 @@ CHANGES = """if True:
     def all_of(when, names=changes):
         for name in names:
             change = changes[name]
-            if os.fork() == 0:
+            child = os.fork()
+            if child == 0:
                 change()
                 if when == "first":
                     _catalogue._state.functions = None  # all is read, as for a first graph
                 print(json.dumps([f"{name}, {when}", _catalogue.why_not_kept()]), flush=True)
                 os._exit(0)
-            os.wait()
+            os.waitpid(child, 0)  # not os.wait(): a process of a compile may end meanwhile
     all_of("first", ("nothing", "nothing, but sizes vary", "nothing, but a graph is read back", "bases",
                      "method of one object", "operators",
                      "function of an operator", "order of a list", "constants", "empty table"))
