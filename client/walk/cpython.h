@@ -33,7 +33,7 @@ int PyCallable_Check(PyObject *o);                               /* true if a ca
 int PyObject_RichCompareBool(PyObject *a, PyObject *b, int how); /* 1, 0 or -1 */
 
 /* Types. PyType_GetSlot: NULL with an exception: there is none, or Python is older than 3.10 and the type is its own. */
-unsigned long PyType_GetFlags(PyObject *type);
+unsigned long PyType_GetFlags(PyObject *type); /* Py_TPFLAGS_… */
 void *PyType_GetSlot(PyObject *type, int slot);
 
 enum { PYTHON_EQUAL = 2 };         /* PyObject_RichCompareBool: Py_EQ */
