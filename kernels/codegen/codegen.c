@@ -247,22 +247,15 @@ struct steps {
     int64_t first, step, n;
 };
 
-/* A hash table with open addressing: numbers + 1, or 0. */
-struct table {
-    uint32_t *slots, mask;
-};
-
 struct kernel {
     uint8_t *text;
     size_t len;
-    uint64_t hash;
 };
 
 /* A declaration that an equal one can take the place of. */
 struct let {
     uint64_t hash;
     size_t line, at, len; /* in `body`: where it begins; its expression */
-    uint32_t slot;
     const char *type;
     uint32_t name;
 };
@@ -299,7 +292,7 @@ struct gen {
     uint32_t names;          /* so far */
     struct let let;          /* the declaration being written */
     VECTOR(struct let) lets; /* in scope */
-    struct table let_slots;
+    struct slots let_slots;
     struct own owns[OWNS_MAX]; /* the first one is of what it computes */
     uint32_t n_owns;
     struct steps steps[STEPS_MAX];
@@ -314,7 +307,7 @@ struct gen {
     uint32_t forward;           /* of the function */
     VECTOR(struct arg) args;    /* values that the kernel reads */
     VECTOR(struct kernel) kernels;
-    struct table kernel_slots;
+    struct slots kernel_slots;
     bool failed;
     bool fault;    /* a promise of this file was broken */
     bool too_big;  /* a grid */
@@ -598,31 +591,6 @@ static uint32_t let(struct gen *g, const char *type)
     return g->names++;
 }
 
-/* Makes room for one more number in a table of n. True if the table is a new one, to fill again. */
-static bool table_widen(struct gen *g, struct table *t, uint32_t n)
-{
-    if (t->slots && 2 * n <= t->mask)
-        return false;
-    uint32_t mask = t->slots ? 2 * t->mask + 1 : 63,
-             *slots = calloc((size_t)mask + 1, sizeof *slots);
-    g->failed |= !slots;
-    if (!slots)
-        return false;
-    free(t->slots);
-    *t = (struct table){slots, mask};
-    return true;
-}
-
-/* Puts a number into the first free slot of its hash. Returns the slot. */
-static uint32_t table_add(struct table *t, uint64_t hash, uint32_t number)
-{
-    uint32_t at = (uint32_t)hash & t->mask;
-    while (t->slots[at])
-        at = (at + 1) & t->mask;
-    t->slots[at] = number + 1;
-    return at;
-}
-
 /* Ends a declaration. If an equal one is in scope, takes it back and returns the name of that one. */
 static uint32_t settled(struct gen *g, uint32_t name)
 {
@@ -632,32 +600,30 @@ static uint32_t settled(struct gen *g, uint32_t name)
         return name;
     new.len = g->body.len - new.at;
     new.hash = XXH3_64bits(g->body.data + new.at, new.len);
-    if (table_widen(g, &g->let_slots, g->lets.n))
-        for (uint32_t i = 0; i < g->lets.n; i++)
-            g->lets.at[i].slot = table_add(&g->let_slots, g->lets.at[i].hash, i);
+    g->failed |= !slots_reserve(&g->let_slots);
     if (g->failed)
         return name;
-    const uint32_t *slots = g->let_slots.slots, mask = g->let_slots.mask;
-    for (uint32_t at = (uint32_t) new.hash &mask; slots[at]; at = (at + 1) & mask) {
-        const struct let *old = &g->lets.at[slots[at] - 1];
-        if (old->hash != new.hash || old->type != new.type || old->len != new.len ||
+    SLOTS_EACH(&g->let_slots, new.hash, i)
+    {
+        const struct let *old = &g->lets.at[i];
+        if (old->type != new.type || old->len != new.len ||
             memcmp(g->body.data + old->at, g->body.data + new.at, new.len) != 0)
             continue;
         g->body.len = new.line;
         g->names--;
         return old->name;
     }
-    new.slot = table_add(&g->let_slots, new.hash, g->lets.n);
+    slots_add(&g->let_slots, new.hash, g->lets.n);
     PUSH(g, g->lets, new);
     return name;
 }
 
-/* Ends the scope of all declarations but the first n. The last one in leaves its slot first. */
+/* Ends the scope of all declarations but the first n. */
 static void forget_lets(struct gen *g, uint32_t n)
 {
     (void)GEN_EXPECT(g, n <= g->lets.n);
-    while (g->lets.n > n)
-        g->let_slots.slots[g->lets.at[--g->lets.n].slot] = 0;
+    for (; g->lets.n > n; g->lets.n--)
+        slots_take(&g->let_slots, g->lets.at[g->lets.n - 1].hash, g->lets.n - 1);
 }
 
 /* Writes an index or 0. */
@@ -1545,18 +1511,16 @@ static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place)
 /* Returns the number of a kernel with this text, which is added if it is new. Takes the text. */
 static uint32_t kernel_of(struct gen *g, struct writer *text)
 {
-    struct kernel k = {.hash = XXH3_64bits(text->data, text->len)};
-    if (table_widen(g, &g->kernel_slots, g->kernels.n))
-        for (uint32_t i = 0; i < g->kernels.n; i++)
-            table_add(&g->kernel_slots, g->kernels.at[i].hash, i);
+    struct kernel k;
+    uint64_t hash = XXH3_64bits(text->data, text->len);
+    g->failed |= !slots_reserve(&g->kernel_slots);
     if (g->failed)
         return 0;
-    const uint32_t *slots = g->kernel_slots.slots, mask = g->kernel_slots.mask;
-    for (uint32_t at = (uint32_t)k.hash & mask; slots[at]; at = (at + 1) & mask) {
-        const struct kernel *old = &g->kernels.at[slots[at] - 1];
-        if (old->hash == k.hash && old->len == text->len &&
-            memcmp(old->text, text->data, text->len) == 0)
-            return slots[at] - 1;
+    SLOTS_EACH(&g->kernel_slots, hash, i)
+    {
+        const struct kernel *old = &g->kernels.at[i];
+        if (old->len == text->len && memcmp(old->text, text->data, text->len) == 0)
+            return i;
     }
     writer_format(&g->out->source, "extern \"C\" __global__ void " LAUNCH_BOUNDS " kernel_%u",
                   g->kernels.n);
@@ -1569,7 +1533,7 @@ static uint32_t kernel_of(struct gen *g, struct writer *text)
     if (g->kernels.n == number)
         free(k.text);
     else
-        table_add(&g->kernel_slots, k.hash, number);
+        slots_add(&g->kernel_slots, hash, number);
     return number;
 }
 
@@ -2342,8 +2306,8 @@ int codegen_function(const struct program *of, uint32_t function, struct codegen
     for (uint32_t i = 0; i < g.kernels.n; i++)
         free(g.kernels.at[i].text);
     free(g.kernels.at);
-    free(g.kernel_slots.slots);
-    free(g.let_slots.slots);
+    slots_close(&g.kernel_slots);
+    slots_close(&g.let_slots);
     free(g.args.at);
     free(g.lets.at);
     free(g.group.at);

@@ -111,7 +111,7 @@ void program_free(struct program *p)
         free(p->names.at[i]);
     free(p->names.at);
     free(p->types.at);
-    free(p->type_slots);
+    slots_close(&p->type_slots);
     free(p->values.at);
     free(p->ops.at);
     free(p->operands.at);
@@ -148,25 +148,6 @@ static uint64_t type_hash(const struct tensor *t)
     return h;
 }
 
-/* Doubles the table of types. */
-static void types_widen(struct program *p)
-{
-    uint32_t mask = p->type_slots ? 2 * p->type_mask + 1 : 63;
-    uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-    p->failed |= !slots;
-    if (!slots)
-        return;
-    for (uint32_t i = 0; i < p->types.n; i++) {
-        uint32_t at = (uint32_t)type_hash(&p->types.at[i]) & mask;
-        while (slots[at])
-            at = (at + 1) & mask;
-        slots[at] = i + 1;
-    }
-    free(p->type_slots);
-    p->type_slots = slots;
-    p->type_mask = mask;
-}
-
 int program_type(struct program *p, struct tensor *type, uint32_t *out, struct err *e)
 {
     if (!WARM_EXPECT(type->rank <= PROGRAM_RANK_MAX))
@@ -181,21 +162,21 @@ int program_type(struct program *p, struct tensor *type, uint32_t *out, struct e
             return err_set(e, WARM_ETOO_BIG, "a tensor of more than 2^40 elements");
     }
     type->n = empty ? 0 : n;
-    if (!p->type_slots || 2 * p->types.n > p->type_mask)
-        types_widen(p);
+    p->failed |= !slots_reserve(&p->type_slots);
     if (p->failed)
         return err_set(e, WARM_ENOMEM, "a type");
-    uint32_t at = (uint32_t)type_hash(type) & p->type_mask;
-    for (; p->type_slots[at]; at = (at + 1) & p->type_mask) {
-        *out = p->type_slots[at] - 1;
-        if (check_same(&p->types.at[*out], type))
+    uint64_t hash = type_hash(type);
+    SLOTS_EACH(&p->type_slots, hash, i)
+    {
+        *out = i;
+        if (check_same(&p->types.at[i], type))
             return 0;
     }
+    *out = p->types.n;
     PUSH(p, p->types, *type);
     if (p->failed)
         return err_set(e, WARM_ENOMEM, "a type");
-    *out = p->types.n - 1;
-    p->type_slots[at] = *out + 1;
+    slots_add(&p->type_slots, hash, *out);
     return 0;
 }
 

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "keygen/bytes.h"
+#include "keygen/canon/slots.h"
 #include "keygen/err.h"
 #include "keygen/vector.h"
 
@@ -212,8 +213,8 @@ struct function {
 
 struct program {
     VECTOR(struct tensor) types;
-    uint32_t *type_slots, type_mask; /* type + 1, or 0 */
-    VECTOR(uint32_t) values;         /* by value: its type */
+    struct slots type_slots;
+    VECTOR(uint32_t) values; /* by value: its type */
     VECTOR(struct operation) ops;
     VECTOR(uint32_t) operands;
     VECTOR(int64_t) ints;

@@ -18,18 +18,11 @@ bool graph_failed(const struct graph *g) { return g->failed; }
 
 /* ---- shapes ---- */
 
-static uint64_t shape_slot_of(const struct graph *g, const void *items, uint32_t i)
-{
-    (void)items;
-    return g->shapes.at[i].slot;
-}
-
 static bool shape_is(const struct graph *g, const struct shape *have, const struct shape *s,
                      const uint32_t *types)
 {
-    return have->slot == s->slot && have->kind == s->kind && have->name == s->name &&
-           have->dict == s->dict && have->n_operands == s->n_operands &&
-           have->n_types == s->n_types &&
+    return have->kind == s->kind && have->name == s->name && have->dict == s->dict &&
+           have->n_operands == s->n_operands && have->n_types == s->n_types &&
            (!s->n_types ||
             memcmp(g->shape_types.at + have->types, types, s->n_types * sizeof *types) == 0);
 }
@@ -47,20 +40,21 @@ static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *type
 static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
 {
     uint64_t hash = mix(mix(s.kind, s.name), (uint64_t)s.dict << 32 | s.n_operands);
-    if (g->failed ||
-        ((!g->shape_slots || g->shapes.n * 2 >= g->shape_mask) &&
-         !graph_slots_widen(g, &g->shape_slots, &g->shape_mask, g->shapes.n, shape_slot_of, NULL)))
+    if (!slots_reserve(&g->shape_slots))
+        g->failed = true;
+    if (g->failed)
         return 0;
     for (uint32_t i = 0; i < s.n_types; i++)
         hash = mix(hash, types[i]);
-    s.slot = (uint32_t)(hash >> 32);
-    uint32_t at = s.slot & g->shape_mask;
-    for (; g->shape_slots[at]; at = (at + 1) & g->shape_mask)
-        if (shape_is(g, &g->shapes.at[g->shape_slots[at] - 1], &s, types))
-            return g->shape_slots[at] - 1;
+    hash >>= 32;
+    SLOTS_EACH(&g->shape_slots, hash, i)
+    {
+        if (shape_is(g, &g->shapes.at[i], &s, types))
+            return i;
+    }
     uint32_t number = shape_new(g, &s, types);
     if (!g->failed)
-        g->shape_slots[at] = number + 1;
+        slots_add(&g->shape_slots, hash, number);
     return number;
 }
 
@@ -312,7 +306,7 @@ void graph_free(struct graph *g)
         return;
     graph_texts_free(g);
     printer_close(&g->printer);
-    void *arrays[] = {g->shapes.at, g->shape_types.at,    g->shape_slots,
+    void *arrays[] = {g->shapes.at, g->shape_types.at,    g->shape_slots.at,
                       g->values.at, g->arg_dicts.at,      g->results.at,
                       g->frames.at, g->stack_operands.at, g->stack_results.at};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

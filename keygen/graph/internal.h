@@ -26,6 +26,7 @@
 
 #include <string.h>
 
+#include "keygen/canon/slots.h"
 #include "keygen/expect.h"
 #include "keygen/graph/graph.h"
 #include "keygen/vector.h"
@@ -37,7 +38,6 @@
 
 struct text {
     const char *data;
-    uint64_t hash;
     uint32_t number; /* in the hashed records, from 1; 0: it is not there yet */
     uint32_t len;
     uint32_t flags; /* of a symbol: SYMBOL_* */
@@ -48,8 +48,7 @@ struct text {
 
 struct intern {
     VECTOR(struct text) items;
-    uint32_t *slots; /* item + 1, or 0; open addressing */
-    uint32_t mask;
+    struct slots slots;
 };
 
 enum hole_kind { HOLE_SYMBOL, HOLE_CHANNEL, HOLE_BORROW };
@@ -67,7 +66,6 @@ struct hole {
 
 struct dict {
     const char *text; /* "{a = 1, b}", the holes left out */
-    uint64_t slot;    /* a hash: finds equal ones */
     uint32_t len;
     uint32_t holes, n_holes;
     uint32_t number; /* as that of a text */
@@ -90,7 +88,6 @@ struct shape {
     uint32_t n_operands;
     uint32_t n_types; /* of results or of a block's arguments */
     uint32_t types;   /* slice of graph.shape_types */
-    uint32_t slot;    /* a hash */
     uint32_t number;  /* in the hashed records, from 1; 0: it is not there yet */
 };
 
@@ -130,7 +127,7 @@ struct graph {
     bool failed;
     struct intern types, names, symbols;
     VECTOR(struct dict) dicts;
-    uint32_t *dict_slots, dict_mask;
+    struct slots dict_slots;
     VECTOR(struct hole) holes;
 
     struct arena_page *pages;
@@ -138,7 +135,7 @@ struct graph {
 
     VECTOR(struct shape) shapes;
     VECTOR(uint32_t) shape_types;
-    uint32_t *shape_slots, shape_mask;
+    struct slots shape_slots;
 
     VECTOR(uint32_t) values; /* by value: its type */
     struct func func;        /* the open one */
@@ -166,11 +163,6 @@ struct graph {
 void graph_texts_begin(struct graph *g);
 /* Frees all texts and dictionaries. */
 void graph_texts_free(struct graph *g);
-/* Doubles a hash table of `item + 1`. `hash_of` returns the hash of an item. False without memory. */
-bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
-                       uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
-                       const void *items);
-
 /* ---- graph/write.c ---- */
 
 /* Prepares a printer, and begins the form of `out` under a domain. */

@@ -54,59 +54,28 @@ const char *graph_keep(struct graph *g, const char *text, size_t len)
     return at;
 }
 
-bool graph_slots_widen(struct graph *g, uint32_t **slots, uint32_t *mask, uint32_t n_items,
-                       uint64_t (*hash_of)(const struct graph *, const void *, uint32_t),
-                       const void *items)
-{
-    uint32_t wider = *slots ? 2 * *mask + 1 : 255;
-    while (wider / 2 < n_items) /* many items may be there before the first look-up */
-        wider = 2 * wider + 1;
-    uint32_t *fresh = g->failed ? NULL : calloc((size_t)wider + 1, sizeof *fresh);
-    if (!fresh) {
-        g->failed = true;
-        return false;
-    }
-    for (uint32_t i = 0; i < n_items; i++) {
-        uint32_t s = (uint32_t)hash_of(g, items, i) & wider;
-        while (fresh[s])
-            s = (s + 1) & wider;
-        fresh[s] = i + 1;
-    }
-    free(*slots);
-    *slots = fresh;
-    *mask = wider;
-    return true;
-}
-
-static uint64_t text_hash_of(const struct graph *g, const void *items, uint32_t i)
-{
-    (void)g;
-    return ((const struct intern *)items)->items.at[i].hash;
-}
-
 static uint32_t intern_text(struct graph *g, struct intern *t, const char *data, size_t len)
 {
     uint64_t hash = XXH3_64bits(data, len);
-    if (t->slots) {
-        for (uint32_t s = (uint32_t)hash & t->mask; t->slots[s]; s = (s + 1) & t->mask) {
-            const struct text *have = &t->items.at[t->slots[s] - 1];
-            if (have->hash == hash && have->len == len && bytes_equal(have->data, data, len))
-                return t->slots[s] - 1;
-        }
-    }
-    if ((!t->slots || t->items.n * 2 >= t->mask) &&
-        !graph_slots_widen(g, &t->slots, &t->mask, t->items.n, text_hash_of, t))
+    if (!slots_reserve(&t->slots)) {
+        g->failed = true;
         return 0;
+    }
+    SLOTS_EACH(&t->slots, hash, i)
+    {
+        const struct text *have = &t->items.at[i];
+        if (have->len == len && bytes_equal(have->data, data, len))
+            return i;
+    }
     const char *copy = len > UINT32_MAX ? NULL : graph_keep(g, data, len);
     if (!copy) {
         g->failed = true;
         return 0;
     }
-    uint32_t s = (uint32_t)hash & t->mask;
-    while (t->slots[s])
-        s = (s + 1) & t->mask;
-    PUSH(g, t->items, (struct text){.data = copy, .hash = hash, .len = (uint32_t)len});
-    t->slots[s] = t->items.n;
+    PUSH(g, t->items, (struct text){.data = copy, .len = (uint32_t)len});
+    if (g->failed)
+        return 0;
+    slots_add(&t->slots, hash, t->items.n - 1);
     return t->items.n - 1;
 }
 
@@ -377,12 +346,6 @@ static uint64_t dict_hash(const struct graph *g, const struct dict *d)
     return hash;
 }
 
-static uint64_t dict_hash_of(const struct graph *g, const void *items, uint32_t i)
-{
-    (void)items;
-    return g->dicts.at[i].slot;
-}
-
 uint32_t graph_dict_end(struct graph *g)
 {
     if (g->failed || !g->entries.n)
@@ -395,28 +358,26 @@ uint32_t graph_dict_end(struct graph *g)
                      .len = g->draft.n - start,
                      .holes = holes,
                      .n_holes = g->holes.n - holes};
-    d.slot = dict_hash(g, &d);
-    for (uint32_t s = (uint32_t)d.slot & g->dict_mask; g->dict_slots[s];
-         s = (s + 1) & g->dict_mask) {
-        const struct dict *have = &g->dicts.at[g->dict_slots[s] - 1];
-        if (have->slot == d.slot && have->len == d.len && have->n_holes == d.n_holes &&
+    uint64_t hash = dict_hash(g, &d);
+    if (!slots_reserve(&g->dict_slots)) {
+        g->failed = true;
+        return 0;
+    }
+    SLOTS_EACH(&g->dict_slots, hash, i)
+    {
+        const struct dict *have = &g->dicts.at[i];
+        if (have->len == d.len && have->n_holes == d.n_holes &&
             bytes_equal(have->text, d.text, d.len) &&
             holes_equal(g, have->holes, d.holes, d.n_holes)) {
             g->holes.n = holes;
-            return g->dict_slots[s] - 1;
+            return i;
         }
     }
-    if (g->dicts.n * 2 >= g->dict_mask &&
-        !graph_slots_widen(g, &g->dict_slots, &g->dict_mask, g->dicts.n, dict_hash_of, NULL))
-        return 0;
     d.text = graph_keep(g, d.text, d.len);
-    uint32_t s = (uint32_t)d.slot & g->dict_mask;
-    while (g->dict_slots[s])
-        s = (s + 1) & g->dict_mask;
     PUSH(g, g->dicts, d);
     if (g->failed)
         return 0;
-    g->dict_slots[s] = g->dicts.n;
+    slots_add(&g->dict_slots, hash, g->dicts.n - 1);
     return g->dicts.n - 1;
 }
 
@@ -425,14 +386,13 @@ uint32_t graph_dict_end(struct graph *g)
 void graph_texts_begin(struct graph *g)
 {
     graph_dict_begin(g);
-    graph_slots_widen(g, &g->dict_slots, &g->dict_mask, 0, dict_hash_of, NULL);
-    PUSH(g, g->dicts, (struct dict){.text = "{}", .slot = 1, .len = 2});
+    PUSH(g, g->dicts, (struct dict){.text = "{}", .len = 2});
 }
 
 static void intern_free(struct intern *t)
 {
     free(t->items.at);
-    free(t->slots);
+    slots_close(&t->slots);
 }
 
 void graph_texts_free(struct graph *g)
@@ -446,7 +406,7 @@ void graph_texts_free(struct graph *g)
     intern_free(&g->names);
     intern_free(&g->symbols);
     free(g->dicts.at);
-    free(g->dict_slots);
+    slots_close(&g->dict_slots);
     free(g->holes.at);
     free(g->draft.at);
     free(g->entries.at);
