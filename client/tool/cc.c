@@ -770,6 +770,18 @@ static int add_headers(struct command *c, struct err *e)
     return code;
 }
 
+/* True if a source leads to an output: the compiler says so, and makes nothing. */
+static bool overwrites_source(const struct tool_job *job)
+{
+    struct stat source, output;
+    for (size_t i = 0; i < job->n_outputs; i++)
+        for (size_t k = 0; stat(job->outputs[i], &output) == 0 && k < job->n_sources; k++)
+            if (stat(job->sources[k], &source) == 0 && source.st_ino == output.st_ino &&
+                source.st_dev == output.st_dev)
+                return true;
+    return false;
+}
+
 int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->program && job->argc >= 1);
@@ -792,6 +804,8 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
         code = add_outputs(&c, e);
     if (!code)
         code = make_key(&c, e);
+    if (!code && overwrites_source(job))
+        code = refuse(e, job->outputs[0], "the output is a source of the command");
     if (!code && !job->lazy)
         code = add_headers(&c, e);
     tool_label(job);

@@ -582,6 +582,15 @@ static bool is_of_temporary(struct reading *r, const struct entry *entry)
     return made->path && made->first == SEEN_WRITE && access(path, F_OK) < 0;
 }
 
+/* True for a source. GCC asks for its name without links only to see if that is an output, which cc.c refuses. */
+static bool is_source(const struct tool_job *job, const char *path)
+{
+    bool is = false;
+    for (size_t i = 0; !is && i < job->n_sources; i++)
+        is = strcmp(job->sources[i], path) == 0;
+    return is;
+}
+
 static int add_entry(struct reading *r, struct entry *entry, struct err *e)
 {
     char real[PATH_MAX];
@@ -614,10 +623,11 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
                    : (entry->all &= ~(unsigned)IS_INPUT, add_absent(r, path, e));
     if (entry->all & SEEN_ABSENT)
         return err_set(e, WARM_EREFUSED, "%s was absent, and appeared during the run", path);
-    char type = entry->all & SEEN_REAL ? real_name(r->job, path, real) : 0;
+    bool asks = entry->all & SEEN_REAL && !is_source(r->job, path);
+    char type = asks ? real_name(r->job, path, real) : 0;
     bool is_read = entry->all & SEEN_READ && S_ISREG(st.st_mode);
     bool is_plain = is_read && type == REAL_PLAIN;
-    if (entry->all & SEEN_REAL && !is_plain && (code = add_real_name(r, path, type, real, e)))
+    if (asks && !is_plain && (code = add_real_name(r, path, type, real, e)))
         return code;
     if (entry->all & SEEN_LIST)
         return add_list(r, path, e);

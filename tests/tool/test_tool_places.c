@@ -482,3 +482,22 @@ Test(tool_places, sources_of_pykeops_hit_in_another_home)
                                                    "one/.cache/keops2.3/Linux_a/f2.cpp",
              {{NULL, ONE, MADE}, {NULL, TWO, MADE}}});
 }
+
+/* As in Bazel's sandbox. */
+Test(tool_places, where_a_link_to_a_source_leads_does_not_count)
+{
+#define LINKED_SOURCE                                                                              \
+    "mkdir -p p q/deeper x y; for d in x y; do echo 'int x = 1;' >$d/m.cc; done; "                 \
+    "ln -s $PWD/x/m.cc p/m.cc; ln -s $PWD/y/m.cc q/deeper/m.cc"
+    COMPARE(
+        {"two folders",
+         LINKED_SOURCE,
+         {{NULL, "cd p && $CXX -MD -MF m.d -c m.cc -o m.o", MADE},
+          {NULL, "cd q/deeper && $CXX -MD -MF m.d -c m.cc -o m.o", TAKEN},
+          {"echo 'int x = 2;' >y/m.cc", NULL, MADE}}},
+        {"a source that leads to the output",
+         LINKED_SOURCE
+         "; echo 'int y = 4;' >p/m.cpp; echo 'int y = 4;' >q/deeper/m.o; ln -s m.o q/deeper/m.cpp",
+         {{NULL, "cd p && $CXX -c m.cpp -o m.o", MADE},
+          {NULL, "cd q/deeper && $CXX -c m.cpp -o m.o", REAL}}});
+}
