@@ -162,6 +162,8 @@ TestSuite(sandbox, .timeout = 60);
 
 Test(sandbox, denies_all_that_a_compiler_does_not_need)
 {
+    if (!sandbox_has_filter())
+        cr_skip_test("this kernel has no system-call filters");
     static const struct {
         const char *name;
         int (*attempt)(const char *arg);
