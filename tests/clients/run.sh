@@ -26,7 +26,7 @@ short_form() {
     python) echo python_package.py Api.test_values_of_all_sizes_come_back ;;
     tier) echo tier_engines.py Engines.test_rclone_has_no_leases ;;
     tile) echo tile_kernels.py Kernels.test_a_kernel_of_the_same_file_is_warm_in_another_home_with_the_same_bits ;;
-    tools) echo tools_compilers.py Ptxas.test_six_kernels_cold_and_warm_are_as_without ;;
+    tools) echo tools_compilers.py Nvcc.test_checks_of_generated_sources_do_not_show_the_home ;;
     torch) echo torch_training.py \
         Training.test_a_fresh_process_and_folder_is_warm_and_no_compiler_has_to_work ;;
     triton) echo triton_kernels.py \
