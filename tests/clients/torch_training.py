@@ -154,6 +154,10 @@ class Training(kit.TestCase):
         self.expect_warm(train(self.daemon))
         self.assertEqual(self.daemon.stats("misses"), before)
 
+    def test_a_job_with_a_temporary_folder_of_its_own_is_warm(self):
+        with kit.Folder() as folder:
+            self.expect_warm(train(self.daemon, TMPDIR=folder))
+
     def test_warm_through_the_redis_package(self):
         self.expect_warm(train(self.daemon, TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
 

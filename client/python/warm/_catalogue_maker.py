@@ -106,13 +106,14 @@ def make() -> bytes:
 
     gc.disable()  # it would look at all of torch many times, and this process ends soon
     sys.meta_path.insert(0, _Watcher())
-    import torch
-
-    from warm import _catalogue, _dispatcher
-
-    _Watcher.watch()
     with tempfile.TemporaryDirectory(prefix="warm-catalogue-") as folder:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.environ["TMPDIR"] = folder
+        tempfile.tempdir = None  # names with this folder are those that $TMPDIR decides
+        import torch
+
+        from warm import _catalogue, _dispatcher
+
+        _Watcher.watch()
         before = _first_graph(torch)
         _import_all()
         _register_late(torch)

@@ -20,6 +20,7 @@ import marshal
 import operator
 import os
 import sys
+import tempfile
 import types
 from typing import Any, Container, NamedTuple
 
@@ -155,7 +156,7 @@ def _in_changing_lines(code: Any) -> set[str]:
 
 def pack(before: list[Space], after: list[Space]) -> dict[str, tuple[tuple[bytes, ...], bytes]]:
     """Returns for each path the digests of spaces, and, written by marshal, {name: (is needed, entries)}. A constant that
-    torch itself changes is not in it."""
+    torch itself changes is not in it, nor the name of a temporary file or folder."""
     found, first, stored = {}, {space.path: space for space in before}, _stored(after)
     for space in after:
         readings = [first.get(space.path, space), space]
@@ -166,10 +167,14 @@ def pack(before: list[Space], after: list[Space]) -> dict[str, tuple[tuple[bytes
                 entries.append(entry)
             known[name] = is_needed, *entries
         constants = {name for name, entry in space.entries.items() if entry[0] == _CONSTANT}
-        changing = {name for name in constants if len(known[name]) > 2 or name in stored}
+        changing = {name for name in constants if len(known[name]) > 2 or name in stored or _is_temporary(space.held.get(name))}
         kept = {name: value for name, value in known.items() if name not in changing and len(value) > 1}
         found[space.path] = tuple({reading.digest for reading in readings}), marshal.dumps(kept, 2)
     return found
+
+
+def _is_temporary(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(tempfile.gettempdir())
 
 
 def _code_of(value: Any) -> Any:
