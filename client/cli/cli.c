@@ -116,7 +116,7 @@ static void unknown_option(const struct command *c, const char *option, const st
         cli_usage(c, "unknown option %s", option);
 }
 
-/* Returns the next option as getopt_long does, '?' also if its value is missing. Says what is wrong. */
+/* Returns what getopt_long returns for the next option. If it is unknown or has no value, prints why and returns '?'. */
 static int next_option(const struct command *c, int argc, char **argv, const char *shorts,
                        const struct option *longs)
 {

@@ -90,8 +90,8 @@ static bool gpu_target(char *out, size_t cap)
 
 /* ---- what our own options take: `to` is the run ---- */
 
-/* Sets `--arch sm_90` as NVRTC spells it; of several the last counts. "native" is this machine's GPU. Says what is
- * wrong. */
+/* Takes the value of --arch, such as sm_90; "native" is this machine's GPU. The last --arch counts. Prints what is wrong
+ * with it. */
 static bool take_arch(const char *arch, void *to)
 {
     struct compile_run *run = to;

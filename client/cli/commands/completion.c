@@ -3,8 +3,8 @@
  * completion.c - `warm completion`: scripts that complete commands and their options in bash, zsh
  * and fish. main.c calls it.
  *
- * A script knows nothing by itself: it asks `warm completion --words` what may stand at a place, and completes
- * files if the answer is empty. The options of a command are in its help, on lines that begin with an option.
+ * The shell's script has no list of words. It runs `warm completion --words` for those that may come next. If there
+ * are none, it completes names of files. The options of a command are in its help, on lines that begin with an option.
  *
  * Thread: main.
  */
@@ -154,7 +154,7 @@ static void print_settings(void)
     remote_close(&r);
 }
 
-/* Prints the commands, with what they do behind a tab. */
+/* Prints each command, a tab, and what it does. */
 static void print_commands(void)
 {
     size_t n;
@@ -163,7 +163,8 @@ static void print_commands(void)
         printf("%s\t%s\n", all[i]->name, all[i]->summary);
 }
 
-/* Prints what may stand for `word` behind the word `before` of a command, one a line; nothing for files. */
+/* Prints the words that may come after the word `before`, one a line. `word` is what the user has typed of the next one.
+ * Prints nothing if a file may come. */
 static void print_words(const char *command, const char *before, const char *word)
 {
     size_t n;

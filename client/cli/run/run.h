@@ -45,8 +45,8 @@ enum run_daemon {
 enum run_daemon run_daemon_look(const struct run_places *places);
 /* Starts this user's daemon and waits until it listens. Prints the reason of a failure. */
 enum run_daemon run_daemon_start(const struct run_places *places);
-/* Starts this user's daemon if none answers and its store exists, for a command that shows what is in it. Does nothing if
- * `socket` is not NULL: that is another's. */
+/* Commands that show the store call this first. Starts this user's daemon if none answers and the user has a store. Does
+ * nothing if `socket` is not NULL: the user asked for that daemon. */
 void run_daemon_wake(const char *socket);
 /* Writes the program of the daemon: warmd beside this program, else the one on PATH. */
 void run_find_warmd(const struct run_places *places, char out[PATH_MAX]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * start_daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c calls
- * it, and commands that show what is in the store.
+ * start_daemon.c - decides if a daemon serves this user, and starts one otherwise. commands/run.c and the
+ * commands that show the store call it.
  *
  *     connect ── a daemon accepts ──▶ root's or our own? ──▶ ANSWERS │ REFUSED
  *        │ nobody

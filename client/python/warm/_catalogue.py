@@ -181,7 +181,7 @@ class _State:
         try:
             self.look()
         except BaseException:
-            self.functions = None  # all is looked at again: what has changed is told once
+            self.functions = None  # look at all again: a watch tells each change only once
             raise
         finally:
             if collects:
