@@ -128,7 +128,10 @@ void (*for_cpu_run(const struct for_cpu *c, size_t n))(void **values)
 void for_cpu_close(struct for_cpu *c)
 {
     char command[128];
-    dlclose(c->library);
+    if (c->library)
+        dlclose(c->library);
+    else
+        fclose(c->f); /* it was not compiled */
     snprintf(command, sizeof command, "rm -r %s", c->folder);
     cr_expect_eq(system(command), 0);
 }

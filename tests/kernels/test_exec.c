@@ -14,89 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "kernels/exec/npy.h"
 #include "kernels/vjp/vjp.h"
 #include "tests/kernels/any_gpu.h"
 #include "tests/kernels/for_cpu.h"
+#include "tests/kernels/made.h"
 #include "tests/support/support.h"
 
-#define IMAGE_LEN 72u
 #define SAMPLE 5 /* of so many graphs one is run; with WARM_TEST_ALL on the CPU all */
 
 static void elf_begin(uint8_t *out) { memcpy(out, "\177ELF\2\1", 6); }
-
-/* Gives an ELF file without sections that stands for the cubin of a kernel (free()). */
-static uint8_t *image_of(const struct codegen *c, uint32_t kernel)
-{
-    const struct kernel_text *text = &c->texts.at[kernel];
-    uint8_t *image = calloc(1, IMAGE_LEN);
-    elf_begin(image);
-    bytes_store(image + 0x28, IMAGE_LEN, 8);
-    bytes_store(image + 64, XXH3_64bits(c->source.data + text->at, text->len), 8);
-    return image;
-}
-
-/* Gives the cubin of a kernel for the real GPU (free()). */
-static uint8_t *cubin_of(const struct codegen *c, uint32_t kernel, size_t *out_len)
-{
-    struct writer source;
-    writer_init(&source, 0);
-    codegen_write_kernel(c, kernel, &source);
-    writer_u8(&source, 0);
-    uint8_t *cubin = any_gpu_cubin((const char *)source.data, out_len);
-    writer_close(&source);
-    return cubin;
-}
-
-/* A graph's bundle, with cubins for a GPU, or images that stand for them. */
-struct made {
-    struct program *p;
-    struct graph_bundle b;
-    uint8_t **images;
-};
-
-/* Makes the bundle of a program, which it takes. Without a GPU, writes its kernels for the CPU. */
-static struct made make(struct program *p, FILE *f)
-{
-    struct made m = {.p = p};
-    struct codegen c;
-    struct err e = {0};
-    cr_assert_eq(codegen_function(p, program_function(p, NULL), &c, &e), 0, "%s", e.text);
-    cr_assert_eq(graph_bundle_plan(&c, &m.b, &e), 0, "%s", e.text);
-    m.images = calloc((size_t)c.n_kernels + 1, sizeof *m.images);
-    for (uint32_t i = 0; i < c.n_kernels; i++) {
-        size_t len = IMAGE_LEN;
-        m.images[i] = any_gpu_is_real() ? cubin_of(&c, i, &len) : image_of(&c, i);
-        m.b.kernels.at[i].cubin = (struct view){m.images[i], len};
-        if (!any_gpu_is_real())
-            for_cpu_cubin(f, &c, i, m.images[i]);
-    }
-    m.b.target = view_of_text(any_gpu_target());
-    codegen_free(&c);
-    return m;
-}
-
-static void made_free(struct made *m)
-{
-    for (uint32_t i = 0; i < m->b.kernels.n; i++)
-        free(m->images[i]);
-    graph_bundle_close(&m->b);
-    program_free(m->p);
-    free(m->images);
-}
-
-static struct made made_of_text(const char *text, FILE *f)
-{
-    struct program *p, *inlined;
-    struct err e = {0};
-    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s", e.text);
-    cr_assert_eq(program_flatten(p, program_function(p, NULL), &inlined, &e), 0, "%s", e.text);
-    program_free(p);
-    return make(inlined, f);
-}
 
 /* Compiles what was written, and opens the GPU, or the stand-in with it. */
 static struct driver *driver_of(struct for_cpu *cpu)
@@ -212,7 +140,7 @@ Test(exec, bundles_give_the_numbers_of_jax_replayed_and_in_two_parts)
     size_t one_of = any_gpu_is_real() || !getenv("WARM_TEST_ALL") ? SAMPLE : 1;
     for (size_t i = 0; i < n; i += one_of)
         if (graphs[i].n_gradients)
-            made[i] = make(for_cpu_derivative(&graphs[i]), cpu.f);
+            made[i] = made_of_program(for_cpu_derivative(&graphs[i]), cpu.f);
     struct driver *d = driver_of(&cpu);
     cr_expect_str_eq(driver_arch(d), any_gpu_target());
     for (size_t i = 0; i < n; i++) {
