@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/graph_run.h"
 #include "kernels/exec/cpu.h"
 #include "kernels/exec/exec.h"
 
@@ -183,4 +184,12 @@ int warm_graph_wait(struct warm_exec *x, void *stream)
     rc = driver_wait(x->d, &x->err);
     driver_leave(x->d);
     return rc;
+}
+
+void graph_run_wait_for_all(struct warm_exec *x)
+{
+    if (x->p || driver_enter(x->d, NULL, NULL) != 0)
+        return;
+    driver_wait_for_all(x->d);
+    driver_leave(x->d);
 }

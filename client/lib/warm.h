@@ -325,6 +325,24 @@ int warm_graph_copy(struct warm_exec *x, void *to, const void *from, size_t byte
 /* Waits for a stream. Errors: IO; also for a fault of a kernel on it. */
 int warm_graph_wait(struct warm_exec *x, void *stream);
 
+/*
+ * A bundle as a custom call in executables of XLA, as those of JAX. The call's target is one of the two handlers, in the
+ * typed FFI: warm_graph_xla_cpu for the platform "cpu", warm_graph_xla_cuda for "CUDA". Its attribute `graph` is the name
+ * that warm_graph_xla_open writes; its operands and results are those of the graph, row-major. No GPU has run it yet.
+ *
+ * Thread: any. Memory: the graph is open until the process ends, because nobody knows when the last executable is gone.
+ * A forked child opens it again.
+ */
+#define WARM_XLA_NAME 80 /* bytes, NUL included */
+/* Opens a bundle, of which it keeps a copy. Writes its name, which depends on the bundle's bytes and on `gpu` alone. A
+ * bundle that is open already costs nothing. Errors: those of warm_graph_open. */
+int warm_graph_xla_open(const void *bundle, size_t len, int gpu, char out_name[WARM_XLA_NAME],
+                        char out_why[WARM_WHY_TEXT]);
+/* Runs a call on the CPU, by the interpreter. Takes an XLA_FFI_CallFrame, and returns NULL or an XLA_FFI_Error. */
+void *warm_graph_xla_cpu(void *call_frame);
+/* Does the same on the call's stream of a GPU. */
+void *warm_graph_xla_cuda(void *call_frame);
+
 #define WARM_EXACT 2 /* warm_graph_key: the key is that of the bytes as they are */
 /*
  * Makes the canonical key of a graph or a source, in hex: the same for every spelling of one

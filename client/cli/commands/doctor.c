@@ -94,12 +94,12 @@ extern char **environ;
 static bool is_setting(const char *name, size_t len)
 {
     static const char *const known[] = {
-        "WARM_DISABLE",    "WARM_DRIVER_JIT",  "WARM_EXE",          "WARM_JOBS",
-        "WARM_LIBRARY",    "WARM_LOG",         "WARM_MAX_SIZE",     "WARM_MLIR",
-        "WARM_NVRTC",      "WARM_PROJECT",     "WARM_READONLY",     "WARM_RECACHE",
-        "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",       "WARM_STORE",
-        "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG",   "WARM_TOOL_EXACT",
-        "WARM_TRACE",      "WARM_TRACE_CWD",   "WARM_XLA_AUTOTUNE",
+        "WARM_DISABLE",    "WARM_DRIVER_JIT", "WARM_EXE",         "WARM_GRAPH_FFI",
+        "WARM_JOBS",       "WARM_LIBRARY",    "WARM_LOG",         "WARM_MAX_SIZE",
+        "WARM_MLIR",       "WARM_NVRTC",      "WARM_PROJECT",     "WARM_READONLY",
+        "WARM_RECACHE",    "WARM_REGIONAL",   "WARM_SESSION",     "WARM_SOCKET",
+        "WARM_STORE",      "WARM_TIMEOUT_MS", "WARM_TOOL_ACTIVE", "WARM_TOOL_DEBUG",
+        "WARM_TOOL_EXACT", "WARM_TRACE",      "WARM_TRACE_CWD",   "WARM_XLA_AUTOTUNE",
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i]) == len && memcmp(known[i], name, len) == 0)

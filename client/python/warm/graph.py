@@ -12,6 +12,8 @@
     step = warm.graph.value_and_grad(loss)                 # the same for a function of JAX
     value, gradient = step(weights, x)
 
+    train = jax.jit(lambda w, x: w - 0.1 * step(w, x)[1])  # with WARM_GRAPH_FFI=1: a call inside of XLA's executable
+
 `lowered` is what JAX's lower() returns, or StableHLO as text or bytecode. The compiler knows the types and operations
 of kernels/program/program.h. For anything else compile() raises GraphError, which names the operation and its line: in the
 text, or of bytecode that of your program.
@@ -26,6 +28,7 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Union
@@ -36,6 +39,9 @@ from warm._arrays import Array, Type
 _VJP = 1  # warm.h: WARM_GRAPH_VJP
 _RECACHE = 1  # warm.h: WARM_RECACHE
 _WHY_TEXT = 256  # warm.h
+_XLA_NAME = 80  # warm.h
+_FFI = "WARM_GRAPH_FFI"  # off by default: no GPU has run a call of XLA's FFI yet
+_TARGET = "warm_graph"
 
 
 class Lowered(Protocol):
@@ -379,6 +385,85 @@ def _has_rules(jaxpr: Any) -> bool:
     return False
 
 
+# ---- inside of jax.jit ----
+
+_registration = threading.Lock()
+_is_registered = False
+
+
+def _check_ffi(stream: Optional[int]) -> None:
+    """Raises an error if a function that JAX traces must not have a call of ours."""
+    import jax
+
+    if os.environ.get(_FFI, "") in ("", "0"):
+        raise GraphError("UNSUPPORTED", "JAX traces the arguments, and no GPU has run a graph inside of jax.jit yet: "
+                         f"set {_FFI}=1 to try it, or call it outside")
+    if not hasattr(jax, "ffi"):
+        raise GraphError("UNSUPPORTED", f"jax {jax.__version__} has no jax.ffi: a graph inside of jax.jit needs it")
+    if stream is not None:
+        raise TypeError("stream: inside of jax.jit XLA chooses the stream")
+
+
+def _name_for_xla(bundle: bytes, gpu: int) -> str:
+    """Opens a graph for XLA until the process ends, and returns its name for the handlers (client/lib/graph_xla.c)."""
+    global _is_registered
+    import jax
+
+    lib = _functions()
+    try:
+        handlers = dict(cpu=lib.warm_graph_xla_cpu, CUDA=lib.warm_graph_xla_cuda)
+        lib.warm_graph_xla_open.argtypes = [
+            ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p]
+    except AttributeError as e:
+        raise GraphError("NOT_FOUND", f"libwarm is too old: {e}") from None
+    name, why = ctypes.create_string_buffer(_XLA_NAME), ctypes.create_string_buffer(_WHY_TEXT)
+    code = lib.warm_graph_xla_open(bundle, len(bundle), gpu, name, why)
+    if code:
+        raise GraphError(_name(lib, code), why.value.decode("utf-8", "replace"))
+    with _registration:
+        for platform, handler in handlers.items() if not _is_registered else ():
+            jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(handler), platform=platform)
+        _is_registered = True
+    return name.value.decode()
+
+
+@dataclass
+class _Compiled:
+    """What value_and_grad has for one set of shapes: a bundle, and how its results are those of the caller."""
+
+    bundle: bytes
+    gpu: int
+    order: List[int]  # of each gradient among the results
+    shapes: List[Any]  # the tree of each chosen argument
+    cotangent: List[float]  # more arguments
+    arguments: List[Any]  # their shapes and types
+    results: List[Any]
+    opened: Optional[Graph] = None
+    name: str = ""
+
+    def graph(self) -> Graph:
+        if self.opened is None:
+            self.opened = Graph(self.bundle, self.gpu)
+        return self.opened
+
+    def traced(self, leaves: Sequence[Any]) -> Any:
+        """Returns the results of a call that XLA will make. Its executable may run on any thread, beside graph()."""
+        import jax
+
+        self.name = self.name or _name_for_xla(self.bundle, self.gpu)
+        ffi = jax.ffi.ffi_call(_TARGET, self.results, vmap_method="sequential")
+
+        @jax.custom_jvp  # type: ignore[untyped-decorator]
+        def run(*flat: Any) -> Any:
+            return ffi(*flat, graph=self.name)
+
+        @run.defjvp  # type: ignore[untyped-decorator]
+        def _(primals: Any, tangents: Any) -> Any:
+            raise TypeError("what warm.graph.value_and_grad returns has no derivative of its own")
+
+        return run(*(jax.numpy.asarray(x, s.dtype) for x, s in zip([*leaves, *self.cotangent], self.arguments)))
+
+
 def value_and_grad(
     fn: Callable[..., Any],
     argnums: Union[int, Sequence[int]] = 0,
@@ -393,12 +478,16 @@ def value_and_grad(
     lowered once and compiled by the daemon, with the derivative of warm; with that of JAX if `fn` has stop_gradient,
     custom_jvp or custom_vjp, as softmax and relu do. As in jax.jit, values that `fn` closes over are those of that time. Leaves of the arguments are what load() says; JAX needs no GPU of its own. `arch` is the GPU's
     own if it is None. Raises GraphError, with the line of `fn` for operations that have no code.
+
+    Inside of jax.jit it is a call by the FFI of XLA, on XLA's own stream and memory, if the environment has
+    WARM_GRAPH_FFI=1: no GPU has run that yet. `device` must be where XLA runs the program. vmap makes a loop of calls;
+    they have no derivative. Such a graph stays open until the process ends.
     """
     gpu = _gpu(device)
-    compiled: Dict[Any, Tuple[Graph, List[Any]]] = {}
+    compiled: Dict[Any, _Compiled] = {}
     positions = [argnums] if isinstance(argnums, int) else list(argnums)
 
-    def make(arguments: Sequence[Any]) -> Tuple[Graph, List[Any]]:
+    def make(arguments: Sequence[Any]) -> _Compiled:
         import jax
 
         chosen = [a % len(arguments) for a in positions]
@@ -407,6 +496,8 @@ def value_and_grad(
         out = traced.out_avals
         if len(out) != 1 or out[0].shape or not jax.numpy.issubdtype(out[0].dtype, jax.numpy.floating):
             raise TypeError(f"the result of a loss is one floating-point number, not {out}")
+        if any(isinstance(x, jax.core.Tracer) for x in traced.consts):
+            raise TypeError("the loss closes over a value that JAX is tracing: make it an argument of the loss")
         sizes = [len(jax.tree_util.tree_leaves(s)) for s in structs]
         flat = jax.tree_util.tree_leaves(structs)
         wanted = [i for a in chosen for i in range(sum(sizes[:a]), sum(sizes[: a + 1]))]
@@ -418,21 +509,26 @@ def value_and_grad(
         bundle = compile(jax.jit(whole, keep_unused=True).lower(*structs),
                          arch=arch or (_arch_of(gpu) if gpu >= 0 else "sm_90"),
                          vjp=ours, arguments=sorted(wanted), compiler=compiler)
-        order = [sorted(wanted).index(i) if ours else k for k, i in enumerate(wanted)]
-        shapes = [jax.tree_util.tree_structure(structs[a]) for a in chosen]
-        return Graph(bundle.data, gpu), [order, shapes, [1.0] if ours else []]
+        results = sorted(wanted) if ours else wanted
+        one = jax.ShapeDtypeStruct((), out[0].dtype)
+        return _Compiled(bundle.data, gpu, [results.index(i) if ours else k for k, i in enumerate(wanted)],
+                         [jax.tree_util.tree_structure(structs[a]) for a in chosen], [1.0] if ours else [],
+                         [*flat, *([one] if ours else [])], [one, *(flat[i] for i in results)])
 
     def call(*arguments: Any, stream: Optional[int] = None) -> Any:
         import jax
 
         leaves, form = jax.tree_util.tree_flatten(arguments)
+        is_traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+        if is_traced:
+            _check_ffi(stream)
         key = form, tuple((s.shape, str(s.dtype)) for s in map(_struct_of, leaves))
         if key not in compiled:
             compiled[key] = make(arguments)
-        graph, (order, shapes, cotangent) = compiled[key]
-        value, *gradients = graph(*leaves, *cotangent, stream=stream)
-        ordered = iter([gradients[i] for i in order])
-        trees = [jax.tree_util.tree_unflatten(s, [next(ordered) for _ in range(s.num_leaves)]) for s in shapes]
+        it = compiled[key]
+        value, *gradients = it.traced(leaves) if is_traced else it.graph()(*leaves, *it.cotangent, stream=stream)
+        ordered = iter([gradients[i] for i in it.order])
+        trees = [jax.tree_util.tree_unflatten(s, [next(ordered) for _ in range(s.num_leaves)]) for s in it.shapes]
         return value, trees[0] if isinstance(argnums, int) else tuple(trees)
 
     return call
