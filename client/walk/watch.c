@@ -20,13 +20,17 @@
 
 #include "client/walk/table.h"
 
+#define AHEAD                                                                                      \
+    16 /* objects: they are anywhere in memory, so fetching one takes as long as comparing ten */
 #define VERSION_AT 24 /* bytes, in a dictionary: behind its header and its number of entries */
 
 struct watched {
     PyObject *object, *name;
     traverseproc traverse; /* NULL: a dictionary */
     uint64_t version;
-    PyObject **held; /* what it referred to; of a dictionary, keys and values */
+    union {
+        PyObject *one, **many; /* many: if n is not 1 */
+    } held;                    /* what it referred to; of a dictionary, keys and values */
     size_t n;
     size_t older; /* 1 + the index of the same object under another name; 0: there is none */
 };
@@ -45,6 +49,19 @@ static uint64_t version_of(const struct watched *one)
     uint64_t version;
     memcpy(&version, (const char *)one->object + VERSION_AT, sizeof version);
     return version;
+}
+
+static PyObject **held_of(struct watched *one)
+{
+    return one->n == 1 ? &one->held.one : one->held.many;
+}
+
+static void release(struct watched *one)
+{
+    for (size_t i = 0; i < one->n; i++)
+        Py_DecRef(held_of(one)[i]);
+    if (one->n != 1)
+        free(one->held.many);
 }
 
 /* ---- what an object refers to now ---- */
@@ -91,17 +108,17 @@ static bool read_now(struct watch *w, const struct watched *one)
 /* Keeps `now` in the place of what an object held. False without memory. */
 static bool keep(struct watch *w, struct watched *one)
 {
-    PyObject **old = one->held, **held = malloc((w->n_now + 1) * sizeof *held);
-    size_t n_old = one->n;
-    if (!held)
-        return false;
-    for (size_t i = 0; i < w->n_now; i++)
-        Py_IncRef(held[i] = w->now[i]);
-    one->held = held;
+    struct watched old = *one;
+    if (w->n_now != 1) {
+        PyObject **many = malloc((w->n_now + 1) * sizeof *many);
+        if (!many)
+            return false;
+        one->held.many = many;
+    }
     one->n = w->n_now;
-    for (size_t i = 0; i < n_old; i++)
-        Py_DecRef(old[i]);
-    free(old);
+    for (size_t i = 0; i < one->n; i++)
+        Py_IncRef(held_of(one)[i] = w->now[i]);
+    release(&old);
     return true;
 }
 
@@ -137,13 +154,6 @@ static bool find_traverse(struct watched *one)
     memcpy(&one->traverse, &traverse, sizeof traverse);
     Py_DecRef(type);
     return is_dict || traverse;
-}
-
-static void release(struct watched *one)
-{
-    for (size_t i = 0; i < one->n; i++)
-        Py_DecRef(one->held[i]);
-    free(one->held);
 }
 
 static bool watch_one(struct watch *w, PyObject *name, PyObject *object)
@@ -196,7 +206,7 @@ static int has_changed(struct watch *w, struct watched *one)
     }
     if (!read_now(w, one))
         return -1;
-    if (w->n_now == one->n && !memcmp(w->now, one->held, one->n * sizeof *one->held))
+    if (w->n_now == one->n && !memcmp(w->now, held_of(one), one->n * sizeof *w->now))
         return 0;
     return keep(w, one) ? 1 : -1;
 }
@@ -205,6 +215,8 @@ PyObject *watch_changed(struct watch *w)
 {
     PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < w->n; i++) {
+        if (i + AHEAD < w->n)
+            __builtin_prefetch(w->all[i + AHEAD].object);
         int changed = has_changed(w, &w->all[i]);
         if (changed < 0 || (changed && PyList_Append(names, w->all[i].name))) {
             Py_DecRef(names);

@@ -96,11 +96,6 @@ def _scan(walker: _values.Walker, known: Any, path: str, owner: Any, held: dict[
     return Space(path, owner, held, digest, entries), [(prefix + name, *one) for name, *one in inner]
 
 
-def _modules() -> dict[str, Any]:
-    """Returns the modules that a compile may read, by name."""
-    return {name: module for name, module in list(sys.modules.items()) if _is_called(name) and isinstance(module, types.ModuleType)}
-
-
 def read(root: str) -> list[Space]:
     """Returns all spaces that a compile may read. `root` is the folder that has torch's package."""
     watched = Watched()
@@ -262,8 +257,9 @@ class Watched:
             self._of_modules.add([None], [sys.modules])
         elif not self._of_modules.changed():
             return {}
-        seen, self._modules = self._modules, _modules()
-        return {name: module for name, module in self._modules.items() if seen.get(name) is not module}
+        new = {name: module for name, module in list(sys.modules.items()) if self._modules.get(name) is not module}
+        self._modules.update(new)
+        return {name: module for name, module in new.items() if _is_called(name) and isinstance(module, types.ModuleType)}
 
     def look(self, walker: _values.Walker, todo: Todo) -> list[Space]:
         """Returns the spaces that have changed, as they are now."""
