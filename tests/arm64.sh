@@ -35,13 +35,10 @@ mkdir "$root/root/warm/build/share" && mkdir "$root/root/warm/build/share/warm" 
 
 # The keys of all corpora, made by both architectures.
 make -j"$(nproc)" all
-mkdir -p "$build/graphs"
-awk -v to="$build/graphs/" '/^graph / { close(file); file = to $2 ".mlir"; next } /^[^ }m]/ && !/^module/ { file = "" } file { print >file }' tests/data/jax_graphs.txt
-corpora=$(ls "$build"/graphs/*.mlir tests/data/*.mlir tests/data/*.mlirbc tests/data/*.vhlo tests/data/*.hlo kernels/*.cu kernels/examples/*.mlir tests/programs/*.c)
-for file in $corpora; do echo "$file $(build/bin/warm hash "$file" 2>&1)"; done >"$build/keys-here"
-for file in $corpora; do echo "$file $("$build/bin/warm" hash "$file" 2>&1)"; done >"$build/keys-arm64"
+tests/corpora.sh "$build/graphs" build/bin/warm >"$build/keys-here"
+tests/corpora.sh "$build/graphs" "$build/bin/warm" >"$build/keys-arm64"
 diff "$build/keys-here" "$build/keys-arm64"
-echo "test-arm64: the keys of $(wc -l <"$build/keys-here") files are those of this machine"
+echo "test-arm64: the keys of $(grep -c '"key":' "$build/keys-here") files are those of this machine"
 
 # Entries of both in one store and one tier: what runs on the CPU of one never meets the other.
 cat >"$root/tmp/both.sh" <<'END'

@@ -70,6 +70,11 @@ SUITES = @(key|canon*|domains|cuda*|mlir*|hlo*|ptx*|graph_key|wire*|store|change
 test-arm64:
 	@tests/arm64.sh $(B)/arm64 '$(SUITES)' $(PACKAGES_test)
 
+#: make test-arm64-keys run the suites of keys and wire under qemu-user, and compare all keys; skips if the machine lacks a part
+.PHONY: test-arm64-keys
+test-arm64-keys:
+	@tests/arm64_keys.sh $(B)
+
 # The store on kernels with larger pages. `make test` runs a sample.
 #: make test-pages    all suites of the store, as on kernels with pages of 16 and 32 KiB
 test-pages: setup-test

@@ -23,6 +23,10 @@ $(B)/plain/test_%: OUR_CPP += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	$(Q) $(LINK) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
+# The suites of keys and wire in one program that needs no library, for tests/arm64_keys.sh.
+$(B)/plain/keys: OUR_CPP += -Itests/plain
+$(B)/plain/keys: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/keygen/test_*.c) tests/client/test_wire.c $(addprefix tests/support/,support.c canon_kit.c) tests/plain/plain.c) $(call obj,client/wire) $(KEYGEN)
+	$(Q) $(LINK) -static -o $@ $^ $(CRYPTO) -lm
 .PHONY: tsan-store tsan-client
 tsan-store: setup-test
 	$(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_store

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# release.sh: two users make a release of the tagged commit, one in a clone, one later in an unpacked archive of it, in two
-# folders, with other time zones, languages and umasks. All files must be equal. If some differ, both folders are kept.
-# Needs root, to be two users.
+# release.sh ARCH…: two users make a release of the tagged commit for these architectures, one in a clone, one later in an
+# unpacked archive of it, in two folders, with other time zones, languages and umasks. All files must be equal. If some
+# differ, both folders are kept. Needs root, to be two users.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d /var/tmp/warm-release.XXXXXX)
@@ -16,7 +16,7 @@ trap free EXIT
 trap 'exit 1' HUP INT TERM
 chmod 755 "$work"
 users="warm-one warm-two-with-a-longer-name"
-for arch in x86_64 aarch64; do make setup-release ARCH=$arch; done # an ordinary user cannot
+for arch in "$@"; do make setup-release ARCH="$arch"; done # an ordinary user cannot
 
 # A tag of this test's own, so that the names are those of a release.
 git -c safe.directory='*' clone -q --no-hardlinks . "$work/clone"
@@ -31,9 +31,10 @@ run() {
     shift 2
     useradd -m "$user"
     chown -R "$user:" "$folder"
-    su "$user" -c "umask 0$umask; cd '$folder' && env $* make release" >"$work/$user.log" 2>&1 ||
+    su "$user" -c "umask 0$umask; cd '$folder' && env $* make release ARCHES='$arches'" >"$work/$user.log" 2>&1 ||
         { tail -n 20 "$work/$user.log"; keep=1; exit 1; }
 }
+arches=$*
 umask=077
 run warm-one "$work/clone" TZ=Asia/Tokyo LC_ALL=C.UTF-8
 mkdir -p "$work/another/folder" && tar -C "$work/another/folder" -xf "$work/archive.tar"

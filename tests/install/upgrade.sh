@@ -4,7 +4,7 @@
 # upgrade.sh PREVIOUS BUILD [FORM…]: installs older packages from the folder PREVIOUS in a bare Debian root, and those
 # of BUILD over them, while a daemon runs, its store is in use and a program is in the middle of a compile. Then it
 # goes back. FORM: deb, wheel, rpm; all if none is named. Needs root. ROOT_ARCH=arm64: on that architecture, under
-# qemu-user if this machine has another; not for rpm.
+# qemu-user if this machine has another.
 #
 #     the running program ends right, with the same bytes as before
 #     the new daemon has all entries; so has the old one after it, or its log says what was set aside
@@ -135,7 +135,7 @@ try_wheel() {
 
 try_rpm() {
     in_root() {
-        dnf -y -q --installroot="$root" --releasever=1 --setopt=reposdir=/nonexistent --setopt=gpgcheck=0 --disableplugin='*' "$@" \
+        dnf -y -q --forcearch="$machine" --installroot="$root" --releasever=1 --setopt=reposdir=/nonexistent --setopt=gpgcheck=0 --disableplugin='*' "$@" \
             >"$work/dnf.log" 2>&1 || { cat "$work/dnf.log"; exit 1; }
     }
     command -v dnf >/dev/null || apt-get install -y dnf >/dev/null
@@ -145,6 +145,7 @@ Version: 1
 Release: 1
 Summary: What a Debian root has
 License: none
+BuildArch: noarch
 $(rpm -qp --requires "$previous"/*."$machine.rpm" "$build"/rpm/*."$machine.rpm" | grep -E '^(/|ld-linux|lib[a-z]*\.so\.[0-9]|rtld)' | grep -v '^libwarm' | sort -u | sed 's/^/Provides: /')
 %description
 What a Debian root has.

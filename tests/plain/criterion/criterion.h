@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * criterion.h - a stand-in for Criterion's header under ThreadSanitizer, where Criterion itself
- * cannot start: its arena lies at addresses that the sanitizer keeps for itself.
+ * criterion.h - a stand-in for Criterion's header where Criterion itself cannot be: under ThreadSanitizer, which keeps the
+ * addresses of Criterion's arena for itself, and in static programs for another architecture.
  *
  * Only what suites with threads use: Test and TestSuite with .init, .fini and .timeout, and the
  * cr_assert family, whose failures end the test. plain.c runs each test in a process of its own.
@@ -79,6 +79,12 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
 #define cr_assert_null(a, ...) plain_check((a) == NULL, #a " is NULL", __VA_ARGS__)
 #define cr_assert_not_null(a, ...) plain_check((a) != NULL, #a " is not NULL", __VA_ARGS__)
 #define cr_assert_str_eq(a, b, ...) plain_check(strcmp(a, b) == 0, #a " equals " #b, __VA_ARGS__)
+#define cr_assert_str_neq(a, b, ...)                                                               \
+    plain_check(strcmp(a, b) != 0, #a " differs from " #b, __VA_ARGS__)
+#define cr_assert_arr_eq(a, b, size, ...)                                                          \
+    plain_check(memcmp(a, b, size) == 0, #a " equals " #b, __VA_ARGS__)
+#define cr_assert_arr_neq(a, b, size, ...)                                                         \
+    plain_check(memcmp(a, b, size) != 0, #a " differs from " #b, __VA_ARGS__)
 #define cr_assert_fail(...) plain_check(0, "fails", __VA_ARGS__)
 #define cr_expect(condition, ...) plain_check(condition, #condition, __VA_ARGS__)
 #define cr_assert_not(condition, ...) plain_check(!(condition), "not " #condition, __VA_ARGS__)
@@ -90,6 +96,8 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
 #define cr_expect_null cr_assert_null
 #define cr_expect_not_null cr_assert_not_null
 #define cr_expect_str_eq cr_assert_str_eq
+#define cr_expect_str_neq cr_assert_str_neq
+#define cr_expect_arr_neq cr_assert_arr_neq
 
 /* Counts as passing, with the line that says why. */
 #define cr_skip_test(...)                                                                          \
