@@ -46,8 +46,8 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
 #define TestSuite(suite_, ...)                                                                     \
     __attribute__((constructor)) static void plain_suite_##suite_(void)                            \
     {                                                                                              \
-        static struct plain_suite s = {.name = #suite_, .settings = {__VA_ARGS__}};                \
-        plain_add_suite(&s);                                                                       \
+        static struct plain_suite suite = {.name = #suite_, .settings = {__VA_ARGS__}};            \
+        plain_add_suite(&suite);                                                                   \
     }                                                                                              \
     _Static_assert(1, "takes the semicolon")
 
@@ -55,11 +55,11 @@ _Noreturn void plain_fail(const char *file, int line, const char *condition, con
     static void plain_run_##suite_##_##name_(void);                                                \
     __attribute__((constructor)) static void plain_test_##suite_##_##name_(void)                   \
     {                                                                                              \
-        static struct plain_test t = {.suite = #suite_,                                            \
-                                      .name = #name_,                                              \
-                                      .run = plain_run_##suite_##_##name_,                         \
-                                      .settings = {__VA_ARGS__}};                                  \
-        plain_add_test(&t);                                                                        \
+        static struct plain_test test = {.suite = #suite_,                                         \
+                                         .name = #name_,                                           \
+                                         .run = plain_run_##suite_##_##name_,                      \
+                                         .settings = {__VA_ARGS__}};                               \
+        plain_add_test(&test);                                                                     \
     }                                                                                              \
     static void plain_run_##suite_##_##name_(void)
 
