@@ -17,8 +17,8 @@ mkdir -p "$build"
 echo 'int main(void) { return 0; }' | $cross-gcc -static -x c -o "$build/links" - -lcrypto -lsodium -lz -lzstd -lncursesw -ltinfo 2>/dev/null ||
     skip "the libraries of arm64 are not there: \`make wheel ARCH=aarch64\` installs them"
 
-make -j"$(nproc)" B="$build" CC=$cross-gcc AR=$cross-ar "$build/plain/keys" "$build/bin/warm"
-make -j"$(nproc)" B="$1" "$1/bin/warm"
+make -j"$(nproc)" --no-print-directory B="$build" CC=$cross-gcc AR=$cross-ar "$build/plain/keys" "$build/bin/warm"
+make -j"$(nproc)" --no-print-directory B="$1" "$1/bin/warm"
 timeout 300 "$qemu" "$build/plain/keys"
 tests/corpora.sh "$build/graphs" "$1/bin/warm" >"$build/keys-here"
 tests/corpora.sh "$build/graphs" timeout 300 "$qemu" "$build/bin/warm" >"$build/keys-arm64"

@@ -25,7 +25,7 @@ $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
 # The suites of keys and wire in one program that needs no library, for tests/arm64_keys.sh.
 $(B)/plain/keys: OUR_CPP += -Itests/plain
-$(B)/plain/keys: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/keygen/test_*.c) tests/client/test_wire.c $(addprefix tests/support/,support.c canon_kit.c) tests/plain/plain.c) $(call obj,client/wire) $(KEYGEN)
+$(B)/plain/keys: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/keygen/test_*.c) tests/client/test_wire.c $(addprefix tests/support/,support.c canon_kit.c) tests/plain/plain.c store/row.c) $(call obj,client/wire) $(KEYGEN)
 	$(Q) $(LINK) -static -o $@ $^ $(CRYPTO) -lm
 .PHONY: tsan-store tsan-client
 tsan-store: setup-test
