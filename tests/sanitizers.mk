@@ -23,6 +23,7 @@ $(B)/plain/test_%: OUR_CPP += -Itests/plain
 $(B)/plain/test_%: $$(call obj_of_suite,$$*) $(PLAIN) $(TEST_LIBS)
 	$(Q) $(LINK) -o $@ $+ -luv -llmdb -ldl -lm $(CRYPTO)
 $(B)/plain/test_tiled $(B)/plain/test_graph_bundle $(B)/plain/test_trips: $(patsubst %,$(B)/obj/%.o,tests/kernels/for_cpu tests/kernels/jax_graphs kernels/eval/eval) $(GRAPH) $(KEYGEN)
+$(B)/plain/test_graph_xla: $(patsubst %,$(B)/obj/tests/kernels/%.o,for_cpu jax_graphs made any_gpu) $(TEST_SUPPORT) $(EXEC) $(TEST_LIBS) $(KEYGEN)
 # The suites of keys and wire in one program that needs no library, for tests/arm64_keys.sh.
 $(B)/plain/keys: OUR_CPP += -Itests/plain
 $(B)/plain/keys: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/keygen/test_*.c) tests/client/test_wire.c $(addprefix tests/support/,support.c canon_kit.c) tests/plain/plain.c store/row.c) $(call obj,client/wire) $(KEYGEN)
@@ -39,10 +40,11 @@ tsan-client: setup-test
 TSAN_CLIENT = connection_pool handle_table debug
 tsan: tsan-store tsan-client
 	$(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" WERROR= SAN="-fsanitize=thread" $(B)/tsan/plain/test_tiled \
-	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips
+	    $(B)/tsan/plain/test_graph_bundle $(B)/tsan/plain/test_trips $(B)/tsan/plain/test_graph_xla
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_tiled
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_bundle barriers
 	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_trips
+	WARM_CPU_FLAGS="-fsanitize=thread -g" $(B)/tsan/plain/test_graph_xla
 
 # Fuzz targets: $(B)/fuzz/NAME from tests/fuzz/NAME.c with clang's libFuzzer, for the code that
 # parses bytes of others. `make fuzz FUZZ_SECONDS=3600` runs each for an hour.

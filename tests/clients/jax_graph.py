@@ -217,6 +217,20 @@ value, gradient = step(np.ones(3, np.float32))
 assert float(value) == 3 * k and (np.asarray(gradient) == 2 * k).all(), (value, gradient)
 '''
 
+# A graph for a GPU, in a program that XLA runs on the CPU.
+ELSEWHERE = '''
+import os
+os.environ["WARM_GRAPH_FFI"] = "1"
+import jax, jax.numpy as jnp, numpy as np
+import warm.graph
+
+step = jax.jit(warm.graph.value_and_grad(lambda w: jnp.sum(w * w), device=0))
+w = np.ones(3, np.float32)
+for_cuda = step.trace(w).lower(lowering_platforms=("cuda",)).as_text()
+assert "custom_call @warm_graph(" in for_cuda and ':0"}' in for_cuda, for_cuda
+step(w)
+'''
+
 
 class Graphs(kit.TestCase):
     def test_inside_of_jit_it_is_that_of_jax_with_the_setting(self):
@@ -241,6 +255,13 @@ class Graphs(kit.TestCase):
             for k in (2, 3, 2, 3):
                 daemon.run(SCALED, str(k), WARM_TIMEOUT_MS=5000)
             self.assertEqual(daemon.stats("kinds")["executable"]["hits"], 2)
+
+    def test_a_graph_for_a_gpu_in_a_program_for_the_cpu_is_an_error(self):
+        with kit.Daemon("--nvrtc", os.path.join(kit.TOOLCHAIN, "13.5.37/lib")) as daemon:
+            kit.stand_in(daemon.folder)
+            out = daemon.run(ELSEWHERE, check=False, **kit.driver_settings(daemon.folder))
+        self.assertEqual(out.returncode, 1)
+        self.assertIn("warm: XLA runs the call on the CPU, and its graph is for a GPU: see `device`", out.stderr)
 
     def test_our_declarations_are_those_of_xla(self):
         include = os.path.join(sysconfig.get_paths()["purelib"], "jaxlib", "include")

@@ -189,6 +189,11 @@ class Run:
         step.arguments = (step.arguments[0], self.warm.program("warm"), self.machine.arch)
         self.once(step, row, deadline)
 
+    def inside(self, step, row, deadline):
+        python = machine.python_with(step.needs)
+        self.once(step, row, deadline, [self.warm.program("warm"), "run", "--no-start", "--", python or "",
+                                        os.path.join(HERE, step.arguments[0])])
+
     def demo(self, step, row, deadline):
         program = os.path.join(self.build, "bin", "warm-kernels")
         if not os.access(program, os.X_OK):
@@ -252,6 +257,7 @@ class Run:
             Step(6, "torch.compile", self.three, 90, "torch", ["torch_step.py", "default"]),
             Step(7, "JAX", self.three, 70, "jax", ["jax_step.py"]),
             Step(8, "graphs beside JAX", self.graphs, 90, "jax", ["graphs.py"]),
+            Step(8, "graph inside of jit", self.inside, 40, "jax", ["jax_inside.py"]),
             Step(9, "torch max-autotune", self.three, 100, "torch", ["torch_step.py", "max-autotune"]),
             Step(10, "torch CUDA graphs", self.three, 70, "torch", ["torch_step.py", "reduce-overhead"]),
             Step(11, "demo's kernels", self.demo, 20),
