@@ -327,6 +327,27 @@ Test(program, modules_of_jax_reactant_and_torch_xla_are_one_program)
     cr_expect(strstr(e.text, "mhlo.num_partitions: an attribute"), "%s", e.text);
 }
 
+/* JAX writes it for an argument that is a key of jax.random.key(). */
+Test(program, a_mesh_of_one_device_changes_nothing)
+{
+#define KEYED(mesh, constraint, key)                                                               \
+    "module @jit_f {\n" mesh                                                                       \
+    "func.func public @main(%k: tensor<2xui32>) -> tensor<2xui32> {\n" constraint                  \
+    "%1 = stablehlo.add " key ", " key " : tensor<2xui32>\nreturn %1 : tensor<2xui32>\n}\n}\n"
+    static const char CONSTRAINT[] =
+        KEYED("sdy.mesh @empty_mesh = <[]>\n",
+              "%0 = sdy.sharding_constraint %k <@empty_mesh, [{}]> : tensor<2xui32>\n", "%0");
+    static const char MESH[] = KEYED("sdy.mesh @mesh = <[\"x\"=2]>\n", "", "%k");
+    struct program *p;
+    struct err e = {0};
+    char *is = rewritten(CONSTRAINT), *want = rewritten(KEYED("", "", "%k"));
+    cr_expect_str_eq(is, want);
+    free(is);
+    free(want);
+    cr_expect_eq(program_read(MESH, strlen(MESH), &p, &e), WARM_EUNSUPPORTED);
+    cr_expect(strstr(e.text, "sdy.mesh: an operation that the compiler lacks"), "%s", e.text);
+}
+
 Test(program, a_product_of_vectors_has_no_dimension_numbers)
 {
     char *is = rewritten("func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: "
