@@ -173,6 +173,10 @@ close(jax.jit(lambda p, x: jax.tree_util.tree_map(jnp.subtract, p, step(p, x)[1]
 other = lambda w, e, i, m: jnp.sum(w[i] * jnp.where(m, 1.0, 2.0)) + jnp.sum(e) + w[0]
 of = f(6), np.zeros((0, 3), np.float32), np.array([1, 3, 5], np.uint8), np.array([True, False, True])
 close(jax.jit(ours(other, (0, 1)))(*of), jax.value_and_grad(other, (0, 1))(*of))
+noisy = lambda w, k: jnp.sum(w * jax.random.normal(k, w.shape))
+of = f(6), jax.random.key(7)
+for how in (lambda g: g, jax.jit):
+    close(how(ours(noisy))(*of), jax.value_and_grad(noisy)(*of))
 half = jax.tree_util.tree_map(lambda a: jnp.asarray(a, jnp.bfloat16), p)
 assert jax.jit(step)(half, x)[1][0].dtype == jnp.bfloat16
 

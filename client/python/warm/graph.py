@@ -372,6 +372,14 @@ def _struct_of(x: Any) -> Any:
     return jax.ShapeDtypeStruct(jax.numpy.shape(x), jax.dtypes.result_type(x))
 
 
+def _raw(x: Any) -> Any:
+    """Returns the numbers of a key of jax.random.key(); anything else as it is."""
+    import jax
+
+    is_key = isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(x) if is_key else x
+
+
 def _has_rules(jaxpr: Any) -> bool:
     """True if a function has derivatives of its own, or none on purpose: StableHLO has no trace of them."""
     for eqn in jaxpr.eqns:
@@ -513,7 +521,7 @@ def value_and_grad(
         one = jax.ShapeDtypeStruct((), out[0].dtype)
         return _Compiled(bundle.data, gpu, [results.index(i) if ours else k for k, i in enumerate(wanted)],
                          [jax.tree_util.tree_structure(structs[a]) for a in chosen], [1.0] if ours else [],
-                         [*flat, *([one] if ours else [])], [one, *(flat[i] for i in results)])
+                         [jax.eval_shape(_raw, s) for s in [*flat, *([one] if ours else [])]], [one, *(flat[i] for i in results)])
 
     def call(*arguments: Any, stream: Optional[int] = None) -> Any:
         import jax
@@ -526,6 +534,7 @@ def value_and_grad(
         if key not in compiled:
             compiled[key] = make(arguments)
         it = compiled[key]
+        leaves = [_raw(x) for x in leaves]
         value, *gradients = it.traced(leaves) if is_traced else it.graph()(*leaves, *it.cotangent, stream=stream)
         ordered = iter([gradients[i] for i in it.order])
         trees = [jax.tree_util.tree_unflatten(s, [next(ordered) for _ in range(s.num_leaves)]) for s in it.shapes]
