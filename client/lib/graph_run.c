@@ -186,10 +186,12 @@ int warm_graph_wait(struct warm_exec *x, void *stream)
     return rc;
 }
 
-void graph_run_wait_for_all(struct warm_exec *x)
+int graph_run_wait_for_all(struct warm_exec *x)
 {
-    if (x->p || driver_enter(x->d, NULL, NULL) != 0)
-        return;
-    driver_wait_for_all(x->d);
+    int rc = x->p ? 0 : driver_enter(x->d, NULL, &x->err);
+    if (rc || x->p)
+        return rc;
+    rc = driver_wait_for_all(x->d, &x->err);
     driver_leave(x->d);
+    return rc;
 }

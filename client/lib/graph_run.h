@@ -9,7 +9,7 @@
 
 struct warm_exec;
 
-/* Waits for all streams of its GPU, also for those that are no more. Does nothing on the CPU. */
-void graph_run_wait_for_all(struct warm_exec *x);
+/* Waits for all streams of its GPU, also for those that are no more. Does nothing on the CPU. Errors: IO. */
+int graph_run_wait_for_all(struct warm_exec *x);
 
 #endif

@@ -295,13 +295,15 @@ static struct ffi_error *run(const struct ffi_frame *f, struct xla_graph *g)
         error = stream_of(f, g, &stream);
     if (error)
         return error;
+    int rc = 0;
     if (g->has_run && stream != g->stream) /* both runs would write the graph's memory */
-        graph_run_wait_for_all(g->x);
-    g->has_run = true;
-    g->stream = stream;
-    if (warm_graph_run(g->x, (const void *const *)g->addresses, results, stream))
-        return failed(f, FFI_INTERNAL, "%s", warm_graph_message(g->x));
-    return NULL;
+        rc = graph_run_wait_for_all(g->x);
+    if (rc == 0) {
+        g->has_run = true;
+        g->stream = stream;
+        rc = warm_graph_run(g->x, (const void *const *)g->addresses, results, stream);
+    }
+    return rc ? failed(f, FFI_INTERNAL, "%s", warm_graph_message(g->x)) : NULL;
 }
 
 static struct ffi_error *handle(struct ffi_frame *f, bool on_gpu)

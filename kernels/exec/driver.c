@@ -292,7 +292,10 @@ int driver_wait(struct driver *d, struct err *e)
     return CHECKED(d, WARM_EIO, e, cuStreamSynchronize, d->stream);
 }
 
-void driver_wait_for_all(struct driver *d) { d->cuCtxSynchronize(); }
+int driver_wait_for_all(struct driver *d, struct err *e)
+{
+    return checked(d, d->cuCtxSynchronize(), WARM_EIO, "cuCtxSynchronize", e);
+}
 
 int driver_capture_begin(struct driver *d, struct err *e)
 {

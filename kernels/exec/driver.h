@@ -83,7 +83,7 @@ int driver_launch(struct driver *d, void *function, struct driver_dims grid,
 int driver_wait(struct driver *d, struct err *e);
 
 /* Waits for all streams of the GPU. */
-void driver_wait_for_all(struct driver *d);
+int driver_wait_for_all(struct driver *d, struct err *e);
 
 /* Begins to record launches and copies, which do not run. */
 int driver_capture_begin(struct driver *d, struct err *e);

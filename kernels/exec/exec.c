@@ -116,7 +116,7 @@ void graph_exec_free(struct graph_exec *x)
 {
     if (!x)
         return;
-    driver_wait_for_all(x->d); /* launches read this memory and these modules */
+    driver_wait_for_all(x->d, NULL); /* launches read this memory and these modules */
     for (int place = 0; place < PLACE_N; place++)
         driver_free(x->d, x->blocks[place]);
     for (uint32_t i = 0; x->modules && i < x->b->kernels.n; i++)

@@ -235,6 +235,19 @@ assert "custom_call @warm_graph(" in for_cuda and ':0"}' in for_cuda, for_cuda
 step(w)
 '''
 
+# Another library has the name of our handlers.
+TAKEN = '''
+import os
+os.environ["WARM_GRAPH_FFI"] = "1"
+import jax, jax.numpy as jnp, numpy as np
+import warm.graph
+from warm import _library
+
+handler = jax.ffi.pycapsule(_library._library().warm_graph_xla_cuda)
+jax.ffi.register_ffi_target("warm_graph", handler, platform="cpu")
+jax.jit(warm.graph.value_and_grad(lambda w: jnp.sum(w * w), device="cpu"))(np.ones(3, np.float32))
+'''
+
 
 class Graphs(kit.TestCase):
     def test_inside_of_jit_it_is_that_of_jax_with_the_setting(self):
@@ -266,6 +279,12 @@ class Graphs(kit.TestCase):
             out = daemon.run(ELSEWHERE, check=False, **kit.driver_settings(daemon.folder))
         self.assertEqual(out.returncode, 1)
         self.assertIn("warm: XLA runs the call on the CPU, and its graph is for a GPU: see `device`", out.stderr)
+
+    def test_a_handler_that_xla_does_not_take_is_an_error(self):
+        with kit.Daemon("--nvrtc", os.path.join(kit.TOOLCHAIN, "13.5.37/lib")) as daemon:
+            out = daemon.run(TAKEN, check=False, WARM_TIMEOUT_MS=5000)
+        self.assertEqual(out.returncode, 1)
+        self.assertIn("GraphError: XLA does not take the handler of warm: ", out.stderr)
 
     def test_our_declarations_are_those_of_xla(self):
         include = os.path.join(sysconfig.get_paths()["purelib"], "jaxlib", "include")

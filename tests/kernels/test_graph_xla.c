@@ -398,6 +398,11 @@ Test(graph_xla, on_a_gpu_runs_go_on_the_stream_of_the_call)
     if (is_logged)
         REFUSED_ON_GPU("cuLaunchKernel: ");
     unsetenv("FAKECUDA_CALLS");
+    c.context.stream = streams[1];
+    c.buffers[1].data = (void *)256; /* a kernel's fault: a later call tells */
+    cr_expect_null(warm_graph_xla_cuda(&c.frame), "%s", said);
+    c.context.stream = NULL;
+    REFUSED_ON_GPU("cuCtxSynchronize: ");
     driver_close(d);
     bytes_free(&b);
 }

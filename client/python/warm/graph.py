@@ -430,7 +430,10 @@ def _name_for_xla(bundle: bytes, gpu: int) -> str:
         raise GraphError(_name(lib, code), why.value.decode("utf-8", "replace"))
     with _registration:
         for platform, handler in handlers.items() if not _is_registered else ():
-            jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(handler), platform=platform)
+            try:
+                jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(handler), platform=platform)
+            except Exception as e:  # another version of the FFI, or another library with this name
+                raise GraphError("UNSUPPORTED", f"XLA does not take the handler of warm: {e}") from None
         _is_registered = True
     return name.value.decode()
 
