@@ -6,6 +6,7 @@ JAX."""
 import unittest
 
 import jax_cache
+import kit
 
 
 def only(case, *names):
@@ -27,6 +28,23 @@ Faults = only(
     "test_without_a_daemon_the_program_runs_as_ever",
 )
 Together = jax_cache.Together
+
+INSIDE = """
+import os
+os.environ["WARM_GRAPH_FFI"] = "1"
+import jax
+import warm.graph
+
+jax.jit(warm.graph.value_and_grad(lambda x: x * x, device="cpu"))(2.0)
+"""
+
+
+class Graphs(kit.TestCase):
+    def test_inside_of_jit_needs_a_newer_jax_and_says_so(self):
+        with kit.Daemon() as daemon:
+            out = daemon.run(INSIDE, check=False)
+        self.assertEqual(out.returncode, 1)
+        self.assertIn("GraphError: jax 0.4.34 has no jax.ffi: a graph inside of jax.jit needs it", out.stderr)
 
 
 if __name__ == "__main__":
