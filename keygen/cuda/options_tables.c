@@ -158,7 +158,7 @@ static const struct spec ptxas_specs[] = {
     {"--warn-on-local-memory-usage", "-warn-lmem-usage", NONE, KEEP, 0, 0, NULL},
     {"--warn-on-spills", "-warn-spills", NONE, KEEP, 0, 0, NULL},
     {"--warning-as-error", "-Werror", NONE, KEEP, 0, 0, NULL},
-    {"--enable-extended-smem", "-enable-extended-smem", NONE, KEEP, 0, 0, NULL},
+    {"--enable-extended-smem", "-enable-extended-smem", SEPARATE, KEEP, 0, 0, NULL},
     {"--enable-func-clone-sc", "-enable-func-clone-sc", SEPARATE, KEEP, 0, 0, NULL},
     {"--gno-fabric-access-check", "-gno-fabric-access-check", NONE, KEEP, 0, 0, NULL},
     {"--jobserver", "-jobserver", NONE, KEEP, 0, 0, NULL},

@@ -9,10 +9,13 @@ bench-clients bench-torch bench-jax: bench-%: setup-clients toolchain
 
 #: make bench-programs measure whole programs: cold, warm elsewhere, under other names, in another home
 #:                    ROWS="tvm extension": only those with one of these words in their names
+#:                    LISTS=jit: only the compilers of kernels and of operators
+LISTS = programs jit
 .PHONY: bench-programs
 bench-programs: setup-clients
 	$(MAKE) B=$(B) all
-	tests/bench/python.sh $(B) tests/bench/programs.txt time_programs $(ROWS)
+	for list in $(LISTS); do \
+	    tests/bench/python.sh $(B) tests/bench/$$list.txt time_programs --list $$list $(ROWS) || exit; done
 
 # Benchmarks: peers and project side by side in one run. Peers are unpacked, never installed.
 BENCH_LIBS = $(STORE) $(CLIENT)

@@ -3,25 +3,40 @@
 
     python programs.py NAME
 
-Runs one and prints a line of JSON: the digest of its results, and the seconds after the imports.
+Runs one and prints a line of JSON: the digest of its results, and the CPU seconds after the imports.
 time_programs.py copies this file to another folder, and there renames all names that end in `_n`.
 """
 
 import hashlib
 import json
 import os
+import resource
 import sys
-import time
 
 import numpy as np
 
 PROGRAMS = {}
 seen = hashlib.sha256()
+began = 0.0
 
 
 def program(f):
     PROGRAMS[f.__name__.rsplit("_", 1)[0].replace("_", " ")] = f
     return f
+
+
+jit_program = program  # with the packages of jit.txt
+
+
+def cpu_seconds():
+    """Returns what this process used, with its children that ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def imports_end():
+    global began
+    began = cpu_seconds()
 
 
 def show(*values):
@@ -37,6 +52,7 @@ def torch_n():
     import torch
     torch.manual_seed(0)
     torch.set_num_threads(2)
+    imports_end()
     return torch
 
 
@@ -321,6 +337,7 @@ def DDP_four_ranks_n():
 
 def jax_n():
     import jax
+    imports_end()
     return jax
 
 
@@ -533,8 +550,255 @@ def tvm_ffi_inline_n():
     show(x_n)
 
 
+# ---- with the packages of jit.txt: compilers of kernels for GPUs, and of operators ----
+
+def cuda_n():
+    """Returns the CUDA toolkit of the packages. Adds what a link needs and they do not have."""
+    import nvidia
+    import subprocess
+    home_n = os.path.join(nvidia.__path__[0], "cu13")
+    for name_n, to_n in (("lib64", "lib"), ("lib/libcudart.so", "libcudart.so.13")):
+        if not os.path.lexists(os.path.join(home_n, name_n)):
+            os.symlink(to_n, os.path.join(home_n, name_n))
+    stub_n = os.path.join(home_n, "lib", "stubs", "libcuda.so")
+    if not os.path.exists(stub_n):
+        os.makedirs(os.path.dirname(stub_n), exist_ok=True)
+        subprocess.run(["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-x", "c", "/dev/null", "-o", stub_n], check=True)
+    os.environ["CUDA_HOME"] = home_n
+    os.environ["PATH"] = f"{home_n}/bin:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    return home_n
+
+
+def show_device_code(*paths):
+    """Adds the code for GPUs that objects hold. nvcc's host code has names of temporary files."""
+    import subprocess
+    for path_n in paths:
+        out_n = os.path.join(os.environ["TMPDIR"], "fatbin")
+        subprocess.run(["objcopy", "-O", "binary", "--only-section=.nv_fatbin", "--set-section-flags",
+                        ".nv_fatbin=alloc,load,contents", path_n, out_n], check=True)
+        with open(out_n, "rb") as f:
+            data_n = f.read()
+        if not data_n:
+            raise SystemExit(f"{path_n} has no code for GPUs")
+        seen.update(data_n)
+
+
+def flashinfer_n(module, function, *args):
+    """Builds a module of FlashInfer for sm_90a."""
+    import importlib
+    cuda_n()
+    os.environ["FLASHINFER_CUDA_ARCH_LIST"] = "9.0a"
+    make_n = getattr(importlib.import_module(f"flashinfer.jit.{module}"), function)
+    imports_end()
+    built_n = make_n(*args)
+    built_n.build(verbose=False)
+    show_device_code(built_n.jit_library_path)
+
+
+@jit_program
+def FlashInfer_silu_and_mul_n():
+    flashinfer_n("activation", "gen_act_and_mul_module", "silu")
+
+
+@jit_program
+def FlashInfer_quantization_n():
+    flashinfer_n("quantization", "gen_quantization_module")
+
+
+@jit_program
+def DeepSpeed_CPUAdam_n():
+    torch = torch_n()
+    from deepspeed.ops.op_builder import CPUAdamBuilder
+    imports_end()
+    adam_n = CPUAdamBuilder().load(verbose=False)
+    values_n = [torch.full((64,), v) for v in (1.0, 0.5, 0.0, 0.0)]
+    adam_n.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
+    adam_n.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *values_n)
+    show(*values_n)
+
+
+@jit_program
+def pyKeOps_gradient_n():
+    torch = torch_n()
+    from pykeops.torch import LazyTensor
+    imports_end()
+    x_n, y_n = torch.randn(100, 3, requires_grad=True), torch.randn(80, 3)
+    far_n = (LazyTensor(x_n[:, None, :]) - LazyTensor(y_n[None, :, :])).square().sum(-1)
+    sums_n = (-far_n).exp().sum(dim=1)
+    sums_n.sum().backward()
+    show(sums_n, x_n.grad)
+
+
+@jit_program
+def CuTe_DSL_two_sizes_n():
+    import cutlass
+    from cutlass import cute
+    os.environ["CUTE_DSL_ARCH"] = "sm_90a"
+
+    @cute.kernel  # its name is in the cubin, so it stays
+    def series(x: cute.Tensor, y: cute.Tensor, a: cutlass.Float32):
+        i_n = cute.arch.block_idx()[0] * cute.arch.block_dim()[0] + cute.arch.thread_idx()[0]
+        sum_n = y[i_n]
+        for power_n in cutlass.range_constexpr(48):
+            sum_n += a * cute.math.exp(x[i_n] * power_n) * cute.math.sin(x[i_n] + power_n)
+        y[i_n] = sum_n
+
+    @cute.jit
+    def launch(x: cute.Tensor, y: cute.Tensor, a: cutlass.Float32):
+        series(x, y, a).launch(grid=(64, 1, 1), block=(128, 1, 1))
+    imports_end()
+    for size_n in (8192, 16384):
+        x_n, y_n = (cute.runtime.make_fake_compact_tensor(cutlass.Float32, (size_n,), assumed_align=16)
+                    for _ in range(2))
+        show_module(cute.compile(launch, x_n, y_n, cutlass.Float32(2.0), options="--gpu-arch sm_90a"))
+
+
+def show_module(made):
+    seen.update(made.ir_module.operation.get_asm(enable_debug_info=False).encode())
+
+
+@jit_program
+def FlashAttention_4_forward_n():
+    from unittest import mock
+    os.environ.update(FLASH_ATTENTION_ARCH="sm_90", CUTE_DSL_ARCH="sm_90a", FLASH_ATTENTION_NUM_SMS="132")
+    torch = torch_n()
+    from cutlass import cute
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    import flash_attn.cute.interface as attention_n
+    imports_end()
+    compile_n = cute.compile
+
+    class Shown_n:
+        def __getitem__(self, options):
+            return self
+
+        def __call__(self, *args, **more):
+            made_n = compile_n(*args, **more)
+            show_module(made_n)
+            return made_n
+    stream_n = mock.Mock(cuda_stream=0)
+    with mock.patch.object(cute, "compile", Shown_n()), FakeTensorMode(), \
+            mock.patch("torch.cuda.current_stream", lambda *a: stream_n), \
+            mock.patch("torch.cuda.get_device_capability", lambda *a: (9, 0)):
+        q_n, k_n, v_n = (torch.empty(1, 256, 4, 64, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+        attention_n._flash_attn_fwd(q_n, k_n, v_n, causal=True, return_lse=True)
+
+
+@jit_program
+def cuTile_product_n():
+    import io
+    torch_n()  # cuTile imports it when it compiles
+    import cuda.tile as ct
+    from cuda.tile.compilation import (
+        ArrayConstraint, CallingConvention, ConstantConstraint, KernelSignature, export_kernel)
+    cuda_n()
+    imports_end()
+
+    @ct.kernel
+    def product_n(a, b, out, T: ct.Constant[int]):
+        row_n, column_n = ct.bid(0), ct.bid(1)
+        sum_n = ct.full((T, T), 0, dtype=ct.float32)
+        for k_n in range(ct.num_tiles(a, axis=1, shape=(T, T))):
+            sum_n = ct.mma(ct.load(a, index=(row_n, k_n), shape=(T, T)),
+                           ct.load(b, index=(k_n, column_n), shape=(T, T)), sum_n)
+        ct.store(out, index=(row_n, column_n), tile=ct.astype(sum_n, ct.float16))
+    matrix_n = ArrayConstraint(ct.float16, 2, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[],
+                               may_alias_internally=False, stride_constant=[None, 1], base_addr_divisible_by=16)
+    for tile_n in (32, 64):
+        out_n = io.BytesIO()
+        export_kernel(product_n, [KernelSignature(
+            parameters=[matrix_n] * 3 + [ConstantConstraint(tile_n)],
+            calling_convention=CallingConvention.cutile_python_v1())], out_n, gpu_code="sm_100", output_format="cubin")
+        show_code_n(out_n.getvalue())
+
+
+def show_code_n(cubin):
+    """Adds what a GPU executes of a cubin. Its line table has the path of the kernel's file, its symbols other names."""
+    import struct
+    at_n, size_n, count_n, names_n = struct.unpack_from("<Q10xHHH", cubin, 0x28)
+    heads_n = [struct.unpack_from("<IIQQQQ", cubin, at_n + i * size_n) for i in range(count_n)]
+    found_n = [cubin[head[4]:head[4] + head[5]] for head in heads_n
+               if cubin[heads_n[names_n][4] + head[0]:].startswith((b".text.", b".nv.constant"))]
+    if not found_n:
+        raise SystemExit("a cubin without code")
+    seen.update(b"".join(found_n))
+
+
+def warp_n():
+    import warp
+    warp.config.quiet = True
+    warp.init()
+    imports_end()
+    return warp
+
+
+@jit_program
+def Warp_on_a_CPU_n():
+    wp = warp_n()
+
+    @wp.kernel
+    def spring_n(x: wp.array(dtype=wp.vec3), v: wp.array(dtype=wp.vec3), energy: wp.array(dtype=float)):
+        i_n = wp.tid()
+        f_n = -x[i_n] * (1.0 + 0.5 * wp.sin(wp.length(x[i_n]))) - 0.1 * v[i_n]
+        wp.atomic_add(energy, 0, wp.dot(f_n, f_n) + wp.dot(v[i_n], v[i_n]))
+    values_n = np.arange(192, dtype=np.float32).reshape(64, 3) / 192
+    x_n, v_n = (wp.array(values_n * by, dtype=wp.vec3, requires_grad=True, device="cpu") for by in (1, 2))
+    energy_n = wp.zeros(1, dtype=float, requires_grad=True, device="cpu")
+    with wp.Tape() as tape_n:
+        wp.launch(spring_n, 64, inputs=[x_n, v_n, energy_n], device="cpu")
+    tape_n.backward(energy_n)
+    show(energy_n.numpy(), x_n.grad.numpy(), v_n.grad.numpy())
+
+
+@jit_program
+def Warp_ahead_of_time_n():
+    wp = warp_n()
+
+    @wp.kernel
+    def rows_n(a: wp.array2d(dtype=float), x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        i_n = wp.tid()
+        sum_n = float(0.0)
+        for j_n in range(a.shape[1]):
+            sum_n += a[i_n, j_n] * wp.tanh(x[j_n])
+        out[i_n] = sum_n
+    folder_n = os.path.join(os.environ["TMPDIR"], "ahead")
+    wp.compile_aot_module(sys.modules[__name__], device=None, arch=90, module_dir=folder_n)
+    (name_n,) = (name for name in os.listdir(folder_n) if name.endswith(".cubin"))
+    with open(os.path.join(folder_n, name_n), "rb") as f:
+        show_code_n(f.read())
+
+
+@jit_program
+def CMake_with_CUDA_n():
+    import subprocess
+    home_n = cuda_n()
+    here_n = os.path.dirname(os.path.abspath(__file__))
+    texts_n = {
+        "CMakeLists.txt": "cmake_minimum_required(VERSION 3.18)\nproject(sums LANGUAGES CXX CUDA)\n"
+                          "add_library(sums STATIC sum.cu run.cu name.cpp)\ntarget_include_directories(sums PRIVATE inc)\n",
+        "inc/sum.h": "#pragma once\n#include <cuda_fp16.h>\nvoid sum(const float *x, float *out, int n);\n",
+        "sum.cu": '#include "sum.h"\n__global__ void add(const float *x, float *out, int n) {\n'
+                  "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                  "    if (i < n) atomicAdd(out, __half2float(__float2half(x[i])));\n}\n"
+                  "void sum(const float *x, float *out, int n) { add<<<(n + 127) / 128, 128>>>(x, out, n); }\n",
+        "run.cu": '#include "sum.h"\n__global__ void zero(float *p) { *p = 0; }\n'
+                  "void run(const float *x, float *out, int n) { zero<<<1, 1>>>(out); sum(x, out, n); }\n",
+        "name.cpp": "#include <string>\nstd::string name() { return \"sums\"; }\n"}
+    for name_n, text_n in texts_n.items():
+        path_n = os.path.join(here_n, "project", name_n)
+        os.makedirs(os.path.dirname(path_n), exist_ok=True)
+        with open(path_n, "w") as f:
+            f.write(text_n)
+    build_n = os.path.join(os.environ["TMPDIR"], "build")
+    imports_end()
+    for command_n in (["cmake", "-G", "Ninja", "-S", os.path.join(here_n, "project"), "-B", build_n,
+                       "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CUDA_ARCHITECTURES=90",
+                       f"-DCMAKE_CUDA_COMPILER={home_n}/bin/nvcc"], ["cmake", "--build", build_n]):
+        subprocess.run(command_n, check=True, stdout=sys.stderr)
+    show_device_code(*(os.path.join(build_n, f"CMakeFiles/sums.dir/{name}.cu.o") for name in ("run", "sum")))
+
+
 if __name__ == "__main__":
     name = sys.argv[1]
-    began = time.perf_counter()
     PROGRAMS[name]()
-    print(json.dumps({"digest": seen.hexdigest(), "seconds": time.perf_counter() - began}))
+    print(json.dumps({"digest": seen.hexdigest(), "seconds": cpu_seconds() - began}))

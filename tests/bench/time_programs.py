@@ -2,6 +2,7 @@
 """Times the programs of programs.py from start to end, cold and warm, each in a process of its own.
 
     python.sh BUILD programs.txt time_programs [--rounds N] [ROW…]     ROW: a word of a program's name
+    python.sh BUILD jit.txt time_programs --list jit [--rounds N] [ROW…]   the programs for those packages
 
 For each program, one after the other, in folders of their own:
 
@@ -13,7 +14,8 @@ For each program, one after the other, in folders of their own:
     home        the program where it was first, with another home and fresh caches
 
 A cell has the wall time. In brackets are the CPU seconds of the program, of all processes that it started, and of
-the daemon. All are medians of --rounds. "bits" tells whether all runs computed the same.
+the daemon. All are medians of --rounds. "bits" tells whether all runs computed the same. "compile" has the CPU seconds
+after the imports, without the daemon's: cold, elsewhere and with another home.
 The ratios, and the figures P13 and P14 at the end, are of CPU seconds.
 """
 
@@ -40,9 +42,9 @@ SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1", "HF_HUB_OFFLINE": "1"}
 
 
-def names():
+def names(mark):
     with open(PROGRAMS) as f:
-        return [name.replace("_", " ") for name in re.findall(r"@program\ndef (\w+)_n\(", f.read())]
+        return [name.replace("_", " ") for name in re.findall(rf"@{mark}\ndef (\w+)_n\(", f.read())]
 
 
 def copy(folder, renamed=False):
@@ -74,6 +76,7 @@ class Row:
         self.name, self.at = name, at
         self.wall = {phase: [] for phase in PHASES}
         self.cpu = {phase: [] for phase in PHASES}
+        self.compile = {phase: [] for phase in PHASES}
         self.digests = {phase: set() for phase in PHASES}
 
     def run(self, phase, daemon, caches, path, warm):
@@ -90,6 +93,7 @@ class Row:
                            **settings)
         self.wall[phase].append(time.perf_counter() - wall)
         self.cpu[phase].append(children_cpu() + cpu_of(daemon.process.pid) - cpu)
+        self.compile[phase].append(kit.result(ended)["seconds"])
         self.digests[phase].add(kit.result(ended)["digest"])
 
     def round(self):
@@ -112,7 +116,8 @@ class Row:
         ratios = [f"{self.ratio(of, to, self.cpu):.2f}" for of, to in
                   (("elsewhere", "own"), ("elsewhere", "cold"), ("renamed", "elsewhere"), ("home", "cold"), ("first", "cold"))]
         same = len(set.union(*self.digests.values())) == 1
-        return f"| {' | '.join([self.name, *cells, *ratios, 'equal' if same else 'DIFFER'])} |"
+        compile_s = ", ".join(f"{statistics.median(self.compile[p]):.2f}" for p in ("cold", "elsewhere", "home"))
+        return f"| {' | '.join([self.name, *cells, *ratios, compile_s, 'equal' if same else 'DIFFER'])} |"
 
 
 def figure(number, what, rows, of, to, target):
@@ -124,16 +129,18 @@ def figure(number, what, rows, of, to, target):
 
 
 HEAD = ("| program | " + " | ".join(PHASES) +
-        " | elsewhere / own | elsewhere / cold | renamed / elsewhere | home / cold | first / cold | bits |\n" +
-        "|---" * (len(PHASES) + 7) + "|\n")
+        " | elsewhere / own | elsewhere / cold | renamed / elsewhere | home / cold | first / cold | compile | bits |\n" +
+        "|---" * (len(PHASES) + 8) + "|\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--list", choices=("programs", "jit"), default="programs")
     parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
-    chosen = [name for name in names() if not options.rows or any(w in name for w in options.rows)]
+    chosen = [name for name in names("jit_program" if options.list == "jit" else "program")
+              if not options.rows or any(w in name for w in options.rows)]
     failed, rows = False, []
     print(HEAD, end="", flush=True)
     for name in chosen:

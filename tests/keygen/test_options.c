@@ -348,6 +348,7 @@ Test(options, ptxas_lines_count_as_written_without_their_files)
     cr_expect(key_equal(&a, &b));
     differ_for(OPTIONS_PTXAS, 0, "-O3 -arch=sm_90 a", "-O2 -arch=sm_90 a");
     differ_for(OPTIONS_PTXAS, 0, "-v -w a", "-w -v a"); /* recorded in the cubin */
+    differ_for(OPTIONS_PTXAS, 0, "--enable-extended-smem=true a", "--enable-extended-smem=false a");
     struct err e;
     cr_expect_eq(error_of(OPTIONS_PTXAS, "-arch=sm_90 a.ptx b.ptx", &e), WARM_EREFUSED);
     cr_expect_eq(error_of(OPTIONS_PTXAS, "--version", &e), WARM_EREFUSED);
