@@ -18,6 +18,7 @@
 #define READS "it reads options or code that the key does not cover"
 #define TIMES "it prints times or sizes that the compiler measures, which differ in each run"
 #define NAMES "it writes the command line into the result"
+#define TRACES "the linker prints names of temporary files, which differ in each run"
 #define PARTS "its result has or needs files that warm does not follow"
 
 /* The first row that fits counts: an exception stands before its family. */
@@ -225,6 +226,9 @@ static const struct cc_option table[] = {
     {"-pedantic", ALONE, KEEP, NULL},
     {"-pedantic-errors", ALONE, KEEP, NULL},
     {"-w", ALONE, KEEP, NULL},
+    {"-Wl,-t", ALONE, REFUSE, TRACES},
+    {"-Wl,--trace", ALONE, REFUSE, TRACES},
+    {"-Wl,-Map", PREFIX, REFUSE, WRITES},
     {"-Wl,", PREFIX, LINKER, NULL},
     {"-Wa,", PREFIX, ASSEMBLER, NULL},
     {"-Wp,", PREFIX, PREPROCESSOR, NULL},

@@ -32,7 +32,8 @@ Test(cc_options, an_exception_comes_before_its_family)
 
 Test(cc_options, refused_options_have_a_reason)
 {
-    static const char *const refused[] = {"-frecord-command-line", "-Xclang"};
+    static const char *const refused[] = {"-frecord-command-line", "-Xclang", "-Wl,-t",
+                                          "-Wl,-Map=m"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         cr_expect_eq(rule_of(refused[i]), REFUSE, "%s", refused[i]);
         cr_expect_not_null(cc_option_find(refused[i])->note, "%s", refused[i]);
