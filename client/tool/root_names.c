@@ -125,6 +125,13 @@ static const struct harmless {
      "libcudacxx/include/nv/detail/__preprocessor", NULL},
     {"e0d746ea364e52ab89e5ab395762f3859c923dd4b88aee4657023b85172ba541", "nv/detail/__preprocessor",
      NULL},
+    /* CUDA 13.0, 13.4 and 13.5: __##a##__ is for Microsoft's compiler, behind #if defined(__GNUC__) … #else */
+    {"61b41d1a8c439d26fe6652ad21d94ca9478a938f6722d9a4137390a700dc9de7", "crt/host_defines.h",
+     NULL},
+    {"11b67879d28c09ee4b1aba1ebeeae7c62a0af7be8bcb6ffd499c34f10981e288", "crt/host_defines.h",
+     NULL},
+    {"263c17b5d4847692246c7002232a0269c9a111c9d50ad2cd3449baef58a6004b", "crt/host_defines.h",
+     NULL},
     /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
     {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "c10/util/StringUtil.h",
      "SourceLocation"},

@@ -606,18 +606,6 @@ def FlashInfer_quantization_n():
 
 
 @jit_program
-def DeepSpeed_CPUAdam_n():
-    torch = torch_n()
-    from deepspeed.ops.op_builder import CPUAdamBuilder
-    imports_end()
-    adam_n = CPUAdamBuilder().load(verbose=False)
-    values_n = [torch.full((64,), v) for v in (1.0, 0.5, 0.0, 0.0)]
-    adam_n.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
-    adam_n.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *values_n)
-    show(*values_n)
-
-
-@jit_program
 def pyKeOps_gradient_n():
     torch = torch_n()
     from pykeops.torch import LazyTensor

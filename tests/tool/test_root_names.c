@@ -238,6 +238,24 @@ Test(root_names, a_release_without_names_counts_beside_another)
     cr_expect(is_refused(), "the other piece is here");
 }
 
+Test(root_names, headers_of_cuda_count_for_a_hosts_compiler_as_they_do_for_nvcc)
+{
+    static const uint8_t cuda[] = {0x26, 0x3c, 0x17, 0xb5, 0xd4, 0x84, 0x76, 0x92, 0x24, 0x6c, 0x70,
+                                   0x02, 0x23, 0x2a, 0x02, 0x69, 0xc9, 0xa1, 0x11, 0xc9, 0xd5, 0x0a,
+                                   0xd2, 0xcd, 0x34, 0x49, 0xba, 0xef, 0x58, 0xa6, 0x00, 0x4b};
+    add(true, "m.cc", "int x;\n");
+    add(false, "cuda/include/crt/host_defines.h",
+        "#define __location__(a) __annotate__(__##a##__)\n");
+    cr_expect(is_refused(), "a header of another digest");
+    memcpy(list[1].digest.bytes, cuda, sizeof cuda);
+    cr_expect(!is_refused());
+    add(false, "elsewhere/j.h", "#define J(a) __##a\n");
+    cr_expect(is_refused(), "another's");
+    forget_last();
+    add(true, "n.h", "int n = sizeof __FILE__;\n");
+    cr_expect(is_refused());
+}
+
 Test(root_names, what_the_hosts_compiler_maps_is_no_obstacle_and_the_rest_is)
 {
     job.family = "nvcc";
