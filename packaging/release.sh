@@ -18,7 +18,7 @@ commit=$(packaging/version.sh commit)
 out=$build/release
 rm -rf "$out"
 mkdir -p "$out"
-cp "$build"/wheel/*.whl "$build"/deb/*.deb "$build"/rpm/*.rpm "$out/"
+install -m 644 "$build"/wheel/*.whl "$build"/deb/*.deb "$build"/rpm/*.rpm "$out/"
 
 # The sources as `git archive` writes them, also from a tree without .git.
 sources=$build/release-sources/warm-$version

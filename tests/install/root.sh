@@ -39,10 +39,11 @@ root_new() {
     echo "$root"
 }
 
+# G_SLICE: without it, qemu-user before 8.0 hangs where a program with threads forks.
 root_run() {
     root=$1
     shift
-    env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+    env -i G_SLICE=always-malloc HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         unshare --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" "$@"
 }
 
