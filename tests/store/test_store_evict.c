@@ -510,6 +510,7 @@ static int put_named(uint32_t owner, uint64_t n, const char *name)
 
 static uint64_t n_expected;
 static bool counts_as_expected(const struct store_stats *st) { return st->n_old == n_expected; }
+static bool something_was_told(const struct store_stats *st) { return st && *k.last_event; }
 
 Test(store_evict, entries_of_older_keys_go_first)
 {
@@ -519,6 +520,7 @@ Test(store_evict, entries_of_older_keys_go_first)
     change_keys(true);
     n_expected = 400;
     kit_until(&k, counts_as_expected);
+    kit_until(&k, something_was_told); /* the count is there before its message */
     cr_assert_str_eq(k.last_event, "400 entries of older key versions, to be evicted first");
     uint64_t n = 1000;
     while (kit_stats(&k).n_evictions < 100 && n < 5000) /* of less worth by far */
