@@ -177,6 +177,7 @@ class Nvcc(kit.TestCase):
     def compile(self, mode, *options, folder=None, **settings):
         self.told.begin()
         folder = folder or self.folder
+        settings = {"WARM_TIMEOUT_MS": 5000, **settings}  # machines under load are slow
         self.daemon.run([kit.NVCC, mode, "-arch=sm_90", "k.cu", "-o", "out", *options], cwd=folder,
                         WARM_TOOL_DEBUG=self.told.path, **settings)
         with open(os.path.join(folder, "out"), "rb") as f:
