@@ -19,7 +19,7 @@ echo 'int main(void) { return 0; }' | $cross-gcc -static -x c -o "$build/links" 
 
 make -j"$(nproc)" --no-print-directory B="$build" CC=$cross-gcc AR=$cross-ar "$build/plain/keys" "$build/bin/warm"
 make -j"$(nproc)" --no-print-directory B="$1" "$1/bin/warm"
-timeout 300 "$qemu" "$build/plain/keys"
+timeout 600 "$qemu" "$build/plain/keys"
 tests/corpora.sh "$build/graphs" "$1/bin/warm" >"$build/keys-here"
 tests/corpora.sh "$build/graphs" timeout 300 "$qemu" "$build/bin/warm" >"$build/keys-arm64"
 diff "$build/keys-here" "$build/keys-arm64"
