@@ -20,7 +20,7 @@
 #define EXIT_RACE 66 /* ThreadSanitizer's own */
 #define TRIES_MAX 5  /* it remembers the last four accesses of a word, and misses a race at times */
 #define ARGS_MAX 64  /* of a kernel */
-#define ROOM (1 << 16) /* elements of a tensor */
+#define ROOM (1 << 18) /* elements of a tensor */
 
 /* A kernel with barriers. */
 struct kernel {
