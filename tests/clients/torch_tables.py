@@ -171,7 +171,7 @@ called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], x * %s + 1
 # Changes of what torch and its libraries have, after the first graph and before it. Each runs in a fork of a process that
 # has the catalogue. What is printed is the name of the change, and why nothing is kept, as JSON.
 CHANGES = """if True:
-    import builtins, functools, json, math, operator, os, pickle, sys, time, types
+    import builtins, contextlib, functools, json, math, operator, os, pickle, sys, time, types
     import sympy, torch
     torch.compile(lambda x: x.cos() @ x)(torch.ones(4, 4))
     from warm import _catalogue
@@ -197,8 +197,19 @@ CHANGES = """if True:
             pass
         CppOverrides.__bases__ = (Mine,)
 
+    def interrupted():
+        watched, look = _catalogue._tables.Watched, _catalogue._tables.Watched.look
+
+        def once(*arguments):
+            watched.look = look
+            raise KeyboardInterrupt
+        watched.look, sympy.expand = once, lambda e: e
+        with contextlib.suppress(KeyboardInterrupt):
+            _catalogue.why_not_kept()
+
     changes = {
         "nothing": lambda: None,
+        "function, and a look is interrupted": interrupted,
         "nothing, but sizes vary": lambda: torch.compile(lambda x, y: x.reshape(2, -1) + y, backend="aot_eager", dynamic=True)(
             torch.ones(6), torch.ones(3)),
         "nothing, but a graph is read back": lambda: pickle.loads(pickle.dumps(torch.fx.symbolic_trace(torch.nn.ReLU()))),
@@ -279,7 +290,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 27 + 10)
+        self.assertEqual(len(found), 28 + 10)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

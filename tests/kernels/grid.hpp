@@ -50,6 +50,11 @@ struct barrier {
 };
 thread_local unsigned block_turns, warp_turns;
 
+/* The C library's lgamma() writes the sign into a variable of all threads. */
+[[maybe_unused]] thread_local int sign_of_gamma;
+#define lgamma(x)  lgamma_r(x, &sign_of_gamma)
+#define lgammaf(x) lgammaf_r(x, &sign_of_gamma)
+
 /* The running block: barriers, and a place where a warp's threads leave words for each other. */
 barrier block_barrier, warp_barriers[MAX_THREADS / WARP];
 [[maybe_unused]] float shuffled[MAX_THREADS];
