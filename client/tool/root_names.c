@@ -42,7 +42,8 @@ static const char *const caller_names[] = {"__BASE_FILE__", "__builtin_FILE", "_
 static bool is_system(const char *path)
 {
     return text_begins_with_one(path, ONE_OF("/usr/include/", "/usr/lib/")) ||
-           text_has_one_of(path, ONE_OF("/include/c++/", "/lib/gcc/", "/lib/clang/", "/lib/llvm-"));
+           text_has_one_of(path, ONE_OF("/include/c++/", "/include/python3.", "/lib/gcc/",
+                                        "/lib/clang/", "/lib/llvm-"));
 }
 
 /* True for headers of the standard library and of Clang. They hand __PRETTY_FUNCTION__ on to functions that print it,

@@ -153,7 +153,12 @@ Test(root_names, a_system_header_may_ask_for_names)
 {
     add(true, "m.cc", "int x;\n");
     add(false, "lib/gcc/h.h", "#define J(a) a##__FI\nint n = sizeof __BASE_FILE__;\n");
+    add(false, "conda/include/python3.11/Python.h", "#define ASSERT(x) fail(x, __FILE__)\n");
+    job.spelled[job.n_spelled++] = "m.cc";
     cr_expect(!is_refused());
+    add(true, "n.cc", "int n = sizeof ASSERT(0);\n");
+    cr_expect(is_refused(), "the text that uses its macro");
+    forget_last();
     add(false, "mine/h.h", "int n = sizeof __BASE_FILE__;\n");
     cr_expect(is_refused());
 }
