@@ -158,7 +158,13 @@ static bool find_place(const struct warm_graph *g, struct view form, uint32_t li
     size_t count = count_name(form, op, 0, &ignored);
     if (location(g, name, n, count, out, cap))
         return true;
-    if (count == count_name(text, name, n, &at) && at)
+    bool is_there = count == count_name(text, name, n, &at) && at;
+    if (!is_there && view_begins(name, "func.")) { /* a text may leave that out */
+        name = (struct view){(const char *)name.data + 5, name.len - 5};
+        at = NULL;
+        is_there = count == count_name(text, name, n, &at) && at;
+    }
+    if (is_there)
         err_place(&place, text.data, text.len, (size_t)(at - (const char *)text.data));
     if (place.line)
         snprintf(out, cap, "line %u, column %u", place.line, place.column);

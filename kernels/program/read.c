@@ -213,8 +213,10 @@ static bool take_type(struct read *r)
         PUSH(r, r->types, type);
         return true;
     }
-    while (r->at < r->end && *r->at != '>')
-        r->at++;
+    r->at = elem.data;
+    for (int depth = 1; r->at < r->end; r->at++)
+        if ((depth += (*r->at == '<') - (*r->at == '>')) == 0)
+            break;
     whole.len = (size_t)(r->at - (const char *)whole.data) + (r->at < r->end);
     return lacks(r, whole, "elements that the compiler lacks");
 }

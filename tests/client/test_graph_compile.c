@@ -152,6 +152,14 @@ Test(graph_compile, what_is_refused_is_named)
         "%0 = stablehlo.add %x, %x : tensor<f32>\n%1 = \"stablehlo.fft\"(%0) : (tensor<f32>) -> "
         "tensor<f32>\n"
         "return %1 : tensor<f32>\n}\n";
+    static const char CALLED[] =
+        "func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "%0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xcomplex<f32>>\n"
+        "%1 = stablehlo.abs %0 : (tensor<4xcomplex<f32>>) -> tensor<4xf32>\n"
+        "return %1 : tensor<4xf32>\n}\n"
+        "func.func private @f(%x: tensor<4xf32>) -> tensor<4xcomplex<f32>> {\n"
+        "%0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xcomplex<f32>>\n"
+        "return %0 : tensor<4xcomplex<f32>>\n}\n";
     static const char DYNAMIC[] =
         "func.func private @f(%x: tensor<2xi32>) -> tensor<2xi32> {\nreturn %x : tensor<2xi32>\n}\n"
         "func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
@@ -184,6 +192,7 @@ Test(graph_compile, what_is_refused_is_named)
     refused(w, CBRT, NULL, 0, WARM_EUNSUPPORTED, "line 2, column 7: stablehlo.fft: ");
     refused(w, CBRT_LAST, NULL, 0, WARM_EUNSUPPORTED,
             "line 8, column 7: stablehlo.fft: "); /* not f's */
+    refused(w, CALLED, NULL, 0, WARM_EUNSUPPORTED, "line 2, column 6: tensor<4xcomplex<f32>>: ");
     refused(w, SEVERAL, NULL, 0, WARM_EUNSUPPORTED, "line 2, column 6: stablehlo.cholesky: ");
     refused(w, SEVERAL, NULL, 0, WARM_EUNSUPPORTED,
             "; also stablehlo.fft (line 4, column 6), stablehlo.all_reduce_it (line 6, column 9)");
