@@ -257,9 +257,13 @@ class Watched:
             self._of_modules.add([None], [sys.modules])
         elif not self._of_modules.changed():
             return {}
-        new = {name: module for name, module in list(sys.modules.items()) if self._modules.get(name) is not module}
+        new = {
+            name: module
+            for name, module in list(sys.modules.items())
+            if self._modules.get(name) is not module and _is_called(name) and isinstance(module, types.ModuleType)
+        }
         self._modules.update(new)
-        return {name: module for name, module in new.items() if _is_called(name) and isinstance(module, types.ModuleType)}
+        return new
 
     def look(self, walker: _values.Walker, todo: Todo) -> list[Space]:
         """Returns the spaces that have changed, as they are now."""
