@@ -6,7 +6,7 @@
  *   warm_graph_xla_open ──▶ a name ──an attribute of the call──▶ XLA's executable
  *   handler: frame ─▶ the graph of that name ─▶ types and shapes compared ─▶ its lock ─▶ warm_graph_run ─▶ NULL
  *
- * What may go wrong is an error of XLA's that names it: a layout or version of the interface that is not ours, a name
+ * The handler returns an error of XLA that names the cause: a layout or version of the interface that is not ours, a name
  * that nobody opened here, the wrong device, other buffers than the graph has, a failure of the run.
  *
  * A name is the digest of the bundle, with the device. So a cache of executables, in which the call of another process

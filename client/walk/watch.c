@@ -30,7 +30,7 @@ struct watched {
     uint64_t version;
     union {
         PyObject *one, **many; /* many: if n is not 1 */
-    } held;                    /* what it referred to; of a dictionary, keys and values */
+    } held;                    /* the objects it referred to: a dictionary's keys and values */
     size_t n;
     size_t older; /* 1 + the index of the same object under another name; 0: there is none */
 };
