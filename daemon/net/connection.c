@@ -277,7 +277,7 @@ static void end_turn(struct connection *c)
     if (good && c->stopped && may_parse(c)) /* the obstacle has gone meanwhile */
         turn_make_ready_later(c);
     if (good && c->ended && !c->ending && !c->is_later && (!c->in_len || may_parse(c)))
-        c->ending = !c->protocol || !c->protocol->on_end(c->state);
+        c->ending = !c->protocol || !c->protocol->on_end(c->state) || c->deaf;
     if (!good || (c->ending && !c->queue))
         connection_close(c);
     else
@@ -303,6 +303,8 @@ static void read_turn(struct connection *c)
     struct turn *t = c->turn;
     struct stats *stats = service_stats(t->service);
     ssize_t n = input_read(c);
+    if (n == -ECONNRESET) /* a local socket's end if answers were left unread */
+        n = 0;
     if (n < 0 && n != -EAGAIN) {
         connection_close(c);
         return;
@@ -324,12 +326,13 @@ static void read_turn(struct connection *c)
 static void on_event(uv_poll_t *poll, int status, int events)
 {
     struct connection *c = poll->data;
-    if (status < 0) {
-        connection_close(c);
-        return;
-    }
     assert(!c->closing && !c->turn->current && !c->turn->n_items); /* (2), (3) */
     c->turn->current = c;
+    if (status < 0) { /* an answer was left unread, and libuv watches no more */
+        events = c->events | UV_DISCONNECT;
+        c->events = 0;
+        c->deaf = true;
+    }
     if (events & UV_DISCONNECT)
         c->hung_up = true; /* its last bytes are read when its turn comes */
     if ((events & UV_WRITABLE) && c->queue && !output_send_queue(c)) {

@@ -66,6 +66,7 @@ struct connection {
     bool greeted; /* a whole message came */
     bool held;    /* by the protocol */
     bool hung_up; /* the client has closed its end; input may be left to read */
+    bool deaf;    /* it reads nothing more: output is dropped, what it said before still counts */
     bool ended;   /* nothing more is read */
     bool ending;  /* closed when the queue is empty */
     bool closing;

@@ -222,17 +222,29 @@ static ssize_t queue_send_bytes(struct connection *c, size_t max)
     return send_pieces(c->fd, iov, n, c->queue->fds, c->queue->n_fds);
 }
 
+/* True if the client has closed its end. What it said before that still counts, so output goes nowhere
+ * from here on and input is read to its end. */
+static bool is_deaf(struct connection *c, ssize_t sent)
+{
+    c->deaf |= sent == -EPIPE || sent == -ECONNRESET;
+    return c->deaf;
+}
+
 bool output_send_queue(struct connection *c)
 {
     size_t share = TURN_MAX;
+    if (c->deaf)
+        output_drop_queue(c);
     while (c->queue) {
         ssize_t sent = c->queue->encodes        ? queue_send_base64(c, share)
                        : c->queue->file_fd >= 0 ? queue_send_file(c, share)
                                                 : queue_send_bytes(c, share);
         if (sent == -EAGAIN)
             return true;
-        if (sent < 0)
-            return false;
+        if (sent < 0) {
+            output_drop_queue(c);
+            return is_deaf(c, sent);
+        }
         c->progress_ms = service_now_ms(c->turn->service);
         queue_advance(c, (uint64_t)sent);
         if ((size_t)sent >= share)
@@ -311,17 +323,17 @@ bool output_flush(struct connection *c)
     unsigned i = 0;
     bool good = !t->out.failed;
     assert(!t->n_items || !c->queue); /* (1) */
-    while (good && i < t->n_items) {
+    while (good && i < t->n_items && !c->deaf) {
         ssize_t sent = batch_send(c, i);
         if (sent == -EAGAIN)
             break;
-        good = sent >= 0;
-        while (good && sent) {
+        good = sent >= 0 || is_deaf(c, sent);
+        while (sent > 0) {
             sent -= (ssize_t)item_advance(&t->items[i], (size_t)sent);
             i += t->items[i].len == 0;
         }
     }
-    for (; good && i < t->n_items; i++)
+    for (; good && i < t->n_items && !c->deaf; i++)
         good = queue_item(c, item_data(t, &t->items[i]), &t->items[i]);
     output_clear(t);
     return good;

@@ -138,6 +138,38 @@ Test(connection, a_client_that_goes_away_leaves_nothing)
     await_no_client();
 }
 
+static bool name_is(const char *want)
+{
+    char got[5];
+    int fd = client();
+    say(fd, "GET name\r\n");
+    cr_assert_eq(server_rig_receive(&rig, fd, got, sizeof got), sizeof got);
+    close(fd);
+    SERVER_RIG_AWAIT(&rig, server_count(rig.server) == 0);
+    return memcmp(got, want, sizeof got) == 0;
+}
+
+/* A compiler that we pass on says why and is gone at once, with the daemon's greeting unread. */
+Test(connection, the_last_words_of_a_client_that_reads_nothing_count)
+{
+    enum { PING = 6, MORE_THAN_A_TURN_READS = 20000 * PING };
+    char *pings = malloc(MORE_THAN_A_TURN_READS);
+    for (size_t at = 0; at < MORE_THAN_A_TURN_READS; at += PING)
+        memcpy(pings + at, "PING\r\n", PING);
+    for (int i = 0; i < 2; i++) {
+        ssize_t len = i == 0 ? PING : MORE_THAN_A_TURN_READS;
+        int fd = client();
+        cr_assert_eq(send(fd, pings, (size_t)len, 0), len);
+        if (i == 0)
+            turn(); /* the answer lies unread when the client closes */
+        say(fd, i == 0 ? "SET name 0\r\n" : "SET name 1\r\n");
+        close(fd);
+        SERVER_RIG_AWAIT(&rig, server_count(rig.server) == 0);
+        SERVER_RIG_AWAIT(&rig, name_is(i == 0 ? "$1\r\n0" : "$1\r\n1"));
+    }
+    free(pings);
+}
+
 Test(connection, descriptors_that_no_message_takes_are_closed)
 {
     unsigned before = 0;
