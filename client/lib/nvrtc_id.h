@@ -17,6 +17,14 @@
 
 #include "keygen/key.h"
 
+/* The folder of a CUDA toolkit with the libraries for this machine; lib64 may be a link to it. Those for other machines,
+ * which cross compilers use, lie beside it. sbsa: Arm servers. */
+#ifdef __aarch64__
+#define CUDA_TARGET_LIB "/targets/sbsa-linux/lib"
+#else
+#define CUDA_TARGET_LIB "/targets/x86_64-linux/lib"
+#endif
+
 struct nvrtc_file {
     uint64_t len;
     struct proof sha256;

@@ -33,7 +33,7 @@
 /* Finds a library in the folder, or in the sub-folder of a toolkit or a wheel. */
 static char *library_in(const char *folder)
 {
-    static const char *const below[] = {"", "/lib", "/lib64"};
+    static const char *const below[] = {"", "/lib", "/lib64", CUDA_TARGET_LIB};
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         char *place = NULL, *path = NULL, name[NAME_MAX + 1];
         if (asprintf(&place, "%s%s", folder, below[i]) < 0)

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/nvrtc_id.h"
 #include "client/lib/owned_path.h"
 #include "daemon/process/defaults.h"
 #include "daemon/process/log.h"
@@ -477,14 +478,22 @@ static int config_find_nvrtc_in(struct config *c, const char *folders, struct er
 static int config_resolve_nvrtc(struct config *c, struct err *e)
 {
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH"};
-    static const char *const folders[] = {
-        "/usr/local/cuda/lib64",     "/usr/local/cuda-*/lib64",    "/opt/cuda/lib64",
-        "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+    static const char *const folders[] = {"/usr/local/cuda/lib64",
+                                          "/usr/local/cuda" CUDA_TARGET_LIB,
+                                          "/usr/local/cuda-*/lib64",
+                                          "/usr/local/cuda-*" CUDA_TARGET_LIB,
+                                          "/opt/cuda/lib64",
+                                          "/opt/cuda" CUDA_TARGET_LIB,
+                                          "/usr/lib/x86_64-linux-gnu",
+                                          "/usr/lib/aarch64-linux-gnu",
+                                          "/usr/lib64"};
+    static const char *const below[] = {"/lib64", CUDA_TARGET_LIB};
     char path[PATH_MAX], self[PATH_MAX], built[PATH_MAX + 32];
     int code = 0;
-    for (size_t i = 0; code == 0 && i < sizeof homes / sizeof *homes; i++) {
-        const char *home = getenv(homes[i]);
-        if (home && *home == '/' && snprintf(path, sizeof path, "%s/lib64", home) < PATH_MAX)
+    for (size_t i = 0; code == 0 && i < 4; i++) {
+        const char *home = getenv(homes[i / 2]);
+        if (home && *home == '/' &&
+            snprintf(path, sizeof path, "%s%s", home, below[i % 2]) < PATH_MAX)
             code = config_find_nvrtc(c, path, e);
     }
     const char *at = getenv("LD_LIBRARY_PATH");

@@ -8,13 +8,13 @@
 static int toolchain(const struct warmd *k, char **out, const char *arguments)
 {
     char *program = public_path("bin/warm");
-    int status = run_command(out,
-                             "cd %s && unset CUDA_HOME CUDA_PATH LD_LIBRARY_PATH CONDA_PREFIX && "
-                             "VIRTUAL_ENV=%s/venv XDG_CONFIG_HOME=$PWD/conf WARM_SOCKET=%s %s %s "
-                             "toolchain %s 2>&1",
-                             k->dir, k->dir, k->socket,
-                             geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups",
-                             program, arguments);
+    int status = run_command(
+        out,
+        "cd %s && unset CUDA_PATH LD_LIBRARY_PATH CONDA_PREFIX && "
+        "CUDA_HOME=$PWD/cuda VIRTUAL_ENV=%s/venv XDG_CONFIG_HOME=$PWD/conf WARM_SOCKET=%s %s %s "
+        "toolchain %s 2>&1",
+        k->dir, k->dir, k->socket,
+        geteuid() ? "" : "setpriv --reuid 4242 --regid 4242 --clear-groups", program, arguments);
     free(program);
     return status;
 }
@@ -94,6 +94,13 @@ Test(toolchain, find_knows_a_library_by_its_content)
     cr_assert(line && strncmp(line + strlen(wanted), ".12\",\"state\":\"new\"}", 19) == 0, "%s",
               out);
     free(out);
+    free(wanted);
+    snprintf(command, sizeof command,
+             "mkdir -p cuda/targets/x86_64-linux/lib && ln -s x86_64-linux cuda/targets/sbsa-linux "
+             "&& mv venv/" SITE "/* cuda/targets/sbsa-linux/lib/");
+    shell(&k, command);
+    wanted = path_join(k.dir, "cuda/targets/x86_64-linux/lib/libnvrtc.so.12");
+    expect(&k, 0, "find", wanted);
     free(wanted);
     free(lib);
     free(other);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "daemon/process/config.h"
@@ -175,6 +176,34 @@ Test(config, nvrtc_is_found_newest_first_and_once)
     cr_assert_str_eq(config.nvrtc[0], path);
     for (size_t i = 1; i < config.n_nvrtc; i++)
         cr_assert_str_neq(config.nvrtc[i], path);
+    free(path);
+    temp_dir_free(dir);
+}
+
+/* A package of CUDA may bring its folder without the link lib64. On Arm servers that folder has another name. */
+Test(config, nvrtc_is_found_in_the_folder_of_the_target)
+{
+    char *dir = temp_dir_new(), *out;
+    cr_assert_eq(run_command(&out,
+                             "cd %s && mkdir -p targets/sbsa-linux/lib targets/x86_64-linux/lib "
+                             "&& touch targets/sbsa-linux/lib/libnvrtc.so.13 "
+                             "targets/x86_64-linux/lib/libnvrtc.so.13",
+                             dir),
+                 0, "%s", out);
+    free(out);
+    setenv("CUDA_HOME", dir, 1);
+    unsetenv("CUDA_PATH");
+    unsetenv("LD_LIBRARY_PATH");
+    cr_assert_eq(config_resolve(&config, &e), 0);
+    struct utsname machine;
+    uname(&machine);
+    bool is_arm = strcmp(machine.machine, "aarch64") == 0;
+    char *path = path_join(dir, is_arm ? "targets/sbsa-linux/lib/libnvrtc.so.13"
+                                       : "targets/x86_64-linux/lib/libnvrtc.so.13");
+    cr_assert_geq(config.n_nvrtc, 1);
+    cr_assert_str_eq(config.nvrtc[0], path);
+    for (size_t i = 1; i < config.n_nvrtc; i++)
+        cr_assert_neq(strncmp(config.nvrtc[i], dir, strlen(dir)), 0, "%s", config.nvrtc[i]);
     free(path);
     temp_dir_free(dir);
 }

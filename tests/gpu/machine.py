@@ -133,7 +133,8 @@ def python_with(module, better=""):
 
 def nvrtc_folders(cuda):
     """Returns the folders that hold an NVRTC: first the newest whose PTX this driver reads."""
-    patterns = [f"{ROOT}/build/toolchain/*/lib", "/usr/local/cuda*/lib64", os.environ.get("TOOLCHAIN", "/nowhere") + "/*/lib"]
+    patterns = [f"{ROOT}/build/toolchain/*/lib", "/usr/local/cuda*/lib64",
+                "/usr/local/cuda*/targets/*/lib", os.environ.get("TOOLCHAIN", "/nowhere") + "/*/lib"]
     for python in pythons():
         for folder in output_of(python, "-c", "import site; print(*site.getsitepackages(), sep='\\n')").split("\n"):
             patterns += [f"{folder}/nvidia/*/lib"]

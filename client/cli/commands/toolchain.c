@@ -142,6 +142,7 @@ static void search(struct found *f)
     for (size_t i = 0; i < 2; i++) {
         add_pattern(f, getenv(toolkits[i]), "/lib64");
         add_pattern(f, getenv(toolkits[i]), "/lib");
+        add_pattern(f, getenv(toolkits[i]), CUDA_TARGET_LIB);
     }
     const char *path = getenv("LD_LIBRARY_PATH");
     char folder[PATH_MAX];
@@ -153,10 +154,13 @@ static void search(struct found *f)
     add_python(f, getenv("VIRTUAL_ENV"));
     add_python(f, getenv("CONDA_PREFIX"));
     add_pattern(f, getenv("CONDA_PREFIX"), "/lib");
+    add_pattern(f, getenv("CONDA_PREFIX"), CUDA_TARGET_LIB);
     add_path_python(f);
     add_pattern(f, getenv("HOME"), "/.local/lib/python3*/site-packages/nvidia/c*/lib");
     add_pattern(f, "/usr/local", "/cuda*/lib64");
+    add_pattern(f, "/usr/local", "/cuda*" CUDA_TARGET_LIB);
     add_pattern(f, "/opt", "/cuda*/lib64");
+    add_pattern(f, "/opt", "/cuda*" CUDA_TARGET_LIB);
     add_pattern(f, "/usr", "/lib64");
     add_pattern(f, "/usr", "/lib/x86_64-linux-gnu");
     add_pattern(f, "/usr", "/lib/aarch64-linux-gnu");
