@@ -10,14 +10,14 @@
 
 static struct key key_of_processor(const char *cpuinfo)
 {
-    char text[1024];
     struct key_builder b;
     struct key key;
     struct proof unused;
-    snprintf(text, sizeof text, "%s", cpuinfo);
+    FILE *f = fmemopen((void *)(uintptr_t)cpuinfo, strlen(cpuinfo), "r");
     key_begin(&b, "test");
-    add_processor(&b, text);
+    cr_expect(add_processors(&b, f));
     key_end(&b, &key, &unused);
+    fclose(f);
     return key;
 }
 
@@ -37,4 +37,22 @@ Test(pjrt_machine, features_and_model_count_and_the_clock_does_not)
     cr_expect(!key_equal(&base, &feature));
     cr_expect(!key_equal(&base, &model));
     cr_expect(!key_equal(&arm, &arm_without));
+}
+
+#define CORE(part) "processor\t: 0\nFeatures\t: fp asimd sve\nCPU part\t: " part "\n\n"
+
+Test(pjrt_machine, cores_of_another_kind_count_and_their_number_does_not)
+{
+    struct key small = key_of_processor(CORE("0xd87") CORE("0xd87"));
+    struct key one = key_of_processor(CORE("0xd87"));
+    struct key mixed = key_of_processor(CORE("0xd87") CORE("0xd85"));
+    cr_expect(key_equal(&small, &one));
+    cr_expect(!key_equal(&small, &mixed));
+}
+
+Test(pjrt_machine, x86_is_known_by_its_first_processor)
+{
+    struct key one = key_of_processor(CPU("143", "2100.0", "avx2"));
+    struct key more = key_of_processor(CPU("143", "2100.0", "avx2") "flags\t\t: other\n\n");
+    cr_expect(key_equal(&one, &more));
 }

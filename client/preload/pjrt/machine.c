@@ -18,9 +18,78 @@
 #include "keygen/bytes.h"
 #include "keygen/domains.h"
 
-enum { CPU_TEXT = 16384 };
-
 /* ---- the processor ---- */
+
+/* Lines of /proc/cpuinfo about the code that a processor can run, and is tuned for. */
+static const char *const counted[] = {
+    "vendor_id", "cpu family",      "model",
+    "flags", /* x86 */
+    "Features",  "CPU implementer", "CPU architecture",
+    "CPU part",  "CPU variant" /* Arm */
+};
+enum { COUNTED = sizeof counted / sizeof *counted, FIRST_OF_ARM = 4 };
+
+/* Returns the number of a line's name in `counted`, -1 if it is not there. */
+static int counted_line(const char *line)
+{
+    for (int i = 0; i < COUNTED; i++) {
+        size_t len = strlen(counted[i]);
+        if (strncmp(line, counted[i], len) == 0 && line[len + strspn(line + len, " \t")] == ':')
+            return i;
+    }
+    return -1;
+}
+
+/* Counts the processors that may run this process: XLA cuts loops into as many pieces. */
+static uint64_t usable_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (uint64_t)CPU_COUNT(&set);
+    return (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Adds the first processor of /proc/cpuinfo, and on Arm each that differs from the one before it: LLVM tunes for a later
+ * core if a machine has two kinds. False if the file does not say. */
+static bool add_processors(struct key_builder *b, FILE *cpuinfo)
+{
+    char *line = NULL, *last[COUNTED] = {0};
+    size_t cap = 0;
+    bool is_known = false, is_arm = false;
+    while (getline(&line, &cap, cpuinfo) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (!*line && !is_arm)
+            break;
+        int i = counted_line(line);
+        if (i < 0 || (last[i] && strcmp(last[i], line) == 0))
+            continue;
+        key_add_text(b, 2, line);
+        free(last[i]);
+        last[i] = strdup(line);
+        is_known = true;
+        is_arm |= i >= FIRST_OF_ARM;
+    }
+    for (size_t i = 0; i < COUNTED; i++)
+        free(last[i]);
+    free(line);
+    return is_known;
+}
+
+static bool host_key(struct key *out)
+{
+    struct key_builder b;
+    struct proof unused;
+    FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
+    key_begin(&b, DOMAIN_PJRT_HOST);
+    key_add_u64(&b, 1, usable_processors());
+    bool is_known = cpuinfo && add_processors(&b, cpuinfo);
+    key_end(&b, out, &unused);
+    if (cpuinfo)
+        fclose(cpuinfo);
+    return is_known;
+}
+
+/* ---- GPUs ---- */
 
 /* Reads the first bytes of a file, at most cap - 1, and ends them with NUL. Returns their
  * number. */
@@ -35,63 +104,6 @@ static size_t read_start(const char *path, char *out, size_t cap)
     out[len] = 0;
     return len;
 }
-
-/* True for lines of /proc/cpuinfo about the code that a processor can run, and is tuned for. */
-static bool line_counts(const char *line)
-{
-    static const char *const names[] = {
-        "vendor_id", "cpu family",      "model",
-        "flags", /* x86 */
-        "Features",  "CPU implementer", "CPU architecture",
-        "CPU part",  "CPU variant" /* Arm */
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t len = strlen(names[i]);
-        if (strncmp(line, names[i], len) == 0 && strspn(line + len, " \t") &&
-            line[len + strspn(line + len, " \t")] == ':')
-            return true;
-        if (strncmp(line, names[i], len) == 0 && line[len] == ':')
-            return true;
-    }
-    return false;
-}
-
-/* Counts the processors that may run this process: XLA cuts loops into as many pieces. */
-static uint64_t usable_processors(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return (uint64_t)CPU_COUNT(&set);
-    return (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* Adds the first processor of /proc/cpuinfo. Cuts `cpuinfo` into lines. */
-static void add_processor(struct key_builder *b, char *cpuinfo)
-{
-    char *rest, *end = strstr(cpuinfo, "\n\n"); /* the first processor's */
-    if (end)
-        *end = 0;
-    for (char *l = strtok_r(cpuinfo, "\n", &rest); l; l = strtok_r(NULL, "\n", &rest))
-        if (line_counts(l))
-            key_add_text(b, 2, l);
-}
-
-static bool host_key(struct key *out)
-{
-    struct key_builder b;
-    struct proof unused;
-    char *text = malloc(CPU_TEXT);
-    size_t len = text ? read_start("/proc/cpuinfo", text, CPU_TEXT) : 0;
-    key_begin(&b, DOMAIN_PJRT_HOST);
-    key_add_u64(&b, 1, usable_processors());
-    if (len)
-        add_processor(&b, text);
-    key_end(&b, out, &unused);
-    free(text);
-    return len > 0;
-}
-
-/* ---- GPUs ---- */
 
 struct gpu {
     struct warm *w;
