@@ -37,22 +37,23 @@ rpm: setup
 	$(PACK)/rpm.sh $(B) $(ARCH)
 
 # Installs wheel and packages in bare Debian roots and builds a program there. Needs root. The first
-# run downloads the roots.
+# run downloads the roots. With ARCH=aarch64 under qemu-user, slowly: DEB_RELEASES=bookworm, or one target alone.
 RELEASES     = bullseye bookworm trixie
 DEB_RELEASES = bookworm trixie
 RPM_RELEASES = bookworm
 PREFIX_RELEASES = bookworm
+IN_ROOTS = $(if $(CROSS),ROOT_ARCH=$(DEB_ARCH))
 #: make test-install  try the wheel and the packages in bare Debian roots
 .PHONY: test-install test-wheel test-deb test-rpm test-prefix
 test-install: test-wheel test-deb test-rpm test-prefix
 test-wheel: wheel
-	PATH=$(abspath $(B))/portable/venv/bin:$$PATH tests/install/wheel.sh $(B)/wheel/*$(ARCH).whl $(RELEASES)
+	PATH=$(abspath $(B))/portable/venv/bin:$$PATH $(IN_ROOTS) tests/install/wheel.sh $(B)/wheel/*$(ARCH).whl $(RELEASES)
 test-deb: deb
-	tests/install/deb.sh $(B)/deb $(DEB_RELEASES)
+	$(IN_ROOTS) tests/install/deb.sh $(B)/deb $(DEB_RELEASES)
 test-rpm: rpm
-	tests/install/rpm.sh $(B)/rpm $(RPM_RELEASES)
+	$(IN_ROOTS) tests/install/rpm.sh $(B)/rpm $(RPM_RELEASES)
 test-prefix:
-	tests/install/prefix.sh $(PREFIX_RELEASES)
+	$(IN_ROOTS) tests/install/prefix.sh $(PREFIX_RELEASES)
 
 #: make check-glibc   check which glibc the preloaded libraries need
 .PHONY: check-glibc
@@ -80,4 +81,4 @@ test-release:
 # qemu-user.
 #: make test-upgrade  PREVIOUS=FOLDER of older packages: upgrade and downgrade in bare roots
 test-upgrade: wheel deb rpm
-	$(if $(CROSS),ROOT_ARCH=$(DEB_ARCH)) tests/install/upgrade.sh $(PREVIOUS) $(B)
+	$(IN_ROOTS) tests/install/upgrade.sh $(PREVIOUS) $(B)

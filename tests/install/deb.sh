@@ -5,6 +5,7 @@
 # of the release decides which packages they need. It builds a program twice with them, as a user of the
 # system's socket, upgrades, removes and purges them. The upgrade is from the same files under an older
 # version. Only the user `warm` may be left. The packages of other architectures in the folder are left alone. Needs root.
+# ROOT_ARCH=arm64: on that architecture, under qemu-user if this machine has another.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
@@ -15,7 +16,7 @@ for release in "$@"; do
     trap 'root_free "$root"' EXIT
     chmod 755 "$root"
     mkdir "$root/root/new" "$root/root/old"
-    cp "$folder"/*_"$(dpkg --print-architecture).deb" "$root/root/new/"
+    cp "$folder"/*_"${ROOT_ARCH:-$(dpkg --print-architecture)}.deb" "$root/root/new/"
     cp "$here/program.sh" "$root/tmp/"
     root_run "$root" sh -euc '
         export DEBIAN_FRONTEND=noninteractive

@@ -4,12 +4,13 @@
 # rpm.sh FOLDER RELEASE…: installs the packages of the folder with dnf in bare Debian roots. It builds a program
 # twice with them, upgrades and removes them. Such a root has no package database of RPM, so a package without
 # files stands for its glibc and shell. The upgrade is from the same files under an older version. The packages of other
-# architectures in the folder are left alone. Needs root.
+# architectures in the folder are left alone. Needs root. ROOT_ARCH=arm64: on that architecture, under qemu-user if this
+# machine has another.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
 folder=$1
-machine=$(uname -m)
+case ${ROOT_ARCH:-} in arm64) machine=aarch64 ;; *) machine=$(uname -m) ;; esac
 shift
 command -v dnf >/dev/null || apt-get install -y dnf >/dev/null
 work=$(mktemp -d)
@@ -18,7 +19,7 @@ work=$(mktemp -d)
 build() {
     spec=$1
     shift
-    rpmbuild -bb --define "_topdir $work/build" --define "_rpmdir $work/$(basename "$spec" .spec)" "$@" "$spec" \
+    rpmbuild -bb --target "$machine-linux" --define "_topdir $work/build" --define "_rpmdir $work/$(basename "$spec" .spec)" "$@" "$spec" \
         >"$work/rpmbuild.log" 2>&1 || { cat "$work/rpmbuild.log"; exit 1; }
 }
 cat >"$work/stub.spec" <<END
@@ -42,7 +43,7 @@ for release in "$@"; do
     chmod 755 "$root"
     cp "$here/program.sh" "$root/tmp/"
     dnf_in_root() {
-        dnf -y -q --installroot="$root" --releasever=1 --setopt=reposdir=/nonexistent --setopt=gpgcheck=0 \
+        dnf -y -q --forcearch="$machine" --installroot="$root" --releasever=1 --setopt=reposdir=/nonexistent --setopt=gpgcheck=0 \
             --disableplugin='*' "$@" >"$work/dnf.log" 2>&1 || { cat "$work/dnf.log"; exit 1; }
     }
     cat >"$root/root/files" <<'END'

@@ -2,18 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # wheel.sh WHEEL RELEASE…: installs the wheel into virtual environments of bare Debian roots, once with the
-# release's pip and once with the uv of PATH. It builds a program twice with the wheel, and removes it. No
-# file may be left; pip leaves empty folders. Needs root.
+# release's pip and once with the uv of packaging/wheel.txt. It builds a program twice with the wheel, and removes it. No
+# file may be left; pip leaves empty folders. Needs root. ROOT_ARCH=arm64: on that architecture, under qemu-user if this
+# machine has another.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/root.sh"
 wheel=$1
+case ${ROOT_ARCH:-} in arm64) machine=aarch64 ;; *) machine=$(uname -m) ;; esac
 shift
 for release in "$@"; do
     root=$(root_new "$release" python3 python3-venv g++)
     trap 'root_free "$root"' EXIT
     cp "$wheel" "$here/program.sh" "$root/root/"
-    cp "$(command -v uv)" "$root/usr/local/bin/"
+    python3 -m pip install -q --target "$root/root/uv" --platform "manylinux_2_17_$machine" --only-binary=:all: --no-deps \
+        "$(grep '^uv=' packaging/wheel.txt)"
+    cp "$root/root/uv/bin/uv" "$root/usr/local/bin/"
     root_run "$root" sh -euc '
         export WARM_STORE=/tmp/store
         files() { # without those of Python and of uv
