@@ -887,6 +887,8 @@ static uint32_t emit_start(struct gen *g, const struct operation *op, uint32_t o
 /* Declares first + step × index. The index is below n. */
 static uint32_t emit_steps(struct gen *g, int64_t first, int64_t step, uint32_t index, int64_t n)
 {
+    if (first == 0 && step == 1)
+        return index;
     uint32_t name = let(g, "place_t");
     SAY(g, "%" PRId64 " + %" PRId64 " * ", first, step);
     say_index(g, index);
@@ -1222,6 +1224,21 @@ static uint32_t emit_chain(struct gen *g, const struct operation *op, const stru
 
 /* ---- side functions ---- */
 
+/* True if a side function uses its argument i. */
+static bool side_uses(const struct gen *g, int64_t function, uint32_t i)
+{
+    const struct program *side = g->p->side;
+    const struct block *b = &side->blocks.at[side->functions.at[function].block];
+    uint32_t value = b->args + i;
+    bool uses = false;
+    for (uint32_t k = b->first; k < b->end; k++)
+        for (uint32_t x = 0; x < side->ops.at[k].n_operands; x++)
+            uses |= side->operands.at[side->ops.at[k].operands + x] == value;
+    for (uint32_t k = 0; k < b->n_results; k++)
+        uses |= side->operands.at[b->results + k] == value;
+    return uses;
+}
+
 /* Declares the results of a side function on these names. */
 static void emit_side(struct gen *g, int64_t function, const uint32_t *args, uint32_t *results)
 {
@@ -1255,13 +1272,16 @@ static uint32_t emit_rank(struct gen *g, const struct operation *op, const struc
     uint32_t mine[SIDE_MAX], args[2 * SIDE_MAX], back[2 * SIDE_MAX], rank = g->names++, n = 0,
                                                                      before, behind;
     struct index to = *index;
+    bool compares[SIDE_MAX];
     SAY(g, "    int t%u = 0;\n", rank);
-    for (uint32_t i = 0; i < op->n_operands; i++)
-        mine[i] = emit_operand(g, op, i, index);
+    for (uint32_t i = 0; i < op->n_operands; i++) { /* most are only sorted along */
+        compares[i] = side_uses(g, function, 2 * i) || side_uses(g, function, 2 * i + 1);
+        mine[i] = compares[i] ? emit_operand(g, op, i, index) : ZERO;
+    }
     uint32_t lets = g->lets.n;
     to.at[dim] = begin_loop(g, program_tensor(g->p, op->results)->dims[dim], &n);
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        args[2 * i] = back[2 * i + 1] = emit_operand(g, op, i, &to);
+        args[2 * i] = back[2 * i + 1] = compares[i] ? emit_operand(g, op, i, &to) : ZERO;
         args[2 * i + 1] = back[2 * i] = mine[i];
     }
     if (to.at[dim] != ZERO) {

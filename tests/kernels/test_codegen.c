@@ -609,3 +609,56 @@ Test(codegen, a_slice_of_padding_reads_the_element_itself)
         program_free(p);
     }
 }
+
+/* Reads main's body of results 3xf32 and 3xi32 from x and k of these types, and returns the source of its kernels. */
+static char *source_of(const char *body)
+{
+    char text[1024];
+    struct program *p;
+    struct err e = {0};
+    size_t len;
+    snprintf(text, sizeof text,
+             "func.func public @main(%%x: tensor<3xf32>, %%k: tensor<3xi32>) -> (tensor<3xf32>, "
+             "tensor<3xi32>) {\n%s}\n",
+             body);
+    cr_assert_eq(program_read(text, strlen(text), &p, &e), 0, "%s\n%s", e.text, text);
+    struct codegen c = code_of(text, p);
+    writer_u8(&c.source, 0);
+    char *source = (char *)writer_take(&c.source, &len);
+    codegen_free(&c);
+    program_free(p);
+    return source;
+}
+
+Test(codegen, a_slice_of_all_elements_needs_no_barrier)
+{
+    char *source = source_of("%0 = stablehlo.add %k, %k : tensor<3xi32>\n"
+                             "%1 = stablehlo.sine %x : tensor<3xf32>\n"
+                             "%2 = stablehlo.slice %1 [0:3] : (tensor<3xf32>) -> tensor<3xf32>\n"
+                             "%3 = stablehlo.multiply %2, %1 : tensor<3xf32>\n"
+                             "%4 = stablehlo.cosine %3 : tensor<3xf32>\n"
+                             "%5 = stablehlo.multiply %4, %3 : tensor<3xf32>\n"
+                             "return %5, %0 : tensor<3xf32>, tensor<3xi32>\n");
+    cr_expect_null(strstr(source, "1 * t"), "%s", source);
+    cr_expect_null(strstr(source, "__syncthreads"), "%s", source);
+    free(source);
+}
+
+/* The place of an element is that of its key: what is sorted along is not read for it, and not waited for. */
+Test(codegen, what_is_sorted_along_is_not_compared)
+{
+    char *source = source_of(
+        "%0 = stablehlo.add %k, %k : tensor<3xi32>\n"
+        "%1:2 = \"stablehlo.sort\"(%x, %0) <{dimension = 0 : i64, is_stable = true}> ({\n"
+        "^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):\n"
+        "%2 = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+        "stablehlo.return %2 : tensor<i1>\n"
+        "}) : (tensor<3xf32>, tensor<3xi32>) -> (tensor<3xf32>, tensor<3xi32>)\n"
+        "return %1#0, %1#1 : tensor<3xf32>, tensor<3xi32>\n");
+    char *rank = strstr(source, " = 0;\n    const float t");
+    cr_assert_not_null(rank, "%s", source);
+    char *end = strstr(rank, "}\n");
+    cr_assert(end && memmem(rank, (size_t)(end - rank), "ordered(", 8), "%s", source);
+    cr_expect_null(memmem(rank, (size_t)(end - rank), "p1[", 3), "%s", source);
+    free(source);
+}
