@@ -377,8 +377,9 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
     if (!m || m->settled)
         return;
     const struct known *same = history_known_find(h, &m->id);
-    if (same) {
-        explain_known(m, same);
+    if (same) { /* or made because of this miss, and put once more */
+        if (same->at_ms < m->at_ms)
+            explain_known(m, same);
         return;
     }
     find_nearest(h, m, recipe, &best);

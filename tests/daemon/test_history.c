@@ -163,10 +163,10 @@ Test(history, recipes_are_bounded_in_bytes)
         snprintf(name, sizeof name, "k%u", i);
         remember(h, name, 0, &w);
     }
-    uint64_t number = miss(h, name, 0, 1);
+    uint64_t number = miss(h, name, 0, 2000);
     history_explain(h, number, (struct view){w.data, w.len});
     expect_json(h, WIRE_HISTORY_KEY, name, "made here before");
-    number = miss(h, "k0", 0, 1);
+    number = miss(h, "k0", 0, 2000);
     history_explain(h, number, (struct view){w.data, w.len});
     expect_json(h, WIRE_HISTORY_KEY, "k0", "\"part\": \"input\"");
     writer_close(&w);
@@ -197,6 +197,25 @@ Test(history, sibling_of_the_same_session_is_no_older_version)
     expect_json(h, WIRE_HISTORY_KEY, "four", "\"reason\": \"cold\"");
     for (int i = 0; i < 3; i++)
         writer_close(&w[i]);
+    history_free(h);
+}
+
+/* A hit writes a changed set of inputs again, under the same name. */
+Test(history, a_miss_stays_cold_if_what_it_made_is_put_again)
+{
+    struct history *h = history_new(NULL);
+    struct writer w;
+    recipe_make(&w, "sm_90", "k", "1");
+    struct view recipe = {w.data, w.len};
+    uint32_t now = history_join(h, 7, view_of_text("now"), 1);
+    uint64_t first = miss(h, "one", now, 900);
+    history_explain(h, first, recipe);
+    remember(h, "one", now, &w); /* at 1000 */
+    history_explain(h, first, recipe);
+    expect_json(h, WIRE_HISTORY_KEY, "one", "\"reason\": \"cold\"");
+    history_explain(h, miss(h, "one", now, 1100), recipe);
+    expect_json(h, WIRE_HISTORY_KEY, "one", "made here before");
+    writer_close(&w);
     history_free(h);
 }
 
