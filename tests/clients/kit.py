@@ -270,7 +270,7 @@ class Daemon:
 
     def run(self, what, *arguments, warm=True, cwd=None, check=True, **settings):
         """Runs a program to its end. With `check` raises RuntimeError, with the program's stderr, if its
-        exit status is not 0."""
+        exit status is not 0, or if Python could not end in order under warm."""
         process = self.spawn(what, *arguments, warm=warm, cwd=cwd, **settings)
         try:
             out, error = process.communicate(timeout=RUN_S)
@@ -278,7 +278,7 @@ class Daemon:
             process.kill()
             process.communicate()
             raise
-        if check and process.returncode:
+        if check and (process.returncode or warm and "Exception ignored in" in error):
             raise RuntimeError(f"exit status {process.returncode}: {error[-4000:]}")
         return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
