@@ -309,8 +309,8 @@ Test(tool_key, a_terminal_gets_what_it_would_get)
     char *real, *ours, *again;
     if (!lab_up(&lab))
         return;
-    if (sh(&lab, NULL, "command -v script") != 0) {
-        fprintf(stderr, "skipped: no program `script`\n");
+    if (sh(&lab, NULL, "script -qec true /dev/null </dev/null") != 0) {
+        fprintf(stderr, "skipped: no program `script`, or no terminals\n");
         lab_down(&lab);
         return;
     }
