@@ -279,8 +279,33 @@ FORK = """if True:
     print(os.waitpid(child, 0)[1] >> 8)
 """
 
+# Asks for the catalogue until it is there.
+WAITS = """if True:
+    import time
+    import torch
+    import torch._inductor.codecache
+    from warm import _catalogue
+    while not _catalogue.load():
+        time.sleep(0.1)
+"""
+# A compiler that notes what it is asked.
+NOTES = """#!/bin/sh
+echo "$@" >>"$(dirname "$0")/asked"
+exec /usr/bin/g++ "$@"
+"""
+
 
 class Changes(kit.TestCase):
+    def test_the_catalogue_is_made_without_a_compiler(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            with open(os.path.join(folder, "g++"), "w") as f:
+                f.write(NOTES)
+            os.chmod(os.path.join(folder, "g++"), 0o755)
+            daemon.run(WAITS, PATH=f"{folder}:{os.environ['PATH']}", OMP_NUM_THREADS="1")
+            with open(os.path.join(folder, "asked")) as f:
+                compiled = [line for line in f if ".cpp" in line]
+            self.assertEqual(compiled, [])
+
     def test_a_process_that_is_forked_while_a_thread_looks_goes_on(self):
         with kit.Daemon() as daemon:
             ran = daemon.run(FORK, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")

@@ -68,8 +68,10 @@ def start(name: str) -> None:
     if _started or not _client.client().may_store:
         return
     environment = {k: v for k, v in os.environ.items() if k.startswith(_KEPT)}
+    # Without vectors: else torch compiles six programs to see which the machine has. No entry depends on them.
     environment.update(TORCH_DEVICE_BACKEND_AUTOLOAD="0", OMP_NUM_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1",
-                       TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")  # fmt: skip
+                       TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="0",
+                       TORCH_DYNAMO_RUN_GC_AFTER_COMPILE="0")  # fmt: skip
     code = f"import sys; sys.path += {_folders()!r}; from warm import _catalogue_maker as m; m.main({name!r})"
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", code],

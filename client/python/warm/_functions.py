@@ -112,8 +112,13 @@ def _stored(spaces: list[Space]) -> set[str]:
     todo = [code for space in spaces for value in space.held.values() if (code := _code_of(value)) is not None]
     for code in todo:  # which grows
         todo += [one for one in code.co_consts if type(one) is types.CodeType]
-        pairs = zip(code.co_code[::2], code.co_code[1::2])
-        found.update(name for op, i in pairs if op in _SETS for name in code.co_names[i::256])
+        text = code.co_code  # made anew each time
+        operations = text[::2]
+        for operation in _SETS:
+            at = operations.find(operation)
+            while at >= 0:
+                found.update(code.co_names[text[2 * at + 1] :: 256])
+                at = operations.find(operation, at + 1)
     return found
 
 
@@ -123,8 +128,9 @@ def changed_names(spaces: list[Space], names: set[str]) -> set[str]:
     todo = [code for space in spaces for value in space.held.values() if (code := _code_of(value)) is not None]
     for code in todo:  # which grows
         todo += [one for one in code.co_consts if type(one) is types.CodeType]
-        changes = not _CHANGERS.isdisjoint(code.co_names) or not _CHANGES.isdisjoint(code.co_code[::2])
-        if changes and not names.isdisjoint(code.co_names):
+        if names.isdisjoint(code.co_names):
+            continue
+        if not _CHANGERS.isdisjoint(code.co_names) or not _CHANGES.isdisjoint(code.co_code[::2]):
             found.update(names & _in_changing_lines(code))
     return found
 
