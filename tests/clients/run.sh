@@ -4,6 +4,7 @@
 # pinned packages in tests/clients/GROUP.txt, and its tests in tests/clients/GROUP_*.py. With
 # CLIENTS_SHORT=1 one real program of each group runs, cold and warm.
 set -u
+unset CC CXX # those of make are for the build; programs read them, too
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
