@@ -302,6 +302,20 @@ Test(export, large_values_that_came_by_redis_travel_with_their_session)
     warmd_down(&k);
 }
 
+/* The adapter's graphs have names of their own; a folder of PyTorch has those that PyTorch looks for. */
+Test(export, graphs_that_our_adapter_checked_come_into_a_folder_of_pytorch)
+{
+    struct warmd k = warmd_up(NULL);
+    warmd_shell(&k, 0,
+                "printf '\\0torch1\\n\\200\\4.' >v; $W put pt2:fx-graph-v1::fabcdef:c1:checked v; "
+                "$W put pt2:autograd-experimental::aghijkl:c1:checked v; $W put "
+                "pt2:fx-graph-v1::fabcdef:c2 v; "
+                "$W export --as inductor --to folder; cd folder; ls -d */*/*",
+                "aotautograd/aghijkl/");
+    warmd_shell(&k, 0, "cat folder/fxgraph/ab/fabcdef/* | od -An -tx1", "80 04 2e");
+    warmd_down(&k);
+}
+
 #define BOB "setpriv --reuid 23456 --regid 23456 --clear-groups env HOME=$PWD/bob "
 
 /* What the system's daemon compiled itself counts for all users: a cubin, and the alias that leads to it. */

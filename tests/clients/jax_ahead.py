@@ -176,7 +176,7 @@ assert warm.put(sys.argv[1], value[:-9] + bytes([value[-9] ^ 1]) + value[-8:], k
             self.assertNotIn(True, taken)
 
     def hints(self, daemon):
-        rows = json.loads(daemon.warm("ls", "--json", "--kind", "other"))
+        rows = json.loads(daemon.warm("ls", "--json", "--all"))
         return sum(r["name"].startswith("jax:ahead:") for r in rows)
 
     def test_a_fork_does_not_wait_for_what_its_parent_guessed(self):

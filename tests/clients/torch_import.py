@@ -2,7 +2,8 @@
 """Import and export of Inductor's cache folder, which PyTorch itself writes and reads.
 
 PyTorch's key of an AOTAutograd entry depends on whether there is a remote cache. That of an FX graph does
-not. So of a folder that was filled without `warm` only the graphs hit under it."""
+not. So of a folder that was filled without `warm` only the graphs hit under it. Our adapter does not take them: nobody
+checked what made them."""
 
 import glob
 import os
@@ -11,6 +12,7 @@ import subprocess
 
 import kit
 
+UNCHECKED = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}  # without our adapter
 PROGRAM = '''
 import json, torch
 from torch._dynamo.utils import counters
@@ -34,9 +36,9 @@ class Folders(kit.TestCase):
             cls.plain = cls.run_in(daemon, cls.written, warm=False)
 
     @classmethod
-    def run_in(cls, daemon, folder, warm):
+    def run_in(cls, daemon, folder, warm=True, **settings):
         return kit.result(daemon.run(PROGRAM, warm=warm, TORCHINDUCTOR_CACHE_DIR=folder, TMPDIR=cls.headers,
-                                     TORCHINDUCTOR_VEC_ISA_OK="1"))
+                                     TORCHINDUCTOR_VEC_ISA_OK="1", **settings))
 
     def check_hits(self, found, expected):
         self.assertEqual(found.get("fxgraph_cache_hit", 0), expected["fxgraph_cache_miss"])
@@ -47,7 +49,7 @@ class Folders(kit.TestCase):
         with kit.Daemon() as daemon, kit.Folder() as root:
             old, plain = self.written, self.plain
             daemon.warm("import", "--from", "inductor", old)
-            self.check_hits(self.run_in(daemon, os.path.join(root, "new"), warm=True), plain)
+            self.check_hits(self.run_in(daemon, os.path.join(root, "new"), **UNCHECKED), plain)
             back = os.path.join(root, "back")
             daemon.warm("export", "--as", "inductor", "--to", back)
             objects = glob.glob(os.path.join(back, "??", "*.so"))
@@ -55,6 +57,18 @@ class Folders(kit.TestCase):
             daemon.stop()
             self.check_hits(self.run_in(daemon, back, warm=False), plain)
             self.assertEqual(len(glob.glob(os.path.join(back, "??", "*.so"))), len(objects))
+
+    def test_what_was_made_under_warm_is_warm_without_it_and_not_the_other_way_round(self):
+        with kit.Daemon() as daemon, kit.Folder() as root:
+            daemon.warm("import", "--from", "inductor", self.written)
+            made = self.run_in(daemon, os.path.join(root, "new"))
+            self.assertEqual(made["fxgraph_cache_miss"], self.plain["fxgraph_cache_miss"])
+        with kit.Daemon() as daemon, kit.Folder() as root:
+            self.run_in(daemon, os.path.join(root, "new"))
+            back = os.path.join(root, "back")
+            daemon.warm("export", "--as", "inductor", "--to", back)
+            daemon.stop()
+            self.check_hits(self.run_in(daemon, back, warm=False), self.plain)
 
     def test_of_a_damaged_folder_the_good_comes_in_and_the_rest_is_named(self):
         with kit.Daemon() as daemon, kit.Folder() as root:
@@ -67,7 +81,7 @@ class Folders(kit.TestCase):
                                   env=daemon.environment(), capture_output=True, text=True)
             self.assertEqual(said.returncode, 1)
             self.assertIn(os.path.basename(entry), said.stderr)
-            warm = self.run_in(daemon, os.path.join(root, "new"), warm=True)
+            warm = self.run_in(daemon, os.path.join(root, "new"), **UNCHECKED)
             self.assertEqual(warm["fxgraph_cache_miss"], 1)
             self.assertEqual(warm["fxgraph_cache_hit"], plain["fxgraph_cache_miss"] - 1)
             self.assertEqual(warm["gradient"], plain["gradient"])

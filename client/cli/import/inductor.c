@@ -24,6 +24,8 @@
 #define OBJECT_PREFIX "inductor:"
 #define TORCH_MAGIC "\0torch1\n"
 #define TORCH_MAGIC_LEN 8u
+#define VERSION ":c1"      /* ends the names that PyTorch gives to graphs */
+#define CHECKED ":checked" /* stands behind it in those of client/python/warm/torch.py */
 
 /* Writes Inductor's name of a file: the SHA-256 of its content in base 32, without the last
  * digit. */
@@ -91,7 +93,7 @@ static int read_inductor_key(const struct foreign_walk *w, const char *folder, c
     if (!foreign_join(path, folder, view_of_text(key)) || !find_newest(path, &newest) ||
         !foreign_open(w, &in, newest.path))
         return 0;
-    snprintf(name, sizeof name, "pt2:%s::%s:c1", format, key);
+    snprintf(name, sizeof name, "pt2:%s::%s" VERSION, format, key);
     writer_init(&value, 0);
     writer_bytes(&value, TORCH_MAGIC, TORCH_MAGIC_LEN);
     writer_bytes(&value, in.data, in.len);
@@ -178,6 +180,16 @@ static int write_object(const char *root, struct view below, struct view value, 
     return foreign_write_named(folder, file, value, e);
 }
 
+/* Takes `end` from the end of a name. False if the name has another end. */
+static bool take_end(struct view *name, const char *end)
+{
+    size_t len = strlen(end);
+    if (name->len <= len || memcmp((const char *)name->data + name->len - len, end, len) != 0)
+        return false;
+    name->len -= len;
+    return true;
+}
+
 static int write_inductor(const char *root, const struct archive_entry *entry, struct err *e)
 {
     char folder[PATH_MAX], digest[DIGEST_TEXT];
@@ -185,10 +197,11 @@ static int write_inductor(const char *root, const struct archive_entry *entry, s
     if (foreign_after(entry->name, OBJECT_PREFIX, &key))
         return write_object(root, key, value, e);
     bool fx = foreign_after(entry->name, "pt2:fx-graph-v1::", &key);
-    if ((!fx && !foreign_after(entry->name, "pt2:autograd-experimental::", &key)) || key.len < 6 ||
-        memcmp((const char *)key.data + key.len - 3, ":c1", 3) != 0)
+    if (!fx && !foreign_after(entry->name, "pt2:autograd-experimental::", &key))
         return 0;
-    key.len -= 3;
+    take_end(&key, CHECKED);
+    if (!take_end(&key, VERSION) || key.len < 3)
+        return 0;
     if (value.len < TORCH_MAGIC_LEN || memcmp(value.data, TORCH_MAGIC, TORCH_MAGIC_LEN) != 0)
         return err_set(e, WARM_EMALFORMED, "no pickle of torch");
     value = (struct view){(const char *)value.data + TORCH_MAGIC_LEN, value.len - TORCH_MAGIC_LEN};
