@@ -66,9 +66,9 @@ struct connection {
     bool greeted; /* a whole message came */
     bool held;    /* by the protocol */
     bool hung_up; /* the client has closed its end; input may be left to read */
-    bool deaf;    /* it reads nothing more: output is dropped, what it said before still counts */
-    bool ended;   /* nothing more is read */
-    bool ending;  /* closed when the queue is empty */
+    bool deaf; /* the client reads no more answers: they are dropped; its requests are still read */
+    bool ended;  /* nothing more is read */
+    bool ending; /* closed when the queue is empty */
     bool closing;
     bool is_ready; /* in turn->ready */
     bool is_later; /* in turn->later; not both */

@@ -222,9 +222,9 @@ static ssize_t queue_send_bytes(struct connection *c, size_t max)
     return send_pieces(c->fd, iov, n, c->queue->fds, c->queue->n_fds);
 }
 
-/* True if the client has closed its end. What it said before that still counts, so output goes nowhere
- * from here on and input is read to its end. */
-static bool is_deaf(struct connection *c, ssize_t sent)
+/* Marks the connection as deaf if sending failed because the client has closed its end: requests that it
+ * sent before must still be read. Returns true if the connection is deaf. */
+static bool note_deaf(struct connection *c, ssize_t sent)
 {
     c->deaf |= sent == -EPIPE || sent == -ECONNRESET;
     return c->deaf;
@@ -243,7 +243,7 @@ bool output_send_queue(struct connection *c)
             return true;
         if (sent < 0) {
             output_drop_queue(c);
-            return is_deaf(c, sent);
+            return note_deaf(c, sent);
         }
         c->progress_ms = service_now_ms(c->turn->service);
         queue_advance(c, (uint64_t)sent);
@@ -327,7 +327,7 @@ bool output_flush(struct connection *c)
         ssize_t sent = batch_send(c, i);
         if (sent == -EAGAIN)
             break;
-        good = sent >= 0 || is_deaf(c, sent);
+        good = sent >= 0 || note_deaf(c, sent);
         while (sent > 0) {
             sent -= (ssize_t)item_advance(&t->items[i], (size_t)sent);
             i += t->items[i].len == 0;

@@ -16,9 +16,8 @@ from picture import picture
 
 
 def compile_step(model, arch):
-    text = pathlib.Path(__file__).with_name(model + ".mlir").read_text()
-    arguments = range(2 * model.count("_") - 2)  # weights and biases of each layer
-    return warm.graph.compile(text, arch=arch, vjp=True, arguments=arguments, optimizer="adam,lr=0.03")
+    return warm.graph.compile(pathlib.Path(__file__).with_name(model + ".mlir").read_text(), arch=arch, vjp=True,
+                              arguments=range(2 * model.count("_") - 2), optimizer="adam,lr=0.03")  # weights, biases
 
 
 def train(step, model, steps=100):
@@ -39,10 +38,9 @@ if __name__ == "__main__":
         step, device = warm.graph.load(bundle), "the GPU"
     except warm.graph.GraphError as e:
         step, device = warm.graph.load(bundle, device="cpu"), f"the CPU ({e})"
-    curve = train(step, model)
-    losses = [next(curve)]
+    losses = [next(curve := train(step, model))]
     first = time.perf_counter() - began
     losses += curve
     print(f"{model}, a perceptron, trained from its StableHLO on {device}: {bundle.kernels} kernels, {bundle.hits} "
-          f"from the cache, first gradient after {first:.2f} s, loss {losses[0]:.3g} -> {losses[-1]:.3g} in {len(losses)} steps")
-    print(picture(losses))
+          f"from the cache, first gradient after {first:.2f} s, loss {losses[0]:.3g} -> {losses[-1]:.3g} "
+          f"in {len(losses)} steps\n{picture(losses)}")

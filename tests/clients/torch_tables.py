@@ -288,7 +288,7 @@ WAITS = """if True:
     while not _catalogue.load():
         time.sleep(0.1)
 """
-# A compiler that notes what it is asked.
+# A compiler that writes its arguments into a file.
 NOTES = """#!/bin/sh
 echo "$@" >>"$(dirname "$0")/asked"
 exec /usr/bin/g++ "$@"

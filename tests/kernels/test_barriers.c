@@ -186,8 +186,8 @@ Test(barriers, each_one_of_the_template_is_needed)
     cr_expect_eq(expect_all(&all), (size_t)8);
 }
 
-/* True if a graph has indices that are known at run time alone. Behind them a barrier may turn out to be
- * needless: each thread reads what it has written itself. */
+/* True if a graph has indices that are known at run time alone. A barrier may then turn out to be
+ * needless, because each thread happens to read only elements that it wrote. */
 static bool has_indices(const struct jax_graph *g)
 {
     static const char *const WORDS[] = {"stablehlo.dynamic_", "stablehlo.while"};

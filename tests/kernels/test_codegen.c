@@ -644,7 +644,7 @@ Test(codegen, a_slice_of_all_elements_needs_no_barrier)
     free(source);
 }
 
-/* The place of an element is that of its key: what is sorted along is not read for it, and not waited for. */
+/* A sort finds an element's new place from the keys alone. It must not read the other tensors for that. */
 Test(codegen, what_is_sorted_along_is_not_compared)
 {
     char *source = source_of(
