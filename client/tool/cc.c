@@ -323,8 +323,7 @@ static int add_outputs(struct command *c, struct err *e)
  * whole name. */
 static bool is_generated(const char *path, bool names_show)
 {
-    return strstr(path, "/torchinductor_") ||
-           tool_is_below(path, getenv("TORCHINDUCTOR_CACHE_DIR")) ||
+    return strstr(path, "/torchinductor_") || tool_is_in(path, "TORCHINDUCTOR_CACHE_DIR") ||
            (!names_show && (tool_is_of_extension(path) || tool_is_of_pytensor(path) ||
                             tool_is_of_jit(path) || tool_is_of_keops(path)));
 }

@@ -673,18 +673,33 @@ bool tool_is_below(const char *path, const char *folder)
     return len && folder[0] == '/' && strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
+/* Calls `fits` for a path and a folder as they are written, then without links and "..". `folder` may be NULL. */
+static bool fits_somehow(const char *path, const char *folder,
+                         bool (*fits)(const char *path, const char *folder))
+{
+    char real_path[PATH_MAX], real_folder[PATH_MAX];
+    return folder && path[0] == '/' &&
+           (fits(path, folder) || (realpath(path, real_path) && realpath(folder, real_folder) &&
+                                   fits(real_path, real_folder)));
+}
+
+bool tool_is_in(const char *path, const char *variable)
+{
+    assert(path && variable);
+    return fits_somehow(path, getenv(variable), tool_is_below);
+}
+
 bool tool_is_of_extension(const char *path)
 {
     assert(path);
-    return strstr(path, "/torch_extensions/") ||
-           tool_is_below(path, getenv("TORCH_EXTENSIONS_DIR"));
+    return strstr(path, "/torch_extensions/") || tool_is_in(path, "TORCH_EXTENSIONS_DIR");
 }
 
 bool tool_is_of_jit(const char *path)
 {
     assert(path);
     return strstr(path, "/.cache/flashinfer/") || strstr(path, "/.cache/tvm-ffi/") ||
-           tool_is_below(path, getenv("TVM_FFI_CACHE_DIR"));
+           tool_is_in(path, "TVM_FFI_CACHE_DIR");
 }
 
 bool tool_is_of_pytensor(const char *path)
@@ -734,15 +749,12 @@ static bool any_temporary(const char *path, bool (*fits)(const char *path, const
         if (fits(path, folders[i]))
             return true;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-        if (fits(path, getenv(variables[i])))
+        if (fits_somehow(path, getenv(variables[i]), fits))
             return true;
     return false;
 }
 
-static bool is_same(const char *path, const char *folder)
-{
-    return folder && strcmp(path, folder) == 0;
-}
+static bool is_same(const char *path, const char *folder) { return strcmp(path, folder) == 0; }
 
 bool tool_is_temporary_folder(const char *path)
 {

@@ -225,6 +225,8 @@ bool tool_is_gcc(const struct tool_job *job);
 
 /* True if the path lies below an absolute folder. False if `folder` is NULL. */
 bool tool_is_below(const char *path, const char *folder);
+/* True if the path lies in the folder that a variable names, however it is spelled: torch names its files without "..". */
+bool tool_is_in(const char *path, const char *variable);
 /* True if the file lies in a folder in which PyTorch builds extensions. */
 bool tool_is_of_extension(const char *path);
 /* True if the file lies in a folder in which FlashInfer or TVM FFI generates sources. */

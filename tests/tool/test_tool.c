@@ -328,12 +328,13 @@ Test(tool, names_of_inductors_folders_do_not_show)
                "#define HASHES hash(__FILE__), here(), there(), sizeof W(__FILE__)\n"
                "void fail(const char *, const char *, const char *);\n");
     cr_assert_eq(sh(&lab, NULL,
-                    "mkdir -p torchinductor_me/ab other/cd; printf '#include \"check.h\"\\nextern "
+                    "mkdir -p torchinductor_me/ab other/cd; ln -s other link; printf '#include "
+                    "\"check.h\"\\nextern "
                     "const unsigned h[] = {HASHES}; const wchar_t *w = W(__FILE__);\\n"
                     "void f(int x) { if (x) fail(NAMES); }\\n' | "
                     "tee torchinductor_me/ab/m.cpp >other/cd/m.cpp"),
                  0);
-    static const char compile[] = "export TORCHINDUCTOR_CACHE_DIR=$PWD/other; cd /; " GXX
+    static const char compile[] = "export TORCHINDUCTOR_CACHE_DIR=$PWD/link/../other/; cd /; " GXX
                                   "-std=c++20 -I%s/inc -c %s/%s/m.cpp -o %s/%s/m.o";
     const char *dir = lab.d.dir;
     cr_assert_eq(
