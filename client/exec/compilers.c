@@ -44,14 +44,27 @@ const char *compiler_name(const char *path)
     return NULL;
 }
 
+/* True for programs that go by a compiler's name, as /usr/lib/ccache/g++ does, and start it. */
+static bool is_launcher(const char *path)
+{
+    static const char *const launchers[] = {"ccache", "sccache", "distcc", "icecc"};
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        if (strcmp(base, launchers[i]) == 0)
+            return true;
+    return false;
+}
+
 const char *compiler_at(const char *path)
 {
     char target[PATH_MAX];
     const char *name = compiler_name(path);
-    ssize_t len = name ? 0 : readlink(path, target, sizeof target - 1);
+    ssize_t len = readlink(path, target, sizeof target - 1);
     if (len <= 0)
         return name;
     target[len] = '\0';
+    if (name)
+        return is_launcher(target) ? NULL : name;
     name = compiler_name(target);
     return name && (strcmp(name, "g++") == 0 || strcmp(name, "gcc") == 0) ? name : NULL;
 }

@@ -14,7 +14,8 @@
 const char *compiler_name(const char *path);
 
 /* Returns the same of the program at `path`. If it is a link of another name to gcc or g++ (mpicxx), the name of that.
- * Other compilers do something else by another name (clang-cpp). May change errno. */
+ * Other compilers do something else by another name (clang-cpp). NULL for a link to ccache or the like, which starts
+ * the compiler itself. May change errno. */
 const char *compiler_at(const char *path);
 
 #endif

@@ -28,8 +28,8 @@
  *
  * The compiler gets most sources in one spelling (spelling.c).
  *
- * The working folder is in the key if debug information, an argument or Clang's file of
- * dependencies names it. GCC's is written anew for the roots of each job (dependencies.h). If the
+ * The working folder is in the key if debug information or an argument names it. A file of
+ * dependencies is written anew for the roots of each job (dependencies.h). If the
  * folder shows without that (.loc in assembler), the result is kept for that folder alone.
  *
  * Thread: main; no state.
@@ -330,8 +330,7 @@ static bool is_generated(const char *path, bool names_show)
 
 static bool takes_roots(const struct command *c)
 {
-    return !c->job->exact && !(c->dependencies && !tool_is_gcc(c->job)) && !c->prints &&
-           c->n_files &&
+    return !c->job->exact && !c->prints && c->n_files &&
            (c->preprocesses || !(c->debug || c->shows_names) || is_generated(c->files[0], false));
 }
 
@@ -651,8 +650,7 @@ static void add_place(struct command *c, struct key_builder *key)
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
     bool hides = c->lto && (c->stops || !tool_is_of_keops(c->files[0])); /* in packed sections */
     job->keys_cwd =
-        root < 0 && (job->exact || c->debug || hides || (c->dependencies && !tool_is_gcc(job)) ||
-                     job->in_top || spells_folder(c));
+        root < 0 && (job->exact || c->debug || hides || job->in_top || spells_folder(c));
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header || c->splits) && i < c->job->n_outputs; i++)

@@ -21,7 +21,7 @@
 #include "client/trace/trace.h"
 
 #define ROOT_MARK 1 /* the byte before a root's digit, as in texts (result.h) */
-#define LINE_MAX_COLUMN 72
+#define LINE_MAX_COLUMN 72u
 
 bool dependencies_can_name(const char *root)
 {
@@ -89,14 +89,16 @@ static bool pack_all(const struct tool_job *job, struct view file, struct view l
                      struct writer *out)
 {
     const char *at = file.data, *end = at + file.len;
+    size_t indent = tool_is_gcc(job) ? 1 : 2;
     bool is_target = true;
     while (at < end) {
         size_t len = name_len(at, end);
         if (breaks_lines(job) && len == 1 && *at == '\\' && at + 1 < end &&
             at[1] == '\n') { /* the rule goes on */
             at += 2;
-            if (at == end || *at++ != ' ')
+            if ((size_t)(end - at) < indent || memcmp(at, "  ", indent) != 0)
                 return false;
+            at += indent;
             continue;
         }
         if (len && !pack_name(job, at, len, is_target, log, out))
@@ -146,26 +148,28 @@ static bool unpack_name(const struct tool_job *job, const char *name, size_t len
     return true;
 }
 
+/* Appends the space before a name of `len` bytes, or a new line. Returns the column behind it. */
+static size_t separate(bool is_gcc, bool in_targets, size_t column, size_t len, struct writer *out)
+{
+    bool breaks = column + len > LINE_MAX_COLUMN + (!is_gcc && in_targets);
+    writer_bytes(out, " \\\n  ", breaks ? (is_gcc ? 4 : 5) : 1);
+    return breaks ? (is_gcc ? 1 : in_targets ? 2 : 3) : column + 1; /* as each counts them */
+}
+
 bool dependencies_unpack(const struct tool_job *job, struct view packed, struct writer *out)
 {
     assert(job && out && (packed.data || packed.len == 0));
     const char *at = packed.data, *end = at + packed.len;
     size_t column = 0;
-    bool in_rule = breaks_lines(job), in_targets = true, ok = true;
+    bool in_rule = breaks_lines(job), in_targets = true, ok = true, is_gcc = tool_is_gcc(job);
     while (ok && at < end) {
         struct writer name;
         size_t len = name_len(at, end);
         bool ends_targets = in_targets && len && at[len - 1] == ':';
         writer_init(&name, PATH_MAX * 2);
         ok = unpack_name(job, at, len, &name) && !name.failed && at + len < end;
-        if (ok && in_rule && column) {
-            if (column + name.len - ends_targets > LINE_MAX_COLUMN) {
-                writer_bytes(out, " \\\n", 3);
-                column = 0;
-            }
-            writer_u8(out, ' ');
-            column++;
-        }
+        if (ok && in_rule && column)
+            column = separate(is_gcc, in_targets, column, name.len - ends_targets, out);
         writer_bytes(out, name.data, name.len);
         column += name.len;
         in_targets = in_targets && !ends_targets;

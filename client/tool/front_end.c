@@ -312,28 +312,47 @@ static size_t common_len(const char *a, size_t a_len, const char *b, size_t b_le
     return len;
 }
 
-/* Returns the length of the working folder's part to which the "../" of a source lead. */
-static size_t folder_above(const struct tool_job *job, const char *source)
+/* Returns the length of a folder's part to which the "../" of a source lead. */
+static size_t folder_above(const char *folder, const char *source)
 {
-    size_t len = strlen(job->cwd);
+    size_t len = strlen(folder);
     for (; strncmp(source, "../", 3) == 0; source += 3)
-        while (len && job->cwd[--len] != '/')
+        while (len && folder[--len] != '/')
             continue;
     return len;
+}
+
+/* Returns the name that a shell has for the working folder, if that is a link's: /home/u for /mnt/home/u. */
+static const char *linked_cwd(const struct tool_job *job)
+{
+    const char *pwd = getenv("PWD");
+    struct stat named, here;
+    bool is = pwd && pwd[0] == '/' && pwd[1] && strlen(pwd) < PATH_MAX &&
+              strcmp(pwd, job->cwd) != 0 && pwd[strlen(pwd) - 1] != '/' && !strstr(pwd, "//") &&
+              !strstr(pwd, "/..") && stat(pwd, &named) == 0 && stat(job->cwd, &here) == 0 &&
+              named.st_ino == here.st_ino && named.st_dev == here.st_dev;
+    return is ? pwd : NULL;
+}
+
+/* Adds the working folder by one of its names, and the folder that has it and the source. */
+static bool add_working(struct tool_job *job, const char *cwd, const char *source, size_t len)
+{
+    size_t n = strlen(cwd),
+           common = len ? common_len(source, len, cwd, n) : folder_above(cwd, source);
+    bool is_deep = common && memchr(cwd + 1, '/', common - 1); /* not /home or /usr */
+    return add_place(job, cwd, job->in_top ? 0 : n) && add_place(job, cwd, is_deep ? common : 0);
 }
 
 bool tool_add_places(struct tool_job *job, const char *source, size_t len)
 {
     assert(job && source);
-    size_t cwd = strlen(job->cwd);
+    const char *linked = linked_cwd(job);
     if (job->counts >=
         COUNTS_SOURCE) /* of a relative source the working folder is a part of the place */
         return len == 0 || tool_is_below(source, job->cwd) ||
-               add_place(job, job->cwd, job->in_top ? 0 : cwd);
-    size_t common = len ? common_len(source, len, job->cwd, cwd) : folder_above(job, source);
-    bool is_deep = common && memchr(job->cwd + 1, '/', common - 1); /* not /home or /usr */
-    return add_place(job, source, len) && add_place(job, job->cwd, job->in_top ? 0 : cwd) &&
-           add_place(job, job->cwd, is_deep ? common : 0);
+               add_place(job, job->cwd, job->in_top ? 0 : strlen(job->cwd));
+    return add_place(job, source, len) && add_working(job, job->cwd, source, len) &&
+           (!linked || add_working(job, linked, source, len));
 }
 
 /* True for a folder that the compiler may search anyhow: it then takes one of the two names. */

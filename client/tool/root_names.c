@@ -302,6 +302,13 @@ static bool has_place(const struct tool_job *job, const struct inputs *in, const
     return has;
 }
 
+/* True if a source's one spelling may show in the name of this text. GCC names a header that it found by a whole name
+ * by that, however the source is spelled. */
+static bool is_spelled(const struct tool_job *job, const struct input *i)
+{
+    return job->n_spelled && !(i->root == 0 && i->path[0] == '/' && tool_is_gcc(job));
+}
+
 /* Returns the first text that may use a name: its index + 1. 0: none. */
 static size_t may_show(const struct tool_job *job, const struct inputs *in, const struct texts *t)
 {
@@ -324,7 +331,7 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
         bool is_placed = from && from->root && !job->maps_roots; /* __FILE__ shows it */
-        if (a.asks || (from && (is_placed || job->n_spelled) &&
+        if (a.asks || (from && (is_placed || is_spelled(job, from)) &&
                        cuda_reach_spells_file(t->reach, text.data, text.len)))
             return i + 1;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compilers by name. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,4 +57,19 @@ Test(compilers, a_link_of_another_name_is_known_by_what_it_leads_to)
     }
     unlink(path);
     cr_expect_str_eq(compiler_at("/no/such/g++"), "g++");
+}
+
+/* As /usr/lib/ccache/g++, which comes first on PATH if a distribution has ccache. */
+Test(compilers, a_link_of_a_compilers_name_to_another_cache_is_no_compiler)
+{
+    char dir[] = "/tmp/warm-link-XXXXXX", path[sizeof dir + sizeof "/g++"];
+    cr_assert(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/g++", dir);
+    cr_assert_eq(symlink("../../bin/ccache", path), 0);
+    cr_expect_null(compiler_at(path));
+    unlink(path);
+    cr_assert_eq(symlink("../../bin/g++-12", path), 0);
+    cr_expect_str_eq(compiler_at(path), "g++");
+    unlink(path);
+    rmdir(dir);
 }

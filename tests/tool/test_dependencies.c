@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dependencies.c - a file of dependencies in another folder: as GCC itself writes it there. */
+/* test_dependencies.c - a file of dependencies in another folder: as the compiler itself writes it there. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/tool/dependencies.h"
 #include "client/trace/trace.h"
 #include "tests/support/support.h"
 
+/* The compiler of all jobs. */
+static const char *program = "/usr/bin/gcc";
+
 /* A job whose one root is `root`. */
 static struct tool_job job_in(const char *root)
 {
-    struct tool_job job = {.family = "cc"};
+    struct tool_job job = {.family = "cc", .program = program};
     cr_assert(tool_add_root(&job, root, strlen(root)));
     return job;
 }
@@ -68,25 +73,40 @@ Test(dependencies, lines_break_where_gcc_breaks_them_for_the_other_name)
     writer_close(&packed);
 }
 
-/* The same, by the compiler: the file of one folder unpacked for another is what GCC writes there. */
-Test(dependencies, a_real_compilers_file_comes_out_as_it_writes_it_elsewhere)
+Test(dependencies, lines_break_where_clang_breaks_them_for_the_other_name)
+{
+    static const char *const read[] = {"/tmp/a/m.cc", "/tmp/a/h.h", "/usr/include/stdio.h"};
+    struct writer packed;
+    program = "/bin/sh"; /* any compiler but GCC */
+    writer_init(&packed, 0);
+    cr_assert_eq(pack("/tmp/a", "/tmp/a/m.o: /tmp/a/m.cc /tmp/a/h.h /usr/include/stdio.h\n", read,
+                      3, &packed),
+                 0);
+    expect_unpacked("/tmp/a-much-longer-name-of-a-folder", &packed,
+                    "/tmp/a-much-longer-name-of-a-folder/m.o: \\\n"
+                    "  /tmp/a-much-longer-name-of-a-folder/m.cc \\\n"
+                    "  /tmp/a-much-longer-name-of-a-folder/h.h /usr/include/stdio.h\n");
+    writer_close(&packed);
+}
+
+/* The same, by a compiler: the file of one folder unpacked for another is what it writes there. */
+static void expect_as_elsewhere(const char *compiler, const char *options, const char *elsewhere)
 {
     char *dir = temp_dir_new(), *one, *other, *out;
     cr_assert_eq(
-        run_command(
-            &out,
-            "cd %s && mkdir short a_longer_folder_name && for d in short a_longer_folder_name; do "
-            "echo '#include \"h.h\"' >$d/m.c; for i in 1 2 3 4; do echo \"#include "
-            "\\\"h$i.h\\\"\"; "
-            "echo >$d/h$i.h; done >$d/h.h; "
-            "gcc -MMD -MP -MF $d/m.d -c $PWD/$d/m.c -o $PWD/$d/m.o || exit 1; done",
-            dir),
+        run_command(&out,
+                    "cd %s && mkdir short %s && for d in short %s; do "
+                    "echo '#include \"h.h\"' >$d/m.c; for i in 1 2 3 4; do echo \"#include "
+                    "\\\"h$i.h\\\"\"; "
+                    "echo >$d/h$i.h; done >$d/h.h; "
+                    "%s %s -MMD -MP -MF $d/m.d -c $PWD/$d/m.c -o $PWD/$d/m.o || exit 1; done",
+                    dir, elsewhere, elsewhere, compiler, options),
         0, "%s", out);
     free(out);
     const char *paths[6];
     char *memory[6];
     static const char *const names[] = {"m.c", "h.h", "h1.h", "h2.h", "h3.h", "h4.h"};
-    char *root = path_join(dir, "short"), *root_other = path_join(dir, "a_longer_folder_name");
+    char *root = path_join(dir, "short"), *root_other = path_join(dir, elsewhere);
     for (size_t i = 0; i < 6; i++)
         paths[i] = memory[i] = path_join(root, names[i]);
     char *file = path_join(root, "m.d"), *file_other = path_join(root_other, "m.d");
@@ -95,13 +115,31 @@ Test(dependencies, a_real_compilers_file_comes_out_as_it_writes_it_elsewhere)
     other = file_read(file_other, &len);
     struct writer packed;
     writer_init(&packed, 0);
-    cr_assert_eq(pack(root, one, paths, 6, &packed), 0);
+    cr_assert_eq(pack(root, one, paths, 6, &packed), 0, "%s: %s", compiler, one);
     expect_unpacked(root_other, &packed, other);
     writer_close(&packed);
     for (size_t i = 0; i < 6; i++)
         free(memory[i]);
     free(one), free(other), free(root), free(root_other), free(file), free(file_other);
     temp_dir_free(dir);
+}
+
+Test(dependencies, a_real_compilers_file_comes_out_as_it_writes_it_elsewhere)
+{
+    static const struct {
+        const char *compiler, *program;
+    } rows[] = {{"gcc", "/usr/bin/gcc"}, {"clang", "/usr/bin/clang"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (access(rows[i].program, X_OK) < 0)
+            continue;
+        program = rows[i].program;
+        for (int len = 6; len < 70; len += 1) {
+            char folder[80];
+            snprintf(folder, sizeof folder, "%0*d", len, 0);
+            expect_as_elsewhere(rows[i].compiler, len % 2 ? "-MT one.o -MT two/three.o" : "",
+                                folder);
+        }
+    }
 }
 
 Test(dependencies, a_name_of_a_root_that_nobody_read_is_refused)

@@ -322,9 +322,26 @@ Test(root_names, the_spelling_of_a_source_counts_without_a_root)
 {
     job.n_roots = 0;
     add(false, "m.cc", "int n = sizeof __FILE__;\n");
+    in.list[0].path = "m.cc"; /* as the compiler opened it */
+    cr_assert_eq(chdir(dir), 0);
     cr_expect(!is_refused(), "it has one spelling");
     job.spelled[job.n_spelled++] = "m.cc";
     cr_expect(is_refused());
+}
+
+Test(root_names, a_header_by_a_whole_name_has_it_however_the_source_is_spelled)
+{
+    job.n_roots = 0;
+    job.spelled[job.n_spelled++] = "m.cc";
+    add(false, "h.h", "#define HERE __FILE__\nint n = sizeof __FILE__;\n");
+    cr_expect(!is_refused());
+    in.list[0].path = "h.h";
+    cr_assert_eq(chdir(dir), 0);
+    cr_expect(is_refused(), "a source beside it may have named it");
+    in.list[0].path = paths[0];
+    add(false, "m.cc", "int n = sizeof HERE;\n");
+    in.list[1].path = "m.cc";
+    cr_expect(is_refused(), "its macro names the source");
 }
 
 /* ---- what is no text ---- */

@@ -761,3 +761,21 @@ Test(tool_compare, clang_is_as_by_itself)
          "mkdir p q; printf '.file 1 \"a.c\"\n.text\nf:\n.loc 1 1 0\nret\n' | tee p/m.s >q/m.s",
          STEPS_IN_TWO("$CLANG -c m.s", MADE)});
 }
+
+/* As CMake compiles. */
+Test(tool_compare, a_file_of_dependencies_of_clang_is_written_for_the_folder)
+{
+#define CLANG_MD "$CLANG -I$P/inc -MD -MT m.o -MF m.d -o $P/b/m.o -c $P/src/m.cc"
+    if (!has_compiler("clang"))
+        return;
+    COMPARE({"a project in another folder", PROJECT("#include <stdio.h>\\nint g() { return H; }"),
+             IN_BOTH(CLANG_MD, TAKEN)},
+            {"targets by their whole names", PROJECT("#include <stddef.h>\\nint g() { return H; }"),
+             IN_BOTH("$CLANG -I$P/inc -MMD -MP -MQ $P/b/m.o -MT $P/b/n.o -MF m.d -o $P/b/m.o -c "
+                     "$P/src/m.cc",
+                     TAKEN)},
+            {"a working folder", PROJECT("int f() { return H; }"),
+             IN_BOTH("$CLANG -I../inc -MD -MF m.d -o m.o -c ../src/m.cc", TAKEN)},
+            {"debug information", PROJECT("int f() { return H; }"), IN_BOTH(CLANG_MD " -g", MADE)},
+            {"its name", PROJECT("const char *f() { return __FILE__; }"), IN_BOTH(CLANG_MD, MADE)});
+}

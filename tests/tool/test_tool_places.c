@@ -501,3 +501,51 @@ Test(tool_places, where_a_link_to_a_source_leads_does_not_count)
          {{NULL, "cd p && $CXX -c m.cpp -o m.o", MADE},
           {NULL, "cd q/deeper && $CXX -c m.cpp -o m.o", REAL}}});
 }
+
+/* As setuptools compiles an extension of pybind11, whose headers throw errors with __FILE__. */
+Test(tool_places, headers_by_whole_names_that_show_leave_the_working_folder_out)
+{
+#define EXTENSION(header)                                                                          \
+    "mkdir -p lib p/src q/deeper/src; printf 'inline const char *here() { return __FILE__; }\\n"   \
+    "#define HERE __FILE__\\n' >lib/h.h; printf '" header                                          \
+    "const char *f() { return here(); }\\n' | tee p/src/m.cc >q/deeper/src/m.cc"
+    COMPARE({"a header of another folder",
+             EXTENSION("#include <h.h>\\n"),
+             {{NULL, "T=$PWD; cd p && $CXX -I$T/lib -c src/m.cc -o m.o", MADE},
+              {NULL, "T=$PWD; cd q/deeper && $CXX -I$T/lib -c src/m.cc -o m.o", TAKEN},
+              {NULL, "T=$PWD; cd q/deeper && $CXX -I$T/lib -c ./src/m.cc -o m.o", TAKEN}}},
+            {"its macro",
+             EXTENSION("#include <h.h>\\nconst char *g() { return HERE; }\\n"),
+             {{NULL, "T=$PWD; cd p && $CXX -I$T/lib -c src/m.cc -o m.o", MADE},
+              {NULL, "T=$PWD; cd p && $CXX -I$T/lib -c $PWD/src/m.cc -o m.o", MADE}}},
+            {"a header beside the source",
+             EXTENSION("#include \"h.h\"\\n") "; cp lib/h.h p/src",
+             {{NULL, "cd p && $CXX -c src/m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -c $PWD/src/m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -c ./src/m.cc -o m.o", MADE}}},
+            {"a header beside the source that is searched, too",
+             EXTENSION("#include \"h.h\"\\n") "; cp lib/h.h p/src",
+             {{NULL, "cd p && $CXX -I$PWD/src -c src/m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -I$PWD/src -c $PWD/src/m.cc -o m.o", MADE}}});
+}
+
+/* As /home/u, which leads to /mnt/home/u: the kernel tells the working folder's name without links, a build the other. */
+Test(tool_places, a_project_below_a_link_hits_in_another_one)
+{
+#define HOMES                                                                                      \
+    "mkdir -p mnt/a mnt/b/deeper; for d in mnt/a mnt/b/deeper; do mkdir -p $d/src $d/inc $d/b; "   \
+    "echo '#define H 1' >$d/inc/h.h; printf '#include <h.h>\\nint f() { return H; }\\n' "          \
+    ">$d/src/m.cc; done; ln -s mnt/a one; ln -s mnt/b/deeper another"
+#define IN_HOMES(command, expected)                                                                \
+    {                                                                                              \
+        {NULL, "cd one/b && P=${PWD%/b} && " command, MADE},                                       \
+        {NULL, "cd another/b && P=${PWD%/b} && " command, expected},                               \
+        {NULL, NULL, TAKEN},                                                                       \
+        {"echo '#define H 2' >mnt/a/inc/h.h", "cd one/b && P=${PWD%/b} && " command, MADE},        \
+        {NULL, "cd another/b && P=${PWD%/b} && " command, TAKEN},                                  \
+    }
+    COMPARE({"an object", HOMES, IN_HOMES("$CXX -I$P/inc -c $P/src/m.cc -o m.o", TAKEN)},
+            {"a file of dependencies", HOMES,
+             IN_HOMES("$CXX -I$P/inc -MD -MF $P/b/m.d -c $P/src/m.cc -o $P/b/m.o", TAKEN)},
+            {"debug information", HOMES, IN_HOMES("$CXX -g -I$P/inc -c $P/src/m.cc -o m.o", MADE)});
+}
