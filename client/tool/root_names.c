@@ -133,6 +133,12 @@ static const struct harmless {
      NULL},
     {"263c17b5d4847692246c7002232a0269c9a111c9d50ad2cd3449baef58a6004b", "crt/host_defines.h",
      NULL},
+    /* pybind11 2.10.4, 2.11.1 and 2.12.0, 2.13.6, 3.0.1, 3.1.0: a function has the name _ */
+    {"517512f617dfda931ea633d8a18e2ee4d3e7d8f27a5ccd4b6a845d60d0a67f65", "detail/descr.h", NULL},
+    {"9359efcadc75ce1321f0444bdb14bc5276f1722a397daede648aa74ec674a2b1", "detail/descr.h", NULL},
+    {"0fade9207b05de5b8efe0e750a36c953c5a5f553a285c8845d0857bdf460f919", "detail/descr.h", NULL},
+    {"777d3c459f772f414b13b30a4867d7dc9993ac263cc3f3af521106844be21a74", "detail/descr.h", NULL},
+    {"8b225ac30dcaea0540fe5c5e83af6f359c8de375eb3d5b7251b8665cc0625459", "detail/descr.h", NULL},
     /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
     {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "c10/util/StringUtil.h",
      "SourceLocation"},

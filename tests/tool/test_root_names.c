@@ -243,6 +243,26 @@ Test(root_names, a_release_without_names_counts_beside_another)
     cr_expect(is_refused(), "the other piece is here");
 }
 
+Test(root_names, pybind11_has_a_function_whose_name_is_a_piece)
+{
+    static const uint8_t descr[] = {0x8b, 0x22, 0x5a, 0xc3, 0x0d, 0xca, 0xea, 0x05,
+                                    0x40, 0xfe, 0x5c, 0x5e, 0x83, 0xaf, 0x6f, 0x35,
+                                    0x9c, 0x8d, 0xe3, 0x75, 0xeb, 0x3d, 0x5b, 0x72,
+                                    0x51, 0xb8, 0x66, 0x5c, 0xc0, 0x62, 0x54, 0x59};
+    add(true, "m.cc", "int x;\n");
+    add(false, "inc/pybind11/detail/descr.h", "constexpr int _(char const (&text)[1]);\n");
+    cr_expect(is_refused(), "a header of another digest");
+    memcpy(list[1].digest.bytes, descr, sizeof descr);
+    cr_expect(!is_refused());
+    add(false, "inc/pybind11/numpy.h", "#define T(_) typenum_##_\n");
+    cr_expect(!is_refused(), "a header of the same release");
+    add(false, "inc/other/j.h", "#define J(a) _##a\n");
+    cr_expect(is_refused(), "another's");
+    forget_last();
+    add(true, "n.h", "int n = sizeof PYBIND11_CONCAT(_, _FILE__);\n");
+    cr_expect(is_refused());
+}
+
 Test(root_names, headers_of_cuda_count_for_a_hosts_compiler_as_they_do_for_nvcc)
 {
     static const uint8_t cuda[] = {0x26, 0x3c, 0x17, 0xb5, 0xd4, 0x84, 0x76, 0x92, 0x24, 0x6c, 0x70,
