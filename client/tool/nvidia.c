@@ -54,9 +54,8 @@ enum field {
 
 /* Variables that count. Source: the CUDA Compiler Driver documentation, and the host compiler's
  * (cc.c). Others show in the trace: nvcc reads all by getenv. Not CUDA_VISIBLE_DEVICES, which differs between the ranks of a
- * job. */
-static const char *const environment[] = {"LD_LIBRARY_PATH",
-                                          "NVCC_*",
+ * job, and not LD_LIBRARY_PATH: libraries that are found on it are inputs. */
+static const char *const environment[] = {"NVCC_*",
                                           "NVVM*",
                                           "CICC_*",
                                           "CUDAFE_*",
@@ -100,7 +99,6 @@ static size_t folder_len(const char *path)
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
     const char *path = getenv("PATH");
-    job->loud = true;
     key_begin(key, domain);
     tool_key_program(job, key, PROGRAM);
     if (job->keys_path)
@@ -567,7 +565,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
 {
     struct key_builder key;
     int code = add_files(job, e);
-    job->any_source = true;
+    job->any_source = job->loud = true;
     if (!code)
         code = begin(job, &key, DOMAIN_NV, e);
     if (code)

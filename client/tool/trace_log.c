@@ -696,7 +696,7 @@ static bool is_harmless_variable(const struct reading *r, const char *name)
     return strcmp(name, "TERM") == 0 && !r->job->terminal;
 }
 
-/* ---- LD_LIBRARY_PATH, for a linker ---- */
+/* ---- LD_LIBRARY_PATH ---- */
 
 static int see_needed(void *self, const char *name)
 {
@@ -724,12 +724,17 @@ static bool see_needed_names(struct reading *r)
     return ok;
 }
 
+/* True if the names of libraries cover the variable. nvcc only hands it on: none of its commands that are kept links. */
+static bool is_covered(struct reading *r, const char *variable)
+{
+    return strcmp(variable, "LD_LIBRARY_PATH") == 0 &&
+           (strcmp(r->job->family, "nvcc") == 0 || see_needed_names(r));
+}
+
 static int add_variables(struct reading *r, struct err *e)
 {
     for (size_t i = 0; i < r->n_variables; i++) {
-        if (is_harmless_variable(r, r->variables[i]))
-            continue;
-        if (strcmp(r->variables[i], "LD_LIBRARY_PATH") == 0 && see_needed_names(r))
+        if (is_harmless_variable(r, r->variables[i]) || is_covered(r, r->variables[i]))
             continue;
         struct input *input = add(r, INPUT_VARIABLE, r->variables[i]);
         if (!input)

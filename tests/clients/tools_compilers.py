@@ -201,6 +201,29 @@ class Nvcc(kit.TestCase):
                     self.assertEqual(warm, self.compile(mode, WARM_DISABLE="1"))
                     self.expect(0, 0)
 
+    def test_the_locale_counts_only_in_messages(self):
+        for locale, hits in (("C", 0), ("C.UTF-8", 1)):
+            self.compile("-c", LC_ALL=locale, LANG=locale)
+            self.expect(hits, 1 - hits)
+        self.write("k.cu", "__global__ void k() { int unused; }\n", self.folder)
+        for locale, hits in (("C", 0), ("C.UTF-8", 0), ("C", 1)):
+            self.compile("-c", LC_ALL=locale, LANG=locale)
+            self.expect(hits, 1 - hits)
+
+    def test_of_a_folder_of_libraries_the_libraries_count(self):
+        one, two = (os.path.join(self.daemon.folder, name) for name in ("one", "two"))
+        for folder in (one, two):
+            os.mkdir(folder)
+        plain = self.compile("-cubin", warm=False)
+        for folders, hits in ((one, 0), (f"{two}:{one}", 1), (None, 1), (two, 1)):
+            self.assertEqual(self.compile("-cubin", LD_LIBRARY_PATH=folders), plain)
+            self.expect(hits, 1 - hits)
+        libc = subprocess.run(["gcc", "-print-file-name=libc.so.6"], capture_output=True, text=True).stdout.strip()
+        shutil.copy(os.path.realpath(libc), os.path.join(two, "libc.so.6"))
+        for hits in (0, 1):
+            self.assertEqual(self.compile("-cubin", LD_LIBRARY_PATH=two), plain)
+            self.expect(hits, 1 - hits)
+
     def test_another_folder_is_a_hit(self):
         cold = self.compile("-cubin")
         other = self.project("b")
