@@ -16,7 +16,8 @@
  * then names the folder where the result was first compiled, and a debugger finds one of several equal copies there.
  *
  * Folders to search that lie elsewhere are roots, too, whose spelling does not count (tool.h). If it shows, it counts, and the
- * other roots do not. TorchInductor's commands have none.
+ * other roots do not. For generated sources environments of Python are roots instead, wherever they lead, so that an equal one
+ * in another folder hits: the compiler replaces them in names, too.
  *
  * TorchInductor's sources reach __FILE__ by macros for messages, PyTensor's by assert. GCC gets -fmacro-prefix-map=ROOT/=
  * for each root of them, on every miss: messages then name "cabc.main.cpp", without its folder. The
@@ -435,12 +436,39 @@ static bool depends_alike(const struct command *c)
     return !may_shorten(c);
 }
 
-/* Adds the folders to search as roots, if they may show where a check finds them. */
-static void add_folders(struct command *c)
+/* True if a source spells the folder, as a comment of TorchInductor does for a line of a package. */
+static bool is_spelled_in_source(const struct command *c, const char *folder)
 {
+    bool is = false;
+    for (size_t i = 0; !is && i < c->n_files; i++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+        if (is_source(c->files[i]) &&
+            tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, NULL))
+            return true;
+        is = len && memmem(data, len, folder, strlen(folder));
+        free(data);
+    }
+    return is;
+}
+
+/* Adds the folders to search as roots, if they may show where a check finds them. The compiler can replace those of
+ * Python's environments. */
+static bool add_folders(struct command *c, bool maps)
+{
+    struct tool_job *job = c->job;
     struct tool_folder f;
-    for (int at = 1; next_folder(c, &at, &f);)
-        tool_add_folder(c->job, f.path.data, f.path.len);
+    bool ok = true;
+    for (int at = 1; ok && next_folder(c, &at, &f);) {
+        size_t n = job->n_roots;
+        if (!maps)
+            tool_add_folder(job, f.path.data, f.path.len);
+        else
+            ok = tool_add_python(job, f.path.data, f.path.len);
+        if (maps && job->n_roots > n && is_spelled_in_source(c, job->roots[n]))
+            tool_drop_root(job);
+    }
+    return ok;
 }
 
 /* Adds the roots. A root must not be named by anything that counts as it is written: there it
@@ -456,8 +484,8 @@ static bool add_roots(struct command *c, size_t len, bool maps)
          c->job->counts < COUNTS_SOURCE) ||
         (tool_is_of_pytensor(c->files[0]) && !c->job->in_top && !spells_folder(c)))
         ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
-    if (c->job->counts == COUNTS_NO_PLACE && !c->job->lazy && !maps)
-        add_folders(c);
+    if (c->job->counts == COUNTS_NO_PLACE && (maps || !c->job->lazy))
+        ok = ok && add_folders(c, maps);
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c)) ||
                                ((c->preprocesses || c->assembles) && may_shorten(c))))
         tool_drop_root(c->job);
@@ -682,9 +710,10 @@ static int make_key(struct command *c, struct err *e)
     if (!code && c->reads_input)
         code = add_input(&sources, e);
     key_end(&sources, &sources_key, &sources_proof);
-    if (!code && !names_show)
+    bool maps = can_map_roots(
+        c, names_show); /* by the user's own name for the source, as in a larger key */
+    if (!code && !names_show && !maps)
         code = spell(c, e);
-    bool maps = can_map_roots(c, names_show);
     size_t folder = common_folder(c);
     bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
     if (code || (rooted && !add_roots(c, folder, maps)))

@@ -394,6 +394,26 @@ void tool_add_folder(struct tool_job *job, const char *path, size_t len)
         free(copy);
 }
 
+bool tool_add_python(struct tool_job *job, const char *path, size_t len)
+{
+    assert(job && path);
+    static const char *const parts[] = {"/lib/python3.", "/include/python3."};
+    char folder[PATH_MAX], real[PATH_MAX];
+    const char *at = NULL;
+    for (size_t i = 0; !at && i < sizeof parts / sizeof parts[0]; i++)
+        at = memmem(path, len, parts[i], strlen(parts[i]));
+    size_t n = at ? (size_t)(at - path) : 0;
+    if (n == 0 || n >= sizeof folder || path[0] != '/' || !memchr(path + 1, '/', n - 1) ||
+        memchr(path, '=', n)) /* which ends a name in that option */
+        return true;
+    memcpy(folder, path, n);
+    folder[n] = '\0';
+    bool is_own = realpath(folder, real) && strcmp(real, "/usr") != 0 &&
+                  strcmp(real, "/usr/local") != 0 && !has_place(job, folder) &&
+                  !tool_is_below(job->program, folder) && !tool_is_below(job->program, real);
+    return !is_own || add_place(job, folder, n);
+}
+
 int tool_root_of(const struct tool_job *job, const char *path, const char **out_rest)
 {
     assert(job && path && out_rest);

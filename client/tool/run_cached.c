@@ -538,7 +538,9 @@ static bool keep_given(struct serving *s, const struct compiler_run *run)
     bool prints = run->out.len || run->err.len;
     if (may_speak(s, run)) {
         need_more(s, (struct more){.loud = prints}, &unused);
-        if (keep_by_places(s, run, COUNTS_SEARCHED, &e) == 0) {
+        /* what the compiler replaced is a part of that key's arguments */
+        if (keep_by_places(s, run, s->job->maps_roots ? COUNTS_NO_PLACE : COUNTS_SEARCHED, &e) ==
+            0) {
             if (is_more(s->more))
                 leave_again(s);
             else if (s->token)

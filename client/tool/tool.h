@@ -150,6 +150,9 @@ void tool_drop_root(struct tool_job *job);
 bool tool_add_places(struct tool_job *job, const char *source, size_t len);
 /* Adds a folder to search as a root, if that is sound and there is room. Its places must be added before. */
 void tool_add_folder(struct tool_job *job, const char *path, size_t len);
+/* Adds the environment of Python as a root that has this folder: people make an equal one for each checkout or home. Not
+ * the system's, or one with the compiler. False if there are too many roots. */
+bool tool_add_python(struct tool_job *job, const char *path, size_t len);
 /* Gives the compiler an option for each root, so that __FILE__ and its like name files without it. `before`: an argument
  * before each of these; NULL: none. Errors: NOMEM. */
 int tool_map_roots(struct tool_job *job, char *before, struct err *e);

@@ -549,3 +549,90 @@ Test(tool_places, a_project_below_a_link_hits_in_another_one)
              IN_HOMES("$CXX -I$P/inc -MD -MF $P/b/m.d -c $P/src/m.cc -o $P/b/m.o", TAKEN)},
             {"debug information", HOMES, IN_HOMES("$CXX -g -I$P/inc -c $P/src/m.cc -o m.o", MADE)});
 }
+
+Test(tool_places, a_generated_source_in_the_working_folder_speaks)
+{
+#define SPEAKS(text)                                                                               \
+    "mkdir -p torchinductor_u/ab; printf '#warning here\\nint f() { return 1; }\\n" text           \
+    "' >torchinductor_u/ab/c.cpp"
+#define THERE "cd torchinductor_u/ab && $CXX -c "
+    COMPARE({"a warning", SPEAKS(""), {{NULL, THERE "$PWD/c.cpp", MADE}, {NULL, NULL, TAKEN}}},
+            {"an error",
+             SPEAKS("int g() { return no; }"),
+             {{NULL, THERE "$PWD/c.cpp", MADE}, {NULL, NULL, TAKEN}}},
+            {"a relative name", SPEAKS(""), {{NULL, THERE "c.cpp", MADE}, {NULL, NULL, TAKEN}}});
+}
+
+/* As TorchInductor compiles with an environment for each checkout. */
+#define ENVIRONMENTS(header)                                                                       \
+    "for v in env another/env; do mkdir -p $v/lib/python3.11/site-packages/torch/include; "        \
+    "printf '" header "\\n' >$v/lib/python3.11/site-packages/torch/include/t.h; done; "            \
+    "mkdir -p torchinductor_u/ab; printf '#include <t.h>\\nint f() { return T; }\\n' "             \
+    ">torchinductor_u/ab/c.cpp"
+#define TORCH "/lib/python3.11/site-packages/torch/"
+#define WITH_ENVIRONMENT(env, option)                                                              \
+    "cd torchinductor_u/ab && T=${PWD%/torchinductor_u/ab} && $CXX -shared -fPIC -I$T/" env TORCH  \
+    "include -L$T/" env TORCH "lib " option " $PWD/c.cpp -o $PWD/c.so"
+
+Test(tool_places, an_equal_environment_of_python_hits)
+{
+    COMPARE(
+        {"for generated sources",
+         ENVIRONMENTS("#define T 1"),
+         {{NULL, WITH_ENVIRONMENT("env", ""), MADE},
+          {NULL, WITH_ENVIRONMENT("another/env", ""), TAKEN},
+          {"ln -s another/env linked", WITH_ENVIRONMENT("linked", ""), TAKEN},
+          {"echo '#define T 2' >another/env" TORCH "include/t.h",
+           WITH_ENVIRONMENT("another/env", ""), MADE},
+          {NULL, WITH_ENVIRONMENT("env", ""), TAKEN}}},
+        {"a file that only one of them has",
+         ENVIRONMENTS("#if __has_include(\"more.h\")\\n#define T 1\\n#else\\n#define T 3\\n#endif"),
+         {{NULL, WITH_ENVIRONMENT("env", ""), MADE},
+          {"touch another/env" TORCH "include/more.h", WITH_ENVIRONMENT("another/env", ""), MADE},
+          {NULL, WITH_ENVIRONMENT("env", ""), TAKEN}}},
+        {"whose name shows",
+         ENVIRONMENTS("#define T 1"),
+         {{NULL, WITH_ENVIRONMENT("env", "-Wl,-rpath,$T/env/lib"), MADE},
+          {NULL, WITH_ENVIRONMENT("another/env", "-Wl,-rpath,$T/another/env/lib"), MADE},
+          {NULL, WITH_ENVIRONMENT("another/env", "-Wl,-rpath,$T/env/lib"), MADE}}},
+        {"that the source spells",
+         ENVIRONMENTS("#define T 1") "; echo \"// $PWD/env/x.py\" >>torchinductor_u/ab/c.cpp; "
+                                     "mkdir v; cp -r torchinductor_u v/torchinductor_v",
+         {{NULL, WITH_ENVIRONMENT("env", ""), MADE},
+          {NULL,
+           "cd v/torchinductor_v/ab && T=${PWD%/v/torchinductor_v/ab} && $CXX -shared -fPIC "
+           "-I$T/env" TORCH "include -L$T/env" TORCH "lib $PWD/c.cpp -o $PWD/c.so",
+           TAKEN},
+          {NULL, WITH_ENVIRONMENT("another/env", ""), MADE}}},
+        {"in a warning",
+         ENVIRONMENTS("#warning here\\n#define T 1"),
+         {{NULL, WITH_ENVIRONMENT("env", ""), MADE},
+          {NULL, WITH_ENVIRONMENT("another/env", ""), TAKEN}}},
+        {"not for a user's own source",
+         ENVIRONMENTS("inline const char *here() { return __FILE__; }\\n#define T here()[1]"),
+         {{NULL, "T=$PWD; cp torchinductor_u/ab/c.cpp .; $CXX -I$T/env" TORCH "include -c c.cpp",
+           MADE},
+          {NULL, "T=$PWD; $CXX -I$T/another/env" TORCH "include -c c.cpp", MADE}}});
+}
+
+Test(tool_places, checks_in_an_environment_of_python_do_not_name_it)
+{
+    struct lab lab;
+    char *out;
+    if (!lab_up(&lab))
+        return;
+    cr_assert_eq(sh(&lab, NULL, "%s",
+                    ENVIRONMENTS("inline const char *here() { return __FILE__; }\\n"
+                                 "#define T here()[1]")),
+                 0);
+    static const char compile[] = GXX
+        "-fPIC -I%s/%s" TORCH "include -c $PWD/torchinductor_u/ab/c.cpp -o c.o && "
+        "grep -q lib/python3.11/site-packages/torch/include/t.h c.o && ! grep -q /lib/python3 c.o";
+    cr_assert_eq(sh(&lab, &out, compile, lab.d.dir, "env"), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "miss", 1);
+    cr_assert_eq(sh(&lab, &out, compile, lab.d.dir, "another/env"), 0, "%s", out);
+    free(out);
+    expect_told(&lab, "hit", 1);
+    lab_down(&lab);
+}
