@@ -426,12 +426,25 @@ static bool may_shorten(const struct command *c)
     return false;
 }
 
+/* True if -MT gives a target in the root, which gets no escapes. */
+static bool is_target_in(const struct command *c, const char *root)
+{
+    for (int i = 1; i < c->job->argc; i++)
+        if (strncmp(c->job->argv[i], "-MT", 3) == 0 &&
+            (strstr(c->job->argv[i], root) ||
+             (i + 1 < c->job->argc && strstr(c->job->argv[i + 1], root))))
+            return true;
+    return false;
+}
+
 /* True if a file of dependencies names files of the roots in each folder alike. */
 static bool depends_alike(const struct command *c)
 {
     const struct tool_job *job = c->job;
     for (size_t i = 0; i < job->n_roots; i++)
-        if (!dependencies_can_name(job->roots[i]))
+        if (!dependencies_can_name(job->roots[i]) &&
+            !(tool_is_gcc(job) && dependencies_can_escape(job->roots[i]) &&
+              !is_target_in(c, job->roots[i])))
             return false;
     return !may_shorten(c);
 }

@@ -23,13 +23,24 @@
 #define ROOT_MARK 1 /* the byte before a root's digit, as in texts (result.h) */
 #define LINE_MAX_COLUMN 72u
 
+static bool has_only(const char *root, const char *signs)
+{
+    for (const char *c = root; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr(signs, *c))
+            return false;
+    return true;
+}
+
 bool dependencies_can_name(const char *root)
 {
     assert(root);
-    for (const char *c = root; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("/._+,@-", *c))
-            return false;
-    return true;
+    return has_only(root, "/._+,@-");
+}
+
+bool dependencies_can_escape(const char *root)
+{
+    assert(root);
+    return has_only(root, "/._+,@- ");
 }
 
 /* Returns the length of the name at `at`: up to a space without a backslash, or the line's end. */
@@ -62,21 +73,27 @@ static bool pack_name(const struct tool_job *job, const char *name, size_t len, 
 {
     char path[PATH_MAX];
     const char *rest;
+    size_t n = 0, at = 0;
     bool has_colon = len && name[len - 1] == ':';
     if (len >= sizeof path)
         return false;
-    memcpy(path, name, len);
-    path[len - has_colon] = '\0';
+    len -= has_colon;
+    for (size_t i = 0; i < len; i++)
+        if (!(name[i] == '\\' && i + 1 < len && name[i + 1] == ' '))
+            path[n++] = name[i];
+    path[n] = '\0';
     int root = tool_root_of(job, path, &rest);
-    if (root >= 0 && !is_target && !was_read(log, path, strlen(path)))
+    if (root >= 0 && !is_target && !was_read(log, path, n))
         return false;
     if (tool_names_root(job, rest, strlen(rest)))
         return false;
     if (root >= 0) {
         writer_u8(out, ROOT_MARK);
         writer_u8(out, (uint8_t)('0' + root));
+        for (const char *c = job->roots[root]; *c; c++)
+            at += 1 + (*c == ' ');
     }
-    writer_bytes(out, rest, strlen(rest));
+    writer_bytes(out, name + at, len - at);
     if (has_colon)
         writer_u8(out, ':');
     return true;
@@ -119,7 +136,8 @@ int dependencies_pack(const struct tool_job *job, struct view file, struct view 
     struct writer again;
     size_t from = out->len;
     bool ok = !(file.len && memchr(file.data, ROOT_MARK, file.len)) &&
-              pack_all(job, file, log, out) && !out->failed;
+              pack_all(job, file, log, out) && !out->failed &&
+              !tool_names_root(job, (const char *)out->data + from, out->len - from);
     writer_init(&again, 0);
     ok = ok && dependencies_unpack(job, (struct view){out->data + from, out->len - from}, &again) &&
          !again.failed && again.len == file.len &&
@@ -140,7 +158,8 @@ static bool unpack_name(const struct tool_job *job, const char *name, size_t len
     if (len && *name == ROOT_MARK) {
         if (len < 2 || root >= job->n_roots)
             return false;
-        writer_bytes(out, job->roots[root], strlen(job->roots[root]));
+        for (const char *c = job->roots[root]; *c; c++)
+            writer_bytes(out, "\\", *c == ' '), writer_u8(out, (uint8_t)*c);
         name += 2;
         len -= 2;
     }

@@ -17,6 +17,8 @@
 
 /* True if the compiler writes a root's name into such a file without escapes. */
 bool dependencies_can_name(const char *root);
+/* Returns the same for GCC, whose escapes for spaces are known. But a name that -MT gives has none. */
+bool dependencies_can_escape(const char *root);
 
 /* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED: unpacking it here does not
  * produce the same bytes, or a name of a root in it does not stand for that root. */

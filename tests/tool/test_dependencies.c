@@ -94,13 +94,15 @@ static void expect_as_elsewhere(const char *compiler, const char *options, const
 {
     char *dir = temp_dir_new(), *one, *other, *out;
     cr_assert_eq(
-        run_command(&out,
-                    "cd %s && mkdir short %s && for d in short %s; do "
-                    "echo '#include \"h.h\"' >$d/m.c; for i in 1 2 3 4; do echo \"#include "
-                    "\\\"h$i.h\\\"\"; "
-                    "echo >$d/h$i.h; done >$d/h.h; "
-                    "%s %s -MMD -MP -MF $d/m.d -c $PWD/$d/m.c -o $PWD/$d/m.o || exit 1; done",
-                    dir, elsewhere, elsewhere, compiler, options),
+        run_command(
+            &out,
+            "cd %s && mkdir short '%s' && for d in short '%s'; do "
+            "echo '#include \"h.h\"' >\"$d/m.c\"; for i in 1 2 3 4; do echo \"#include "
+            "\\\"h$i.h\\\"\"; "
+            "echo >\"$d/h$i.h\"; done >\"$d/h.h\"; "
+            "%s %s -MMD -MP -MF \"$d/m.d\" -c \"$PWD/$d/m.c\" -o \"$PWD/$d/m.o\" || exit 1; "
+            "done",
+            dir, elsewhere, elsewhere, compiler, options),
         0, "%s", out);
     free(out);
     const char *paths[6];
@@ -138,6 +140,9 @@ Test(dependencies, a_real_compilers_file_comes_out_as_it_writes_it_elsewhere)
             snprintf(folder, sizeof folder, "%0*d", len, 0);
             expect_as_elsewhere(rows[i].compiler, len % 2 ? "-MT one.o -MT two/three.o" : "",
                                 folder);
+            folder[2] = folder[len / 2] = folder[len - 3] = ' ';
+            if (i == 0)
+                expect_as_elsewhere(rows[i].compiler, len % 2 ? "-MT one.o" : "", folder);
         }
     }
 }
@@ -162,6 +167,9 @@ Test(dependencies, a_root_with_a_blank_is_no_name_for_such_a_file)
 {
     cr_expect(dependencies_can_name("/tmp/torchinductor_root/ab"));
     cr_expect_not(dependencies_can_name("/tmp/my folder"));
+    cr_expect(dependencies_can_escape("/tmp/my folder"));
+    cr_expect_not(dependencies_can_escape("/tmp/a#b c"));
+    cr_expect_not(dependencies_can_escape("/tmp/a\\b"));
     cr_expect_not(dependencies_can_name("/tmp/a#b"));
     cr_expect_not(dependencies_can_name("/tmp/a$b"));
 }

@@ -636,3 +636,30 @@ Test(tool_places, checks_in_an_environment_of_python_do_not_name_it)
     expect_told(&lab, "hit", 1);
     lab_down(&lab);
 }
+
+Test(tool_places, a_folder_with_a_space_hits_with_a_file_of_dependencies)
+{
+#define SPACES                                                                                     \
+    "for d in p 'my project/of long names for lines'; do mkdir -p \"$d/src\" \"$d/a b\"; "         \
+    "echo '#define H 1' >\"$d/a b/h.h\"; printf '#include <h.h>\\n#include <stddef.h>\\n"          \
+    "int x = H;\\n' >\"$d/src/m.cc\"; done"
+#define IN_SPACES(option)                                                                          \
+    {                                                                                              \
+        {NULL,                                                                                     \
+         "cd p && $CXX -I\"$PWD/a b\" -MD -MP -MF m.d " option " -c \"$PWD/src/m.cc\" -o m.o",     \
+         MADE},                                                                                    \
+        {NULL,                                                                                     \
+         "cd my*/of* && $CXX -I\"$PWD/a b\" -MD -MP -MF m.d " option                               \
+         " -c \"$PWD/src/m.cc\" -o m.o",                                                           \
+         TAKEN},                                                                                   \
+        {NULL, NULL, TAKEN},                                                                       \
+    }
+    COMPARE(
+        {"no target", SPACES, IN_SPACES("")}, {"a relative target", SPACES, IN_SPACES("-MT m.o")},
+        {"an escaped target", SPACES, IN_SPACES("-MQ \"$PWD/m.o\"")},
+        {"a target as it is",
+         SPACES,
+         {{NULL, "cd p && $CXX -MD -MF m.d -MT \"$PWD/m.o\" -c \"$PWD/src/m.cc\" -I'a b'", MADE},
+          {NULL, "cd my*/of* && $CXX -MD -MF m.d -MT \"$PWD/m.o\" -c \"$PWD/src/m.cc\" -I'a b'",
+           MADE}}});
+}
