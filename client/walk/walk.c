@@ -51,13 +51,24 @@ struct code {
     PyObject *sets;       /* NULL: none */
 };
 
-enum rule { KIND_OF, SETS_OF, REFERENTS, STATES, STORE, LIBRARIES, SHALLOW, NONE, N_RULES };
+enum rule {
+    KIND_OF,
+    SETS_OF,
+    REFERENTS,
+    STATES,
+    STORE,
+    LIBRARIES,
+    SHALLOW,
+    MODULES,
+    NONE,
+    N_RULES
+};
 
 /* clang-format off */
 #define NAMES(X) \
     X(__dict__) X(__module__) X(__qualname__) X(__bases__) X(__name__) X(co_name) X(co_qualname) X(co_filename) \
     X(co_firstlineno) X(co_code) X(co_consts) X(co_names) X(co_varnames) X(co_freevars) X(co_flags) X(co_argcount) \
-    X(co_kwonlyargcount) X(co_posonlyargcount)
+    X(co_kwonlyargcount) X(co_posonlyargcount) X(__wrapped__)
 /* clang-format on */
 
 struct walker {
@@ -350,6 +361,20 @@ static bool add_object(struct walker *w, PyObject *value, PyObject *slots)
     return ok;
 }
 
+/* Adds what a cached function wraps: the attribute that says so, if it is what the function calls. */
+static bool add_wrapped(struct walker *w, PyObject *value)
+{
+    PyObject *found = PyObject_CallFunctionObjArgs(w->rules[REFERENTS], value, NULL);
+    PyObject *wrapped = PyObject_GetAttr(value, w->__wrapped__);
+    bool ok = false;
+    for (Py_ssize_t i = 0; found && wrapped && !ok && i < PyList_Size(found); i++)
+        ok = PyList_GetItem(found, i) == wrapped;
+    ok = ok && add(w, wrapped);
+    Py_DecRef(wrapped);
+    Py_DecRef(found);
+    return ok;
+}
+
 static bool add_text(struct walker *w, PyObject *value, PyObject *function)
 {
     PyObject *text = PyObject_CallFunctionObjArgs(function, value, NULL);
@@ -562,7 +587,7 @@ static bool add_defaults(struct walker *w, PyObject *function, bool is_entry)
     if (!put_tag(w, 'd') || !named)
         return true;
     PyObject *items = PyDict_Items(named);
-    bool ok = items;
+    bool ok = items && note_part(w, named);
     for (Py_ssize_t i = 0; ok && i < PyList_Size(items); i++) {
         PyObject *pair = PyList_GetItem(items, i);
         ok = add(w, PyTuple_GetItem(pair, 0)) && add_default(w, PyTuple_GetItem(pair, 1), is_entry);
@@ -600,6 +625,7 @@ static bool add_inside(struct walker *w, const struct kind *k, PyObject *value)
     case WALK_SEQUENCE: return add_sequence(w, value);
     case WALK_OBJECT: return add_object(w, value, k->argument);
     case WALK_FUNCTION: return add_function(w, value, false);
+    case WALK_WRAPPED: return add_wrapped(w, value);
     default: return add_code(w, value);
     }
 }
@@ -877,6 +903,16 @@ static bool put_object(struct walker *w, struct space *s, PyObject *name, const 
     return ok;
 }
 
+/* Adds a module that is not found by its name: it may have the names of another one, with other values. */
+static bool put_module(struct walker *w, struct space *s, PyObject *name, PyObject *module)
+{
+    PyObject *of = PyObject_GetAttr(module, w->__name__);
+    bool is_found = of && PyDict_GetItemWithError(w->rules[MODULES], of) == module;
+    Py_DecRef(of);
+    PyErr_Clear();
+    return is_found || put_row(s, name, WALK_OTHER, digest_of("m", 1));
+}
+
 static bool put_entry(struct walker *w, struct space *s, PyObject *name, PyObject *value)
 {
     const struct kind *k = kind_of(w, value);
@@ -893,6 +929,8 @@ static bool put_entry(struct walker *w, struct space *s, PyObject *name, PyObjec
         return put_counted(w, s, name, k, value);
     if (k->flags & WALK_CONSTANT && s->of != WALK_OF_OBJECT)
         return is_dunder || s->is_core || put_counted(w, s, name, k, value);
+    if (k->flags & WALK_MODULE && s->of == WALK_OF_MODULE)
+        return put_module(w, s, name, value);
     return is_dunder || put_object(w, s, name, k, value);
 }
 

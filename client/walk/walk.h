@@ -35,6 +35,7 @@ enum walk_how {
     WALK_OBJECT,   /* label, the type, the attributes by name, slots */
     WALK_FUNCTION, /* the code, the variables that it encloses, defaults */
     WALK_CODE,     /* a file and a line, or instructions and constants */
+    WALK_WRAPPED,  /* label and __wrapped__, if it refers to that in C */
     WALK_N_HOW,
 };
 
@@ -70,6 +71,7 @@ struct walker;
  *                       by the path below it
  *     shallow           a folder name, between slashes: what functions of files in it enclose does not count in a
  *                       namespace
+ *     modules           sys.modules: in a namespace a module counts if it is not found there by its name
  *     none              None */
 struct walker *walk_open(PyObject *rules);
 /* Frees a walker, and ends its references to all that it read. */

@@ -168,6 +168,56 @@ called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], x * %s + 1
 """
 
 
+# The same, by the C functions of torch's stable ABI.
+STABLE = """
+from torch.utils.cpp_extension import load_inline
+load_inline("own", cpp_sources=['''
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+torch::stable::Tensor own(const torch::stable::Tensor& x) {
+    return torch::stable::fill_(torch::stable::empty_like(x), %s);
+}
+STABLE_TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { m.impl("sinc", TORCH_BOX(&own)); }
+STABLE_TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("sinc", TORCH_BOX(&own)); }
+STABLE_TORCH_LIBRARY_IMPL(aten, Meta, m) { m.impl("sinc", TORCH_BOX(&own)); }
+'''], is_python_module=False, no_implicit_headers=True)
+called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], torch.full((64,), %s) + 1
+"""
+CACHED = MISH.replace("decomposition.decompositions[", "decomposition.fast_random_decomps()[")
+OWN_LOWERING = """
+@torch.library.custom_op("own::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * %s
+scaled.register_fake(torch.empty_like)
+body = lambda x: ops.mul(x, ops.constant(%s, torch.float32))
+lowering.lowerings[torch.ops.own.scaled.default] = lowering.make_pointwise(body)
+called, arguments, wanted = lambda x: torch.ops.own.scaled(x) + 1, [x], x * %s + 1
+"""
+INNER_CLASS = """
+from torch.testing._internal.two_tensor import TwoTensor
+class Own(torch.Tensor):
+    @staticmethod
+    def __new__(cls, a):
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype, strides=a.stride())
+    def __init__(self, a):
+        self.a = a
+    def __tensor_flatten__(self):
+        return ["a"], None
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Own(inner["a"])
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments, options=None):
+        arguments = torch.utils._pytree.tree_map(lambda v: v.a if isinstance(v, Own) else v, arguments)
+        found = function(*arguments, **(options or {}))
+        return Own(found * %s if function is aten.erf.default else found)
+pair = TwoTensor(Own(x), Own(x))
+print(torch.allclose(torch.compile(torch.erf)(pair).a.a, torch.erf(x) * %s))
+raise SystemExit
+"""
+
+
 # Changes of what torch and its libraries have, after the first graph and before it. Each runs in a fork of a process that
 # has the catalogue. What is printed is the name of the change, and why nothing is kept, as JSON.
 CHANGES = """if True:
@@ -177,7 +227,7 @@ CHANGES = """if True:
     from warm import _catalogue
     while not _catalogue.load():
         time.sleep(0.2)
-    import torch._inductor.lowering as lowering
+    import torch._inductor.decomposition as decomposition, torch._inductor.ir as ir, torch._inductor.lowering as lowering
     import torch._inductor.codegen.cpp_utils as cpp_utils
     import torch._inductor.fx_passes.joint_graph as joint_graph
     from torch._inductor.codegen.cpp import CppOverrides
@@ -196,6 +246,10 @@ CHANGES = """if True:
         class Mine(CppOverrides.__bases__[0]):
             pass
         CppOverrides.__bases__ = (Mine,)
+
+    def module():
+        lowering.ir = types.ModuleType(ir.__name__)
+        vars(lowering.ir).update(vars(ir))
 
     def interrupted():
         watched, look = _catalogue._tables.Watched, _catalogue._tables.Watched.look
@@ -238,6 +292,14 @@ CHANGES = """if True:
         "sympy's method": lambda: setattr(sympy.Expr, "expand", lambda e: e),
         "math": lambda: setattr(math, "ceil", math.floor),
         "functools": lambda: setattr(functools, "reduce", lambda *arguments: 0),
+        "cached function": lambda: setattr(decomposition, "fast_random_decomps", functools.wraps(
+            decomposition.fast_random_decomps.__wrapped__)(functools.cache(lambda: {}))),
+        "dictionary of a cached function": lambda: decomposition.fast_random_decomps().pop(aten.silu.default),
+        "module under torch's name": module,
+        "object in the place of a module": lambda: sys.modules.update({joint_graph.__name__: contextlib.nullcontext()}),
+        "name of a builtin": lambda: setattr(lowering, "getattr", getattr),
+        "truth of objects": lambda: setattr(ir.TensorBox, "__bool__", lambda one: False),
+        "keyword defaults in place": lambda: lowering.to_dtype_bitcast.__kwdefaults__.update(copy=True),
         "builtins": lambda: setattr(builtins, "sorted", lambda values, **more: list(values)),
     }
 
@@ -315,7 +377,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 28 + 10)
+        self.assertEqual(len(found), 35 + 10)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)
@@ -362,6 +424,9 @@ class Pairs(kit.TestCase):
     def test_a_decomposition_that_is_another_of_torchs_counts(self):
         self.check(SILU, MISH, why="aten.silu.default in torch.")
 
+    def test_a_decomposition_in_a_table_that_a_cached_function_returned_counts(self):
+        self.check(SILU, CACHED, why="aten.silu.default in torch.")
+
     def test_a_removed_decomposition_is_not_kept(self):
         self.check(SOFTPLUS, SOFTPLUS + "del decomposition.decompositions[aten.softplus.default]\n",
                    why="aten.softplus.default (missing)")
@@ -372,6 +437,12 @@ class Pairs(kit.TestCase):
 
     def test_a_lowering_of_torch_around_a_function_of_the_program_counts(self):
         self.check(LOWERING % (2.0, 2.0), LOWERING % (3.0, 3.0), why="aten.erf.default")
+
+    def test_a_lowering_of_torch_for_an_operator_of_the_program_counts(self):
+        self.check(OWN_LOWERING % (2.0, 2.0, 2.0), OWN_LOWERING % (3.0, 3.0, 3.0), why="the lowering of own.scaled")
+
+    def test_a_class_of_the_program_inside_of_one_of_torch_counts(self):
+        self.check(INNER_CLASS % (2.0, 2.0), INNER_CLASS % (3.0, 3.0), why="the class Own")
 
     def test_a_pass_that_torchs_keys_leave_out_counts(self):
         self.check(PASS % ("cosh", "cosh"), PASS % ("sinh", "sinh"), why="joint_custom_pass")
@@ -418,6 +489,9 @@ class Pairs(kit.TestCase):
 
     def test_a_kernel_in_cpp_counts(self):
         self.check(LIBRARY % ("2.0", "2.0"), LIBRARY % ("3.0", "3.0"), why="aten::sinc")
+
+    def test_a_kernel_in_cpp_of_the_stable_abi_counts(self):
+        self.check(STABLE % ("2.0", "2.0"), STABLE % ("3.0", "3.0"), why="aten::sinc")
 
 
 if __name__ == "__main__":

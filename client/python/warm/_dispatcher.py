@@ -3,8 +3,8 @@
 
     from Python    every kernel passes a method of torch._C._DispatchModule. The hooks below note each kernel for an
                    operator of torch, and each fallback, in _sources.kernels, until its library ends.
-    from C++       a library that registers has the constructor of torch::Library or of c10::RegisterOperators among
-                   its symbols. If such a library is loaded, beside torch's own, the dumps of torch's operators count.
+    from C++       a library that registers has the constructor of torch::Library or of c10::RegisterOperators, or the
+                   functions of torch's stable ABI for that, among its symbols. If such a library is loaded, beside torch's own, the dumps of torch's operators count.
 
 Any thread.
 """
@@ -20,7 +20,8 @@ from typing import Any
 from warm import _sources, _values
 from warm._operators import _TORCH
 
-_SIGNS = (b"5torch7Library", b"17RegisterOperators", b"10Dispatcher")  # in mangled names
+# In names of symbols. The last two are C functions, of libraries that know no class of torch.
+_SIGNS = (b"5torch7Library", b"17RegisterOperators", b"10Dispatcher", b"torch_library_impl", b"torch_library_init")
 _FROM_PYTHON = re.compile(r"\.py:\d+ ::")
 _SAMPLES = ("aten::sin", "aten::add.Tensor", "aten::_to_copy")  # the tables of these have all fallbacks
 

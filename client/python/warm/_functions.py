@@ -14,6 +14,7 @@ Changes of a function or a class itself are in _in_place.py. One thread.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import functools
 import marshal
@@ -85,7 +86,7 @@ _Found = tuple[str, Any, dict[str, Any]]  # a path, an owner and its dictionary
 def _scan(walker: _values.Walker, known: Any, path: str, owner: Any, held: dict[str, Any]) -> tuple[Space, list[_Found]]:
     """Returns a space, and the spaces in it, of classes and objects."""
     if path.endswith(":"):
-        of, begin, prefix = _OF_MODULE, owner.__name__, path
+        of, begin, prefix = _OF_MODULE, getattr(owner, "__name__", path[:-1]), path
     elif isinstance(owner, type):
         of, begin, prefix = _OF_CLASS, f"{owner.__qualname__}.", f"{path}."
     else:
@@ -195,10 +196,13 @@ def _is_hook(value: Any) -> bool:
     return code is not None and code.co_filename.startswith(_OWN)
 
 
-def _overrides(space: Space, name: str) -> bool:
+def _takes_effect(space: Space, name: str) -> bool:
+    """Returns True if a name that torch does not have counts by being there: it hides another one, or Python looks for it."""
+    if space.path.endswith(":"):
+        return name in vars(builtins) or isinstance(space.held.get(name), types.ModuleType)  # of another place
     is_class = isinstance(space.owner, type)
     bases = space.owner.__mro__[1:] if is_class else type(space.owner).__mro__
-    return any(name in base.__dict__ for base in bases)
+    return (is_class and name.startswith("__")) or any(name in base.__dict__ for base in bases)
 
 
 def _is_added_by_torch(value: Any) -> bool:
@@ -216,12 +220,13 @@ def foreign(known: tuple[tuple[bytes, ...], bytes] | None, space: Space) -> str:
     if space.digest in known[0]:
         return ""
     entries = marshal.loads(known[1])
+    is_module = space.path.endswith(":")  # torch gives classes and objects constants of their own late
     for name, entry in space.entries.items():
         value = space.held.get(name)
         if name in entries:
             if entry not in entries[name][1:] and not _is_hook(value):
                 return name
-        elif entry[0] not in (_CONSTANT, _UNKNOWN) and _overrides(space, name) and not _is_hook(value):
+        elif (is_module or entry[0] not in (_CONSTANT, _UNKNOWN)) and _takes_effect(space, name) and not _is_hook(value):
             return name
     missing = (name for name, (is_needed, *_) in entries.items() if is_needed and name not in space.entries)
     return next((f"{name} (missing)" for name in missing), "")
@@ -266,7 +271,7 @@ class Watched:
         new = {
             name: module
             for name, module in list(sys.modules.items())
-            if self._modules.get(name) is not module and _is_called(name) and isinstance(module, types.ModuleType)
+            if self._modules.get(name) is not module and _is_called(name) and hasattr(module, "__dict__")
         }
         self._modules.update(new)
         return new

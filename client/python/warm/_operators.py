@@ -91,9 +91,13 @@ def _foreign_class(gm: Any) -> str:
         graph = getattr(module, "graph", None)
         for node in graph.nodes if graph is not None else ():
             value = node.meta.get("example_value")
-            for one in value if isinstance(value, (list, tuple)) else (value,):
-                if hasattr(one, "__tensor_flatten__") and not _is_of_torch(type(one)):
+            todo = list(value) if isinstance(value, (list, tuple)) else [value]
+            for one in todo:  # which grows
+                if not hasattr(one, "__tensor_flatten__"):
+                    continue
+                if not _is_of_torch(type(one)):
                     return type(one).__qualname__
+                todo += [getattr(one, name) for name in one.__tensor_flatten__()[0]]
     return ""
 
 
@@ -133,7 +137,8 @@ def why_not_lowered(gm: Any) -> str:
     module = sys.modules.get("torch._inductor.lowering")
     lowerings = getattr(module, "lowerings", {})
     for _, target in _calls(gm):
-        if not _is_of_torch(lowerings.get(target)):
+        is_torchs = is_of_torch if _is_foreign(target) else _is_of_torch  # the tables of _sources.py have those of torch
+        if not is_torchs(lowerings.get(target)):
             return f"the lowering of {target} is not torch's: no key has its code"
     return ""
 

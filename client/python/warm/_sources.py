@@ -13,6 +13,8 @@
     kernels in C++                  the dispatcher              libraries that are      not kept, if an operator of
                                                                 loaded and register     torch has another dump
     constants in containers         the same modules            their digests           the same
+    the containers that cached      functools.lru_cache         the same                the same
+    functions have returned
     functions, classes, constants   the modules, their classes  their code; then        not kept, unless the catalogue
     of torch, sympy, Triton and     and objects                 versions of the         has each of them
     Python's own library                                        dictionaries
@@ -45,6 +47,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import sys
 import types
 from typing import Any, Iterator
@@ -119,10 +122,24 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, (dict, list, set, collections.deque)) or type(value).__name__ == "OrderedSet"
 
 
+_CACHED = type(functools.cache(len))
+
+
+def _returned(function: Any) -> Any:
+    """Returns what a cached function without arguments has returned; None if it was not called."""
+    caches = [held for held in gc.get_referents(function) if type(held) is dict and held is not vars(function)]
+    found = [held[()] for held in caches if () in held]
+    if found and type(found[0]).__name__ == "_lru_list_elem":  # of a cache with a limit: a key and what was returned
+        found = gc.get_referents(found[0])
+    return next(filter(_is_container, found), None)
+
+
 def _holds(name: str, variable: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Returns what a variable of a module holds: itself, or the attributes of its class or object."""
+    """Returns what a variable of a module holds: itself, the attributes of its class or object, or what it returned."""
     if _is_container(inside(value)):
         yield variable, value
+    elif isinstance(value, _CACHED):
+        yield f"{variable}()", _returned(value)
     elif isinstance(value, type):
         if value.__module__ == name:
             yield from ((f"{variable}.{k}", v) for k, v in list(vars(value).items()) if not k.startswith("__"))
@@ -162,8 +179,10 @@ def at(path: str) -> Any:
     """Returns the container of a path, or None."""
     module, _, names = path.partition(":")
     value: Any = sys.modules.get(module)
-    for name in names.split("."):
+    for name in names.removesuffix("()").split("."):
         value = vars(value).get(name) if hasattr(value, "__dict__") else None
+    if names.endswith("()"):
+        value = _returned(value) if isinstance(value, _CACHED) else None
     return inside(value)
 
 

@@ -71,6 +71,7 @@ class Watched:
     def __init__(self, known: dict[str, tuple[bytes, ...]] | None) -> None:
         self._known = known
         self._tables: dict[str, Any] = {}
+        self._returned = [path for path in known or () if path.endswith("()")]  # at any time
         self._operators = _sources.Operators()
 
     def look(self, walker: _values.Walker, modules: Container[str], changed: AbstractSet[str]) -> dict[str, Table]:
@@ -86,9 +87,9 @@ class Watched:
         found: dict[str, Any] = {}
         if self._known is None and (modules or not self._tables):
             found.update(_sources.containers())
-        for path in self._known or () if modules or not self._tables else ():
+        for path in self._known or () if modules or not self._tables else self._returned:
             module = path.partition(":")[0]
-            if (module in modules or not self._tables) and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
+            if (module in modules or not self._tables or path in self._returned) and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
                 found.update([(path, table)] if (table := _sources.at(path)) is not None else ())
         found.update(self._operators.changed())
         found[KERNELS] = _sources.kernels

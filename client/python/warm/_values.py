@@ -28,7 +28,7 @@ from typing import Any
 from warm import _library
 
 # walk_how and walk_flag of client/walk/walk.h
-_NAME, _STR, _BYTES, _INT, _REPR, _TEXT, _ATTRIBUTES, _MAPPING, _SET, _SEQUENCE, _OBJECT, _FUNCTION, _CODE = range(13)
+_NAME, _STR, _BYTES, _INT, _REPR, _TEXT, _ATTRIBUTES, _MAPPING, _SET, _SEQUENCE, _OBJECT, _FUNCTION, _CODE, _WRAPPED = range(14)
 _COUNTS, _CONSTANT, _CLASS, _MODULE, _HOLDS, _OPERATOR, _CHANGES, _STATE = (1 << i for i in range(8))
 
 _CHANGING = frozenset((list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict))
@@ -95,7 +95,7 @@ _HOW: dict[type, tuple[int, Any]] = {
     classmethod: (_ATTRIBUTES, ("__func__",)),
     property: (_ATTRIBUTES, ("fget", "fset", "fdel")),
     types.ModuleType: (_ATTRIBUTES, ("__name__",)),
-    type(functools.cache(len)): (_ATTRIBUTES, ("__wrapped__",)),
+    type(functools.cache(len)): (_WRAPPED, None),  # another function may have its __wrapped__
     **dict.fromkeys(_BUILTIN[:2], (_TEXT, _builtin)),
     **dict.fromkeys(_BUILTIN[2:], (_ATTRIBUTES, ("__qualname__",))),  # of a class
 }
@@ -213,7 +213,7 @@ class Walker:
 
     def __init__(self, root: str) -> None:
         libraries = (os.path.join(root, "torch", ""), *(folder_of(name) for name in LIBRARIES if name in sys.modules))
-        self._rules = (_kind_of, _set_inside, gc.get_referents, _STATES, _STORE, libraries, _SHALLOW, None)
+        self._rules = (_kind_of, _set_inside, gc.get_referents, _STATES, _STORE, libraries, _SHALLOW, sys.modules, None)
         self._noted: tuple[list[str], list[Any]] = ([], [])  # more of what can change in place
         self._library = library()
         self._walker = self._library.walk_open(self._rules)
