@@ -538,9 +538,9 @@ static bool hides_spelling(const struct command *c)
     for (size_t i = 0; i < c->n_files; i++)
         if (is_source(c->files[i]) && !text_is_one_of(extension(c->files[i]), names))
             return false;
-    return !c->job->exact && !c->job->loud && !c->shows_names && !c->debug && !c->dependencies &&
-           !c->prints && !c->preprocesses && !c->assembles && !c->has_language &&
-           !c->tells_folders && !c->lto;
+    return c->job->counts < COUNTS_SOURCE && !c->job->loud && !c->shows_names && !c->debug &&
+           !c->dependencies && !c->prints && !c->preprocesses && !c->assembles &&
+           !c->has_language && !c->tells_folders && !c->lto;
 }
 
 /* Takes the sources in their one spelling, in the key and in the compiler's arguments. */

@@ -13,7 +13,8 @@
  *     bytes     the spelling stands in the result, except as the name of the object's file (result.c)
  *     messages  any, and any failure
  * The last three are known after the run. Its messages are held back. Then the user's own command
- * runs, and its result has the larger key of run_cached.c. A note in the cache, by the command without
+ * runs, and its result has the larger key of run_cached.c. If the user's own is the one spelling, the same result is kept
+ * under a key of that command, which no other spelling shares (COUNTS_SOURCE). A note in the cache, by the command without
  * the contents of its files, spares the first run the next time. It is a hint: the result is the same
  * without it.
  *

@@ -380,7 +380,7 @@ Test(tool_places, macros_of_a_file_before_the_source_count)
              {ABBA("$CXX -imacros $PWD/one/h.h -c $PWD/m.cc -o m.o")}},
             {"its own name, from here",
              BOTH("m.cc", "const char *x = H;") BOTH("one/h.h", "#define H __FILE__") ":",
-             {ABBA("$CXX -imacros one/h.h -c m.cc -o m.o")}},
+             {ATTT("$CXX -imacros one/h.h -c m.cc -o m.o")}},
             {"absent in the working folder",
              BOTH("m.cc", "int x = H;") BOTH("one/h.h", "#define H 7") "echo '#define H 8' >p/h.h",
              {ABBA("$CXX -imacros h.h -I$PWD/one -c $PWD/m.cc -o m.o")}});
@@ -561,6 +561,32 @@ Test(tool_places, a_generated_source_in_the_working_folder_speaks)
              SPEAKS("int g() { return no; }"),
              {{NULL, THERE "$PWD/c.cpp", MADE}, {NULL, NULL, TAKEN}}},
             {"a relative name", SPEAKS(""), {{NULL, THERE "c.cpp", MADE}, {NULL, NULL, TAKEN}}});
+}
+
+/* As make compiles. */
+Test(tool_places, a_relative_source_that_shows_its_name_hits_from_another_working_folder)
+{
+#define ASSERTS                                                                                    \
+    "for d in p q/deeper; do mkdir -p $d/src; printf '#include <cassert>\\n"                       \
+    "int f(int x) { assert(x); return sizeof __FILE__; }\\n' >$d/src/m.cc; done"
+    COMPARE({"as it is spelled",
+             ASSERTS,
+             {{NULL, "cd p && $CXX -O1 -c src/m.cc -o m.o", MADE},
+              {NULL, "cd q/deeper && $CXX -O1 -c src/m.cc -o m.o", TAKEN},
+              {NULL, "cd q/deeper && $CXX -O1 -c src/m.cc -o other.o", TAKEN},
+              {"echo '// changed' >>q/deeper/src/m.cc",
+               "cd q/deeper && $CXX -O1 -c src/m.cc -o m.o", MADE}}},
+            {"by other names",
+             ASSERTS,
+             {{NULL, "cd p && $CXX -O2 -c src/m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -O2 -c ./src/m.cc -o m.o", MADE},
+              {NULL, "cd p && $CXX -O2 -c $PWD/src/m.cc -o m.o", MADE},
+              {NULL, "cd q/deeper && $CXX -O2 -c $PWD/src/m.cc -o m.o", MADE},
+              {NULL, "cd p/src && $CXX -O2 -c m.cc -o m.o", MADE}}},
+            {"with debug information",
+             ASSERTS,
+             {{NULL, "cd p && $CXX -g -c src/m.cc -o m.o", MADE},
+              {NULL, "cd q/deeper && $CXX -g -c src/m.cc -o m.o", MADE}}});
 }
 
 /* As TorchInductor compiles with an environment for each checkout. */
