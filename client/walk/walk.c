@@ -68,7 +68,7 @@ enum rule {
 #define NAMES(X) \
     X(__dict__) X(__module__) X(__qualname__) X(__bases__) X(__name__) X(co_name) X(co_qualname) X(co_filename) \
     X(co_firstlineno) X(co_code) X(co_consts) X(co_names) X(co_varnames) X(co_freevars) X(co_flags) X(co_argcount) \
-    X(co_kwonlyargcount) X(co_posonlyargcount) X(__wrapped__)
+    X(co_kwonlyargcount) X(co_posonlyargcount) X(__wrapped__) X(__loader__)
 /* clang-format on */
 
 struct walker {
@@ -804,10 +804,22 @@ static bool add_class_names(struct walker *w, PyObject *class)
     return add_attribute(w, class, w->__module__) && add_attribute(w, class, w->__qualname__);
 }
 
+/* Adds the class of what loaded a module: one of the program may have changed the source. */
+static bool add_loader(struct walker *w, PyObject *module)
+{
+    PyObject *loader = PyObject_GetAttr(module, w->__loader__);
+    PyErr_Clear();
+    PyObject *type = loader ? PyObject_Type(loader) : NULL;
+    bool ok = !type || (put_tag(w, 'l') && add_class_names(w, type));
+    Py_DecRef(type);
+    Py_DecRef(loader);
+    return ok;
+}
+
 static bool add_itself(struct walker *w, const struct space *s)
 {
     PyObject *type = PyObject_Type(s->owner);
-    bool ok = add_class_names(w, type);
+    bool ok = add_class_names(w, type) && (s->of != WALK_OF_MODULE || add_loader(w, s->owner));
     Py_DecRef(type);
     PyObject *bases =
         ok && s->of == WALK_OF_CLASS ? PyObject_GetAttr(s->owner, w->__bases__) : NULL;

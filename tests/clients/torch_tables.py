@@ -184,6 +184,27 @@ STABLE_TORCH_LIBRARY_IMPL(aten, Meta, m) { m.impl("sinc", TORCH_BOX(&own)); }
 '''], is_python_module=False, no_implicit_headers=True)
 called, arguments, wanted = lambda x: torch.sinc(x) + 1, [x], torch.full((64,), %s) + 1
 """
+VMAP = """
+torch.vmap(torch.sin)(x)
+""" + SOFTPLUS
+# torch's source as the program's loader changes it. It is the begin of a program.
+LOADER = """
+import importlib.abc, importlib.machinery, sys
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_data(self, path):
+        return super().get_data(path).replace(b"{x}.erf()", b"{x}.sin()").replace(b"std::erf({x})", b"std::sin({x})")
+    def path_stats(self, path):
+        raise OSError
+    def set_data(self, *arguments, **options):
+        pass
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "torch._inductor.codegen.cpp":
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+            spec.loader = Loader(spec.loader.name, spec.loader.path)
+            return spec
+sys.meta_path.insert(0, Finder())
+"""
 CACHED = MISH.replace("decomposition.decompositions[", "decomposition.fast_random_decomps()[")
 OWN_LOWERING = """
 @torch.library.custom_op("own::scaled", mutates_args=())
@@ -391,9 +412,9 @@ class Pairs(kit.TestCase):
         cls.run_one(SOFTPLUS)  # makes the catalogue
 
     @classmethod
-    def run_one(cls, middle, **settings):
+    def run_one(cls, middle, begin="", **settings):
         with kit.Folder() as folder:
-            return cls.daemon.run(BEGIN + middle + END, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder,
+            return cls.daemon.run(begin + BEGIN + middle + END, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder,
                                   TORCH_EXTENSIONS_DIR=folder, TMPDIR=cls.headers,
                                   TORCHINDUCTOR_VEC_ISA_OK="1", **settings).stdout.strip()
 
@@ -483,6 +504,16 @@ class Pairs(kit.TestCase):
 
     def test_a_constant_of_a_module_counts(self):
         self.check(ERF, CONSTANT, why="torch._inductor.codegen.cpp_utils.INDEX_TYPE")
+
+    def test_torchs_source_as_a_loader_of_the_program_changes_it_counts(self):
+        self.check(ERF)
+        changed = ERF.replace("torch.erf(x) + 1\n", "torch.sin(x) + 1\n")
+        self.assertEqual(self.run_one(changed, begin=LOADER), "True")
+        self.assertIn("torch._inductor.codegen.cpp.", self.daemon.warm("why", "--last"))
+
+    def test_a_program_that_has_called_vmap_is_kept(self):
+        self.assertEqual(self.run_one(VMAP), "True")
+        self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
 
     def test_a_handler_of_the_program_counts(self):
         self.check(ERF, HANDLER, why="Choices")

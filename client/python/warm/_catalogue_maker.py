@@ -219,4 +219,5 @@ def _register_late(torch: Any) -> None:
         for module in (joint_graph, post_grad, pre_grad, freezing_patterns):
             call(module.lazy_init, device)
     call(lambda: __import__("torch._inductor.comm_lowering", fromlist=["x"]).register_comm_lowerings())
+    call(torch.vmap(torch.sin), torch.ones(1))  # flex attention calls it, too
     call(lambda: __import__("torch._inductor.codegen.common", fromlist=["x"]).init_backend_registration())
