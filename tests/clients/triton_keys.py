@@ -92,6 +92,11 @@ ADMITTED = {
 @triton.constexpr_function
 def f(n): return TABLE[n]"""),
 }  # fmt: skip
+SWAPPED = {
+    "a function of Triton in the place of another": kernel(f"tl.exp({X})", "<# as it is|tl.exp = tl.sin>"),
+    "a method of a class in C++": kernel(f"{X} * {X}", """from triton._C.libtriton import ir
+<# as it is|ir.builder.create_fmul = ir.builder.create_fadd>"""),
+}
 LINES = {
     "a comment": kernel(X, "# <|one\n# more>"),
     "joined lines": kernel(X + " * 3", "").replace("    tl.store", "    x = 1<\n    |; >tl.store"),
@@ -139,6 +144,9 @@ class Keys(kit.TestCase):
 
     def test_what_a_kernel_reads_beside_its_source_counts(self):
         self.check(PAIRS)
+
+    def test_functions_of_triton_in_the_place_of_others_count(self):
+        self.check(SWAPPED)
 
     def test_globals_that_a_setting_admits_count(self):
         self.check(ADMITTED, **ADMIT)

@@ -14,6 +14,7 @@ framework first compiles.
     torch._inductor.cpu_vec_isa     remembers its probe: warm._probe
     torch._dynamo.config            switches its graph deduplication on, for `warm run --regional`
     triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
+    triton.language                 remembers what Triton's names refer to: warm._triton_reads.remember
     triton.compiler.compiler        notes what a kernel reads that is not in Triton's key: warm._triton_reads
     triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
     cutlass.base_dsl.compiler       gives CuTe DSL's compiler our pass manager: warm._cute
@@ -106,6 +107,12 @@ def _patch_stages(module: ModuleType) -> None:
     install(module)
 
 
+def _patch_language(module: ModuleType) -> None:
+    from warm._triton_reads import remember
+
+    remember(module)
+
+
 def _patch_sources(module: ModuleType) -> None:
     from warm._triton_reads import install
 
@@ -152,6 +159,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.config": _patch_dynamo,
     "torch.library": _patch_library,
     "triton.runtime.cache": _patch_triton,
+    "triton.language": _patch_language,
     "triton.compiler.compiler": _patch_sources,
     "triton.backends.nvidia.compiler": _patch_stages,
     "cutlass.base_dsl.compiler": _patch_cute,
@@ -220,7 +228,7 @@ def triton() -> None:
     if _torch_is_ours():
         _patch("redis.connection")
     if _triton_is_ours():
-        _patch("triton.runtime.cache", "triton.compiler.compiler", "triton.backends.nvidia.compiler")
+        _patch("triton.runtime.cache", "triton.language", "triton.compiler.compiler", "triton.backends.nvidia.compiler")
 
 
 def library(name: str) -> None:

@@ -83,6 +83,7 @@ _HOLDERS = {"staticmethod": "__func__", "classmethod": "__func__", "JITFunction"
             "ConstexprFunction": "fn"}  # fmt: skip
 _MAY_BE_GENERATED = "<string>"  # methods of dataclasses have this file
 _seen: list[tuple[Any, list[int], Any]] = []  # dictionaries of names, the identities of their values, and the values
+_first: list[tuple[Any, dict[str, Any]]] = []  # dictionaries of names, and what they were while Triton was loaded
 _verdict = [""]
 _n_modules = [0]
 
@@ -95,6 +96,17 @@ def _dictionaries() -> list[Any]:
             found.append(vars(module))
             classes = (v for v in list(vars(module).values()) if isinstance(v, type) and v.__module__ == name)
             found.extend(vars(one) for one in classes)
+    return found + _of_libtriton()
+
+
+def _of_libtriton() -> list[Any]:
+    """Returns the names of the modules and classes that are written in C++: builders of IR, passes."""
+    library = sys.modules.get("triton._C.libtriton")
+    found, todo = [], [library] if library is not None else []
+    for module in todo:  # which grows
+        values = list(vars(module).values())
+        found += [vars(module), *(vars(value) for value in values if isinstance(value, type))]
+        todo += [v for v in values if isinstance(v, types.ModuleType) and v.__name__.startswith(f"{module.__name__}.")]
     return found
 
 
@@ -115,6 +127,22 @@ def _foreign(names: Any, folders: tuple[str, ...]) -> str:
     return ""
 
 
+def remember(_: types.ModuleType) -> None:
+    """Remembers what Triton's names refer to, while it is loaded."""
+    _first[:] = [(names, dict(names)) for names in _dictionaries()]
+
+
+def _swapped(folders: tuple[str, ...]) -> str:
+    """Returns the name of a function or class in whose place there is another one, perhaps of Triton, or ""."""
+    for names, first in _first:
+        for name, value in first.items():
+            now = names.get(name)
+            is_hook = type(now) is types.FunctionType and now.__code__.co_filename.startswith(folders)
+            if now is not value and callable(value) and not is_hook:
+                return f"{first.get('__name__') or first.get('__module__')}.{name}"
+    return ""
+
+
 def _replaced() -> str:
     """Returns the name of a function of Triton that the program replaced, or ""."""
     if len(_seen) and all([id(v) for v in names.values()] == ids for names, ids, _ in _seen):
@@ -127,7 +155,8 @@ def _replaced() -> str:
     dictionaries = _dictionaries()
     _n_modules[0] = sum(name.startswith(_OWN) for name in sys.modules)
     _seen[:] = [(names, [id(v) for v in names.values()], list(names.values())) for names in dictionaries]
-    _verdict[0] = next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
+    swapped = _swapped(folders[1:2])  # but for ours
+    _verdict[0] = swapped or next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
     return _verdict[0]
 
 
