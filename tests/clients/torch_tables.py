@@ -282,8 +282,32 @@ CHANGES = """if True:
         with contextlib.suppress(KeyboardInterrupt):
             _catalogue.why_not_kept()
 
+    def own_operator():
+        @torch.library.custom_op("mine::double", mutates_args=())
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+        torch.library.register_fake("mine::double", torch.empty_like)
+        lowering.add_needs_realized_inputs(torch.ops.mine.double.default)  # as a compile does: it would hang in a fork
+
+    class Lazy(types.ModuleType):
+        def __getattribute__(self, name):  # importlib.util.LazyLoader would load it here
+            asked.append(name)
+            return super().__getattribute__(name)
+
+    def lazy_module():
+        object.__setattr__(Lazy("lazy"), "__class__", types.ModuleType)
+        assert not asked, asked
+
+    asked = []
     changes = {
         "nothing": lambda: None,
+        "nothing, but a map over a batch": lambda: torch.func.vmap(torch.sin)(torch.ones(3, 3)),
+        "nothing, but an operator of its own": own_operator,
+        "nothing, but an export": lambda: torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions(),
+        "nothing, but an operator with effects": lambda: torch.compile(torch.linalg.inv, backend="aot_eager")(torch.eye(3)),
+        "nothing, but masked tensors": lambda: torch.masked.masked_tensor(torch.ones(3), torch.ones(3) > 0).sum(),
+        "nothing, but a pipeline": lambda: __import__("torch.distributed.pipelining"),
+        "nothing, but a module that loads itself later": lazy_module,
         "function, and a look is interrupted": interrupted,
         "nothing, but sizes vary": lambda: torch.compile(lambda x, y: x.reshape(2, -1) + y, backend="aot_eager", dynamic=True)(
             torch.ones(6), torch.ones(3)),

@@ -5,7 +5,7 @@ its modules have (_functions.py).
 A process of its own makes it (_catalogue_maker.py). It has the digests (_values.py) of each table and of its entries at the
 first graph, and those after all that torch registers late. A table with one of these digests is torch's. In any other each
 entry counts: it is torch's if the catalogue has its key with its value. A missing entry is torch's if the catalogue does not
-have it at the first graph either.
+have it in both.
 
     program: a graph ──▶ is there a catalogue? ──▶ compare ──▶ torch's alone: get and put
                             │ no                          └──▶ else: neither, and `warm why` names the entry
@@ -41,7 +41,7 @@ def root() -> str:
 
 
 def _packed(before: dict[str, _tables.Table], after: dict[str, _tables.Table], path: str) -> bytes:
-    """Returns a table, written by marshal: {key: [name, how many at the first graph, how many at most, digests of values]}."""
+    """Returns a table, written by marshal: {key: [name, how many at the first graph, how many later, digests of values]}."""
     known: dict[bytes, Any] = {}
     entries, first = after[path].entries, before[path].entries if path in before else []
     for digest_of_key, digest, key in [*entries, *first]:  # in the order of a list, to which torch has added
@@ -126,7 +126,7 @@ class Catalogue:
             counts[at] = counts.get(at, 0) + 1
             if counts[at] > max(known[at][1:3]):
                 return f"{_tables.name_of(key)} (again)"
-        return next((f"{name} (missing)" for at, (name, n, *_) in known.items() if counts.get(at, 0) < n), "")
+        return next((f"{name} (missing)" for at, (name, *n) in known.items() if counts.get(at, 0) < min(n[:2])), "")
 
     @staticmethod
     def _moved(known: dict[bytes, Any], entries: list[_tables.Entry]) -> str:

@@ -27,7 +27,8 @@ _IMPORTED = ("torch._inductor", "torch._functorch", "torch._higher_order_ops", "
              "torch._decomp", "torch._refs", "torch._prims", "torch._prims_common", "torch.fx.passes",
              "torch.fx.experimental", "torch.nested._internal", "torch.export", "torch._export", "torch.sparse",
              "torch.ao.quantization.fx", "torch.distributed.tensor", "torch.distributed.fsdp",
-             "torch.distributed._functional_collectives", "torch.nn.attention")  # fmt: skip
+             "torch.distributed._functional_collectives", "torch.nn.attention", "torch.autograd", "torch.backends",
+             "torch.masked", "torch.distributed.pipelining")  # fmt: skip
 _SKIPPED = ("test", "benchmark", "debug", "fb", "__main__", "compile_worker", "_ansi", "repro")
 
 _started: list[Any] = []
@@ -206,7 +207,7 @@ def _import_all() -> None:
 
 
 def _register_late(torch: Any) -> None:
-    """Calls what Inductor calls once, when it needs it."""
+    """Calls what torch calls once, when it needs it. An export takes the rule of an operator away."""
     from torch._inductor.fx_passes import freezing_patterns, joint_graph, post_grad, pre_grad
 
     def call(function: Any, *arguments: Any) -> None:
@@ -218,6 +219,11 @@ def _register_late(torch: Any) -> None:
     for device in [None, *map(torch.device, _devices(torch))]:
         for module in (joint_graph, post_grad, pre_grad, freezing_patterns):
             call(module.lazy_init, device)
+    call(lambda: torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions())
+    for name in ("_print", "_linalg_check_errors"):  # which torch notes when it traces them
+        call(lambda: torch.fx.node.has_side_effect(getattr(torch.ops.aten, name).default))
+    for name in ("call_torchbind", "hop_print", "invoke_leaf_function"):
+        call(lambda: torch.fx.node.has_side_effect(getattr(torch._higher_order_ops.effects, name)))
     call(lambda: __import__("torch._inductor.comm_lowering", fromlist=["x"]).register_comm_lowerings())
     call(torch.vmap(torch.sin), torch.ones(1))  # flex attention calls it, too
     call(lambda: __import__("torch._inductor.codegen.common", fromlist=["x"]).init_backend_registration())

@@ -58,14 +58,16 @@ def _note(event: str, arguments: Any) -> None:
 
 
 def _is_read(changed: Any) -> bool:
-    """Returns True for a function, a class or a module of a library, or an object of such a class."""
-    code = getattr(changed, "__code__", None)
-    if code is not None:
-        return _is_of_library(code.co_filename)
-    if isinstance(changed, types.ModuleType):
-        return changed.__name__.partition(".")[0] in _LIBRARIES
-    owner = changed if isinstance(changed, type) else type(changed)
-    return owner.__module__.partition(".")[0] in _LIBRARIES
+    """Returns True for a function, a class or a module of a library, or an object of such a class. Runs no code of the
+    object: a module of importlib.util.LazyLoader would be loaded in the middle of its own load."""
+    kind = type(changed)
+    if kind is types.FunctionType:
+        return _is_of_library(changed.__code__.co_filename)
+    if issubclass(kind, types.ModuleType):
+        name = object.__getattribute__(changed, "__dict__").get("__name__")
+    else:
+        name = type.__getattribute__(changed if issubclass(kind, type) else kind, "__module__")
+    return str(name).partition(".")[0] in _LIBRARIES
 
 
 def _hook(event: str, arguments: Any) -> None:

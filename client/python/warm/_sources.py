@@ -69,9 +69,9 @@ _CACHES = frozenset(
     "SUPPORTED_PARAM_TYPES SUPPORTED_RETURN_TYPES OPDEFS OPDEF_TO_LIB _OPAQUE_TYPES _OPAQUE_TYPES_BY_NAME "
     "FxCompile._compile_stats _HEURISTIC_CACHE KernelSideTable.id_to_kernel KernelSideTable.kernel_to_id "
     "KernelSideTable.constant_args kernel_side_table.id_to_kernel kernel_side_table.kernel_to_id "
-    "kernel_side_table.constant_args PyCodeCache.modules PyCodeCache.linemaps counters "
-    "CppPythonBindingsCodeCache._loaded_module_names _inductor_post_to_pre_grad_nodes _inductor_kernel_stack_trace "
-    "_inductor_triton_kernel_to_post_grad_node_info _inductor_pre_grad_node_stack_trace".split()
+    "kernel_side_table.constant_args _keep_alive _FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT PyCodeCache.modules "
+    "PyCodeCache.linemaps counters CppPythonBindingsCodeCache._loaded_module_names _inductor_post_to_pre_grad_nodes "
+    "_inductor_kernel_stack_trace _inductor_triton_kernel_to_post_grad_node_info _inductor_pre_grad_node_stack_trace".split()
 )
 _CACHE_NAMES = ("cache", "_member_map_", "_value2member_map_", "_member_names_")  # the last part of a cache's name
 

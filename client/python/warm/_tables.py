@@ -13,6 +13,7 @@ from typing import AbstractSet, Any, Container, NamedTuple
 from warm import _sources, _values
 
 KERNELS, OPERATORS = "warm:kernels", "torch.ops:"
+_OF_FALLBACKS = "torch._inductor.lowering:needs_realized_inputs"  # has each operator for which Inductor made a fallback
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NAME_MAX = 200
@@ -32,8 +33,10 @@ def name_of(key: tuple[Any, ...]) -> str:
     return _ADDRESS.sub("", "|".join(map(str, key)))[:_NAME_MAX]
 
 
-def _counts(key: tuple[Any, ...], value: Any) -> bool:
-    return not any(map(_sources.is_of_others, key)) and not _sources.is_empty(value)
+def _counts(path: str, key: tuple[Any, ...], value: Any) -> bool:
+    """Returns False for what torch notes of an operator of others, and for what is empty."""
+    named = (value,) if path == _OF_FALLBACKS else key
+    return not any(map(_sources.is_of_others, named)) and not _sources.is_empty(value)
 
 
 def _read(walker: _values.Walker, tables: dict[str, Any], known: dict[str, tuple[bytes, ...]]) -> dict[str, Table]:
@@ -48,7 +51,7 @@ def _read(walker: _values.Walker, tables: dict[str, Any], known: dict[str, tuple
         digest = walker.table(path, table)
         entries = []
         if not digest or digest not in known.get(path, ()):
-            leaves = ((k, v) for k, v in _sources.leaves(table) if _counts(k, v))
+            leaves = ((k, v) for k, v in _sources.leaves(table) if _counts(path, k, v))
             entries = [(walker.value(path, k), walker.value(path, v), k or (v,)) for k, v in leaves]
         found[path] = Table(digest, entries, [])
     return found

@@ -110,7 +110,9 @@ def _how(kind: type) -> tuple[int, Any]:
         return _ATTRIBUTES, ("name",)
     if kind.__name__ in _REPRS and kind.__module__ in ("builtins", "types", "typing", "torch", "torch._C"):
         return _REPR, None
-    if hasattr(kind, "__members__") or hasattr(kind, "annotation_str"):  # an enumeration, a type of C++
+    if hasattr(kind, "__members__"):  # an enumeration of C++
+        return _INT, None
+    if hasattr(kind, "annotation_str"):  # a type of C++
         return _TEXT, repr
     for base in kind.__mro__:
         if base.__name__ in _OPERATORS:
