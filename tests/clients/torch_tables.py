@@ -330,6 +330,9 @@ CHANGES = """if True:
         "part of a pattern": lambda: setattr(part, "target", aten.sin.default),
         "arguments in a pattern": lambda: part.kwargs.update(x=1),
         "operators": lambda: setattr(aten, "erf", aten.sin),
+        "function in the place of operators": lambda: setattr(aten, "erf", lambda x: aten.sin(x)),
+        "function in the place of an operator": lambda: setattr(aten.erf, "default", lambda x: aten.sin.default(x)),
+        "namespace of operators": lambda: setattr(torch.ops, "aten", type("Mine", (type(aten),), {})("aten")),
         "order of a list": lambda: several.reverse(),
         "constants": lambda: cpp_utils.DTYPE_TO_CPP.__setitem__(torch.float32, "double"),
         "empty table": lambda: lowering.user_lowerings.__setitem__(aten.erf.default, lambda x: x),
@@ -360,7 +363,7 @@ CHANGES = """if True:
                 os._exit(0)
             os.waitpid(child, 0)  # not os.wait(): a process of a compile may end meanwhile
     all_of("first", ("nothing", "nothing, but sizes vary", "nothing, but a graph is read back", "bases",
-                     "method of one object", "operators",
+                     "method of one object", "operators", "namespace of operators",
                      "function of an operator", "order of a list", "constants", "empty table"))
     _catalogue.why_not_kept()
     all_of("later")
@@ -422,7 +425,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 35 + 10)
+        self.assertEqual(len(found), 45 + 11)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)

@@ -192,10 +192,29 @@ def _inside(name: str, one: Any) -> Iterator[tuple[str, Any]]:
     if name.count(".") == 2:
         return
     for rest, child in list(vars(one).items()):
-        if name == "" and rest in _TORCH and rest != "higher_order":
+        if name == "" and rest in _TORCH and rest != "higher_order" and isinstance(child, types.ModuleType):
             yield rest, child
         elif name and type(child).__name__ == ("OpOverload" if "." in name else "OpOverloadPacket"):
             yield f"{name}.{rest}", child
+
+
+_OF_MODULES = frozenset("__name__ __doc__ __package__ __loader__ __spec__ name _dir".split())  # of a namespace's variables
+
+
+def _strangers(name: str, one: Any) -> Iterator[tuple[str, Any]]:
+    """Returns what stands where something of torch should: as _inside."""
+    space = sys.modules["torch._ops"]._OpNamespace
+    overloads = {rest or "default" for rest in getattr(one, "_overload_names", ()) if name.count(".") == 1}
+    for rest, child in list(vars(one).items()):
+        kind = type(child).__name__
+        if name == "":
+            is_torchs = rest not in _TORCH or rest == "higher_order" or (type(child) is space and child.name == rest)
+        elif "." in name:
+            is_torchs = rest not in overloads or kind in ("OpOverload", "TorchBindOpOverload")
+        else:
+            is_torchs = rest in _OF_MODULES or kind == "OpOverloadPacket"
+        if not is_torchs:
+            yield f"{name}.{rest}".lstrip("."), child
 
 
 def all_operators() -> Iterator[tuple[str, Any]]:
@@ -223,6 +242,7 @@ class Operators:
             for name, one in todo:
                 if "." in name:
                     _look_at(name, one, tables)
+                tables.update((f"torch.ops:{at} (replaced)", [type(child)]) for at, child in _strangers(name, one))
                 inside += _inside(name, one)
             todo = self._new(inside)
         return tables
