@@ -305,6 +305,8 @@ CHANGES = """if True:
         "nothing, but an operator of its own": own_operator,
         "nothing, but an export": lambda: torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions(),
         "nothing, but an operator with effects": lambda: torch.compile(torch.linalg.inv, backend="aot_eager")(torch.eye(3)),
+        "nothing, but torch.compile is wrapped": lambda: setattr(torch, "compile", functools.wraps(torch.compile)(
+            lambda *arguments, **more: None)),  # as Lightning does
         "nothing, but masked tensors": lambda: torch.masked.masked_tensor(torch.ones(3), torch.ones(3) > 0).sum(),
         "nothing, but a pipeline": lambda: __import__("torch.distributed.pipelining"),
         "nothing, but a module that loads itself later": lazy_module,
@@ -425,7 +427,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 45 + 11)
+        self.assertEqual(len(found), 46 + 11)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)
