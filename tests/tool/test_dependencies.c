@@ -89,7 +89,7 @@ Test(dependencies, lines_break_where_clang_breaks_them_for_the_other_name)
     writer_close(&packed);
 }
 
-/* The same, by a compiler: the file of one folder unpacked for another is what it writes there. */
+/* A compiler's file of one folder, packed and unpacked for another folder, is what the compiler itself writes there. */
 static void expect_as_elsewhere(const char *compiler, const char *options, const char *elsewhere)
 {
     char *dir = temp_dir_new(), *one, *other, *out;

@@ -4,7 +4,8 @@
     from Python    every kernel passes a method of torch._C._DispatchModule. The hooks below note each kernel for an
                    operator of torch, and each fallback, in _sources.kernels, until its library ends.
     from C++       a library that registers has the constructor of torch::Library or of c10::RegisterOperators, or the
-                   functions of torch's stable ABI for that, among its symbols. If such a library is loaded, beside torch's own, the dumps of torch's operators count.
+                   functions of torch's stable ABI for that, among its symbols. If such a library is loaded, beside torch's
+                   own, the dumps of torch's operators count.
 
 Any thread.
 """

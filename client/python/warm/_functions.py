@@ -53,7 +53,7 @@ _NOT_CALLED = ("torch._inductor.runtime.compile_tasks", "torch._inductor.compile
 _SET_BEFORE_USE = ("torch.fx.graph_module:_CodeOnlyModule", "forward")
 
 _RANDOM = frozenset(("_base_dummy_index",))  # a constant of sympy
-# Programs alone call torch.compile, and Lightning puts a function around it: what it compiles is in the graph and the settings.
+# torch.compile begins a compile, whose graph and settings are in the key. Lightning puts a function of its own around it.
 _SKIPPED = {"builtins:": _OF_BUILTINS, "torch:": frozenset(("compile",)), _SET_BEFORE_USE[0]: frozenset((_SET_BEFORE_USE[1],))}
 _CONSTANT, _UNKNOWN = ord("="), ord("?")  # how entries begin (walk_entry of client/walk/walk.h)
 _OF_MODULE, _OF_CLASS, _OF_OBJECT = range(3)  # walk_owner

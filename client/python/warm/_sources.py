@@ -129,7 +129,7 @@ def _returned(function: Any) -> Any:
     """Returns what a cached function without arguments has returned; None if it was not called."""
     caches = [held for held in gc.get_referents(function) if type(held) is dict and held is not vars(function)]
     found = [held[()] for held in caches if () in held]
-    if found and type(found[0]).__name__ == "_lru_list_elem":  # of a cache with a limit: a key and what was returned
+    if found and type(found[0]).__name__ == "_lru_list_elem":  # of a maxsize: it refers to the arguments and the result
         found = gc.get_referents(found[0])
     return next(filter(_is_container, found), None)
 

@@ -92,7 +92,8 @@ class Watched:
             found.update(_sources.containers())
         for path in self._known or () if modules or not self._tables else self._returned:
             module = path.partition(":")[0]
-            if (module in modules or not self._tables or path in self._returned) and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
+            is_due = module in modules or not self._tables or path in self._returned
+            if is_due and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
                 found.update([(path, table)] if (table := _sources.at(path)) is not None else ())
         found.update(self._operators.changed())
         found[KERNELS] = _sources.kernels

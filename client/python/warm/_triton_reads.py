@@ -83,7 +83,7 @@ _HOLDERS = {"staticmethod": "__func__", "classmethod": "__func__", "JITFunction"
             "ConstexprFunction": "fn"}  # fmt: skip
 _MAY_BE_GENERATED = "<string>"  # methods of dataclasses have this file
 _seen: list[tuple[Any, list[int], Any]] = []  # dictionaries of names, the identities of their values, and the values
-_first: list[tuple[Any, dict[str, Any]]] = []  # dictionaries of names, and what they were while Triton was loaded
+_first: list[tuple[Any, dict[str, Any]]] = []  # dictionaries of names, and copies from when Triton was loaded
 _verdict = [""]
 _n_modules = [0]
 
