@@ -194,21 +194,33 @@ static bool is_include(const struct options *o, const char *arg)
     return false;
 }
 
-/* Gives all folders to search (free()); NULL without memory. The host's compiler may be GCC. */
-static struct tool_folder *folders_of(const struct options *o, const struct words *w)
+/* True if the value belongs to an option with one of two names. */
+static bool is_value_of(const struct words *w, struct view value, const char *const names[2])
 {
-    static const char *const names[] = {"-isystem", "--system-include"};
-    struct tool_folder *folders = calloc(o->n_include_dirs + 1, sizeof *folders);
-    for (size_t i = 0; folders && i < o->n_include_dirs; i++) {
-        folders[i].path = o->include_dirs[i];
-        for (size_t k = 0; k < 2 * w->n; k++) {
-            const char *word = w->list[k / 2].data, *name = names[k % 2],
-                       *at = folders[i].path.data;
-            const char *next = k / 2 + 1 < w->n ? w->list[k / 2 + 1].data : "";
-            if (strncmp(word, name, strlen(name)) == 0)
-                folders[i].is_system |= at == next || (at >= word && at <= word + strlen(word));
-        }
+    const char *at = value.data;
+    for (size_t k = 0; k < 2 * w->n; k++) {
+        const char *word = w->list[k / 2].data, *name = names[k % 2];
+        const char *next = k / 2 + 1 < w->n ? w->list[k / 2 + 1].data : "";
+        if (strncmp(word, name, strlen(name)) == 0 &&
+            (at == next || (at >= word && at <= word + strlen(word))))
+            return true;
     }
+    return false;
+}
+
+/* Gives all folders to search (free()); NULL without memory. The host's compiler may be GCC. -MT has a name for a file of
+ * dependencies, which leads nowhere. */
+static struct tool_folder *folders_of(const struct options *o, const struct words *w, size_t *out_n)
+{
+    static const char *const system[] = {"-isystem", "--system-include"};
+    static const char *const target[] = {"-MT", "--dependency-target-name"};
+    struct tool_folder *folders = calloc(o->n_include_dirs + 1, sizeof *folders);
+    *out_n = 0;
+    for (size_t i = 0; folders && i < o->n_include_dirs; i++)
+        if (!is_value_of(w, o->include_dirs[i], target))
+            folders[(*out_n)++] =
+                (struct tool_folder){.path = o->include_dirs[i],
+                                     .is_system = is_value_of(w, o->include_dirs[i], system)};
     return folders;
 }
 
@@ -255,15 +267,15 @@ static bool can_map_roots(const struct tool_job *job, const char *input)
 }
 
 static int add_roots(struct tool_job *job, const struct options *o,
-                     const struct tool_folder *folders, const char *input, struct err *e)
+                     const struct tool_folder *folders, size_t n, const char *input, struct err *e)
 {
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
     bool maps = can_map_roots(job, input);
-    for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < o->n_include_dirs; i++)
-        tool_add_folder(job, o->include_dirs[i].data, o->include_dirs[i].len);
-    while (job->n_roots && (spells_root(job, o, input) ||
-                            (job->dependencies && !depends_alike(job, folders, o->n_include_dirs))))
+    for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < n; i++)
+        tool_add_folder(job, folders[i].path.data, folders[i].path.len);
+    while (job->n_roots &&
+           (spells_root(job, o, input) || (job->dependencies && !depends_alike(job, folders, n))))
         tool_drop_root(job);
     if (ok && maps && job->n_roots)
         return tool_map_roots(job, "-Xcompiler", e);
@@ -271,8 +283,8 @@ static int add_roots(struct tool_job *job, const struct options *o,
 }
 
 static int nvcc_key(struct tool_job *job, const struct options *o,
-                    const struct tool_folder *folders, const char *input, bool native,
-                    struct err *e)
+                    const struct tool_folder *folders, size_t n_folders, const char *input,
+                    bool native, struct err *e)
 {
     struct key_builder key;
     struct cuda_scan scan = {0};
@@ -283,13 +295,13 @@ static int nvcc_key(struct tool_job *job, const struct options *o,
         return code;
     cuda_scan(source, len, &scan);
     bool names_show = job->exact || job->in_top || o->shows_cwd || o->relocatable ||
-                      has_relative_system(folders, o->n_include_dirs);
+                      has_relative_system(folders, n_folders);
     if (cuda_scan_uses_file(&scan) && job->counts < COUNTS_SOURCE)
         job->counts = COUNTS_SOURCE;
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */
     if (!names_show)
-        code = add_roots(job, o, folders, input, e);
+        code = add_roots(job, o, folders, n_folders, input, e);
     if (!code)
         code = begin(job, &key, DOMAIN_NVCC, e);
     if (!code) {
@@ -305,7 +317,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o,
                 tool_key_reach(job, &key, REACH, dir, strlen(dir));
             free(dir);
         }
-        code = tool_key_folders(job, &key, REACH, folders, o->n_include_dirs, e);
+        code = tool_key_folders(job, &key, REACH, folders, n_folders, e);
         key_add_u64(&key, HOW, job->counts);
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
@@ -442,8 +454,9 @@ static int nvcc_parsed(struct tool_job *job, struct options *o, const struct wor
                       "warm keeps only commands with -cubin, -ptx, -fatbin, -c, -dc or -dw");
     if ((code = nvcc_outputs(job, o, w, ending, e)))
         return code;
-    struct tool_folder *folders = folders_of(o, w);
-    code = folders ? nvcc_key(job, o, folders, w->list[o->input].data, native, e)
+    size_t n_folders;
+    struct tool_folder *folders = folders_of(o, w, &n_folders);
+    code = folders ? nvcc_key(job, o, folders, n_folders, w->list[o->input].data, native, e)
                    : err_set(e, WARM_ENOMEM, "no memory for folders");
     free(folders);
     return code;

@@ -683,6 +683,15 @@ class Nvcc(kit.TestCase):
                     self.expect(hits, 1 - hits)
                     self.assertEqual(read_files(self.folder)[name], plain)
 
+    def test_a_target_of_a_dependency_file_may_be_there_or_not(self):
+        for option in ("-DQUIET", "-Xptxas=-v"):
+            for is_there, hits in ((False, 0), (False, 1), (True, 1)):
+                with self.subTest(option=option, is_there=is_there, hits=hits):
+                    if is_there:
+                        self.write("out", "", self.folder)
+                    self.compile("-c", "-MD", "-MT", "out", option)
+                    self.expect(hits, 1 - hits)
+
     def test_every_option_of_help_has_a_row(self):
         for tool in ("nvcc", "ptxas", "fatbinary", "nvlink"):
             with self.subTest(tool):
