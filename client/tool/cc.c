@@ -27,6 +27,8 @@
  * A preprocessed text is packed instead (preprocessed.h).
  * Clang keeps it: its __PRETTY_FUNCTION__ names files, and the option does not cover that.
  *
+ * A folder that the command itself replaces in names is the only root, and may have -g (user_map.h).
+ *
  * The compiler gets most sources in one spelling (spelling.c).
  *
  * The working folder is in the key if debug information or an argument names it. A file of
@@ -50,6 +52,7 @@
 #include "client/tool/file_state.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
+#include "client/tool/user_map.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/reach.h"
 #include "keygen/domains.h"
@@ -106,7 +109,7 @@ struct command {
     bool verbose;
     bool splits, lto, seeded;
     bool reads_input; /* the source is standard input */
-    bool shows_names;
+    bool shows_names, maps_names;
     bool warns_of_headers; /* -Winvalid-pch: the compiler would warn of a stub */
     bool native;
 };
@@ -148,7 +151,10 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case DEPENDENCIES: c->dependencies = true; return 0;
     case DEPENDENCY_FILE: c->dependency_file = value; return 0;
     case INCLUDE: c->include = value; return 0;
-    case SHOWS: c->shows_names = true; return 0;
+    case SHOWS:
+        c->maps_names |= user_map_is_option(arg);
+        c->shows_names |= !user_map_is_option(arg);
+        return 0;
     case DEBUG: c->debug = true; return 0;
     case NO_DEBUG: c->debug = false; return 0;
     case SPLIT: c->debug = c->splits = true; return 0;
@@ -378,7 +384,8 @@ static bool spells_root(const struct command *c)
             continue;
         if (valued && job->argv[i][strlen(o->name)] == '\0' && i + 1 < job->argc)
             i++;
-        if (!(valued && is_path) && tool_names_root(job, job->argv[i], strlen(job->argv[i])))
+        if (!(valued && is_path) && !(job->user_maps && user_map_is_option(job->argv[i])) &&
+            tool_names_root(job, job->argv[i], strlen(job->argv[i])))
             return true;
     }
     return tool_environment_names_root(job, environment);
@@ -530,17 +537,23 @@ static bool is_left_to_roots(const struct command *c)
     return false;
 }
 
-/* True if only texts, messages and bytes can tell how the sources are spelled. */
-static bool hides_spelling(const struct command *c)
+/* True for a plain compile of C or C++. */
+static bool is_plain(const struct command *c)
 {
     static const char *const names[] = {".c", ".cc", ".cpp", ".cxx", ".c++",
                                         ".C", ".cp", ".CPP", NULL};
     for (size_t i = 0; i < c->n_files; i++)
         if (is_source(c->files[i]) && !text_is_one_of(extension(c->files[i]), names))
             return false;
-    return c->job->counts < COUNTS_SOURCE && !c->job->loud && !c->shows_names && !c->debug &&
-           !c->dependencies && !c->prints && !c->preprocesses && !c->assembles &&
-           !c->has_language && !c->tells_folders && !c->lto;
+    return !c->shows_names && !c->prints && !c->preprocesses && !c->assembles && !c->has_language &&
+           !c->tells_folders && !c->lto;
+}
+
+/* True if only texts, messages and bytes can tell how the sources are spelled. */
+static bool hides_spelling(const struct command *c)
+{
+    return is_plain(c) && c->job->counts < COUNTS_SOURCE && !c->job->loud && !c->debug &&
+           !c->dependencies;
 }
 
 /* Takes the sources in their one spelling, in the key and in the compiler's arguments. */
@@ -583,6 +596,39 @@ static bool can_map_roots(const struct command *c, bool names_show)
            is_generated(c->files[0], names_show) && !c->preprocesses && !c->assembles &&
            tool_is_gcc(job) && !strchr(c->files[0], '=') && !strchr(job->cwd, '=') &&
            !(c->include && strchr(c->include, '='));
+}
+
+/* True if GCC names each header of a system's folder by the name that the command has for that. */
+static bool has_plain_systems(const struct command *c)
+{
+    char folder[PATH_MAX], real[PATH_MAX];
+    struct tool_folder f;
+    for (int at = 1; next_folder(c, &at, &f);) {
+        if (!f.is_system)
+            continue;
+        if (f.path.len >= sizeof folder)
+            return false;
+        memcpy(folder, f.path.data, f.path.len);
+        folder[f.path.len] = '\0';
+        if (realpath(folder, real) && strcmp(real, folder) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Adds the folder that the command's own option replaces in names as the only root. False if there is none, or it may show
+ * in another way. */
+static bool takes_user_map(struct command *c)
+{
+    struct tool_job *job = c->job;
+    bool ok = c->maps_names && job->counts == COUNTS_NO_PLACE && tool_is_gcc(job) && is_plain(c) &&
+              c->stops && !c->splits && !c->header && c->n_files == 1 && has_plain_systems(c) &&
+              user_map_add_root(job, c->files[0], c->debug);
+    if (ok && (spells_root(c) || (c->dependencies && !depends_alike(c)))) {
+        tool_drop_root(job);
+        ok = job->maps_roots = job->user_maps = false;
+    }
+    return ok;
 }
 
 /* ---- the key ---- */
@@ -633,7 +679,8 @@ static void add_arguments(struct command *c, struct key_builder *key)
             tool_key_path(c->job, key, ARGUMENT, arg);
             tool_key_reach(c->job, key, REACH, arg, folder_len(arg));
         } else if (!valued) {
-            if (!s || s->rule != STOP || c->n_stops > 1)
+            if ((!s || s->rule != STOP || c->n_stops > 1) &&
+                !user_map_key(c->job, key, ARGUMENT, arg))
                 key_add_text(key, ARGUMENT, arg);
         } else {
             const char *value = arg + strlen(s->name);
@@ -689,6 +736,8 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     tool_key_roots(job, key, HOW);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
+    if (job->user_maps)
+        key_add_text(key, FOLDER, rest); /* debug information names it */
     bool hides = c->lto && (c->stops || !tool_is_of_keops(c->files[0])); /* in packed sections */
     job->keys_cwd =
         root < 0 && (job->exact || c->debug || hides || job->in_top || spells_folder(c));
@@ -725,10 +774,13 @@ static int make_key(struct command *c, struct err *e)
     key_end(&sources, &sources_key, &sources_proof);
     bool maps = can_map_roots(
         c, names_show); /* by the user's own name for the source, as in a larger key */
-    if (!code && !names_show && !maps)
+    bool user_maps = !code && !maps && takes_user_map(c);
+    c->shows_names |= c->maps_names && !user_maps;
+    if (!code && !names_show && !maps && !user_maps)
         code = spell(c, e);
     size_t folder = common_folder(c);
-    bool rooted = takes_roots(c) && (maps || c->preprocesses || !names_show || !folder);
+    bool rooted =
+        takes_roots(c) && !user_maps && (maps || c->preprocesses || !names_show || !folder);
     if (code || (rooted && !add_roots(c, folder, maps)))
         return code ? code : refuse(e, c->files[0], "the command names too many temporary folders");
     if (c->job->n_roots && maps && (code = tool_map_roots(c->job, NULL, e)))

@@ -282,20 +282,23 @@ static bool is_mentioned(const struct tool_job *job, const char *folder, size_t 
     return false;
 }
 
-/* Adds a folder that the command names, but never a temporary folder itself, or one that has the user's home: too
- * much lies there that is not the command's. */
+bool tool_has_more(const char *folder)
+{
+    assert(folder);
+    const char *home = getenv("HOME");
+    return tool_is_temporary_folder(folder) ||
+           (home && (strcmp(home, folder) == 0 || tool_is_below(home, folder)));
+}
+
+/* Adds a folder that the command names. */
 static bool add_place(struct tool_job *job, const char *path, size_t len)
 {
-    const char *home = getenv("HOME");
     char folder[PATH_MAX];
     if (len < 2 || len >= sizeof folder || !is_mentioned(job, path, len))
         return true;
     memcpy(folder, path, len);
     folder[len] = '\0';
-    if (tool_is_temporary_folder(folder) ||
-        (home && (strcmp(home, folder) == 0 || tool_is_below(home, folder))))
-        return true;
-    return tool_add_root(job, folder, len);
+    return tool_has_more(folder) || tool_add_root(job, folder, len);
 }
 
 /* Returns the length of the folder that has both. */

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "client/tool/file_state.h"
+#include "client/tool/pch.h"
 #include "client/tool/trace_log.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/cuda/reach.h"
@@ -363,6 +364,22 @@ static size_t names_root(const struct tool_job *job, const struct texts *t)
     return 0;
 }
 
+/* True for a file outside of the root that GCC takes for one in it, and for a precompiled header, whose names no text tells. */
+static bool is_renamed(const struct tool_job *job, const struct input *i)
+{
+    return i->kind == INPUT_FILE && ((i->root == 0 && text_begins(i->path, job->roots[0])) ||
+                                     text_ends(i->path, PCH_SUFFIX));
+}
+
+/* Returns the first such input of a job with user_maps: its index + 1. 0: none. */
+static size_t renames(const struct tool_job *job, const struct inputs *in)
+{
+    for (size_t i = 0; job->user_maps && i < in->n; i++)
+        if (is_renamed(job, &in->list[i]))
+            return i + 1;
+    return 0;
+}
+
 int root_names_check(const struct tool_job *job, const struct inputs *in, struct err *e)
 {
     assert(job && in);
@@ -375,6 +392,8 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
                     !(job->preprocesses && are_plain(job));
     bool unread = !read_all(job, in, computes, &t);
     size_t shows = unread ? 0 : names_root(job, &t);
+    if (!unread && !shows)
+        shows = renames(job, in);
     if (!unread && !shows && computes && has_place(job, in, &t))
         shows = may_show(job, in, &t);
     for (size_t i = 0; i < t.n; i++)

@@ -40,6 +40,7 @@
 #include "client/tool/inputs.h"
 #include "client/tool/pch.h"
 #include "client/tool/result.h"
+#include "client/tool/user_map.h"
 
 #define RENEWAL_MS 5000u        /* how often the holder of a lease says that it makes progress */
 #define MARK "not to be kept: " /* then the reason */
@@ -330,6 +331,11 @@ static int hit_traced(struct serving *s, char now[TOOL_NAME_TEXT])
         bool fits = inputs_now(s->job, s->quick, &s->manifest, set, name);
         if (set == 0)
             memcpy(now, name, sizeof name);
+        if (fits && !user_map_fits(s->job, &s->manifest, set)) {
+            s->is_marked = true;
+            s->more.counts = COUNTS_SEARCHED;
+            return -1;
+        }
         int status = fits ? replay_name(s, name) : -1;
         if (status >= 0) {
             if (inputs_are_renewed(&s->manifest, set))

@@ -117,6 +117,7 @@ struct tool_job {
     size_t n_spelled;
     bool
         maps_roots; /* the compiler replaces the roots in names of files: they cannot show there (nvcc: in __FILE__) */
+    bool user_maps; /* by the command's own option: user_map.h */
 
     char *memory[2 * TOOL_SOURCES_MAX + 96]; /* strings made for the job */
     size_t n_memory;
@@ -140,6 +141,9 @@ struct view *tool_arguments(const struct tool_job *job);
  */
 void tool_expand(struct tool_job *job, bool is_nvcc);
 
+/* True for a temporary folder itself, or one that has the user's home: too much lies there that is not the command's, so it
+ * is never a root. */
+bool tool_has_more(const char *folder);
 /* Adds a root. False if there are too many. */
 bool tool_add_root(struct tool_job *job, const char *path, size_t len);
 /* Removes the root that was added last. */
