@@ -82,5 +82,6 @@ int PyDict_Next(PyObject *dict, Py_ssize_t *at, PyObject **out_key,
 PyObject *PyDict_Items(PyObject *dict);
 PyObject *PyDict_Keys(PyObject *dict);
 PyObject *PyMapping_Items(PyObject *mapping);
+Py_ssize_t PyObject_Size(PyObject *container);
 
 #endif

@@ -26,6 +26,7 @@
 #define DEPTH_MAX 60
 #define STEPS_MAX 20000 /* parts of one value */
 #define NEVER (DEPTH_MAX + 1)
+#define TABLE_MIN 32 /* entries: a larger default is a table */
 #define ENTRY_LEN 9 /* of walk_space: a walk_entry and 8 bytes */
 
 /* The first bytes of a SHA-256. */
@@ -566,10 +567,19 @@ static bool add_closure(struct walker *w, struct code *c, PyObject *code, PyObje
     return put_tag(w, 'c');
 }
 
-/* Adds a default. Of a function that a namespace has, one that is not plain counts by its type: it may be a table. */
+/* Returns true for a table, which counts where it is a variable, and for an object that may have state. */
+static bool is_loose(struct walker *w, PyObject *value)
+{
+    const struct kind *k = kind_of(w, value);
+    if (!k || !k->is_known || k->how == WALK_OBJECT)
+        return true;
+    return k->flags & WALK_CHANGES && PyObject_Size(value) > TABLE_MIN;
+}
+
+/* Adds a default. Of a function that a namespace has, one that is loose counts by its type. */
 static bool add_default(struct walker *w, PyObject *value, bool is_entry)
 {
-    if (!is_entry || is_state(w, value))
+    if (!is_entry || !is_loose(w, value))
         return add(w, value);
     PyObject *type = PyObject_Type(value);
     bool ok = put_tag(w, 't') && add_attribute(w, type, w->__qualname__);

@@ -69,7 +69,14 @@ SWITCHES = """if True:
         "math attention": (backends.cuda.enable_math_sdp, False, True),
         "cudnn attention": (backends.cuda.enable_cudnn_sdp, False, True),
         "matmul precision": (torch.set_float32_matmul_precision, "medium", "highest"),
+        **{f"precision of {of}": (lambda v, one=one: setattr(one, "fp32_precision", v), "ieee", usual)
+           for of, one, usual in (("all", backends, "none"), ("oneDNN", backends.mkldnn, "none"),
+                                  ("oneDNN's RNNs", backends.mkldnn.rnn, "none"),
+                                  ("oneDNN's convolutions", backends.mkldnn.conv, "none"),
+                                  ("cuDNN's convolutions", backends.cudnn.conv, "tf32"),
+                                  ("RNNs", backends.cudnn.rnn, "tf32"))},
     }
+    torch.set_float32_matmul_precision("highest")  # "ieee", no more "none"
     unseen = []
     for name, (set_to, value, usual) in switches.items():
         before = _settings.settings(traces=True)
@@ -95,7 +102,7 @@ class Settings(kit.TestCase):
     def test_every_switch_counts_and_is_usual_again_when_it_is_set_back(self):
         tried, unseen = self.run_one(SWITCHES)
         self.assertEqual(unseen, [])
-        self.assertEqual(tried, 11)
+        self.assertEqual(tried, 17)
 
 
 if __name__ == "__main__":

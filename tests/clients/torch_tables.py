@@ -215,6 +215,37 @@ body = lambda x: ops.mul(x, ops.constant(%s, torch.float32))
 lowering.lowerings[torch.ops.own.scaled.default] = lowering.make_pointwise(body)
 called, arguments, wanted = lambda x: torch.ops.own.scaled(x) + 1, [x], x * %s + 1
 """
+OTHERS_LOWERING = """
+@torch.library.custom_op("own::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+scaled.register_fake(torch.empty_like)
+called, arguments, wanted = lambda x: torch.ops.own.scaled(x) + 1, [x], x * 2 + 1
+"""
+ERF_LOWERING = OTHERS_LOWERING + """
+lowering.lowerings[torch.ops.own.scaled.default] = lowering.lowerings[aten.erf.default]
+wanted = torch.erf(x) + 1
+"""
+# An operator whose result shows how its argument lies in memory.
+LAYOUT = """
+@torch.library.custom_op("own::strides", mutates_args=())
+def strides(x: torch.Tensor) -> torch.Tensor:
+    return torch.full(x.shape, float(x.stride(0) * 10 + x.stride(1)))
+strides.register_fake(lambda x: torch.empty(x.shape))
+called, arguments, wanted = lambda x: torch.ops.own.strides((x + 1).t()) + 1, [torch.ones(4, 5)], torch.tensor(%s.)
+"""
+CONTIGUOUS = """
+lowering.make_fallback(torch.ops.own.strides.default, layout_constraint=lowering.require_contiguous)
+"""
+EVALUATE = """
+import sympy
+sympy.core.parameters.global_parameters.evaluate = False
+try:
+    print(torch.allclose(torch.compile(called)(*arguments), wanted))
+except Exception as e:
+    print("Could not compare" in str(e))
+raise SystemExit
+"""
 INNER_CLASS = """
 from torch.testing._internal.two_tensor import TwoTensor
 class Own(torch.Tensor):
@@ -242,16 +273,18 @@ raise SystemExit
 # Changes of what torch and its libraries have, after the first graph and before it. Each runs in a fork of a process that
 # has the catalogue. What is printed is the name of the change, and why nothing is kept, as JSON.
 CHANGES = """if True:
-    import builtins, contextlib, functools, json, math, operator, os, pickle, sys, time, types
-    import sympy, torch
+    import builtins, contextlib, functools, inspect, json, math, operator, os, pickle, random, sys, time, types, typing
+    import mpmath, sympy, torch
     torch.compile(lambda x: x.cos() @ x)(torch.ones(4, 4))
     from warm import _catalogue
     while not _catalogue.load():
         time.sleep(0.2)
     import torch._inductor.decomposition as decomposition, torch._inductor.ir as ir, torch._inductor.lowering as lowering
     import torch._inductor.codegen.cpp_utils as cpp_utils
-    import torch._inductor.fx_passes.joint_graph as joint_graph
-    from torch._inductor.codegen.cpp import CppOverrides
+    import torch._inductor.fx_passes.joint_graph as joint_graph, torch._inductor.memory as memory
+    from torch._inductor.codegen.cpp import CppKernel, CppOverrides, CppVecKernel
+    from torch.distributed.tensor import DTensor
+    from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
     aten, erf = torch.ops.aten, lowering.lowerings[torch.ops.aten.erf.default]
     index = cpp_utils.get_promote_dtype
     tables = [one.patterns for one in vars(joint_graph).values() if hasattr(one, "patterns")]
@@ -288,6 +321,7 @@ CHANGES = """if True:
             return x * 2
         torch.library.register_fake("mine::double", torch.empty_like)
         lowering.add_needs_realized_inputs(torch.ops.mine.double.default)  # as a compile does: it would hang in a fork
+        lowering.fallbacks.add(torch.ops.mine.double.default)
 
     class Lazy(types.ModuleType):
         def __getattribute__(self, name):  # importlib.util.LazyLoader would load it here
@@ -307,6 +341,7 @@ CHANGES = """if True:
         "nothing, but an operator with effects": lambda: torch.compile(torch.linalg.inv, backend="aot_eager")(torch.eye(3)),
         "nothing, but torch.compile is wrapped": lambda: setattr(torch, "compile", functools.wraps(torch.compile)(
             lambda *arguments, **more: None)),  # as Lightning does
+        "nothing, but another default type": lambda: torch.set_default_dtype(torch.float64),
         "nothing, but masked tensors": lambda: torch.masked.masked_tensor(torch.ones(3), torch.ones(3) > 0).sum(),
         "nothing, but a pipeline": lambda: __import__("torch.distributed.pipelining"),
         "nothing, but a module that loads itself later": lazy_module,
@@ -324,6 +359,7 @@ CHANGES = """if True:
         "class of a module": lambda: setattr(lowering, "__class__", type("Mine", (types.ModuleType,), {})),
         "method of one object": lambda: setattr(joint_graph.patterns, "apply", lambda *arguments: 0),
         "method of one operator": lambda: setattr(aten.erf.default, "decompose", lambda *arguments, **more: NotImplemented),
+        "operator for one mode": lambda: aten.erf.default.py_impl(ProxyTorchDispatchMode)(lambda mode, x: aten.sin(x)),
         "operator": lambda: setattr(aten.erf, "default", aten.sin.default),
         "function of an operator": lambda: setattr(aten.erf.default, "_op", aten.sin.default._op),
         "function of an operator, made anew": lambda: setattr(
@@ -350,6 +386,18 @@ CHANGES = """if True:
         "name of a builtin": lambda: setattr(lowering, "getattr", getattr),
         "truth of objects": lambda: setattr(ir.TensorBox, "__bool__", lambda one: False),
         "keyword defaults in place": lambda: lowering.to_dtype_bitcast.__kwdefaults__.update(copy=True),
+        "default in place": lambda: memory.reorder_for_peak_memory.__defaults__[-1].reverse(),
+        "value of an enum": lambda: setattr(torch._prims_common.RETURN_TYPE.NEW, "_value_", 7),
+        "constant that hides that of a base": lambda: setattr(CppVecKernel, "suffix", ";;"),
+        "constant of a class": lambda: setattr(CppKernel, "suffix", ";;"),
+        "function of os": lambda: setattr(os, "cpu_count", lambda: 1),
+        "function of inspect": lambda: setattr(inspect, "signature", lambda *arguments, **more: None),
+        "function of typing": lambda: setattr(typing, "get_args", lambda of: ()),
+        "function of random": lambda: setattr(random, "random", lambda: 0.5),
+        "function of the CPU": lambda: setattr(torch.cpu, "_is_avx512_supported", lambda: False),
+        "function of mpmath": lambda: setattr(mpmath.libmp, "mpf_mul", mpmath.libmp.mpf_add),
+        "table in an object of an object": lambda: DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs.pop(
+            aten.bmm.default),
         "builtins": lambda: setattr(builtins, "sorted", lambda values, **more: list(values)),
     }
 
@@ -427,7 +475,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 46 + 11)
+        self.assertEqual(len(found), 59 + 11)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)
@@ -490,6 +538,15 @@ class Pairs(kit.TestCase):
 
     def test_a_lowering_of_torch_for_an_operator_of_the_program_counts(self):
         self.check(OWN_LOWERING % (2.0, 2.0, 2.0), OWN_LOWERING % (3.0, 3.0, 3.0), why="the lowering of own.scaled")
+
+    def test_a_lowering_of_another_operator_counts(self):
+        self.check(OTHERS_LOWERING, ERF_LOWERING, why="the lowering of own.scaled")
+
+    def test_how_the_arguments_of_an_operator_must_lie_in_memory_counts(self):
+        self.check(LAYOUT % 16, LAYOUT % 42 + CONTIGUOUS)
+
+    def test_a_setting_of_sympy_counts(self):
+        self.check(ERF, ERF + EVALUATE)
 
     def test_a_class_of_the_program_inside_of_one_of_torch_counts(self):
         self.check(INNER_CLASS % (2.0, 2.0), INNER_CLASS % (3.0, 3.0), why="the class Own")

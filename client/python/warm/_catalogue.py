@@ -25,9 +25,9 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
-from warm import _client, _dispatcher, _functions, _in_place, _marks, _sources, _tables, _values
+from warm import _client, _dispatcher, _functions, _in_place, _marks, _operators, _sources, _tables, _values
 
 _OURS = ("_values.py", "_sources.py", "_operators.py", "_dispatcher.py", "_functions.py", "_in_place.py", "_tables.py",
          "_catalogue.py", "_catalogue_maker.py")  # fmt: skip
@@ -147,7 +147,7 @@ class Catalogue:
 
     def replaced(self, space: _functions.Space) -> str:
         """Returns the name of what a program put in the place of torch's in a space, or ""."""
-        name = _functions.foreign(self.spaces.get(space.path), space)
+        name = _functions.foreign(self.spaces, space)
         return f"{space.path.replace(':', '.').rstrip('.')}.{name}" if name else ""
 
 
@@ -256,6 +256,19 @@ def why_not_kept() -> str:
     with _state.lock:
         load()
         return _state.why()
+
+
+def registered(operators: Iterable[Any]) -> str:
+    """Returns in which tables of torch operators of others are. Raises _operators.Unknown for one with a value in a table.
+    why_not_kept() was called."""
+    found = []
+    with _state.lock:
+        for operator in operators:
+            for path, has_value in _state.tables.with_operator(operator):
+                if has_value:
+                    raise _operators.Unknown(f"what {path.replace(':', '.')} has of {operator} is in no key")
+                found.append(f"{operator} in {path}")
+    return "\n".join(sorted(found))
 
 
 def why_not_taken() -> str:

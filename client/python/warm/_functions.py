@@ -36,14 +36,16 @@ _CALLED = tuple(
         "overrides. autograd. _dynamo.utils. _dynamo.device_interface. _dynamo.source. _dynamo.exc. _dynamo.backends. "
         "_export. distributed.tensor. distributed._functional_collectives. utils._ utils.flop_counter. utils.weak. "
         "utils.checkpoint. utils.hooks. cuda. accelerator. backends. masked. sparse. nested. _native. _linalg_utils. "
-        "_lowrank. _jit_internal. _custom_op. _vmap_internals."
+        "_lowrank. _jit_internal. _custom_op. _vmap_internals. cpu."
     ).split()
 )
-# The libraries that torch computes with, and modules of Python's own that depend on nothing outside.
-_LIBRARIES = ("sympy.", "triton.")
+# The libraries that torch computes with, and modules of Python's own: those that modules of torch name, but for files,
+# processes, threads, clocks and logs, which change no graph, and which others replace.
+_LIBRARIES = ("sympy.", "triton.", "mpmath.libmp.")
 _STANDARD = frozenset(
     "builtins math operator functools itertools collections textwrap re string copy heapq bisect dataclasses enum contextlib "
-    "struct hashlib fractions numbers".split()
+    "struct hashlib fractions numbers abc ast base64 collections.abc copyreg decimal dis inspect json keyword os random "
+    "statistics types typing weakref".split()
 )
 # What others replace without harm to a compile, and what only some processes have.
 _OF_BUILTINS = frozenset("print input open exit quit help license credits copyright breakpoint __import__ _".split())
@@ -54,11 +56,17 @@ _SET_BEFORE_USE = ("torch.fx.graph_module:_CodeOnlyModule", "forward")
 
 _RANDOM = frozenset(("_base_dummy_index",))  # a constant of sympy
 # torch.compile begins a compile, whose graph and settings are in the key. Lightning puts a function of its own around it.
-_SKIPPED = {"builtins:": _OF_BUILTINS, "torch:": frozenset(("compile",)), _SET_BEFORE_USE[0]: frozenset((_SET_BEFORE_USE[1],))}
+# set_default_dtype() sets torch.Storage.
+_OF_PROCESSES = ("exec", "fork", "kill", "nice", "popen", "posix_spawn", "register_at", "spawn", "system", "wait", "_exit")
+_SKIPPED = {
+    "builtins:": _OF_BUILTINS, "torch:": frozenset(("compile", "Storage")), _SET_BEFORE_USE[0]: frozenset((_SET_BEFORE_USE[1],)),
+    "os:": frozenset(name for name in vars(os) if name.startswith(_OF_PROCESSES)), "typing:": frozenset(("TYPE_CHECKING",)),
+}  # fmt: skip
 _CONSTANT, _UNKNOWN = ord("="), ord("?")  # how entries begin (walk_entry of client/walk/walk.h)
 _OF_MODULE, _OF_CLASS, _OF_OBJECT = range(3)  # walk_owner
 _OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _SETS = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "STORE_ATTR", "DELETE_GLOBAL", "DELETE_ATTR"))
+_SET_ATTRIBUTE, _LOAD, _LOAD_CELL = (dis.opmap[name] for name in ("STORE_ATTR", "LOAD_FAST", "LOAD_DEREF"))
 _CHANGES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "DELETE_SUBSCR"))
 _CHANGERS = frozenset("append add update extend insert pop popitem remove discard clear setdefault appendleft".split())
 
@@ -109,7 +117,7 @@ def read(root: str) -> list[Space]:
 
 
 def _stored(spaces: list[Space]) -> set[str]:
-    """Returns the names that torch's own functions set, as variables of modules or as attributes."""
+    """Returns the names that torch's own functions set, as variables of modules or as attributes, but for those of `self`."""
     found: set[str] = set()
     todo = [code for space in spaces for value in space.held.values() if (code := _code_of(value)) is not None]
     for code in todo:  # which grows
@@ -119,9 +127,18 @@ def _stored(spaces: list[Space]) -> set[str]:
         for operation in _SETS:
             at = operations.find(operation)
             while at >= 0:
-                found.update(code.co_names[text[2 * at + 1] :: 256])
+                before = at - 2 if operations[at - 1] == dis.EXTENDED_ARG else at - 1
+                if operation != _SET_ATTRIBUTE or not _is_self(code, operations[before], text[2 * before + 1]):
+                    found.update(code.co_names[text[2 * at + 1] :: 256])
                 at = operations.find(operation, at + 1)
     return found
+
+
+def _is_self(code: Any, operation: int, argument: int) -> bool:
+    """Returns True for an operation that loads the variable `self`: the attributes of an object are none of its class."""
+    if operation == _LOAD_CELL:
+        return bool(_values.name_of_cell(code)(argument) == "self")
+    return operation == _LOAD and bool(code.co_varnames[argument] == "self")
 
 
 def changed_names(spaces: list[Space], names: set[str]) -> set[str]:
@@ -197,13 +214,19 @@ def _is_hook(value: Any) -> bool:
     return code is not None and code.co_filename.startswith(_OWN)
 
 
-def _takes_effect(space: Space, name: str) -> bool:
-    """Returns True if a name that torch does not have counts by being there: it hides another one, or Python looks for it."""
+def _takes_effect(space: Space, name: str, known: dict[str, tuple[tuple[bytes, ...], bytes]]) -> bool:
+    """Returns True if a name that torch does not have counts by being there: it hides another one, or Python looks for it.
+    Classes and objects get constants of their own late, but in torch none that hides a constant."""
     if space.path.endswith(":"):
         return name in vars(builtins) or isinstance(space.held.get(name), types.ModuleType)  # of another place
     is_class = isinstance(space.owner, type)
     bases = space.owner.__mro__[1:] if is_class else type(space.owner).__mro__
-    return (is_class and name.startswith("__")) or any(name in base.__dict__ for base in bases)
+    hidden = next((base for base in bases if name in base.__dict__), None)
+    if space.entries[name][0] not in (_CONSTANT, _UNKNOWN):
+        return hidden is not None or (is_class and name.startswith("__"))
+    path = f"{hidden.__module__}:{hidden.__qualname__}" if hidden else ""
+    entries = marshal.loads(known[path][1]) if path.startswith("torch.") and path in known else {}
+    return name in entries and entries[name][1][0] == _CONSTANT
 
 
 def _is_added_by_torch(value: Any) -> bool:
@@ -211,23 +234,22 @@ def _is_added_by_torch(value: Any) -> bool:
     return is_of_torch(value) if code is not None or isinstance(value, type) else True
 
 
-def foreign(known: tuple[tuple[bytes, ...], bytes] | None, space: Space) -> str:
-    """Returns the name of an entry of a space that is not as torch makes it, or "". `known` is pack's, None for a module
-    that the catalogue does not have."""
-    if known is None:
+def foreign(known: dict[str, tuple[tuple[bytes, ...], bytes]], space: Space) -> str:
+    """Returns the name of an entry of a space that is not as torch makes it, or "". `known` is pack's."""
+    digests, packed = known.get(space.path, ((), b""))
+    if not packed:  # a module that the catalogue does not have
         if not space.path.startswith("torch"):
             return ""
         return next((name for name in space.entries if not _is_added_by_torch(space.held.get(name))), "")
-    if space.digest in known[0]:
+    if space.digest in digests:
         return ""
-    entries = marshal.loads(known[1])
-    is_module = space.path.endswith(":")  # torch gives classes and objects constants of their own late
+    entries = marshal.loads(packed)
     for name, entry in space.entries.items():
         value = space.held.get(name)
         if name in entries:
             if entry not in entries[name][1:] and not _is_hook(value):
                 return name
-        elif (is_module or entry[0] not in (_CONSTANT, _UNKNOWN)) and _takes_effect(space, name) and not _is_hook(value):
+        elif _takes_effect(space, name, known) and not _is_hook(value):
             return name
     missing = (name for name, (is_needed, *_) in entries.items() if is_needed and name not in space.entries)
     return next((f"{name} (missing)" for name in missing), "")

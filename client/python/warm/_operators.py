@@ -7,9 +7,9 @@
     opaque     A graph calls functions as they are, too: those of allow_in_graph, of fx.wrap, in modules. torch looks at
                these in the outermost graph alone. Here each graph inside of it counts: the bodies of checkpoint, cond,
                scan, autograd.Function, flex attention.
-    described  Inductor calls an operator as it is. What it knows of it is its schema, its tags, and what its
-               fake kernel returned. These become a part of the key.
-    lowered    Inductor inlines the program's own lowering of an operator. Such a graph is not kept.
+    described  Inductor calls an operator as it is. What it knows of it is its schema, its tags, what its fake kernel
+               returned, and what its tables have of it. These become a part of the key.
+    lowered    Inductor inlines another lowering of an operator. Such a graph is not kept.
 
 Any thread; no state.
 """
@@ -17,6 +17,7 @@ Any thread; no state.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import types
@@ -136,11 +137,41 @@ def why_not_lowered(gm: Any) -> str:
     """Returns why Inductor must not keep a graph, or ""."""
     module = sys.modules.get("torch._inductor.lowering")
     lowerings = getattr(module, "lowerings", {})
-    for _, target in _calls(gm):
-        is_torchs = is_of_torch if _is_foreign(target) else _is_of_torch  # the tables of _sources.py have those of torch
-        if not is_torchs(lowerings.get(target)):
+    for _, target in _calls(gm):  # the tables of _sources.py have the lowerings of torch's operators
+        found = lowerings.get(target)
+        if not (_is_fallback(found, target) if found and _is_foreign(target) else _is_of_torch(found)):
             return f"the lowering of {target} is not torch's: no key has its code"
     return ""
+
+
+def _is_fallback(lowering: Any, target: Any) -> bool:
+    """Returns True if a lowering calls the operator, as the one that torch makes for an operator without a lowering."""
+    enclosed = [c.cell_contents for c in getattr(inspect.unwrap(lowering), "__closure__", None) or ()]
+    is_handler = getattr(lowering, "__qualname__", "") == "fallback_handler.<locals>.handler"
+    return is_handler and is_of_torch(lowering) and any(one is target for one in enclosed)
+
+
+def foreign(gm: Any) -> set[Any]:
+    """Returns the operators of a graph that are not torch's."""
+    return {target for _, target in _calls(gm) if _is_foreign(target)}
+
+
+def _layout(target: Any) -> str:
+    """Returns the name of the rule by which Inductor lays out the arguments of an operator. Raises Unknown."""
+    lowering = sys.modules["torch._inductor.lowering"]
+    rule = lowering._maybe_layout_constraints.get(target)
+    if target not in lowering.lowerings:  # the same as if torch had decided it
+        tag = sys.modules["torch._library.utils"].get_layout_constraint_tag(target, with_default=True)
+        rule = lowering.tag_to_layout_constraint(tag) or rule
+    if rule is not None and not is_of_torch(rule):
+        raise Unknown(f"the layout of {target}")
+    return str(getattr(rule, "__qualname__", ""))
+
+
+def _memory(target: Any) -> str:
+    """Returns the names of the arguments of an operator that must be in symmetric memory."""
+    entry = sys.modules["torch._library.simple_registry"].singleton._data.get(target._schema.name)
+    return str(sorted(getattr(getattr(entry, "symm_mem_args", None), "_symm_mem_args", None) or ()))
 
 
 def _value(value: Any) -> str:
@@ -163,7 +194,8 @@ def described(gm: Any) -> str:
             continue
         if "val" not in node.meta or not hasattr(target, "_schema"):
             raise Unknown(f"the operator {target}")
-        lines.append(f"{target._schema} {sorted(map(str, target.tags))} {_value(node.meta['val'])}")
+        known = f"{_value(node.meta['val'])} {_layout(target)} {_memory(target)}"
+        lines.append(f"{target._schema} {sorted(map(str, target.tags))} {known}")
     return "\n".join(lines)
 
 

@@ -15,7 +15,8 @@ from typing import Any, Iterator
 from warm import _sources
 from warm._operators import is_of_torch
 
-# Fields that torch's own keys have (save_config_portable, save_config): all of these modules but the ignored ones.
+# Fields that torch's own keys have (save_config_portable, save_config): all of these modules but the ignored ones; those of
+# the second alone for what AOTAutograd traces.
 _KEYED = ("torch._inductor.config", "torch._functorch.config")
 # Fields that change neither code nor graph, with the reason.
 _HARMLESS: dict[str, tuple[str, ...]] = {
@@ -85,7 +86,8 @@ def _text(value: Any) -> str:
     raise _Foreign(getattr(value, "__qualname__", type(value).__qualname__))
 
 
-def _config_lines() -> Iterator[str]:
+def _config_lines(traces: bool) -> Iterator[str]:
+    keyed = _KEYED if traces else _KEYED[:1]
     for path in _sources.CONFIGS:
         module = sys.modules.get(path)
         if module is None:
@@ -98,20 +100,34 @@ def _config_lines() -> Iterator[str]:
                 text = _text(value)
             except _Foreign as e:
                 raise _Foreign(f"the setting {path}.{name} is {e}") from e
-            if path not in _KEYED or name.startswith(tuple(ignored)):
+            if path not in keyed or name.startswith(tuple(ignored)):
                 yield f"{path}.{name}={text}"
 
 
 # ---- switches ----
 
 
+def _switch(name: str, *of: str) -> Any:
+    """Returns the value of a switch; None if this build has none. One that programs set by a newer switch may have none, too."""
+    get = getattr(sys.modules["torch"]._C, name, None)
+    try:
+        return get(*of) if get is not None else None
+    except RuntimeError:
+        return "?"
+
+
 def _switch_lines(traces: bool) -> Iterator[str]:
     torch = sys.modules["torch"]
     for name, usual in _sources.SWITCHES.items():
-        get = getattr(torch._C, name, None)
-        value = get() if get is not None else usual
-        if value != usual and value is not None:  # None: this build has no such switch
+        value = _switch(name)
+        if value != usual and value is not None:
             yield f"{name.lstrip('_')}={value}"
+    for of, usual in _sources.PRECISIONS.items():
+        value = _switch("_get_fp32_precision_getter", *of)
+        if value != usual and value is not None:
+            yield f"{'.'.join(of)}.fp32_precision={value}"
+    sympy = vars(sys.modules["sympy.core.parameters"].global_parameters)
+    yield from (f"sympy.{name}={value}" for name, value in sympy.items() if value != _sources.SYMPY.get(name))
     if not traces:
         return
     order = list(getattr(torch._C, "_get_sdp_priority_order", list)())
@@ -140,7 +156,7 @@ def settings(traces: bool) -> tuple[str, str]:
     if handler:
         return f"the handler {handler} is the program's: no key has its code", ""
     try:
-        return "", ", ".join((*_config_lines(), *_switch_lines(traces)))
+        return "", ", ".join((*_config_lines(traces), *_switch_lines(traces)))
     except _Foreign as e:
         return f"{e}, which is the program's: no key has its code", ""
 

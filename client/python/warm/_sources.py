@@ -30,13 +30,16 @@
     Inductor's handlers             virtualized.threadlocal     their classes           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
-    switches of torch.backends      torch._C                    SWITCHES                in the key
+    switches of torch.backends,     torch._C; this thread's     SWITCHES, PRECISIONS,   in the key
+    sympy's                         global_parameters           SYMPY
     hooks of saved tensors, modes   the thread                  torch's own key and     –
                                                                 Dynamo's graph
     compilers, decompositions that  AOTConfig, compile_fx's     identity                not kept
     a backend gives compile_fx      frame
     functions in a graph            its nodes, and those of     _operators.py           not kept
                                     each graph inside of it
+    operators of others in a graph  all of these tables         membership              in the key; with a value that
+                                                                                        is not torch's: not kept
     how arguments share memory      storages, offsets           _operators.py           in the key
 
 What Dynamo reads (its tables, trace rules, frames) counts by the graph that it makes of it, and torch's keys have
@@ -108,6 +111,13 @@ SWITCHES: dict[str, Any] = {
     "_is_grad_layout_enforcement_enabled": True,
 }
 
+# How exactly matmul, convolutions and RNNs compute float32: what torch sets. None of torch's keys has all of these.
+PRECISIONS = {("generic", "all"): "none", ("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32",
+              **{(backend, op): "none" for backend in ("cuda", "mkldnn") for op in ("all", "matmul")},
+              **{("mkldnn", op): "none" for op in ("conv", "rnn")}}  # fmt: skip
+
+SYMPY = {"evaluate": True, "distribute": True, "exp_is_pow": False}  # its settings, each as sympy sets it
+
 SDP_ORDER = [1, 2, 0, 3, 4]  # of the kernels of scaled_dot_product_attention
 
 kernels: dict[str, Any] = {}  # what Python gave the dispatcher: functions by "namespace::name/key"
@@ -123,6 +133,7 @@ def _is_container(value: Any) -> bool:
 
 
 _CACHED = type(functools.cache(len))
+_DEPTH = 3  # of objects in objects in a class
 
 
 def _returned(function: Any) -> Any:
@@ -134,19 +145,24 @@ def _returned(function: Any) -> Any:
     return next(filter(_is_container, found), None)
 
 
-def _holds(name: str, variable: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Returns what a variable of a module holds: itself, the attributes of its class or object, or what it returned."""
+def _holds(name: str, variable: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Returns the containers that a variable of a module holds: itself, what its class or object has, to some depth, or what it
+    returned."""
     if _is_container(inside(value)):
         yield variable, value
     elif isinstance(value, _CACHED):
         yield f"{variable}()", _returned(value)
     elif isinstance(value, type):
         if value.__module__ == name:
-            yield from ((f"{variable}.{k}", v) for k, v in list(vars(value).items()) if not k.startswith("__"))
+            for k, v in list(vars(value).items()) if depth < _DEPTH else ():
+                if not k.startswith("__"):
+                    yield from _holds(name, f"{variable}.{k}", v, depth + 1)
     elif hasattr(type(value), "pattern_eq"):  # a part of a pattern: it counts in the passes that have it
         return
     elif str(type(value).__module__).startswith("torch.") and not isinstance(value, types.ModuleType):
-        yield from ((f"{variable}.{k}", v) for k, v in list(getattr(value, "__dict__", {}).items()))
+        if depth < _DEPTH and type(value).__name__ not in ("OpOverload", "OpOverloadPacket"):  # those are in Operators
+            for k, v in list(getattr(value, "__dict__", {}).items()):
+                yield from _holds(name, f"{variable}.{k}", v, depth + 1)
 
 
 def nested(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -262,6 +278,7 @@ def _look_at(name: str, operator: Any, found: dict[str, Any]) -> None:
         found[f"torch.ops:{name} (replaced)"] = [type(operator)]
     elif "py_kernels" in held:
         found[f"torch.ops:{name}"] = held["py_kernels"]
+        found[f"torch.ops:{name} (by mode)"] = held.get("python_key_table", {})
 
 
 def _is_bound(name: str, held: dict[str, Any]) -> bool:
@@ -301,11 +318,11 @@ def leaves(value: Any, key: tuple[Any, ...] = (), depth: int = 0) -> Iterator[tu
             yield k, v
 
 
-def is_of_others(key: Any) -> bool:
-    """Returns True for an operator of another namespace: graphs that call it are looked at (_operators.py)."""
+def is_of_others(key: Any, may_be_name: bool) -> bool:
+    """Returns True for an operator of another namespace, or its name: graphs that call it are looked at (_operators.py)."""
     if type(key).__name__ in ("OpOverload", "OpOverloadPacket"):
         return str(key).partition(".")[0] not in _TORCH
-    if isinstance(key, str) and "::" in key:
+    if may_be_name and isinstance(key, str) and "::" in key:
         return key.partition("::")[0] not in _TORCH
     return False
 

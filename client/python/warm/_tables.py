@@ -8,12 +8,16 @@ A path "torch.ops:NAME" is the table of an operator's kernels in Python. One thr
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Container, NamedTuple
+from typing import AbstractSet, Any, Container, Iterator, NamedTuple
 
 from warm import _sources, _values
 
 KERNELS, OPERATORS = "warm:kernels", "torch.ops:"
-_OF_FALLBACKS = "torch._inductor.lowering:needs_realized_inputs"  # has each operator for which Inductor made a fallback
+
+_OF_INDUCTOR = frozenset(
+    f"torch._inductor.lowering:{name}"
+    for name in ("lowerings", "fallbacks", "needs_realized_inputs", "_maybe_layout_constraints")
+)  # which have each operator that it lowered: _operators.py looks at them
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NAME_MAX = 200
@@ -35,8 +39,8 @@ def name_of(key: tuple[Any, ...]) -> str:
 
 def _counts(path: str, key: tuple[Any, ...], value: Any) -> bool:
     """Returns False for what torch notes of an operator of others, and for what is empty."""
-    named = (value,) if path == _OF_FALLBACKS else key
-    return not any(map(_sources.is_of_others, named)) and not _sources.is_empty(value)
+    has_names = path.startswith(("torch.library:", "torch._library."))
+    return not any(_sources.is_of_others(one, has_names) for one in key or (value,)) and not _sources.is_empty(value)
 
 
 def _read(walker: _values.Walker, tables: dict[str, Any], known: dict[str, tuple[bytes, ...]]) -> dict[str, Table]:
@@ -84,6 +88,16 @@ class Watched:
         again = {path for path, table in found.items() if self._tables.get(path) is not table} | (changed & self._tables.keys())
         self._tables.update(found)
         return _read(walker, {path: self._tables[path] for path in again}, self._known or {})
+
+    def with_operator(self, operator: Any) -> Iterator[tuple[str, bool]]:
+        """Returns the paths of the tables that have an operator of others, and True for those that have more of it than that."""
+        names = (operator, getattr(operator, "overloadpacket", operator))
+        for path, table in self._tables.items():
+            if path in _OF_INDUCTOR or path.startswith(OPERATORS):
+                continue
+            for held in _sources.nested(table):
+                if any(one is name for one in held for name in names):
+                    yield path, isinstance(held, dict)
 
     def _find(self, modules: Container[str]) -> dict[str, Any]:
         """Returns the tables of some modules, at first of all; and those of operators, if there are other operators."""

@@ -23,7 +23,7 @@ import gc
 import os
 import sys
 import types
-from typing import Any
+from typing import Any, Callable
 
 from warm import _library
 
@@ -48,7 +48,7 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 _STORE = dis.opmap["STORE_DEREF"]
 
 # Variables and attributes that torch itself sets when it first uses a function or an object.
-_STATES = frozenset(("checked", "ordered_kwargs_for_cpp_kernel"))
+_STATES = frozenset(("checked", "ordered_kwargs_for_cpp_kernel", "_inverted_"))
 
 LIBRARIES = ("sympy", "mpmath", "triton")  # that torch computes with
 _SHALLOW = f"{os.sep}sympy{os.sep}"  # its functions enclose tables that it fills
@@ -106,11 +106,9 @@ def _how(kind: type) -> tuple[int, Any]:
         return _HOW[kind]
     if issubclass(kind, type):
         return _TEXT, _class
-    if issubclass(kind, enum.Enum):
-        return _ATTRIBUTES, ("name",)
     if kind.__name__ in _REPRS and kind.__module__ in ("builtins", "types", "typing", "torch", "torch._C"):
         return _REPR, None
-    if hasattr(kind, "__members__"):  # an enumeration of C++
+    if hasattr(kind, "__members__") and not issubclass(kind, enum.Enum):  # an enumeration of C++
         return _INT, None
     if hasattr(kind, "annotation_str"):  # a type of C++
         return _TEXT, repr
@@ -146,7 +144,7 @@ def _holds(kind: type) -> bool:
 def _flags(kind: type) -> int:
     found = {
         _COUNTS: kind is types.FunctionType or kind in _BUILTIN or kind in _WRAPPERS,
-        _CONSTANT: kind in _PLAIN or kind in (tuple, frozenset, complex),
+        _CONSTANT: kind in _PLAIN or kind in (tuple, frozenset, complex) or issubclass(kind, enum.Enum),
         _CLASS: issubclass(kind, type),
         _MODULE: issubclass(kind, types.ModuleType),
         _HOLDS: _holds(kind),
@@ -174,9 +172,14 @@ def _set_inside(code: types.CodeType) -> frozenset[str]:
     return found.intersection(code.co_freevars)
 
 
+def name_of_cell(code: types.CodeType) -> Callable[[int], str]:
+    """Returns a function that returns the name of a variable of cells by the number that an instruction has for it."""
+    return getattr(code, "_varname_from_oparg", None) or (code.co_cellvars + code.co_freevars).__getitem__
+
+
 def _stored(code: types.CodeType) -> set[str]:
     """Returns the variables of enclosing functions, and for functions in it, that a code sets."""
-    name = getattr(code, "_varname_from_oparg", None) or (code.co_cellvars + code.co_freevars).__getitem__
+    name = name_of_cell(code)
     found, high = set(), 0
     for op, low in zip(code.co_code[::2], code.co_code[1::2]):
         if op == _STORE:

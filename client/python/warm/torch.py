@@ -129,7 +129,8 @@ def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> 
     try:
         why, text = _settings.settings(traces=False)
         why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
-        text = "\n".join(filter(None, (_operators.described(gm), text, _operators.relations(inputs))))
+        parts = () if why else (_catalogue.registered(_operators.foreign(gm)), _operators.relations(inputs))
+        text = "\n".join(filter(None, (_operators.described(gm), text, *parts)))
     except Exception as e:
         why, text = str(e) or repr(e), ""
     if why:
