@@ -27,7 +27,7 @@
 #define STEPS_MAX 20000 /* parts of one value */
 #define NEVER (DEPTH_MAX + 1)
 #define TABLE_MIN 32 /* entries: a larger default is a table */
-#define ENTRY_LEN 9 /* of walk_space: a walk_entry and 8 bytes */
+#define ENTRY_LEN 9  /* of walk_space: a walk_entry and 8 bytes */
 
 /* The first bytes of a SHA-256. */
 struct digest {
