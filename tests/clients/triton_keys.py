@@ -97,6 +97,10 @@ SWAPPED = {
     "a method of a class in C++": kernel(f"{X} * {X}", """from triton._C.libtriton import ir
 <# as it is|ir.builder.create_fmul = ir.builder.create_fadd>"""),
 }
+SWAPPED_LATE = {  # in a module that Triton loads when it first compiles
+    "a method of a class in the place of another": kernel(f"{X} * {X}", """from triton.language.semantic import TritonSemantic
+<# as it is|TritonSemantic.mul = TritonSemantic.add>"""),
+}
 LINES = {
     "a comment": kernel(X, "# <|one\n# more>"),
     "joined lines": kernel(X + " * 3", "").replace("    tl.store", "    x = 1<\n    |; >tl.store"),
@@ -147,6 +151,7 @@ class Keys(kit.TestCase):
 
     def test_functions_of_triton_in_the_place_of_others_count(self):
         self.check(SWAPPED)
+        self.check(SWAPPED_LATE)
 
     def test_globals_that_a_setting_admits_count(self):
         self.check(ADMITTED, **ADMIT)

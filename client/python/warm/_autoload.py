@@ -14,7 +14,8 @@ framework first compiles.
     torch._inductor.cpu_vec_isa     remembers its probe: warm._probe
     torch._dynamo.config            switches its graph deduplication on, for `warm run --regional`
     triton.runtime.cache            remembers triton_key(): warm.triton.remembered_key
-    triton.language                 remembers what Triton's names refer to: warm._triton_reads.remember
+    triton.language, and modules    remembers what Triton's names refer to: warm._triton_reads.remember
+      of Triton behind it
     triton.compiler.compiler        notes what a kernel reads that is not in Triton's key: warm._triton_reads
     triton.backends.nvidia.compiler  remembers the stages behind the front end: warm._stages
     cutlass.base_dsl.compiler       gives CuTe DSL's compiler our pass manager: warm._cute
@@ -172,17 +173,18 @@ def _apply(name: str, module: ModuleType) -> None:
     _awaited.discard(name)
     _done.add(name)
     try:
-        _PATCHES[name](module)
+        _PATCHES.get(name, _patch_language)(module)
     except Exception:  # another version of the framework, which goes on without us
         pass
 
 
 class _Finder:
-    """A finder of the awaited modules: it finds them as Python does, and patches each after its load."""
+    """A finder of the awaited modules, and of those that Triton loads late: it finds them as Python does, and patches each
+    after its load."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in _awaited:
+        if name not in _awaited and not ("triton.language" in _done and name.startswith("triton.")):
             return None
         from importlib.machinery import PathFinder
 

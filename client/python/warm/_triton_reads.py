@@ -90,13 +90,15 @@ _n_modules = [0]
 
 def _dictionaries() -> list[Any]:
     """Returns the names of Triton's modules and of their classes."""
-    found: list[Any] = []
-    for name, module in list(sys.modules.items()):
-        if name.startswith(_OWN) and module is not None:
-            found.append(vars(module))
-            classes = (v for v in list(vars(module).values()) if isinstance(v, type) and v.__module__ == name)
-            found.extend(vars(one) for one in classes)
-    return found + _of_libtriton()
+    return [one for module in list(sys.modules.items()) for one in _of_module(*module)] + _of_libtriton()
+
+
+def _of_module(name: str, module: types.ModuleType | None) -> list[Any]:
+    """Returns the names of a module and of its classes, if a compile of Triton may call them."""
+    if not name.startswith(_OWN) or module is None:
+        return []
+    classes = (v for v in list(vars(module).values()) if isinstance(v, type) and v.__module__ == name)
+    return [vars(module), *(vars(one) for one in classes)]
 
 
 def _of_libtriton() -> list[Any]:
@@ -127,9 +129,10 @@ def _foreign(names: Any, folders: tuple[str, ...]) -> str:
     return ""
 
 
-def remember(_: types.ModuleType) -> None:
-    """Remembers what Triton's names refer to, while it is loaded."""
-    _first[:] = [(names, dict(names)) for names in _dictionaries()]
+def remember(module: types.ModuleType) -> None:
+    """Remembers what Triton's names refer to: all that are there with triton.language, and those of each later module."""
+    found = _of_module(module.__name__, module) if _first else _dictionaries()
+    _first.extend((names, dict(names)) for names in found)
 
 
 def _swapped(folders: tuple[str, ...]) -> str:
