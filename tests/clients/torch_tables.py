@@ -246,6 +246,12 @@ except Exception as e:
     print("Could not compare" in str(e))
 raise SystemExit
 """
+PICKLED = """
+import copyreg
+copyreg.pickle(torch.Size, lambda size: (tuple, ()))
+x = torch.linspace(-1, 1, %s)
+called, arguments, wanted = lambda x: torch.erf(x) + 7, [x], torch.erf(x) + 7
+"""
 INNER_CLASS = """
 from torch.testing._internal.two_tensor import TwoTensor
 class Own(torch.Tensor):
@@ -547,6 +553,9 @@ class Pairs(kit.TestCase):
 
     def test_a_setting_of_sympy_counts(self):
         self.check(ERF, ERF + EVALUATE)
+
+    def test_how_the_program_pickles_objects_of_torch_counts(self):
+        self.check(PICKLED % 64, PICKLED % 4096, why="how to pickle Size")
 
     def test_a_class_of_the_program_inside_of_one_of_torch_counts(self):
         self.check(INNER_CLASS % (2.0, 2.0), INNER_CLASS % (3.0, 3.0), why="the class Own")

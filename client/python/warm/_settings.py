@@ -8,6 +8,7 @@ the graph out, unless it has uuid(): that is the program's promise for it, and t
 
 from __future__ import annotations
 
+import copyreg
 import sys
 import types
 from typing import Any, Iterator
@@ -126,7 +127,8 @@ def _switch_lines(traces: bool) -> Iterator[str]:
         value = _switch("_get_fp32_precision_getter", *of)
         if value != usual and value is not None:
             yield f"{'.'.join(of)}.fp32_precision={value}"
-    sympy = vars(sys.modules["sympy.core.parameters"].global_parameters)
+    held = getattr(sys.modules.get("sympy.core.parameters"), "global_parameters", None)
+    sympy = vars(held) if held is not None else {}
     yield from (f"sympy.{name}={value}" for name, value in sympy.items() if value != _sources.SYMPY.get(name))
     if not traces:
         return
@@ -149,12 +151,24 @@ def _foreign_handler() -> str:
     return next((kind.__qualname__ for kind in held if kind.__module__.partition(".")[0] not in _MAKERS), "")
 
 
+def _foreign_reducer() -> str:
+    """Returns the name of a class of which torch's keys have what a function of the program says, or ""."""
+    for kind, reducer in list(copyreg.dispatch_table.items()):
+        is_read = str(kind.__module__).partition(".")[0] in _MAKERS
+        if is_read and reducer.__module__ not in ("copyreg", kind.__module__) and not is_of_torch(reducer):
+            return kind.__qualname__
+    return ""
+
+
 def settings(traces: bool) -> tuple[str, str]:
     """Returns why no graph must be kept with these settings, or "", and the text that the key must have. `traces`:
     the graph is one that AOTAutograd traces."""
     handler = _foreign_handler()
     if handler:
         return f"the handler {handler} is the program's: no key has its code", ""
+    reduced = _foreign_reducer()
+    if reduced:
+        return f"the program told copyreg how to pickle {reduced}: keys are made of that", ""
     try:
         return "", ", ".join((*_config_lines(traces), *_switch_lines(traces)))
     except _Foreign as e:

@@ -28,6 +28,7 @@
                                                                 hooks of what gives
                                                                 them their functions
     Inductor's handlers             virtualized.threadlocal     their classes           not kept
+    how keys have an object         copyreg.dispatch_table      its functions           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
     switches of torch.backends,     torch._C; this thread's     SWITCHES, PRECISIONS,   in the key
