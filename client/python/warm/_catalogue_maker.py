@@ -28,7 +28,8 @@ _IMPORTED = ("torch._inductor", "torch._functorch", "torch._higher_order_ops", "
              "torch.fx.experimental", "torch.nested._internal", "torch.export", "torch._export", "torch.sparse",
              "torch.ao.quantization.fx", "torch.distributed.tensor", "torch.distributed.fsdp",
              "torch.distributed._functional_collectives", "torch.nn.attention", "torch.autograd", "torch.backends",
-             "torch.masked", "torch.distributed.pipelining")  # fmt: skip
+             "torch.masked", "torch.distributed.pipelining", "torch._dynamo.backends", "torch.utils.cpp_extension",
+             "torch.fx.annotate", "torch.fx._graph_pickler", "torch.cuda", "torch.utils._helion")  # fmt: skip
 _SKIPPED = ("test", "benchmark", "debug", "fb", "__main__", "compile_worker", "_ansi", "repro")
 
 _started: list[Any] = []

@@ -64,18 +64,20 @@ def _is_found(value: Any) -> bool:
     return found is value
 
 
-def is_of_torch(function: Any) -> bool:
-    """Returns True if a function is torch's, with each that it wraps or encloses: if their code is in its files."""
+def is_of_torch(function: Any, around: tuple[Any, ...] = ()) -> bool:
+    """Returns True if a function is torch's, with each that it wraps or encloses: if their code is in its files. `around`
+    are the functions that enclose this one, which may call one of them."""
     if isinstance(function, functools.partial):
-        return is_of_torch(function.func) and all(map(is_of_torch, filter(callable, function.args)))
+        return all(is_of_torch(one, around) for one in (function.func, *filter(callable, function.args)))
     if isinstance(function, types.MethodType):
-        return is_of_torch(function.__func__) and is_of_torch(type(function.__self__))
+        return is_of_torch(function.__func__, around) and is_of_torch(type(function.__self__))
     if isinstance(function, types.FunctionType):
         root = os.path.dirname(sys.modules["torch"].__file__ or "")
         if not function.__code__.co_filename.startswith(os.path.join(root, "")):
-            return function.__module__.partition(".")[0] in _LIBRARIES[1:] and _is_found(function)
+            return str(function.__module__).partition(".")[0] in _LIBRARIES[1:] and _is_found(function)
+        around += (function,)
         cells = [c.cell_contents for c in function.__closure__ or () if c != types.CellType()]
-        return all(is_of_torch(c) for c in cells if isinstance(c, _CODE))
+        return all(is_of_torch(c, around) for c in cells if isinstance(c, _CODE) and not any(c is one for one in around))
     if isinstance(function, type):
         return str(function.__module__).partition(".")[0] in _LIBRARIES and _is_found(function)
     return str(getattr(function, "__module__", None) or "torch").partition(".")[0] in _LIBRARIES

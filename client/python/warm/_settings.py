@@ -8,6 +8,7 @@ the graph out, unless it has uuid(): that is the program's promise for it, and t
 
 from __future__ import annotations
 
+import contextvars
 import copyreg
 import sys
 import types
@@ -47,7 +48,8 @@ class _Foreign(Exception):
 def _changed(module: Any) -> Iterator[tuple[str, Any]]:
     """Returns the fields of a config module that are not as torch sets them."""
     for name, entry in list(module._config.items()):
-        value = entry.user_override.get()
+        value = entry.user_override  # a ContextVar from PyTorch 2.12 on
+        value = value.get() if isinstance(value, contextvars.ContextVar) else value
         if type(value).__name__ != "object" and type(value) in _PLAIN and value == entry.default:
             continue
         forced = entry.env_value_force
