@@ -137,8 +137,8 @@ def _switch_lines(traces: bool) -> Iterator[str]:
     order = list(getattr(torch._C, "_get_sdp_priority_order", list)())
     if order != _sources.SDP_ORDER[: len(order)]:
         yield f"sdp order={order}"
-    einsum = torch.backends.opt_einsum
-    if einsum.is_available() and einsum.enabled:  # it chooses the order of products
+    einsum = getattr(torch.backends, "opt_einsum", None)
+    if einsum and einsum.is_available() and einsum.enabled:  # it chooses the order of products
         yield f"opt_einsum={einsum.strategy}"
 
 

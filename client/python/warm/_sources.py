@@ -332,8 +332,9 @@ def is_empty(value: Any) -> bool:
     """Returns True for an entry that torch makes when it looks an operator up."""
     if type(value).__name__ != "SimpleOperatorEntry":
         return False
-    held = (value.fake_impl.kernels, value.torch_dispatch_rules._data, getattr(value, "effect", None),
-            getattr(value, "symm_mem_args", None))  # fmt: skip
+    fake = value.fake_impl
+    held = (fake.kernels if hasattr(fake, "kernels") else fake.kernel,  # kernel before PyTorch 2.8
+            value.torch_dispatch_rules._data, getattr(value, "effect", None), getattr(value, "symm_mem_args", None))  # fmt: skip
     return not (held[0] or held[1] or getattr(held[2], "_effect", None) or getattr(held[3], "_symm_mem_args", None))
 
 
