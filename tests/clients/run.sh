@@ -30,6 +30,8 @@ short_form() {
     tools) echo tools_compilers.py Nvcc.test_checks_of_generated_sources_do_not_show_the_home ;;
     torch) echo torch_training.py \
         Training.test_a_fresh_process_and_folder_is_warm_and_no_compiler_has_to_work ;;
+    torchold) echo torchold_training.py \
+        Training.test_a_fresh_process_and_folder_is_warm_and_no_compiler_has_to_work ;;
     triton) echo triton_kernels.py \
         Kernels.test_six_kernels_are_warm_in_a_fresh_process_and_folder ;;
     warp) echo warp_kernels.py Kernels.test_a_kernel_for_the_cpu_hits_in_another_folder_and_runs ;;

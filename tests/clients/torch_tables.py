@@ -462,6 +462,8 @@ exec /usr/bin/g++ "$@"
 
 
 class Changes(kit.TestCase):
+    missing = 0  # lines of CHANGES that this version of PyTorch cannot make
+
     def test_the_catalogue_is_made_without_a_compiler(self):
         with kit.Daemon() as daemon, kit.Folder() as folder:
             with open(os.path.join(folder, "g++"), "w") as f:
@@ -481,7 +483,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 59 + 11)
+        self.assertEqual(len(found), 59 + 11 - self.missing)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)
