@@ -524,6 +524,11 @@ class Pairs(kit.TestCase):
                 self.assertEqual(self.run_one(SOFTPLUS, PYTHONPATH=packages), "True")
         self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
 
+    def test_a_program_whose_python_leaves_asserts_out_is_warm(self):
+        for _ in range(2):  # the first makes the catalogue of this Python
+            self.assertEqual(self.run_one(SOFTPLUS, PYTHONOPTIMIZE="1"), "True")
+        self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
+
     def test_a_kernel_in_python_made_of_functions_of_torch_counts(self):
         self.check(SOFTPLUS, KERNEL, why="aten::softplus/AutogradCPU")
 

@@ -76,7 +76,7 @@ def start(name: str) -> None:
                        TORCH_DYNAMO_RUN_GC_AFTER_COMPILE="0")  # fmt: skip
     code = f"import sys; sys.path += {_folders()!r}; from warm import _catalogue_maker as m; m.main({name!r})"
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code],
+        [sys.executable, *["-O"] * sys.flags.optimize, "-I", "-S", "-c", code],
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
     )  # fmt: skip
