@@ -8,6 +8,7 @@ import glob
 import hashlib
 import os
 import pathlib
+import select
 import socket
 import struct
 import subprocess
@@ -51,6 +52,14 @@ class Api(Case):
             value = value[:size]
             self.assertTrue(c.put(f"size {size}", value, cost_ms=5))
             self.assertEqual(c.get(f"size {size}"), value)
+
+    def test_values_come_back_without_select_poll(self):
+        poll = select.poll
+        del select.poll  # as eventlet does
+        self.addCleanup(setattr, select, "poll", poll)
+        c = self.client(self.daemon)
+        self.assertTrue(c.put("without poll", b"value"))
+        self.assertEqual(c.get("without poll"), b"value")
 
     def test_several_names_in_one_round_trip(self):
         c = self.client(self.daemon)
@@ -452,6 +461,10 @@ class WithoutIt(Case):
     def test_no_daemon(self):
         with kit.Folder() as folder:
             self.expect_nothing(warm.Client(os.path.join(folder, "none")))
+
+    def test_a_module_of_python_that_a_package_broke(self):
+        with kit.Daemon() as daemon, unittest.mock.patch.object(_wire, "header", side_effect=AttributeError):
+            self.expect_nothing(self.client(daemon))
 
     def test_a_daemon_that_hangs(self):
         with kit.Daemon() as daemon:

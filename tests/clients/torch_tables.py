@@ -4,6 +4,7 @@ Each test is a pair of programs that torch's keys do not tell apart. Neither get
 
 import json
 import os
+import sys
 
 import kit
 
@@ -349,6 +350,7 @@ CHANGES = """if True:
             lambda *arguments, **more: None)),  # as Lightning does
         "nothing, but another default type": lambda: torch.set_default_dtype(torch.float64),
         "nothing, but masked tensors": lambda: torch.masked.masked_tensor(torch.ones(3), torch.ones(3) > 0).sum(),
+        "nothing, but a name of notebooks": lambda: setattr(builtins, "display", lambda one: one),
         "nothing, but a pipeline": lambda: __import__("torch.distributed.pipelining"),
         "nothing, but a module that loads itself later": lazy_module,
         "function, and a look is interrupted": interrupted,
@@ -483,7 +485,7 @@ class Changes(kit.TestCase):
         with kit.Daemon() as daemon:
             ran = daemon.run(CHANGES, OMP_NUM_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1")
         found = dict(map(json.loads, ran.stdout.splitlines()))
-        self.assertEqual(len(found), 59 + 11 - self.missing)
+        self.assertEqual(len(found), 60 + 11 - self.missing)
         for name, why in found.items():
             with self.subTest(name):
                 self.assertEqual(bool(why), not name.startswith("nothing"), why)
@@ -497,9 +499,10 @@ class Pairs(kit.TestCase):
         cls.run_one(SOFTPLUS)  # makes the catalogue
 
     @classmethod
-    def run_one(cls, middle, begin="", **settings):
+    def run_one(cls, middle, begin="", options=(), **settings):
         with kit.Folder() as folder:
-            return cls.daemon.run(begin + BEGIN + middle + END, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder,
+            program = [sys.executable, *options, "-c", begin + BEGIN + middle + END]
+            return cls.daemon.run(program, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=folder,
                                   TORCH_EXTENSIONS_DIR=folder, TMPDIR=cls.headers,
                                   TORCHINDUCTOR_VEC_ISA_OK="1", **settings).stdout.strip()
 
@@ -524,10 +527,11 @@ class Pairs(kit.TestCase):
                 self.assertEqual(self.run_one(SOFTPLUS, PYTHONPATH=packages), "True")
         self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
 
-    def test_a_program_whose_python_leaves_asserts_out_is_warm(self):
-        for _ in range(2):  # the first makes the catalogue of this Python
-            self.assertEqual(self.run_one(SOFTPLUS, PYTHONOPTIMIZE="1"), "True")
-        self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"))
+    def test_a_program_with_options_of_python_is_warm(self):
+        for options in ["-O"], ["-X", "frozen_modules=off"]:  # as notebooks have it
+            for _ in range(2):  # the first makes the catalogue of this Python
+                self.assertEqual(self.run_one(SOFTPLUS, options=options), "True")
+            self.assertIn(" 0 not kept", self.daemon.warm("why", "--last"), options)
 
     def test_a_kernel_in_python_made_of_functions_of_torch_counts(self):
         self.check(SOFTPLUS, KERNEL, why="aten::softplus/AutogradCPU")

@@ -410,7 +410,7 @@ def name() -> str:
     if build is None:
         return ""
     folder, text = os.path.dirname(os.path.abspath(__file__)), hashlib.sha256(build.encode())
-    text.update(f"{sys.version} {sys.flags.optimize} {os.__file__} {_catalogue_maker.optional()}".encode())
+    text.update(f"{sys.version} {_catalogue_maker.flags()} {os.__file__} {_catalogue_maker.optional()}".encode())
     for library in filter(sys.modules.__contains__, _values.LIBRARIES):
         init = os.stat(sys.modules[library].__file__ or "")
         version = getattr(sys.modules[library], "__version__", "")

@@ -64,6 +64,12 @@ def _folders() -> list[str]:
     return found
 
 
+def flags() -> list[str]:
+    """Returns the options of Python that change its functions: they leave asserts out, or load modules from files (notebooks)."""
+    frozen = sys._xoptions.get("frozen_modules")
+    return ["-O"] * sys.flags.optimize + ([f"-Xfrozen_modules={frozen}"] if isinstance(frozen, str) else [])
+
+
 def start(name: str) -> None:
     from warm import _client
 
@@ -76,7 +82,7 @@ def start(name: str) -> None:
                        TORCH_DYNAMO_RUN_GC_AFTER_COMPILE="0")  # fmt: skip
     code = f"import sys; sys.path += {_folders()!r}; from warm import _catalogue_maker as m; m.main({name!r})"
     process = subprocess.Popen(
-        [sys.executable, *["-O"] * sys.flags.optimize, "-I", "-S", "-c", code],
+        [sys.executable, *flags(), "-I", "-S", "-c", code],
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
     )  # fmt: skip

@@ -56,11 +56,13 @@ _SET_BEFORE_USE = ("torch.fx.graph_module:_CodeOnlyModule", "forward")
 
 _RANDOM = frozenset(("_base_dummy_index",))  # a constant of sympy
 # torch.compile begins a compile, whose graph and settings are in the key. Lightning puts a function of its own around it.
-# set_default_dtype() sets torch.Storage.
+# set_default_dtype() sets torch.Storage. Modules of Cython put a function of their own into inspect, frozendict one into
+# collections.abc.
 _OF_PROCESSES = ("exec", "fork", "kill", "nice", "popen", "posix_spawn", "register_at", "spawn", "system", "wait", "_exit")
 _SKIPPED = {
     "builtins:": _OF_BUILTINS, "torch:": frozenset(("compile", "Storage")), _SET_BEFORE_USE[0]: frozenset((_SET_BEFORE_USE[1],)),
     "os:": frozenset(name for name in vars(os) if name.startswith(_OF_PROCESSES)), "typing:": frozenset(("TYPE_CHECKING",)),
+    "inspect:": frozenset(("isgenerator",)), "collections.abc:MutableMapping": frozenset(("__subclasshook__",)),
 }  # fmt: skip
 _CONSTANT, _UNKNOWN = ord("="), ord("?")  # how entries begin (walk_entry of client/walk/walk.h)
 _OF_MODULE, _OF_CLASS, _OF_OBJECT = range(3)  # walk_owner
@@ -218,6 +220,8 @@ def _takes_effect(space: Space, name: str, known: dict[str, tuple[tuple[bytes, .
     """Returns True if a name that torch does not have counts by being there: it hides another one, or Python looks for it.
     Classes and objects get constants of their own late, but in torch none that hides a constant."""
     if space.path.endswith(":"):
+        if space.owner is builtins:  # notebooks and profilers put names there, which hide none
+            return False
         return name in vars(builtins) or isinstance(space.held.get(name), types.ModuleType)  # of another place
     is_class = isinstance(space.owner, type)
     bases = space.owner.__mro__[1:] if is_class else type(space.owner).__mro__
