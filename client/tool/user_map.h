@@ -24,7 +24,8 @@
  * whole name. `debugs`: the result has debug information. False: no root is added. */
 bool user_map_add_root(struct tool_job *job, const char *source, bool debugs);
 
-/* Adds an option that replaces the root to the key, by what stands behind the root. False for another argument. */
+/* Adds one of the two options to the key without the root: two checkouts have one key. Returns false, and adds nothing, for
+ * another argument. */
 bool user_map_key(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                   const char *arg);
 
