@@ -261,13 +261,12 @@ def why_not_kept() -> str:
 def registered(operators: Iterable[Any]) -> str:
     """Returns in which tables of torch operators of others are. Raises _operators.Unknown for one with a value in a table.
     why_not_kept() was called."""
-    found = []
+    found = set()
     with _state.lock:
-        for operator in operators:
-            for path, has_value in _state.tables.with_operator(operator):
-                if has_value:
-                    raise _operators.Unknown(f"what {path.replace(':', '.')} has of {operator} is in no key")
-                found.append(f"{operator} in {path}")
+        for operator, path, has_value in _state.tables.with_operators(operators):
+            if has_value:
+                raise _operators.Unknown(f"what {path.replace(':', '.')} has of {operator} is in no key")
+            found.add(f"{operator} in {path}")
     return "\n".join(sorted(found))
 
 

@@ -8,7 +8,7 @@ A path "torch.ops:NAME" is the table of an operator's kernels in Python. One thr
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Container, Iterator, NamedTuple
+from typing import AbstractSet, Any, Container, Iterable, Iterator, NamedTuple
 
 from warm import _sources, _values
 
@@ -89,15 +89,19 @@ class Watched:
         self._tables.update(found)
         return _read(walker, {path: self._tables[path] for path in again}, self._known or {})
 
-    def with_operator(self, operator: Any) -> Iterator[tuple[str, bool]]:
-        """Returns the paths of the tables that have an operator of others, and True for those that have more of it than that."""
-        names = (operator, getattr(operator, "overloadpacket", operator))
-        for path, table in self._tables.items():
+    def with_operators(self, operators: Iterable[Any]) -> Iterator[tuple[Any, str, bool]]:
+        """Returns operators of others with the paths of the tables that have them, and True for those that have more of it
+        than that."""
+        named: dict[int, list[Any]] = {}
+        for operator in operators:
+            for name in (operator, getattr(operator, "overloadpacket", operator)):
+                named.setdefault(id(name), []).append(operator)
+        for path, table in self._tables.items() if named else ():
             if path in _OF_INDUCTOR or path.startswith(OPERATORS):
                 continue
             for held in _sources.nested(table):
-                if any(one is name for one in held for name in names):
-                    yield path, isinstance(held, dict)
+                for name in named.keys() & map(id, held):
+                    yield from ((operator, path, isinstance(held, dict)) for operator in named[name])
 
     def _find(self, modules: Container[str]) -> dict[str, Any]:
         """Returns the tables of some modules, at first of all; and those of operators, if there are other operators."""
