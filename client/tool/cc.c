@@ -363,12 +363,14 @@ static bool spells_file(const uint8_t *data, size_t len)
     return spells;
 }
 
-/* True if the text may show its own name. PyTensor writes asserts, whose messages alone name it. */
-static bool shows_its_name(const char *path, const uint8_t *data, size_t len)
+/* True if the text may show its own name. Messages of asserts alone name a text of PyTensor, and one with NDEBUG has none. */
+static bool shows_its_name(const struct tool_job *job, const char *path, const uint8_t *data,
+                           size_t len)
 {
     struct cuda_scan scan = {0};
     cuda_scan(data, len, &scan);
-    return cuda_scan_uses_file(&scan) && (!tool_is_of_pytensor(path) || spells_file(data, len));
+    return cuda_scan_uses_file(&scan) &&
+           !((tool_is_of_pytensor(path) || root_names_has_ndebug(job)) && !spells_file(data, len));
 }
 
 /* True if an argument that counts as it is written, or a variable, names a root. */
@@ -721,7 +723,7 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
             return code;
         len = tool_hide_includes(c->files[i], data, len);
         key_add(key, SOURCE, data, len);
-        *names_show = *names_show || shows_its_name(c->files[i], data, len);
+        *names_show = *names_show || shows_its_name(c->job, c->files[i], data, len);
         free(data);
     }
     return 0;

@@ -47,13 +47,17 @@ static bool is_system(const char *path)
                                         "/lib/clang/", "/lib/llvm-"));
 }
 
+static bool is_assert_header(const struct input *i)
+{
+    return i->root == 0 && strcmp(i->path, "/usr/include/assert.h") == 0;
+}
+
 /* True for headers of the standard library and of Clang. They hand __PRETTY_FUNCTION__ on to functions that print it,
  * and compute nothing with it; other system headers may. */
 static bool is_standard_library(const struct input *i)
 {
-    return i->root == 0 &&
-           (strcmp(i->path, "/usr/include/assert.h") == 0 ||
-            (is_system(i->path) && text_has_one_of(i->path, ONE_OF("/c++/", "/lib/clang/"))));
+    return is_assert_header(i) || (i->root == 0 && is_system(i->path) &&
+                                   text_has_one_of(i->path, ONE_OF("/c++/", "/lib/clang/")));
 }
 
 struct toolkit {
@@ -253,8 +257,6 @@ struct texts {
 static void add_text(struct texts *t, const void *data, size_t len)
 {
     t->list[t->n++] = (struct view){data, len};
-    if (t->reach)
-        cuda_reach_add(t->reach, data, len);
 }
 
 /* Adds "-DNAME=VALUE" as "#define NAME VALUE". */
@@ -282,6 +284,69 @@ static bool add_definitions(const struct tool_job *job, struct texts *t)
     return ok;
 }
 
+/* ---- asserts that a release leaves out ---- */
+
+bool root_names_has_ndebug(const struct tool_job *job)
+{
+    assert(job);
+    static const char *const variables[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
+    bool defines = false, is_clear = true;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        is_clear &= !getenv(variables[i]) || !strstr(getenv(variables[i]), "NDEBUG");
+    for (int i = 1; i < job->argc; i++) {
+        const char *arg = job->argv[i], *name = strstr(arg, "NDEBUG");
+        if (!name)
+            continue;
+        bool is_behind = name == arg && strcmp(job->argv[i - 1], "-D") == 0;
+        bool is_defined = is_behind || (name == arg + 2 && strncmp(arg, "-D", 2) == 0);
+        is_clear &= is_defined && (name[6] == '\0' || name[6] == '=');
+        defines |= is_defined;
+    }
+    return defines && is_clear;
+}
+
+struct ndebug {
+    bool follows_undef; /* the last word was #undef's */
+    bool may_end;       /* a text may take the definition away */
+};
+
+static void on_ndebug(void *self, enum cuda_place place, struct view word)
+{
+    struct ndebug *n = self;
+    bool is_condition = place == CUDA_DIRECTIVE && !n->follows_undef;
+    n->may_end |= view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO;
+    n->may_end |= view_is(word, "UNDEBUG"); /* -UNDEBUG in a file of options */
+    n->follows_undef = place == CUDA_DIRECTIVE && view_is(word, "undef");
+}
+
+/* True if NDEBUG is defined in all texts, so `assert` of the system's header becomes nothing. */
+static bool has_no_asserts(const struct tool_job *job, const struct inputs *in,
+                           const struct texts *t)
+{
+    struct ndebug n = {.may_end = !root_names_has_ndebug(job)};
+    for (size_t i = 0; i < t->n && !n.may_end; i++) {
+        struct view text = t->list[i];
+        const struct input *from = i < in->n ? &in->list[i] : NULL;
+        if (!text.len)
+            n.may_end = from && from->kind == INPUT_FILE &&
+                        text_has_one_of(from->path, ONE_OF(".gch", ".pch", ".pcm"));
+        else if (!(from && from->root == 0 && is_system(from->path)))
+            n.may_end = memmem(text.data, text.len, "pop_macro", 9);
+        if (text.len && !n.may_end)
+            cuda_read_words(text.data, text.len, on_ndebug, &n);
+    }
+    return !n.may_end;
+}
+
+/* Adds to the search of macros all texts that count there. */
+static void add_to_reach(const struct tool_job *job, const struct inputs *in, struct texts *t)
+{
+    bool no_asserts = has_no_asserts(job, in, t);
+    for (size_t i = 0; i < t->n; i++)
+        if (!(no_asserts && i < in->n && is_assert_header(&in->list[i])))
+            cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
+}
+
 /* Reads all texts and adds them. False if one cannot be read. */
 static bool read_all(const struct tool_job *job, const struct inputs *in, bool computes,
                      struct texts *t)
@@ -297,7 +362,11 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
             return false;
         add_text(t, data, len);
     }
-    return add_definitions(job, t);
+    if (!add_definitions(job, t))
+        return false;
+    if (t->reach)
+        add_to_reach(job, in, t);
+    return true;
 }
 
 /* True if a text lies in a root, or has a spelling that must not show. If none does, no name of a file has a root. */

@@ -283,6 +283,9 @@ char *spelling_of(const struct tool_job *job, const char *path);
 /* Computes the name of this command's note: that it had to run as the user wrote it (spelling.c). */
 void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
+/* True if the command defines NDEBUG, and says nothing else about it (root_names.c). */
+bool root_names_has_ndebug(const struct tool_job *job);
+
 /* Writes the job's label, "g++ a.cc b.cc", of the sources that fit; without one its first argument. */
 void tool_label(struct tool_job *job);
 

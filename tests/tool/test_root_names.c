@@ -149,6 +149,46 @@ Test(root_names, macros_of_the_command_line_count)
     }
 }
 
+Test(root_names, an_assert_that_ndebug_removes_names_nothing)
+{
+    static const struct {
+        const char *args[2], *source, *header; /* the header: in the root */
+        bool refused;
+    } rows[] = {
+        {{NULL}, "void f() { assert(0); }\n", NULL, true},
+        {{"-DNDEBUG"}, "void f() { assert(0); }\n", NULL, false},
+        {{"-D", "NDEBUG=1"}, "void f() { assert(0); }\n", NULL, false},
+        {{"-DNDEBUG", "-UNDEBUG"}, "void f() { assert(0); }\n", NULL, true},
+        {{"-DNDEBUGGER"}, "void f() { assert(0); }\n", NULL, true},
+        {{"-DNDEBUG"}, "#ifndef NDEBUG\n#define NDEBUG\n#endif\nvoid f() { assert(0); }\n", NULL, false},
+        {{"-DNDEBUG"}, "#undef NDEBUG\nvoid f() { assert(0); }\n", NULL, true},
+        {{"-DNDEBUG"}, "void f() { assert(0); }\n", "#  undef /* */ \\\n NDEBUG\n", true},
+        {{"-DNDEBUG"}, "void f() { assert(0); }\n", "#pragma pop_macro(\"NDEBUG\")\n", true},
+        {{"-DNDEBUG"}, "UNSET(NDEBUG)\nvoid f() { assert(0); }\n", NULL, true},
+        {{"-DNDEBUG"}, "void f() { assert(0); }\n", "#define assert(x) fail(__FILE__)\n", true},
+        {{"-DNDEBUG"}, "void f() { assert(__FILE__[0]); }\n", NULL, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        add(true, "m.cc", rows[i].source);
+        if (rows[i].header)
+            add(true, "h.h", rows[i].header);
+        list[in.n] = (struct input){.kind = INPUT_FILE, .path = "/usr/include/assert.h"};
+        paths[in.n++] = NULL;
+        job.argc = 1;
+        for (size_t k = 0; k < 2 && rows[i].args[k]; k++)
+            argv[job.argc++] = (char *)(uintptr_t)rows[i].args[k];
+        cr_expect_eq(is_refused(), rows[i].refused, "%zu: %s", i, rows[i].source);
+        forget();
+    }
+    add(true, "m.cc", "void f() { assert(0); }\n");
+    argv[1] = (char[]){"-DNDEBUG"};
+    job.argc = 2;
+    add(false, "mine/assert.h", "#define assert(x) fail(__FILE__)\n");
+    cr_expect(is_refused(), "it is not the system's");
+    setenv("NVCC_APPEND_FLAGS", "-UNDEBUG", 1);
+    cr_expect(!root_names_has_ndebug(&job));
+}
+
 Test(root_names, a_system_header_may_ask_for_names)
 {
     add(true, "m.cc", "int x;\n");
