@@ -480,13 +480,14 @@ static bool add_folders(struct command *c, bool maps)
 {
     struct tool_job *job = c->job;
     struct tool_folder f;
+    const char *rest;
     bool ok = true;
     for (int at = 1; ok && next_folder(c, &at, &f);) {
         size_t n = job->n_roots;
-        if (!maps)
-            tool_add_folder(job, f.path.data, f.path.len);
-        else
+        if (maps || tool_root_of(job, f.path.data, &rest) < 0)
             ok = tool_add_python(job, f.path.data, f.path.len);
+        if (ok && !maps)
+            tool_add_folder(job, f.path.data, f.path.len);
         if (maps && job->n_roots > n && is_spelled_in_source(c, job->roots[n]))
             tool_drop_root(job);
     }

@@ -599,6 +599,7 @@ Test(tool_places, a_relative_source_that_shows_its_name_hits_from_another_workin
 #define WITH_ENVIRONMENT(env, option)                                                              \
     "cd torchinductor_u/ab && T=${PWD%/torchinductor_u/ab} && $CXX -shared -fPIC -I$T/" env TORCH  \
     "include -L$T/" env TORCH "lib " option " $PWD/c.cpp -o $PWD/c.so"
+#define OWN(env) "T=$PWD; cd p && $CXX -I$T/" env TORCH "include -c c.cpp"
 
 Test(tool_places, an_equal_environment_of_python_hits)
 {
@@ -634,7 +635,16 @@ Test(tool_places, an_equal_environment_of_python_hits)
          ENVIRONMENTS("#warning here\\n#define T 1"),
          {{NULL, WITH_ENVIRONMENT("env", ""), MADE},
           {NULL, WITH_ENVIRONMENT("another/env", ""), TAKEN}}},
-        {"not for a user's own source",
+        {"for a user's own source",
+         ENVIRONMENTS("#define T 1") "; mkdir p; cp torchinductor_u/ab/c.cpp p",
+         {{NULL, OWN("env"), MADE},
+          {NULL, OWN("another/env"), TAKEN},
+          {"echo '#define T 2' >another/env" TORCH "include/t.h", OWN("another/env"), MADE},
+          {NULL, OWN("env"), TAKEN}}},
+        {"in a warning for a user's own source",
+         ENVIRONMENTS("#warning here\\n#define T 1") "; mkdir p; cp torchinductor_u/ab/c.cpp p",
+         {{NULL, OWN("env"), MADE}, {NULL, OWN("another/env"), TAKEN}}},
+        {"for a user's own source that shows it",
          ENVIRONMENTS("inline const char *here() { return __FILE__; }\\n#define T here()[1]"),
          {{NULL, "T=$PWD; cp torchinductor_u/ab/c.cpp .; $CXX -I$T/env" TORCH "include -c c.cpp",
            MADE},
