@@ -54,7 +54,6 @@
 #include "client/tool/tool.h"
 #include "client/tool/user_map.h"
 #include "keygen/cuda/cuda.h"
-#include "keygen/cuda/reach.h"
 #include "keygen/domains.h"
 
 #define SOURCE_MAX_BYTES (64u << 20)
@@ -350,27 +349,6 @@ static size_t common_folder(const struct command *c)
         if (strncmp(c->files[i], c->files[0], len + 1) != 0)
             return 0;
     return len;
-}
-
-/* True if the text spells __FILE__, or a macro of its own that leads to it. */
-static bool spells_file(const uint8_t *data, size_t len)
-{
-    struct cuda_reach *reach = cuda_reach_new();
-    if (reach)
-        cuda_reach_add(reach, data, len);
-    bool spells = !reach || cuda_reach_spells_file(reach, data, len);
-    cuda_reach_free(reach);
-    return spells;
-}
-
-/* True if the text may show its own name. Messages of asserts alone name a text of PyTensor, and one with NDEBUG has none. */
-static bool shows_its_name(const struct tool_job *job, const char *path, const uint8_t *data,
-                           size_t len)
-{
-    struct cuda_scan scan = {0};
-    cuda_scan(data, len, &scan);
-    return cuda_scan_uses_file(&scan) &&
-           !((tool_is_of_pytensor(path) || root_names_has_ndebug(job)) && !spells_file(data, len));
 }
 
 /* True if an argument that counts as it is written, or a variable, names a root. */
@@ -724,7 +702,7 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
             return code;
         len = tool_hide_includes(c->files[i], data, len);
         key_add(key, SOURCE, data, len);
-        *names_show = *names_show || shows_its_name(c->job, c->files[i], data, len);
+        *names_show = *names_show || root_names_may_show(c->job, c->files[i], data, len);
         free(data);
     }
     return 0;

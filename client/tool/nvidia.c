@@ -287,16 +287,14 @@ static int nvcc_key(struct tool_job *job, const struct options *o,
                     bool native, struct err *e)
 {
     struct key_builder key;
-    struct cuda_scan scan = {0};
     uint8_t *source;
     size_t len;
     int code = tool_read_file(input, SOURCE_MAX_BYTES, &source, &len, e);
     if (code)
         return code;
-    cuda_scan(source, len, &scan);
     bool names_show = job->exact || job->in_top || o->shows_cwd || o->relocatable ||
                       has_relative_system(folders, n_folders);
-    if (cuda_scan_uses_file(&scan) && job->counts < COUNTS_SOURCE)
+    if (job->counts < COUNTS_SOURCE && root_names_may_show(job, input, source, len))
         job->counts = COUNTS_SOURCE;
     job->path_names = !names_show;
     job->times_show = o->debug || o->line_info; /* ptxas writes them beside the lines */

@@ -286,9 +286,9 @@ static bool add_definitions(const struct tool_job *job, struct texts *t)
 
 /* ---- asserts that a release leaves out ---- */
 
-bool root_names_has_ndebug(const struct tool_job *job)
+/* True if the command defines NDEBUG, and says nothing else about it. */
+static bool has_ndebug(const struct tool_job *job)
 {
-    assert(job);
     static const char *const variables[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
     bool defines = false, is_clear = true;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
@@ -307,44 +307,41 @@ bool root_names_has_ndebug(const struct tool_job *job)
 
 struct ndebug {
     bool follows_undef; /* the last word was #undef's */
-    bool may_end;       /* a text may take the definition away */
+    bool is_standard;   /* the text may define assert */
+    bool may_fail;      /* a text may define it anew, or end that of NDEBUG */
 };
 
 static void on_ndebug(void *self, enum cuda_place place, struct view word)
 {
     struct ndebug *n = self;
     bool is_condition = place == CUDA_DIRECTIVE && !n->follows_undef;
-    n->may_end |= view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO;
-    n->may_end |= view_is(word, "UNDEBUG"); /* -UNDEBUG in a file of options */
+    n->may_fail |= view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO;
+    n->may_fail |= view_is(word, "UNDEBUG"); /* -UNDEBUG in a file of options */
+    n->may_fail |= view_is(word, "assert") && place == CUDA_MACRO && !n->is_standard;
     n->follows_undef = place == CUDA_DIRECTIVE && view_is(word, "undef");
 }
 
-/* True if NDEBUG is defined in all texts, so `assert` of the system's header becomes nothing. */
+/* True if NDEBUG is defined in all texts, and asserts are those of the system and of CUDA, which then become nothing. */
 static bool has_no_asserts(const struct tool_job *job, const struct inputs *in,
                            const struct texts *t)
 {
-    struct ndebug n = {.may_end = !root_names_has_ndebug(job)};
-    for (size_t i = 0; i < t->n && !n.may_end; i++) {
+    struct toolkit toolkit = toolkit_of(in);
+    struct ndebug n = {.may_fail = !has_ndebug(job)};
+    for (size_t i = 0; i < t->n && !n.may_fail; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         if (!text.len)
-            n.may_end = from && from->kind == INPUT_FILE &&
-                        text_has_one_of(from->path, ONE_OF(".gch", ".pch", ".pcm"));
+            n.may_fail = from && from->kind == INPUT_FILE &&
+                         text_has_one_of(from->path, ONE_OF(".gch", ".pch", ".pcm"));
         else if (!(from && from->root == 0 && is_system(from->path)))
-            n.may_end = memmem(text.data, text.len, "pop_macro", 9);
-        if (text.len && !n.may_end)
+            n.may_fail = memmem(text.data, text.len, "pop_macro", 9);
+        n.is_standard =
+            from && (is_assert_header(from) || (is_of_toolkit(job, from, &toolkit) &&
+                                                text_ends(from->path, "/crt/common_functions.h")));
+        if (text.len && !n.may_fail)
             cuda_read_words(text.data, text.len, on_ndebug, &n);
     }
-    return !n.may_end;
-}
-
-/* Adds to the search of macros all texts that count there. */
-static void add_to_reach(const struct tool_job *job, const struct inputs *in, struct texts *t)
-{
-    bool no_asserts = has_no_asserts(job, in, t);
-    for (size_t i = 0; i < t->n; i++)
-        if (!(no_asserts && i < in->n && is_assert_header(&in->list[i])))
-            cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
+    return !n.may_fail;
 }
 
 /* Reads all texts and adds them. False if one cannot be read. */
@@ -364,8 +361,10 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
     }
     if (!add_definitions(job, t))
         return false;
-    if (t->reach)
-        add_to_reach(job, in, t);
+    for (size_t i = 0; t->reach && i < t->n; i++)
+        cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
+    if (t->reach && has_no_asserts(job, in, t))
+        cuda_reach_ignore(t->reach, "assert");
     return true;
 }
 
@@ -478,4 +477,24 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
                    : unread ? "a text that warm cannot read"
                             : "a macro of the command",
                    job->n_roots ? "a folder" : "a source");
+}
+
+/* True if the text spells __FILE__, or a macro of its own that leads to it. */
+static bool spells_file(const void *data, size_t len)
+{
+    struct cuda_reach *reach = cuda_reach_new();
+    if (reach)
+        cuda_reach_add(reach, data, len);
+    bool spells = !reach || cuda_reach_spells_file(reach, data, len);
+    cuda_reach_free(reach);
+    return spells;
+}
+
+bool root_names_may_show(const struct tool_job *job, const char *path, const void *data, size_t len)
+{
+    assert(job && path);
+    struct cuda_scan scan = {0};
+    cuda_scan(data, len, &scan);
+    return cuda_scan_uses_file(&scan) &&
+           !((tool_is_of_pytensor(path) || has_ndebug(job)) && !spells_file(data, len));
 }

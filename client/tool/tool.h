@@ -283,8 +283,10 @@ char *spelling_of(const struct tool_job *job, const char *path);
 /* Computes the name of this command's note: that it had to run as the user wrote it (spelling.c). */
 void spelling_note_name(const struct tool_job *job, char out[TOOL_NAME_TEXT]);
 
-/* True if the command defines NDEBUG, and says nothing else about it (root_names.c). */
-bool root_names_has_ndebug(const struct tool_job *job);
+/* True if a source may show its own name, as far as its own text tells (root_names.c). Messages of asserts alone name a source
+ * of PyTensor, and with NDEBUG there are none. */
+bool root_names_may_show(const struct tool_job *job, const char *path, const void *data,
+                         size_t len);
 
 /* Writes the job's label, "g++ a.cc b.cc", of the sources that fit; without one its first argument. */
 void tool_label(struct tool_job *job);

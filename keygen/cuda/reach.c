@@ -228,6 +228,14 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
     cuda_read_words(text, len, on_definition, r);
 }
 
+void cuda_reach_ignore(struct cuda_reach *r, const char *name)
+{
+    uint64_t hash = hash_of((struct view){name, strlen(name)});
+    for (size_t i = 0; i < r->macros.n; i++)
+        if (r->macros.at[i].hash == hash)
+            r->macros.at[i].n = 0;
+}
+
 static void on_text(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;

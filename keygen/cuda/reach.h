@@ -36,6 +36,8 @@ void cuda_reach_free(struct cuda_reach *r);
 
 /* Adds a text. Add every text of the unit first, the source too. Borrows the text until cuda_reach_free. */
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
+/* Says that macros of this name become nothing, whatever the texts that were added define. */
+void cuda_reach_ignore(struct cuda_reach *r, const char *name);
 /* True if `text`, one of those that were added, may show its name or its lines. Also true if memory ran
  * out or if some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);

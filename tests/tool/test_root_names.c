@@ -189,7 +189,10 @@ Test(root_names, an_assert_that_ndebug_removes_names_nothing)
     add(false, "mine/assert.h", "#define assert(x) fail(__FILE__)\n");
     cr_expect(is_refused(), "it is not the system's");
     setenv("NVCC_APPEND_FLAGS", "-UNDEBUG", 1);
-    cr_expect(!root_names_has_ndebug(&job));
+    static const char source[] = "void f() { assert(0); }\n";
+    cr_expect(root_names_may_show(&job, "m.cu", source, strlen(source)));
+    unsetenv("NVCC_APPEND_FLAGS");
+    cr_expect(!root_names_may_show(&job, "m.cu", source, strlen(source)));
 }
 
 Test(root_names, a_system_header_may_ask_for_names)
