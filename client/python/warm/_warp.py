@@ -144,11 +144,20 @@ def _write(path: str, data: bytes) -> None:
     try:
         with open(fd, "wb") as f:
             f.write(data)
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, 0o666 & ~_umask)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_umask = _read_umask()  # at import: reading it changes it for all threads for a moment
 
 
 def _kept(real: Callable[..., Any], home: str, around: Callable[[], list[str]]) -> Callable[..., Any]:
