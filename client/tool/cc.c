@@ -188,6 +188,8 @@ static int take_argument(struct command *c, int *at, struct err *e)
     const struct cc_option *o = cc_option_find(arg);
     if (!o)
         return refuse(e, arg, NOT_KNOWN);
+    if (strstr(arg, "record-gcc-switches") && !tool_is_gcc(c->job))
+        return refuse(e, arg, "Clang writes the whole command line into the result");
     const char *value = arg + strlen(o->name);
     if (o->form == SEPARATE || (o->form == EITHER && *value == '\0'))
         value = c->job->argv[++*at];
@@ -251,6 +253,8 @@ static int add_dependencies(struct command *c, struct err *e)
         return refuse(e, "-MD",
                       "the compiler chooses the name of the dependency file: name it with -MF");
     const char *path = c->dependency_file ? c->dependency_file : derived(c, c->output, ".d", false);
+    if (path && strcmp(path, "-") == 0)
+        return refuse(e, "-MF -", "it prints the dependencies");
     c->job->dependencies = path;
     return tool_add_output(c->job, path, e);
 }
@@ -312,8 +316,10 @@ static int add_outputs(struct command *c, struct err *e)
     if (c->splits && (!c->stops || !c->output || c->n_files != 1))
         return refuse(e, "-gsplit-dwarf",
                       "it also writes a file that has no name here: use -c and -o");
-    if (c->splits && !c->preprocesses && !c->assembles)
+    if (c->splits && !c->preprocesses && !c->assembles) {
+        c->job->reads_back = true; /* objcopy takes one from the other */
         code = tool_add_output(c->job, derived(c, c->output, ".dwo", false), e);
+    }
     if (c->output)
         return code || to_standard_output(c) ? code : tool_add_output(c->job, c->output, e);
     if (c->preprocesses || c->prints)

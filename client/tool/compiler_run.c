@@ -258,6 +258,17 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
     return 0;
 }
 
+struct file_birth file_birth_if_executable(const char *path)
+{
+    assert(path);
+    struct statx st;
+    bool is = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MODE | STATX_INO | STATX_BTIME,
+                    &st) == 0 &&
+              st.stx_mode & S_IXUSR;
+    return is ? (struct file_birth){st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec}
+              : (struct file_birth){0};
+}
+
 int compiler_run_job(const struct tool_job *job, const struct compiler_watch *watch,
                      struct compiler_run *out, struct err *e)
 {
@@ -274,6 +285,8 @@ int compiler_run_job(const struct tool_job *job, const struct compiler_watch *wa
         return code;
     writer_init(&run.out, TEXT_MAX);
     writer_init(&run.err, TEXT_MAX);
+    for (size_t i = 0; i < job->n_outputs; i++)
+        run.executable[i] = file_birth_if_executable(job->outputs[i]);
     catch_signals(on_signal);
     if (job->traced)
         run.started = next_tick();

@@ -15,12 +15,24 @@
 
 #include "client/tool/tool.h"
 
+/* Tells a file from a later one in its place. */
+struct file_birth {
+    uint64_t inode;
+    int64_t seconds;
+    uint32_t nanoseconds;
+};
+
+/* Returns that of an output which may be run; else inode 0. */
+struct file_birth file_birth_if_executable(const char *path);
+
 struct compiler_run {
     int wait_status;
     struct writer out, err; /* if both go to the same place, all is in `out` */
     uint8_t *log;           /* traced: records of trace.h */
     size_t log_len;
     struct timespec started; /* by the clock of files' stamps */
+    struct file_birth
+        executable[TOOL_OUTPUTS_MAX]; /* outputs that could be run before; inode 0: others */
     uint32_t cost_ms;
 };
 

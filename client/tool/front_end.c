@@ -481,8 +481,12 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e)
         return err_set(e, WARM_ENOMEM, "no memory for the name of an output");
     if (job->n_outputs == TOOL_OUTPUTS_MAX)
         return err_set(e, WARM_EREFUSED, "the command writes more than %d files", TOOL_OUTPUTS_MAX);
+    mode_t mask = file_mask();
+    if (mask & S_IRWXU)
+        return err_set(e, WARM_EREFUSED, "the umask %03o takes rights from the owner of new files",
+                       (unsigned)mask);
     if (lstat(path, &st) == 0) {
-        mode_t mask = file_mask(), mode = st.st_mode & 07777;
+        mode_t mode = st.st_mode & 07777;
         bool is_plain = S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid() &&
                         (mode == (0666 & ~mask) || mode == (0777 & ~mask));
         if (!is_plain)

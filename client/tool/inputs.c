@@ -116,7 +116,9 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     switch (i->kind) {
     case INPUT_FILE: return look_at_file(job, w, path, i);
     case INPUT_ABSENT: return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
-    case INPUT_EXISTS: return stat(path, &st) == 0 && file_type(&st) == (char)i->type;
+    case INPUT_EXISTS:
+        return i->type == EXISTS_RUNNABLE ? access(path, X_OK) == 0
+                                          : stat(path, &st) == 0 && file_type(&st) == (char)i->type;
     case INPUT_LIST: return folder_digest(path, &i->digest) == 0;
     case INPUT_PROGRAM: return strcmp(program_find(i->path, found) ? found : "", i->program) == 0;
     case INPUT_HEADER: return look_at_header(job, w, path);
@@ -125,6 +127,44 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
     case INPUT_LIBRARY: return look_at_library(w, i);
     default: return false;
     }
+}
+
+/* ---- outputs in the place of inputs ---- */
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Writes the folder of a path without links. False if there is none. */
+static bool real_folder(const char *path, char out[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    int len = (int)(base_of(path) - path);
+    int n = snprintf(folder, sizeof folder, "%.*s", len, len ? path : ".");
+    return n > 0 && n < PATH_MAX && realpath(folder, out);
+}
+
+static bool is_same_place(const char *a, const char *b)
+{
+    char a_folder[PATH_MAX], b_folder[PATH_MAX];
+    return strcmp(base_of(a), base_of(b)) == 0 && real_folder(a, a_folder) &&
+           real_folder(b, b_folder) && strcmp(a_folder, b_folder) == 0;
+}
+
+/* True if an output is this input, or will stand where nothing was: compilers may write before they read. */
+static bool is_output(const struct tool_job *job, const struct stat *outputs, const struct input *i)
+{
+    char buffer[PATH_MAX];
+    for (size_t k = 0; k < job->n_outputs; k++) {
+        if (i->kind == INPUT_FILE && i->stamp.inode == outputs[k].st_ino &&
+            i->stamp.device == outputs[k].st_dev)
+            return true;
+        if (i->kind == INPUT_ABSENT && is_same_place(whole_path(job, i, buffer), job->outputs[k]))
+            return true;
+    }
+    return false;
 }
 
 /* True if a folder is unchanged: then the absent inputs that it covers are absent still. Otherwise *out_now is
@@ -272,8 +312,11 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
     assert(job && in && set < in->n_sets);
     struct key_builder key;
     const struct input *changed = NULL;
+    struct stat outputs[TOOL_OUTPUTS_MAX] = {{0}};
     bool all = true;
     uint32_t covered = 0;
+    for (size_t i = 0; i < job->n_outputs; i++)
+        stat(job->outputs[i], &outputs[i]);
     begin_name(job, &key);
     for (size_t i = 0; i < in->set_len[set]; i++) {
         struct input *input = &in->sets[set][i];
@@ -289,6 +332,7 @@ bool inputs_now(const struct tool_job *job, struct warm *w, struct inputs *in, s
         } else {
             as_it_was = look(job, w, input);
         }
+        as_it_was = as_it_was && !is_output(job, outputs, input);
         if (!as_it_was && all)
             tool_debug("no hit with these inputs: %s has changed", input->path);
         all = all && as_it_was;

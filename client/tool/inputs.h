@@ -21,7 +21,7 @@
  *     FILE     u64 device, inode, size, mtime, ctime (ns), SHA-256 of the content (32 bytes), u8 type: 'p' if the
  *              compiler asked for its name without links, and that was this name; else 0
  *     REAL     u8 type, blob: a name without links that the compiler asked for, in the form of real_name
- *     EXISTS   u8 type: 'f', 'd' or 'o'
+ *     EXISTS   u8 type: 'f', 'd' or 'o'; 'x': a file that was started, and may be run
  *     LIST     SHA-256 of the sorted names (32 bytes)
  *     PROGRAM  blob: the file that PATH has for it ("": none); the path is the name that is looked up
  *     VARIABLE u8 type: 's' set or 'u' not, SHA-256 of its value (32 bytes); the path is its name
@@ -45,6 +45,8 @@
 #define INPUTS_SETS_MAX 6            /* of one manifest: the oldest are dropped */
 #define INPUTS_MAX (1u << 17)        /* inputs of one set */
 #define INPUTS_BYTES_MAX (32u << 20) /* of a manifest */
+
+#define EXISTS_RUNNABLE 'x'
 
 enum input_kind {
     INPUT_FILE = 1,

@@ -596,7 +596,7 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
     bool is_nvcc = strstr(base_of(job->program), "nvcc") != NULL;
     (void)w;
     job->family = is_nvcc ? "nvcc" : "nv";
-    job->traced = true;
+    job->traced = job->reads_back = true;
     job->keys_path = job->exact;
     job->timed_log = is_nvcc;
     if (is_nvcc)

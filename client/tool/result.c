@@ -31,7 +31,7 @@
 static const char magic[4] = "WRES";
 #define ROOT_MARK 1     /* the byte in texts, before a digit, */
 #define NO_ROOT ':'     /* or before this: then it is that byte */
-#define FILE_NAME_MIN 4 /* characters: shorter names of outputs are not searched for in files */
+#define FILE_NAME_MIN 3 /* characters: shorter names of outputs are not searched for in files */
 
 /* ---- texts ---- */
 
@@ -286,18 +286,30 @@ static enum packing packing_of(const struct tool_job *job, const char *path)
     return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
+/* True if the file may be run, and so may the one that the compiler found there: nobody knows what a new one would get. */
+static bool keeps_mode(const char *path, const struct file_birth *before)
+{
+    struct file_birth now = file_birth_if_executable(path);
+    return now.inode && now.inode == before->inode && now.seconds == before->seconds &&
+           now.nanoseconds == before->nanoseconds;
+}
+
 /* Appends a file that the run left. Sets *out_named if it has the name of an output. Short names occur by
  * chance, and do not count. */
-static int write_file(const struct tool_job *job, const char *path, const struct compiler_run *run,
+static int write_file(const struct tool_job *job, size_t at, const struct compiler_run *run,
                       struct writer *w, bool *out_named, struct err *e)
 {
+    const char *path = job->outputs[at];
     struct writer packed;
     struct stat st = {0};
     uint8_t *data = NULL;
     size_t len = 0;
     bool there = job->lazy ? run->wait_status == 0 : stat(path, &st) == 0;
     int code = 0;
-    if (there && !job->lazy)
+    if (there && keeps_mode(path, &run->executable[at]))
+        code = err_set(e, WARM_EREFUSED, "%s could be run before, and the compiler wrote over it",
+                       path);
+    if (!code && there && !job->lazy)
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
     enum packing packing = packing_of(job, path);
     struct view kept = {data, len};
@@ -360,7 +372,7 @@ int result_write(const struct tool_job *job, const struct compiler_run *run, str
     if (!code)
         code = write_text(job, &run->err, w, e);
     for (size_t i = 0; !code && i < job->n_outputs; i++)
-        code = write_file(job, job->outputs[i], run, w, &named, e);
+        code = write_file(job, i, run, w, &named, e);
     if (!code && w->failed)
         code = err_set(e, WARM_ETOO_BIG, "the result has more than 256 MiB");
     if (!code && named) {

@@ -81,6 +81,7 @@ struct tool_job {
     bool lazy;       /* the output is a precompiled header: made when it is needed (pch.h) */
     bool timed_log;  /* its messages may be of ptxas, with the time that it took */
     bool path_names; /* an output of nvcc may have names that are made of the source's path */
+    bool reads_back; /* a step may read an output of an earlier one */
     bool shortens;   /* messages may have short names of headers: tool_may_shorten */
     bool by_form;    /* the key has a canonical form of the source: messages must not show it */
     /* Set before the front end plans: */

@@ -43,6 +43,7 @@ enum seen {
     SEEN_REAL = 64, /* its name without links was asked for */
     IS_INPUT = 128, /* it is an input already */
     IS_OURS = 256,  /* its path is not in the log: owned */
+    SEEN_RUN = 512, /* it was started */
 };
 
 #define VARIABLES_MAX 256
@@ -239,6 +240,25 @@ static bool tells_clock(const char *program)
            (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
 }
 
+static bool is_script(const char *program)
+{
+    char head[2] = "";
+    int fd = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is = fd >= 0 && read(fd, head, sizeof head) == 2 && memcmp(head, "#!", 2) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+/* Shells find variables without getenv, so no record shows which of them a script reads. */
+static int check_script(const char *program, struct err *e)
+{
+    return is_script(program)
+               ? err_set(e, WARM_EREFUSED,
+                         "%s is a script, which may read any variable of the environment", program)
+               : 0;
+}
+
 static int see_record(struct reading *r, char what, const char *path, struct err *e)
 {
     path = short_name(r, path);
@@ -251,7 +271,8 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     case TRACE_EXEC:
         r->executed++;
         see(r, path, SEEN_READ);
-        return 0;
+        see(r, path, SEEN_RUN);
+        return check_script(path, e);
     case TRACE_EXEC_FAILED: r->executed--; return 0;
     case TRACE_LIBRARY: return see_library(r, path, e);
     case TRACE_NAME: return see_name(r, path, e);
@@ -292,7 +313,9 @@ static int read_log(struct reading *r, const char *log, size_t len, struct err *
     if (!r->table || !r->order)
         return err_set(e, WARM_ENOMEM, "no memory for a trace");
     see(r, r->job->program, SEEN_READ); /* through links: their target may change */
-    int code = see_preloads(r, e);
+    int code = check_script(r->job->program, e);
+    if (!code)
+        code = see_preloads(r, e);
     if (code)
         return code;
     for (const char *at = log; at < log + len; at += strlen(at) + 1) {
@@ -492,6 +515,16 @@ static int add_existing(struct reading *r, const char *path, const struct stat *
     return 0;
 }
 
+/* Adds that a file may be run: another one would be started without that right. */
+static int add_runnable(struct reading *r, const char *path, struct err *e)
+{
+    struct input *i = add(r, INPUT_EXISTS, path);
+    if (!i)
+        return no_room(e);
+    i->type = EXISTS_RUNNABLE;
+    return 0;
+}
+
 /* Adds the name without links of a path whose own input does not cover it. */
 static int add_real_name(struct reading *r, const char *path, char type, const char *real,
                          struct err *e)
@@ -597,8 +630,8 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
     struct stat st;
     const char *path = entry->path;
     if (is_output(r->job, path))
-        return entry->first == SEEN_READ
-                   ? err_set(e, WARM_EREFUSED, "it read %s before it wrote it as its output", path)
+        return entry->all & SEEN_READ && (entry->first == SEEN_READ || !r->job->reads_back)
+                   ? err_set(e, WARM_EREFUSED, "it read %s, which is its output, too", path)
                    : 0;
     if (is_harmless(entry) || entry->all & IS_INPUT || is_of_temporary(r, entry))
         return 0;
@@ -631,6 +664,8 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return code;
     if (entry->all & SEEN_LIST)
         return add_list(r, path, e);
+    if (is_read && entry->all & SEEN_RUN && (code = add_runnable(r, path, e)))
+        return code;
     if (is_read)
         return strncmp(path, "/proc/", 6) != 0
                    ? add_file(r, path, &st, is_plain, e)
@@ -837,6 +872,45 @@ static int check_clock(struct reading *r, struct err *e)
     return code;
 }
 
+/* ---- the times of files, in texts ---- */
+
+/* True if the text has the pragma "GCC dependency" (for Clang also "clang dependency"), which compares times of files. */
+static bool compares_times(const uint8_t *data, size_t len)
+{
+    static const char word[] = "dependency";
+    const uint8_t *end = data + len, *at = data;
+    while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
+        const uint8_t *before = at++;
+        while (before > data && strchr(" \t\r\n\\", before[-1]))
+            before--;
+        if ((before - data >= 3 && memcmp(before - 3, "GCC", 3) == 0) ||
+            (before - data >= 5 && memcmp(before - 5, "clang", 5) == 0))
+            return true;
+    }
+    return false;
+}
+
+static int check_times(struct reading *r, struct err *e)
+{
+    uint8_t *data;
+    size_t len;
+    for (size_t i = 0; r->job->expands_macros && i < r->n_order; i++) {
+        const struct entry *entry = r->order[i];
+        bool is_text = entry->all & SEEN_READ && entry->all & IS_INPUT &&
+                       strncmp(entry->path, "/usr/", 5) != 0 && !file_is_binary(entry->path);
+        if (!is_text || tool_read_file(entry->path, TEXT_MAX_BYTES, &data, &len, NULL))
+            continue;
+        bool compares = compares_times(data, len);
+        free(data);
+        if (compares)
+            return err_set(e, WARM_EREFUSED,
+                           "%s may compare the times of files (#pragma GCC "
+                           "dependency)",
+                           entry->path);
+    }
+    return 0;
+}
+
 /* ---- the end ---- */
 
 /* Turns offsets into pointers into one buffer: first all paths, then those of the folders. */
@@ -899,6 +973,8 @@ int inputs_from_trace(const struct tool_job *job, struct warm *w, const void *lo
         code = check_outputs(&r, e);
     if (!code)
         code = check_clock(&r, e);
+    if (!code)
+        code = check_times(&r, e);
     if (!code)
         code = finish(&r, out, e);
     if (!code && (code = root_names_check(job, out, e)))

@@ -586,14 +586,23 @@ DEFINE_LOOK_AT(int, statx, (int dir, const char *path, int flags, unsigned mask,
 DEFINE_LOOK_AT(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t cap),
                (dir, path, out, cap), r >= 0 || errno == EINVAL)
 
-/* Defines looks at rights: for a file that may not be written or run, EACCES means that it
- * exists. */
+/* True if a look at rights tells no more than that the file exists. One that may not be run may get that right later. */
+static bool is_existence(const char *path, int mode, int error)
+{
+    struct stat st;
+    return error == 0 ||
+           (error == EACCES && !(mode & X_OK && real_stat(path, &st) == 0 && S_ISREG(st.st_mode)));
+}
+
+/* Defines looks at rights: for a file that may not be written, EACCES means that it exists. */
 #define DEFINE_ACCESS(name, parameters, arguments)                                                 \
     int name parameters                                                                            \
     {                                                                                              \
         begin();                                                                                   \
         int r = real_##name arguments;                                                             \
-        tell_look_at(dir, path, r == 0 || errno == EACCES ? 0 : errno);                            \
+        int kept = errno, error = r == 0 ? 0 : kept;                                               \
+        tell_look_at(dir, path, is_existence(path, mode, error) ? 0 : error);                      \
+        errno = kept;                                                                              \
         return r;                                                                                  \
     }
 DEFINE_ACCESS(faccessat, (int dir, const char *path, int mode, int flags), (dir, path, mode, flags))
@@ -612,8 +621,16 @@ DIR *opendir(const char *path)
 
 int glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *out)
 {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(pattern, '/');
+    int len = slash ? (int)(slash - pattern) : 0;
     begin();
-    tell(TRACE_UNKNOWN, pattern);
+    bool is_one = len && strcspn(pattern, "*?[\\{~") > (size_t)len &&
+                  snprintf(folder, sizeof folder, "%.*s", len, pattern) == len;
+    if (is_one) /* the names in one folder decide */
+        tell_look(TRACE_LIST, folder, real_access(folder, F_OK) == 0 ? 0 : errno);
+    else
+        tell(TRACE_UNKNOWN, pattern);
     return real_glob(pattern, flags, on_error, out);
 }
 

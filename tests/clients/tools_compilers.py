@@ -509,14 +509,14 @@ class Nvcc(kit.TestCase):
             self.expect(0, 1)
 
     def stand_in(self, name, program):
-        """Returns PATH with a folder first that has a script of that name, or nothing if it is None."""
+        """Returns PATH with a folder first that has a program of that name, or nothing if it is None."""
         folder = os.path.join(self.daemon.folder, "tools " + (name or "none"))
         os.makedirs(folder, exist_ok=True)
         if name:
-            path = os.path.join(folder, name)
-            with open(path, "w") as f:
-                f.write(f'#!/bin/sh\nexec {program} -DSTAND_IN "$@"\n')
-            os.chmod(path, 0o755)
+            text = ("#include <unistd.h>\nint main(int n, char **old) { char *all[n + 2]; "
+                    f'all[0] = "{program}"; all[1] = "-DSTAND_IN"; '
+                    "for (int i = 1; i <= n; i++) all[i + 1] = old[i]; return execv(all[0], all); }\n")
+            subprocess.run(["gcc", "-x", "c", "-", "-o", os.path.join(folder, name)], input=text, text=True, check=True)
         return folder + ":" + os.environ["PATH"]
 
     def test_path_counts_by_the_programs_that_it_leads_to(self):
@@ -530,6 +530,19 @@ class Nvcc(kit.TestCase):
         for hits in (0, 1):
             self.assertEqual(self.compile("-cubin", PATH=path), plain)
             self.expect(hits, 1 - hits)
+
+    def test_a_script_in_the_place_of_the_hosts_compiler_keeps_the_whole_out(self):
+        self.write("k.cu", "__global__ void k(int *p) { p[0] = VALUE; }\n")
+        folder = os.path.join(self.daemon.folder, "scripts")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "gcc"), "w") as f:
+            f.write(f'#!/bin/sh\nexec {shutil.which("gcc")} -DVALUE=$NUMBER "$@"\n')
+        os.chmod(os.path.join(folder, "gcc"), 0o755)
+        path = folder + ":" + os.environ["PATH"]
+        for number in (1, 2, 2, 1):
+            plain = self.compile("-cubin", warm=False, PATH=path, NUMBER=number)
+            self.assertEqual(self.compile("-cubin", PATH=path, NUMBER=number), plain)
+            self.assertEqual(self.told.count("hit: nvcc"), 0)
 
     def test_what_the_shell_replaces_is_never_kept(self):
         self.write("k.cu", "__global__ void k(int *p) { p[0] = VALUE; }\n")

@@ -586,6 +586,11 @@ Test(tool_compare, inputs_of_other_kinds)
              "echo '#define H 1' >h.h; printf '#include \"h.h\"\\nint x = H;\\n' >m.cc",
              {{NULL, "$CXX -c m.cc", MADE},
               {"touch -r h.h t; echo '#define H 2' >h.h; touch -r t h.h", NULL, MADE}}},
+            {"a library that another one needs, which the loader's list has",
+             "echo 'int f() { return 1; }' >f.cc; g++ -shared -fPIC f.cc -o libf.so "
+             "-Wl,--no-as-needed -l:libresolv.so.2; "
+             "echo 'int f(); int main() { return f(); }' >m.cc",
+             {{NULL, "$CXX m.cc -L. -lf -o m", MADE}, {NULL, NULL, TAKEN}}},
             {"an archive that wins",
              "mkdir a b; echo 'int f() { return 1; }' >f.cc; g++ -c f.cc; ar rcs b/libf.a f.o; "
              "echo 'int f(); int main() { return f(); }' >m.cc",
@@ -625,6 +630,11 @@ Test(tool_compare, what_the_command_line_says)
              {{NULL, "$CXX -frecord-gcc-switches -c m.cc -o first.o", MADE},
               {NULL, "$CXX -frecord-gcc-switches -c m.cc -o other.o", TAKEN},
               {NULL, "$CXX -frecord-gcc-switches -DX -c m.cc -o other.o", MADE}}},
+            {"a recorded command of Clang, which has the name of the output",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CLANG -frecord-gcc-switches -c m.cc -o a", REAL},
+              {NULL, "$CLANG -frecord-gcc-switches -c m.cc -o b", REAL},
+              {NULL, "$CLANG -g -grecord-gcc-switches -c m.cc -o b", REAL}}},
             {"a name for the loader, as of the output",
              "echo 'int x;' >m.cc",
              {{NULL, "$CXX -shared -fPIC -Wl,-soname,first.so m.cc -o first.so", MADE},

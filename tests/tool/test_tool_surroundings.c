@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a compile reads beside the texts of files, each compared with the compiler at that moment: times and rights of
+ * files, the umask, what stands where its outputs go, and variables that scripts find.
+ */
+#include "tests/support/tool_compare.h"
+
+#include <criterion/criterion.h>
+
+#define COMPARE(...)                                                                               \
+    do {                                                                                           \
+        static const struct compared list_[] = {__VA_ARGS__};                                      \
+        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
+    } while (0)
+
+Test(tool_surroundings, times_of_files_that_a_pragma_compares_are_looked_at_each_time)
+{
+    COMPARE({"an older file, then a newer one",
+             "printf '#pragma GCC dependency \"d.y\"\\nint x;\\n' >m.cc; "
+             "touch -d 2020-01-01 d.y; touch -d 2021-01-01 m.cc",
+             {{NULL, "$CXX -Werror -c m.cc", REAL},
+              {"touch -d 2022-01-01 d.y; touch -d 2021-01-01 m.cc", NULL, REAL}}},
+            {"in an operator of a header",
+             "echo '_Pragma(\"GCC dependency \\\"d.y\\\"\")' >h.h; echo '#include \"h.h\"' >m.cc; "
+             "touch -d 2020-01-01 d.y; touch -d 2021-01-01 h.h",
+             {{NULL, "$CXX -c m.cc", REAL},
+              {"touch -d 2022-01-01 d.y; touch -d 2021-01-01 h.h", NULL, REAL}}});
+}
+
+Test(tool_surroundings, an_output_in_the_place_of_an_input_is_written_as_the_compiler_does)
+{
+    COMPARE({"a header of what is preprocessed",
+             "echo '#define H 1' >h.h; printf '#include \"h.h\"\\nint x = H;\\n' >m.cc",
+             {{NULL, "$CXX -E m.cc -o m.ii", MADE},
+              {NULL, "$CXX -E m.cc -o h.h", REAL},
+              {"echo '#define H 1' >h.h", "$CXX -E m.cc -o m.ii", TAKEN}}},
+            {"a header before the one that was read",
+             "mkdir a b; echo '#define H 1' >b/h.h; "
+             "printf '#include <h.h>\\nint x = H;\\n' >m.cc",
+             {{NULL, "$CXX -Ia -Ib -E m.cc -o m.ii", MADE},
+              {NULL, "$CXX -Ia -Ib -E m.cc -o a/h.h", REAL}}},
+            {"what the assembler includes",
+             "echo AAAA >d.bin; printf '__asm__(\".incbin \\\\\"d.bin\\\\\"\");\\n' >m.c",
+             {{NULL, "$CC -c m.c -o m.o", MADE},
+              {NULL, "$CC -c m.c -o d.bin", REAL},
+              {"echo AAAA >d.bin", "$CC -c m.c -o m.o", TAKEN}}},
+            {"a library of the link",
+             "echo 'int f() { return 1; }' >f.cc; g++ -shared -fPIC f.cc -o libf.so; "
+             "echo 'int f(); int main() { return f(); }' >m.cc; g++ -c m.cc",
+             {{NULL, "$CXX m.o -L. -lf -o m", MADE}, {NULL, "$CXX m.o -L. -lf -o libf.so", REAL}}},
+            {"dependencies that are printed",
+             "echo 'int x;' >m.cc",
+             {{NULL, "$CXX -MD -MF - -c m.cc", REAL},
+              {"echo >./-; touch -d 2020-01-01 ./-", NULL, REAL}}});
+}
+
+Test(tool_surroundings, rights_of_old_outputs_and_of_the_umask_are_not_kept)
+{
+    COMPARE({"an old object that can be run",
+             "echo 'int x;' >m.cc; touch m.o; chmod 755 m.o",
+             {{NULL, "$CXX -c m.cc", REAL}}},
+            {"a program over an old one",
+             "echo 'int main() {}' >m.cc",
+             {{NULL, "$CXX m.cc -o m", MADE},
+              {"echo 'int main() { return 1; }' >m.cc", NULL, MADE},
+              {NULL, NULL, TAKEN}}},
+            {"a umask that takes the owner's",
+             "echo 'int main() { return 2; }' >m.cc",
+             {{NULL, "umask 0177; $CXX m.cc -o m", REAL},
+              {"rm m", "umask 022; $CXX m.cc -o m", MADE},
+              {"rm m", "umask 0177; $CXX m.cc -o m", REAL}}});
+}
+
+Test(tool_surroundings, programs_that_a_compiler_starts_count_with_their_rights)
+{
+    COMPARE({"an assembler that may not be run yet",
+             "mkdir bin; cp /usr/bin/as bin; echo >>bin/as; chmod 644 bin/as; echo 'int x;' >m.c",
+             {{NULL, "$CC -Bbin/ -c m.c", REAL}}},
+            {"an assembler that may be run no more",
+             "mkdir bin; cp /usr/bin/as bin; echo >>bin/as; echo 'int y;' >m.c",
+             {{NULL, "$CC -Bbin/ -c m.c", MADE},
+              {NULL, NULL, TAKEN},
+              {"chmod 644 bin/as", NULL, REAL}}},
+            {"an assembler that is a script",
+             "mkdir bin; printf '#!/bin/sh\\nexec as --defsym v=$V \"$@\"\\n' >bin/as; "
+             "chmod 755 bin/as; echo 'int x;' >m.c",
+             {{NULL, "V=1 $CC -Bbin/ -c m.c", REAL}, {NULL, "V=2 $CC -Bbin/ -c m.c", REAL}}});
+}
