@@ -24,7 +24,7 @@ PROGRAM = """if True:
         names = m.k.arg_names
         signature = {n: "*fp32" if n == "p" else "constexpr" for n in names}
         constants = {(names.index(n),): v for n, v in dict(n=128, **getattr(m, "C", {})).items() if n in names}
-        source = ASTSource(m.k, signature, constants)
+        source = getattr(m, "SOURCE", ASTSource)(m.k, signature, constants)
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=getattr(m, "OPTIONS", None))
         return {name: hashlib.sha256(data if isinstance(data, bytes) else str(data).encode()).hexdigest()
                 for name, data in made.asm.items()}
@@ -46,6 +46,21 @@ def kernel(value, before=""):
 
 X = "tl.load(p + i)"
 ADMIT = {"TRITON_ALLOW_NON_CONSTEXPR_GLOBALS": "1"}
+EXTERN = """from triton.language import core
+def my(x, _semantic=None):
+    f32 = core.dtype("fp32")
+    return core.extern_elementwise("libdevice", "", [x], {(f32,): ("<__nv_sinf|__nv_cosf>", f32)}, True, _semantic=_semantic)
+"""
+GLUON = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource as SOURCE
+L = gl.constexpr(LAYOUT)
+@gluon.jit
+def k(p, n: gl.constexpr):
+    i = gl.arange(0, n, layout=L)
+    gl.store(p + i, gl.load(p + i) * 2)
+"""
+PRINTS = kernel(X).replace("    i =", "    tl.static_print('compiled')\n    i =")
 # What is read, with its two values in < | >.
 PAIRS = {
     "a dtype": kernel(X + ".to(DT)", "DT = tl.<float16|bfloat16>"),
@@ -77,6 +92,27 @@ def mine(x): return x * <2|3>
 tl.softmax = mine"""),
     "a constant's type": kernel(X + " * (2 if f == 'True' else 3)").replace("constexpr):", "constexpr, f: tl.constexpr):")
                          + "C = {'f': <True|'True'>}\n",
+    "a builtin of the program": kernel(f"my({X})", EXTERN + "my = core.extern(my)"),
+    "a builtin of the program, by a helper": kernel(f"h({X})", EXTERN + """my = core.extern(my)
+@triton.jit
+def h(x): return my(x)"""),
+    "a method that a program gave tensors": kernel(f"{X}.mine()", EXTERN + "core.tensor.mine = core.extern(my)"),
+    "a function that a program put into Triton": kernel(f"tl.mine({X})", EXTERN + "tl.mine = core.extern(my)"),
+    "the name that the program gives": kernel(X).replace("@triton.jit", "@triton.jit(repr=lambda s: '<one|two>')"),
+    "an attribute of a function": kernel(f"h({X}) * h.s", """
+@triton.jit
+def h(x): return x + 1
+h.s = tl.constexpr(<2|3>)"""),
+    "an attribute of a constexpr function": kernel(X + " * f(n)", """
+@triton.constexpr_function
+def f(n): return n * f.s
+f.s = <2|3>"""),
+    "an attribute by its text": kernel(X + " * getattr(M, 'S')", "import types\nM = types.ModuleType('M'); M.S = <2.0|3.0>"),
+    "an attribute by a text that is computed": kernel(X + " * f(n)", """import operator, types
+M = types.ModuleType('M'); M.S = <2.0|3.0>
+@triton.constexpr_function
+def f(n): return operator.attrgetter("".join(["S"]))(M)"""),
+    "a layout of Gluon": GLUON.replace("LAYOUT", "gl.BlockedLayout([<1|2>], [32], [4], [0])"),
     "a stage that was replaced": kernel(X + " * 2", """from triton.backends.nvidia.compiler import CUDABackend as B
 real = B.make_ttir
 def make_ttir(*arguments):
@@ -148,6 +184,24 @@ class Keys(kit.TestCase):
 
     def test_what_a_kernel_reads_beside_its_source_counts(self):
         self.check(PAIRS)
+
+    def test_a_builtin_of_the_program_and_a_layout_of_gluon_are_hits(self):
+        texts = [sides(PAIRS[name])[0] for name in ("a builtin of the program", "a layout of Gluon")]
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            first = self.run_in(daemon, folder, texts)
+            hits = daemon.stats("hits")
+            self.assertEqual(self.run_in(daemon, folder, texts), first)
+            self.assertGreaterEqual(daemon.stats("hits") - hits, 2)
+
+    def test_a_kernel_that_prints_while_it_is_compiled_prints_each_time(self):
+        with kit.Daemon() as daemon, kit.Folder() as folder:
+            path = os.path.join(folder, "k.py")
+            with open(path, "w") as f:
+                f.write(PRINTS)
+            for _ in range(2):
+                with kit.Folder() as cache:
+                    made = daemon.run(PROGRAM, path, TRITON_CACHE_DIR=cache)
+                    self.assertIn("compiled", made.stdout)
 
     def test_functions_of_triton_in_the_place_of_others_count(self):
         self.check(SWAPPED)

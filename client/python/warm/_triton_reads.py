@@ -8,7 +8,10 @@
     globals and closures that      only tl.constexpr, by     their values in our key, by type and content;
       they name, modules' and      name                      one that has no content here: not kept
       classes' attributes
-    defaults of parameters         no                        as globals
+    defaults of parameters, repr=  no                        as globals
+    builtins of the program        no                        their code, as functions below
+    attributes of functions        no                        as globals
+    tl.static_print                as source                 not kept: it prints while it compiles
     functions that a               their own source alone    their code, and as globals what that names,
       constexpr_function calls                               to any depth
     constants of the signature     str() of each             by type and content
@@ -30,6 +33,7 @@ Any thread; the note is the thread's own.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import enum
 import hashlib
 import os
@@ -113,10 +117,22 @@ def _of_libtriton() -> list[Any]:
 
 
 def _is_own(function: types.FunctionType, folders: tuple[str, ...]) -> bool:
+    """True if the function is from a file of these folders, and so is all that it wraps: a decorator of Triton makes
+    functions of its own of a program's."""
     file = function.__code__.co_filename
     if file == _MAY_BE_GENERATED:
         return str(function.__module__).startswith("triton.")
-    return file.startswith(folders)
+    return file.startswith(folders) and all(_is_own(inner, folders) for inner in _wrapped(function))
+
+
+def _wrapped(function: types.FunctionType) -> Iterator[types.FunctionType]:
+    for cell in function.__closure__ or ():
+        try:
+            inner = getattr(cell.cell_contents, "fn", cell.cell_contents)
+        except ValueError:  # it is empty
+            continue
+        if type(inner) is types.FunctionType and inner is not function:
+            yield inner
 
 
 def _foreign(names: Any, folders: tuple[str, ...]) -> str:
@@ -173,7 +189,8 @@ _PURE = frozenset(
     "fractions decimal abc types contextlib".split()
 )  # modules of Python whose functions depend on their arguments alone
 _IMPURE = frozenset(
-    "open __import__ eval exec compile globals locals vars input breakpoint id hash dir memoryview".split()
+    "open __import__ eval exec compile globals locals vars input breakpoint id hash dir memoryview getattr attrgetter "
+    "methodcaller __getattribute__".split()
 )
 _SKIPPED = frozenset(("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__"))
 _ROOTS = {"triton": "triton", "tl": "triton.language", "language": "triton.language"}  # as programs name them
@@ -193,8 +210,9 @@ def _is_tritons(value: Any) -> bool:
     if isinstance(value, type):
         return value.__module__.startswith("triton.") and hasattr(sys.modules.get(value.__module__), value.__name__)
     function = getattr(value, "fn", value)
-    code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith(os.path.dirname(triton.__file__) + os.sep)
+    if type(function) is types.FunctionType:
+        return _is_own(function, (os.path.dirname(triton.__file__) + os.sep, _STANDARD, "<frozen "))
+    return False
 
 
 def _is_pure(value: Any) -> bool:
@@ -261,6 +279,9 @@ class _Reads:
             return f"pointer({self.text(value.element_ty)}, {self.text(value.address_space)}, {value!r})"
         if kind.__name__ == "tuple":
             return f"tl.tuple({self.text(list(value.values))})"
+        if dataclasses.is_dataclass(kind):  # layouts of Gluon
+            fields = (f"{field.name}={self.text(getattr(value, field.name))}" for field in dataclasses.fields(value))
+            return f"{_full_name(kind)}({', '.join(fields)})"
         return ""
 
     def _of_python(self, value: Any) -> str:
@@ -300,6 +321,8 @@ class _Reads:
             self._plain(function.fn, f"constexpr function {number}")
         elif is_new:
             self._kernel(function, number)
+        if is_new and getattr(function, "_repr", None) is not None:  # it names the kernel
+            self.add(f"{number} repr", function._repr)
         source = hashlib.sha256(function.src.encode()).hexdigest()
         return f"jit {function.__name__} {number} {source} {getattr(function, 'noinline', None)}"
 
@@ -311,6 +334,11 @@ class _Reads:
         parameters = function.signature.parameters
         stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         attributes = {a.attr for a in ast.walk(tree) if isinstance(a, ast.Attribute)}
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "getattr":
+                attributes.add(_attribute(call, function))
+        if "static_print" in attributes or any(n.id == "static_print" for n in ast.walk(tree) if isinstance(n, ast.Name)):
+            raise Unknown(f"{function.__name__}, which prints while it is compiled", function.__name__)
         for path in sorted(set(_paths(tree))):
             if path[0] not in parameters and path[0] in scope:
                 self._global(f"{number} {'.'.join(path)}", path, scope[path[0]], attributes, path[0] in stored)
@@ -328,12 +356,19 @@ class _Reads:
             value = getattr(value, name)
         if is_root and _is_tritons(value):
             return
+        self._attributes(where, value, attributes)
         if isinstance(value, types.ModuleType) and not (_is_tritons(value) or _is_pure(value)):
             self._module(where, value, attributes)
         elif is_root and _is_usual(value) and repr(value) == f"triton.language.{path[-1]}":
             return
         elif is_local or is_root or not self._is_in_tritons_key(value, len(path) == 1):
             self.add(where, value)
+
+    def _attributes(self, where: str, function: Any, names: set[str]) -> None:
+        """Adds the attributes that a program gave to a function, if code names them."""
+        if type(function) is types.FunctionType or _is_jit(function):
+            for name in sorted(names & set(vars(function))):
+                self.add(f"{where}.{name}", vars(function)[name])
 
     def _is_in_tritons_key(self, value: Any, is_name: bool) -> bool:
         """True for a value that Triton's key tells from all others: a function by its source, and a constexpr with a
@@ -367,12 +402,14 @@ class _Reads:
         self.lines.append(f"{where}: {sys.hexversion:x} {_code(code)}")
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             self.add(f"{where} {name}", cell.cell_contents)
+            self._attributes(f"{where} {name}", cell.cell_contents, names)
         for name in sorted(names & set(function.__globals__)):
             value = function.__globals__[name]
             if isinstance(value, types.ModuleType) and not (_is_tritons(value) or _is_pure(value)):
                 self._module(f"{where} {name}", value, names)
             else:
                 self.add(f"{where} {name}", value)
+                self._attributes(f"{where} {name}", value, names)
         self.add(f"{where} defaults", [function.__defaults__, function.__kwdefaults__])
 
     def _class(self, kind: type) -> str:
@@ -404,9 +441,19 @@ def _may_be_read(value: Any) -> bool:
         return True
     if isinstance(value, (types.ModuleType, type)) or _is_jit(value) or _is_tritons(value):
         return True
+    if getattr(value, "__triton_builtin__", False):
+        return True
     return str(getattr(value, "__module__", "")).startswith("triton.") or (
         isinstance(value, tuple) and hasattr(value, "_fields")
     )
+
+
+def _attribute(call: ast.Call, function: Any) -> str:
+    """Returns the name that a call of getattr has. Raises Unknown."""
+    name = call.args[1] if len(call.args) > 1 else None
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return name.value
+    raise Unknown(f"{function.__name__}, which may read any attribute", function.__name__)
 
 
 def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
