@@ -47,6 +47,15 @@ static bool is_system(const char *path)
                                         "/lib/clang/", "/lib/llvm-"));
 }
 
+/* True for a header whose use of names is harmless. A root with Python's headers, or NumPy's, is an environment. */
+static bool is_system_header(const struct input *i)
+{
+    return i->root ? text_begins(i->path, "/include/python3.") ||
+                         text_has_one_of(i->path, ONE_OF("/numpy/_core/include/numpy/",
+                                                         "/numpy/core/include/numpy/"))
+                   : is_system(i->path);
+}
+
 static bool is_assert_header(const struct input *i)
 {
     return i->root == 0 && strcmp(i->path, "/usr/include/assert.h") == 0;
@@ -102,16 +111,19 @@ static bool is_of_toolkit(const struct tool_job *job, const struct input *i,
     return is_header_below(path, toolkit->name) || is_header_below(path, toolkit->real);
 }
 
+static const char *const pasted_names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
+                                           "__PRETTY_FUNCTION__"};
+enum { N_PASTED_NAMES = sizeof pasted_names / sizeof pasted_names[0] };
+
 /* True for the first piece of a name that ## can join to it, or the second after a '_'. Every name begins with two. A
  * header that does not count joins at most one, so each such name needs a piece from another text that begins with '_';
- * the later ones need not count. */
-static bool is_piece(struct view word)
+ * the later ones need not count. `can` tells which names the words of all texts can make. */
+static bool is_piece(struct view word, const bool *can)
 {
-    static const char *const names[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
-                                        "__PRETTY_FUNCTION__"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        for (size_t at = 0; at < 2; at++)
-            if (word.len < strlen(names[i]) && strncmp(names[i] + at, word.data, word.len) == 0)
+    for (size_t i = 0; i < N_PASTED_NAMES; i++)
+        for (size_t at = 0; can[i] && at < 2; at++)
+            if (word.len < strlen(pasted_names[i]) &&
+                strncmp(pasted_names[i] + at, word.data, word.len) == 0)
                 return true;
     return false;
 }
@@ -215,6 +227,7 @@ struct asking {
     bool is_system;   /* the text is a system's header: no name counts */
     bool
         joins_none; /* it is a header of CUDA's toolkit, or of a known release: pieces do not count */
+    bool can_paste[N_PASTED_NAMES];
     bool asks;
 };
 
@@ -226,7 +239,7 @@ static void on_word(void *self, enum cuda_place place, struct view word)
     for (size_t i = 0;
          !a->is_system && !a->is_harmless && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= view_is(word, caller_names[i]);
-    a->asks |= !a->is_system && !a->joins_none && is_piece(word);
+    a->asks |= !a->is_system && !a->joins_none && is_piece(word, a->can_paste);
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,
@@ -284,7 +297,7 @@ static bool add_definitions(const struct tool_job *job, struct texts *t)
     return ok;
 }
 
-/* ---- asserts that a release leaves out ---- */
+/* ---- macros that name a file in a debugging build alone ---- */
 
 /* True if the command defines NDEBUG, and says nothing else about it. */
 static bool has_ndebug(const struct tool_job *job)
@@ -305,43 +318,56 @@ static bool has_ndebug(const struct tool_job *job)
     return defines && is_clear;
 }
 
-struct ndebug {
-    bool follows_undef; /* the last word was #undef's */
-    bool is_standard;   /* the text may define assert */
-    bool may_fail;      /* a text may define it anew, or end that of NDEBUG */
+/* What must hold in all texts: NDEBUG is defined, and only the headers of the system and of CUDA define assert; Py_DEBUG is
+ * not, and only Python's headers define Py_DECREF. Then neither names a file. */
+struct build {
+    bool no_asserts, no_counts;
+    bool is_standard, is_python; /* the text is a header that may define them */
+    bool follows_undef;          /* the last word was #undef's */
 };
 
-static void on_ndebug(void *self, enum cuda_place place, struct view word)
+static void on_build(void *self, enum cuda_place place, struct view word)
 {
-    struct ndebug *n = self;
-    bool is_condition = place == CUDA_DIRECTIVE && !n->follows_undef;
-    n->may_fail |= view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO;
-    n->may_fail |= view_is(word, "UNDEBUG"); /* -UNDEBUG in a file of options */
-    n->may_fail |= view_is(word, "assert") && place == CUDA_MACRO && !n->is_standard;
-    n->follows_undef = place == CUDA_DIRECTIVE && view_is(word, "undef");
+    struct build *b = self;
+    bool is_condition = place == CUDA_DIRECTIVE && !b->follows_undef;
+    if (view_is(word, "UNDEBUG") || /* -UNDEBUG in a file of options */
+        (view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO) ||
+        (view_is(word, "assert") && place == CUDA_MACRO && !b->is_standard))
+        b->no_asserts = false;
+    if (place == CUDA_MACRO &&
+        (view_is(word, "Py_DEBUG") ||
+         (!b->is_python && (view_is(word, "Py_REF_DEBUG") || view_is(word, "Py_DECREF")))))
+        b->no_counts = false;
+    b->follows_undef = place == CUDA_DIRECTIVE && view_is(word, "undef");
 }
 
-/* True if NDEBUG is defined in all texts, and asserts are those of the system and of CUDA, which then become nothing. */
-static bool has_no_asserts(const struct tool_job *job, const struct inputs *in,
-                           const struct texts *t)
+/* True for a file whose texts are not among the inputs. */
+static bool is_precompiled(const struct input *i)
+{
+    return i->kind == INPUT_FILE && text_has_one_of(i->path, ONE_OF(".gch", ".pch", ".pcm"));
+}
+
+static struct build build_of(const struct tool_job *job, const struct inputs *in,
+                             const struct texts *t)
 {
     struct toolkit toolkit = toolkit_of(in);
-    struct ndebug n = {.may_fail = !has_ndebug(job)};
-    for (size_t i = 0; i < t->n && !n.may_fail; i++) {
+    struct build b = {.no_asserts = has_ndebug(job), .no_counts = true};
+    for (size_t i = 0; i < t->n && (b.no_asserts || b.no_counts); i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
+        if (from && is_precompiled(from))
+            return (struct build){0};
         if (!text.len)
-            n.may_fail = from && from->kind == INPUT_FILE &&
-                         text_has_one_of(from->path, ONE_OF(".gch", ".pch", ".pcm"));
-        else if (!(from && from->root == 0 && is_system(from->path)))
-            n.may_fail = memmem(text.data, text.len, "pop_macro", 9);
-        n.is_standard =
+            continue;
+        b.is_python = from && text_has_one_of(from->path, ONE_OF("/include/python3."));
+        b.is_standard =
             from && (is_assert_header(from) || (is_of_toolkit(job, from, &toolkit) &&
                                                 text_ends(from->path, "/crt/common_functions.h")));
-        if (text.len && !n.may_fail)
-            cuda_read_words(text.data, text.len, on_ndebug, &n);
+        if (!(from && is_system_header(from)) && memmem(text.data, text.len, "pop_macro", 9))
+            b.no_asserts = false;
+        cuda_read_words(text.data, text.len, on_build, &b);
     }
-    return !n.may_fail;
+    return b;
 }
 
 /* Reads all texts and adds them. False if one cannot be read. */
@@ -363,8 +389,11 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
         return false;
     for (size_t i = 0; t->reach && i < t->n; i++)
         cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
-    if (t->reach && has_no_asserts(job, in, t))
+    struct build b = t->reach ? build_of(job, in, t) : (struct build){0};
+    if (b.no_asserts)
         cuda_reach_ignore(t->reach, "assert");
+    if (b.no_counts)
+        cuda_reach_ignore(t->reach, "Py_DECREF");
     return true;
 }
 
@@ -392,12 +421,17 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
     struct toolkit toolkit = toolkit_of(in);
     struct releases releases = releases_of(in);
     a.type = releases.type;
+    bool hides = false;
+    for (size_t i = 0; i < in->n; i++)
+        hides |= is_precompiled(&in->list[i]);
+    for (size_t i = 0; i < N_PASTED_NAMES; i++)
+        a.can_paste[i] = hides || cuda_reach_can_paste(t->reach, pasted_names[i]);
     for (size_t i = 0; i < t->n; i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         a.joins_none =
             from && (is_of_toolkit(job, from, &toolkit) || is_of_release(from, &releases));
-        a.is_system = from && from->root == 0 && is_system(from->path);
+        a.is_system = from && is_system_header(from);
         a.is_harmless = find_harmless(from) != NULL;
         if (text.len && names_types && !(from && is_standard_library(from)) &&
             cuda_reach_spells_function(t->reach, text.data, text.len))

@@ -151,6 +151,8 @@ static bool can_be_pasted(const struct cuda_reach *r, struct view word)
     enum { LONGEST = 256 };
     bool reached[LONGEST + 1] = {true};
     const char *text = word.data;
+    if (!words_have(&r->spelled, hash_of((struct view){"##", 2})))
+        return false;
     if (word.len > LONGEST)
         return true;
     for (size_t i = 0; i < word.len; i++)
@@ -165,8 +167,7 @@ static bool can_be_pasted(const struct cuda_reach *r, struct view word)
 /* True if this word, which leads to the caller's place, can stand in a text. */
 static bool can_stand(const struct cuda_reach *r, struct view word)
 {
-    bool pastes = words_have(&r->spelled, hash_of((struct view){"##", 2}));
-    return words_have(&r->in_text, hash_of(word)) || (pastes && can_be_pasted(r, word));
+    return words_have(&r->in_text, hash_of(word)) || can_be_pasted(r, word);
 }
 
 static void follow_all(struct cuda_reach *r)
@@ -226,6 +227,11 @@ void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
 {
     r->is_unclear |= !WARM_EXPECT(!r->is_followed); /* every text comes first */
     cuda_read_words(text, len, on_definition, r);
+}
+
+bool cuda_reach_can_paste(const struct cuda_reach *r, const char *word)
+{
+    return r->is_unclear || can_be_pasted(r, (struct view){word, strlen(word)});
 }
 
 void cuda_reach_ignore(struct cuda_reach *r, const char *name)

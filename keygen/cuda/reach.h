@@ -38,6 +38,8 @@ void cuda_reach_free(struct cuda_reach *r);
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
 /* Says that macros of this name become nothing, whatever the texts that were added define. */
 void cuda_reach_ignore(struct cuda_reach *r, const char *name);
+/* True if ## may make this word from words that the texts spell. Also true if memory ran out. */
+bool cuda_reach_can_paste(const struct cuda_reach *r, const char *word);
 /* True if `text`, one of those that were added, may show its name or its lines. Also true if memory ran
  * out or if some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);

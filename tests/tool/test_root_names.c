@@ -113,8 +113,10 @@ Test(root_names, a_source_that_may_compute_with_its_name_is_refused)
         {"int x;\n", "void f(std::source_location = {});\n", true},
         {"int n = sizeof J(__FI, LE__);\n", "#define J(a, b) a##b\n", true},
         {"int n = sizeof K(_FI, LE__);\n", "#define K(a, b) _##a##b\n", true},
-        {"int n_, _E;\n", "#define J(a, b) a##b\n", false}, /* no name begins with them */
-        {"FILE *f;\n", "#define J(a, b) a##b\n", false},    /* such pieces have no '_' */
+        {"int n_, _E;\n", "#define J(a, b) a##b\n", false},   /* no name begins with them */
+        {"FILE *f;\n", "#define J(a, b) a##b\n", false},      /* such pieces have no '_' */
+        {"int _builtin;\n", "#define J(a, b) a##b\n", false}, /* no text has the rest */
+        {"FILE *f; int _builtin, _;\n", "#define J(a, b) a##b\n", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         add(true, "m.cc", rows[i].source);
@@ -195,6 +197,44 @@ Test(root_names, an_assert_that_ndebug_removes_names_nothing)
     cr_expect(!root_names_may_show(&job, "m.cu", source, strlen(source)));
 }
 
+Test(root_names, a_count_of_references_names_a_file_in_a_debugging_build_alone)
+{
+    static const char object[] = "#if defined(Py_DEBUG) && !defined(Py_REF_DEBUG)\n"
+                                 "#define Py_REF_DEBUG\n#endif\n#ifdef Py_REF_DEBUG\n"
+                                 "#define Py_DECREF(op) Py_DECREF(__FILE__, op)\n#endif\n";
+    static const struct {
+        const char *arg, *header; /* the header: in the root */
+        bool refused;
+    } rows[] = {
+        {"-O2", NULL, false},
+        {"-DPy_DEBUG", NULL, true},
+        {"-DPy_REF_DEBUG=1", NULL, true},
+        {"-O2", "#define Py_DEBUG 1\n", true},
+        {"-O2", "#define Py_DECREF(op) mine(__FILE__)\n", true},
+    };
+    job.argc = 2;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        add(true, "m.c", "void f(void *o) { Py_DECREF(o); }\n");
+        add(false, "include/python3.11/object.h", object);
+        if (rows[i].header)
+            add(true, "h.h", rows[i].header);
+        argv[1] = (char *)(uintptr_t)rows[i].arg;
+        cr_expect_eq(is_refused(), rows[i].refused, "%zu", i);
+        forget();
+    }
+}
+
+Test(root_names, headers_of_python_and_numpy_in_an_environment_may_spell_names)
+{
+    static const char text[] = "#define LOC __FILE__\n#pragma message(LOC)\n";
+    add(true, "m.c", "int x;\n");
+    add(true, "include/python3.11/object.h", text);
+    add(true, "lib/python3.11/site-packages/numpy/_core/include/numpy/numpyconfig.h", text);
+    cr_expect(!is_refused());
+    add(true, "mine/include/python3.11/object.h", text);
+    cr_expect(is_refused());
+}
+
 Test(root_names, a_system_header_may_ask_for_names)
 {
     add(true, "m.cc", "int x;\n");
@@ -229,7 +269,7 @@ Test(root_names, clang_names_types_by_their_file)
 
 Test(root_names, only_headers_of_the_toolkit_that_ran_may_spell_pieces)
 {
-    add(true, "m.cu", "int x;\n");
+    add(true, "m.cu", "int LE__;\n");
     add(false, "cuda/include/h.h", "#define J(a) __FI##a\n");
     cr_expect(is_refused(), "no toolkit is known");
     add(false, "cuda/bin/nvcc.profile", "TOP = $(_HERE_)/..\n");
@@ -242,7 +282,7 @@ Test(root_names, only_headers_of_the_toolkit_that_ran_may_spell_pieces)
 Test(root_names, a_toolkit_that_ran_by_a_link_is_the_one_that_the_link_leads_to)
 {
     char *link = path_join(dir, "link");
-    add(true, "m.cu", "int x;\n");
+    add(true, "m.cu", "int LE__;\n");
     add(false, "cuda/include/h.h", "#define J(a) __FI##a\n");
     cr_assert_eq(symlink("cuda", link), 0);
     add(false, "cuda/bin/nvcc.profile", "TOP = $(_HERE_)/..\n");
@@ -260,7 +300,7 @@ Test(root_names, a_known_header_may_hand_names_on_if_no_other_text_can_compute_w
                                     0x7f, 0xe7, 0xc7, 0x96, 0x37, 0xd9, 0x19, 0x15};
     static const char text[] = "struct SourceLocation { static SourceLocation current("
                                "const char *file = __builtin_FILE()); };\n";
-    add(true, "m.cc", "int x;\n");
+    add(true, "m.cc", "FILE *f;\n");
     add(false, "release/c10/util/StringUtil.h", text);
     cr_expect(is_refused(), "a header of another digest");
     memcpy(list[1].digest.bytes, known, sizeof known);
@@ -279,7 +319,7 @@ Test(root_names, a_release_without_names_counts_beside_another)
     static const uint8_t cccl[] = {0xbe, 0x14, 0x1a, 0x1d, 0x23, 0x9d, 0x70, 0xe8, 0x50, 0xe6, 0xc9,
                                    0x97, 0x57, 0x68, 0x5c, 0xfb, 0x55, 0xf1, 0x81, 0x6c, 0xca, 0x98,
                                    0x8a, 0xab, 0x7a, 0x0f, 0xed, 0x86, 0x7e, 0xbc, 0x46, 0x9b};
-    add(true, "m.cc", "int x;\n");
+    add(true, "m.cc", "FILE *f;\n");
     add(false, "cccl/nv/detail/__preprocessor", "#define T(...) J(_, __VA_ARGS__)\n");
     add(false, "cccl/cuda/std/os.h", "#define O(a) _##a\n");
     cr_expect(is_refused(), "a header of another digest");
@@ -295,7 +335,7 @@ Test(root_names, pybind11_has_a_function_whose_name_is_a_piece)
                                     0x40, 0xfe, 0x5c, 0x5e, 0x83, 0xaf, 0x6f, 0x35,
                                     0x9c, 0x8d, 0xe3, 0x75, 0xeb, 0x3d, 0x5b, 0x72,
                                     0x51, 0xb8, 0x66, 0x5c, 0xc0, 0x62, 0x54, 0x59};
-    add(true, "m.cc", "int x;\n");
+    add(true, "m.cc", "FILE *f;\n#define J(a, b) a##b\n");
     add(false, "inc/pybind11/detail/descr.h", "constexpr int _(char const (&text)[1]);\n");
     cr_expect(is_refused(), "a header of another digest");
     memcpy(list[1].digest.bytes, descr, sizeof descr);
@@ -314,7 +354,7 @@ Test(root_names, headers_of_cuda_count_for_a_hosts_compiler_as_they_do_for_nvcc)
     static const uint8_t cuda[] = {0x26, 0x3c, 0x17, 0xb5, 0xd4, 0x84, 0x76, 0x92, 0x24, 0x6c, 0x70,
                                    0x02, 0x23, 0x2a, 0x02, 0x69, 0xc9, 0xa1, 0x11, 0xc9, 0xd5, 0x0a,
                                    0xd2, 0xcd, 0x34, 0x49, 0xba, 0xef, 0x58, 0xa6, 0x00, 0x4b};
-    add(true, "m.cc", "int x;\n");
+    add(true, "m.cc", "FILE *f;\n");
     add(false, "cuda/include/crt/host_defines.h",
         "#define __location__(a) __annotate__(__##a##__)\n");
     cr_expect(is_refused(), "a header of another digest");
