@@ -258,15 +258,26 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
     return 0;
 }
 
-struct file_birth file_birth_if_executable(const char *path)
+struct output_state output_state_of(const char *path)
 {
     assert(path);
     struct statx st;
-    bool is = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MODE | STATX_INO | STATX_BTIME,
-                    &st) == 0 &&
-              st.stx_mode & S_IXUSR;
-    return is ? (struct file_birth){st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec}
-              : (struct file_birth){0};
+    const unsigned what = STATX_MODE | STATX_INO | STATX_BTIME | STATX_CTIME;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, what, &st) < 0)
+        return (struct output_state){0};
+    return (struct output_state){true, st.stx_mode & S_IXUSR, st.stx_ino, st.stx_btime,
+                                 st.stx_ctime};
+}
+
+static bool is_same_time(struct statx_timestamp a, struct statx_timestamp b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+bool output_is_same(const struct output_state *a, const struct output_state *b)
+{
+    assert(a && b);
+    return a->is_there && b->is_there && a->inode == b->inode && is_same_time(a->birth, b->birth);
 }
 
 int compiler_run_job(const struct tool_job *job, const struct compiler_watch *watch,
@@ -285,11 +296,14 @@ int compiler_run_job(const struct tool_job *job, const struct compiler_watch *wa
         return code;
     writer_init(&run.out, TEXT_MAX);
     writer_init(&run.err, TEXT_MAX);
-    for (size_t i = 0; i < job->n_outputs; i++)
-        run.executable[i] = file_birth_if_executable(job->outputs[i]);
+    bool is_over = false;
+    for (size_t i = 0; i < job->n_outputs; i++) {
+        run.before[i] = output_state_of(job->outputs[i]);
+        is_over |= run.before[i].is_there;
+    }
     catch_signals(on_signal);
-    if (job->traced)
-        run.started = next_tick();
+    if (job->traced || is_over)
+        run.started = next_tick(); /* whatever is written from now on has a later time */
     uint64_t begun = conn_now_ms();
     code = start(job, library, &p, e);
     if (!code) {

@@ -11,28 +11,30 @@
 #ifndef WARM_TOOL_COMPILER_RUN_H
 #define WARM_TOOL_COMPILER_RUN_H
 
+#include <sys/stat.h>
 #include <time.h>
 
 #include "client/tool/tool.h"
 
-/* Tells a file from a later one in its place. */
-struct file_birth {
+/* What stands in the place of an output. */
+struct output_state {
+    bool is_there, is_executable;
     uint64_t inode;
-    int64_t seconds;
-    uint32_t nanoseconds;
+    struct statx_timestamp birth, change; /* which file it is; when it was last written */
 };
 
-/* Returns that of an output which may be run; else inode 0. */
-struct file_birth file_birth_if_executable(const char *path);
+/* Returns what stands at a path now. */
+struct output_state output_state_of(const char *path);
+/* True if both are one file, also if it was written meanwhile. */
+bool output_is_same(const struct output_state *a, const struct output_state *b);
 
 struct compiler_run {
     int wait_status;
     struct writer out, err; /* if both go to the same place, all is in `out` */
     uint8_t *log;           /* traced: records of trace.h */
     size_t log_len;
-    struct timespec started; /* by the clock of files' stamps */
-    struct file_birth
-        executable[TOOL_OUTPUTS_MAX]; /* outputs that could be run before; inode 0: others */
+    struct timespec started;                      /* by the clock of files' stamps */
+    struct output_state before[TOOL_OUTPUTS_MAX]; /* what stood there before */
     uint32_t cost_ms;
 };
 

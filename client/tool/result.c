@@ -286,12 +286,28 @@ static enum packing packing_of(const struct tool_job *job, const char *path)
     return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
-/* True if the file may be run, and so may the one that the compiler found there: nobody knows what a new one would get. */
-static bool keeps_mode(const char *path, const struct file_birth *before)
+/* Finds what a run left in the place of an output. REFUSED if nobody knows what it would leave in another one. */
+static int state_of(const struct tool_job *job, size_t at, const struct compiler_run *run,
+                    struct output_state *out_now, enum result_state *out, struct err *e)
 {
-    struct file_birth now = file_birth_if_executable(path);
-    return now.inode && now.inode == before->inode && now.seconds == before->seconds &&
-           now.nanoseconds == before->nanoseconds;
+    const struct output_state *before = &run->before[at];
+    *out_now = output_state_of(job->outputs[at]);
+    bool is_same = output_is_same(before, out_now);
+    bool is_untouched = is_same && before->change.tv_sec == out_now->change.tv_sec &&
+                        before->change.tv_nsec == out_now->change.tv_nsec;
+    bool is_there = job->lazy ? run->wait_status == 0 : out_now->is_there;
+    *out = is_there ? RESULT_FILE : before->is_there ? RESULT_REMOVED : RESULT_ABSENT;
+    if (job->lazy || !is_there)
+        return 0;
+    if (is_untouched && run->wait_status == 0)
+        return err_set(e, WARM_EREFUSED, "%s was there before, and the compiler wrote none",
+                       job->outputs[at]);
+    if (is_untouched)
+        *out = RESULT_UNTOUCHED;
+    else if (is_same && before->is_executable && out_now->is_executable)
+        return err_set(e, WARM_EREFUSED, "%s could be run before, and the compiler wrote over it",
+                       job->outputs[at]);
+    return 0;
 }
 
 /* Appends a file that the run left. Sets *out_named if it has the name of an output. Short names occur by
@@ -301,15 +317,12 @@ static int write_file(const struct tool_job *job, size_t at, const struct compil
 {
     const char *path = job->outputs[at];
     struct writer packed;
-    struct stat st = {0};
+    struct output_state now;
+    enum result_state state;
     uint8_t *data = NULL;
     size_t len = 0;
-    bool there = job->lazy ? run->wait_status == 0 : stat(path, &st) == 0;
-    int code = 0;
-    if (there && keeps_mode(path, &run->executable[at]))
-        code = err_set(e, WARM_EREFUSED, "%s could be run before, and the compiler wrote over it",
-                       path);
-    if (!code && there && !job->lazy)
+    int code = state_of(job, at, run, &now, &state, e);
+    if (!code && state == RESULT_FILE && !job->lazy)
         code = tool_read_file(path, TOOL_RESULT_MAX, &data, &len, e);
     enum packing packing = packing_of(job, path);
     struct view kept = {data, len};
@@ -332,8 +345,8 @@ static int write_file(const struct tool_job *job, size_t at, const struct compil
     if (!code)
         code = check_folder(job, data, len, e);
     if (!code) {
-        writer_u8(w, there);
-        writer_u8(w, there && st.st_mode & S_IXUSR);
+        writer_u8(w, (uint8_t)state);
+        writer_u8(w, state == RESULT_FILE && now.is_executable);
         writer_u64(w, kept.len);
         writer_bytes(w, kept.data, kept.len);
         *out_named |= len && names_output(job, (struct view){data, len}, FILE_NAME_MIN);
@@ -419,7 +432,7 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
     result.err = reader_blob(&r, TOOL_RESULT_MAX);
     for (size_t i = 0; i < result.n_files; i++) {
         struct result_file *f = &result.files[i];
-        f->is_there = reader_u8(&r);
+        f->state = reader_u8(&r);
         f->is_executable = reader_u8(&r);
         uint64_t n = reader_u64(&r);
         f->data = reader_bytes(&r, n > TOOL_RESULT_MAX ? SIZE_MAX : (size_t)n);
@@ -457,8 +470,14 @@ static bool put_file(const char *path, const struct result_file *file)
 static bool replay_file(const struct tool_job *job, const char *path,
                         const struct result_file *file)
 {
-    if (!file->is_there)
-        return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
+    struct stat st;
+    bool is_free = lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+    if (file->state == RESULT_ABSENT || file->state == RESULT_UNTOUCHED)
+        return is_free || file->state == RESULT_UNTOUCHED;
+    if (file->state == RESULT_REMOVED)
+        return is_free || unlink(path) == 0;
+    if (file->state != RESULT_FILE)
+        return false;
     if (job->lazy)
         return pch_write_stub(job, NULL) == 0;
     enum packing packing = packing_of(job, path);

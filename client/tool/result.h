@@ -4,12 +4,12 @@
  *
  * Bytes, little-endian:
  *
- *     "WRES", u16 version 4, u16 n: the number of files, u32 exit status
+ *     "WRES", u16 version 5, u16 n: the number of files, u32 exit status
  *     SHA-256 of the outputs' names, if they show in the texts or files; else zero
  *     blob standard output, blob standard error
- *     n × (u8 there, u8 executable, u64 length, the bytes)
+ *     n × (u8 state, u8 executable, u64 length, the bytes)
  *
- * In the texts a root
+ * States: enum result_state. In the texts a root
  * (tool.h) stands as the byte 1 and its index as a digit. The texts lack the lines in which ptxas says how
  * long it took. A file of dependencies and a preprocessed text are packed, if the job has
  * roots (dependencies.h, preprocessed.h). Of a precompiled header there are no bytes: a stub stands
@@ -23,10 +23,19 @@
 #include "client/tool/compiler_run.h"
 #include "client/tool/tool.h"
 
-#define RESULT_VERSION 4u
+#define RESULT_VERSION 5u
+
+/* What a run left in an output's place. Compilers that fail remove what stood there, or leave it as it was. */
+enum result_state {
+    RESULT_ABSENT,    /* nothing, where nothing was: over an old file only the compiler knows */
+    RESULT_FILE,      /* a file that it wrote */
+    RESULT_REMOVED,   /* nothing, where a file was */
+    RESULT_UNTOUCHED, /* the file that was there */
+};
 
 struct result_file {
-    bool is_there, is_executable;
+    uint8_t state; /* enum result_state */
+    bool is_executable;
     struct view data;
 };
 struct result {

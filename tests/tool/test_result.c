@@ -121,13 +121,43 @@ Test(result, another_folder_gets_its_own_name)
     leaves(here.object, "code");
     cr_assert_eq(chmod(here.object, 0700), 0);
     leaves(there.list, "an old one");
+    here.run.before[1].is_there = true;
     cr_assert_eq(keep(), 0, "%s", e.text);
     cr_expect_eq(replay(&there.job, &printed), 3);
     cr_expect_str_eq(printed, want);
     expect_file(there.object, "code");
     cr_expect_eq(access(there.object, X_OK), 0);
-    cr_expect_neq(access(there.list, F_OK), 0, "the run left none");
+    cr_expect_neq(access(there.list, F_OK), 0, "the run removed one");
     free(printed);
+}
+
+Test(result, what_a_failure_does_to_an_old_file_is_not_guessed)
+{
+    char *printed;
+    here.run.wait_status = 1 << 8;
+    cr_assert_eq(keep(), 0, "%s", e.text);
+    leaves(there.object, "an old one");
+    cr_expect_eq(replay(&there.job, &printed), -1);
+    expect_file(there.object, "an old one");
+    free(printed);
+}
+
+Test(result, an_old_file_that_a_failure_leaves_is_no_result)
+{
+    char *printed;
+    leaves(here.object, "an old one");
+    here.run.before[0] = output_state_of(here.object);
+    here.run.wait_status = 1 << 8;
+    cr_assert_eq(keep(), 0, "%s", e.text);
+    cr_expect_eq(replay(&there.job, &printed), 1);
+    cr_expect_neq(access(there.object, F_OK), 0);
+    free(printed);
+    leaves(there.object, "another old one");
+    cr_expect_eq(replay(&there.job, &printed), 1);
+    expect_file(there.object, "another old one");
+    free(printed);
+    here.run.wait_status = 0;
+    cr_expect_eq(keep(), WARM_EREFUSED, "a success that wrote nothing");
 }
 
 Test(result, a_text_that_names_an_output_is_for_that_name)
@@ -268,7 +298,7 @@ Test(result, a_cut_or_longer_result_is_refused)
     cr_assert_eq(keep(), 0, "%s", e.text);
     cr_assert_eq(result_read(kept.data, kept.len, &r, &e), 0);
     cr_expect_eq(r.n_files, 2);
-    cr_expect(r.files[1].is_there && r.files[1].data.len == 0);
+    cr_expect(r.files[1].state == RESULT_FILE && r.files[1].data.len == 0);
     for (size_t len = 0; len < kept.len; len++) {
         uint8_t *cut = malloc(len ? len : 1); /* so that reading behind it shows */
         memcpy(cut, kept.data, len);

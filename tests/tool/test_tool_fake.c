@@ -510,6 +510,25 @@ Test(tool_fake, ptx_that_fails_or_warns_goes_by_its_own_text)
     lab_down(&lab);
 }
 
+Test(tool_fake, ptx_that_fails_leaves_no_file_of_another_place)
+{
+    static const char compiler[] = "int main(void) { return 255; }\n";
+    struct lab lab;
+    char *out;
+    if (!compiler_up(&lab, compiler, "ptxas", NULL))
+        return;
+    write_kernel(&lab, false, "ret");
+    cr_assert_eq(sh(&lab, &out, "echo old >a.cubin; " PTXAS "-arch=sm_90 k.ptx -o a.cubin"), 255);
+    free(out);
+    cr_assert_eq(sh(&lab, &out, PTXAS "-arch=sm_90 k.ptx -o b.cubin"), 255);
+    free(out);
+    expect_told(&lab, "hit", 1);
+    cr_assert_eq(sh(&lab, &out, "cat a.cubin; ls b.cubin 2>/dev/null"), 2, "%s", out);
+    cr_expect_str_eq(out, "old\n");
+    free(out);
+    lab_down(&lab);
+}
+
 /* ptxas writes its name into messages and cubins. The time of a compile is printed by that compile
  * alone. */
 Test(tool_fake, a_hit_of_ptxas_prints_its_own_name_and_no_time)

@@ -86,3 +86,18 @@ Test(tool_surroundings, programs_that_a_compiler_starts_count_with_their_rights)
              "chmod 755 bin/as; echo 'int x;' >m.c",
              {{NULL, "V=1 $CC -Bbin/ -c m.c", REAL}, {NULL, "V=2 $CC -Bbin/ -c m.c", REAL}}});
 }
+
+Test(tool_surroundings, old_outputs_of_a_failure_are_as_the_compiler_leaves_them)
+{
+    COMPARE({"a header that is missing, with a file of dependencies",
+             "printf '#include \"none.h\"\\n' >m.cc",
+             {{NULL, "$CXX -c m.cc -MD -MF m.d -o m.o", MADE},
+              {NULL, NULL, TAKEN},
+              {"echo old | tee m.d >m.o", NULL, REAL}}},
+            {"an error of the assembler, which removes the object",
+             "echo 'foo bar' >m.s",
+             {{NULL, "$CC -c m.s", MADE},
+              {"echo old >m.o", NULL, MADE},
+              {"echo old >m.o", NULL, TAKEN},
+              {NULL, NULL, TAKEN}}});
+}
