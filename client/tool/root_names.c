@@ -347,11 +347,18 @@ static bool is_precompiled(const struct input *i)
     return i->kind == INPUT_FILE && text_has_one_of(i->path, ONE_OF(".gch", ".pch", ".pcm"));
 }
 
+static bool is_of_python(const struct input *i)
+{
+    return i->kind == INPUT_FILE && text_has_one_of(i->path, ONE_OF("/include/python3."));
+}
+
 static struct build build_of(const struct tool_job *job, const struct inputs *in,
                              const struct texts *t)
 {
     struct toolkit toolkit = toolkit_of(in);
-    struct build b = {.no_asserts = has_ndebug(job), .no_counts = true};
+    struct build b = {.no_asserts = has_ndebug(job)};
+    for (size_t i = 0; i < in->n; i++)
+        b.no_counts |= is_of_python(&in->list[i]);
     for (size_t i = 0; i < t->n && (b.no_asserts || b.no_counts); i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
@@ -359,7 +366,7 @@ static struct build build_of(const struct tool_job *job, const struct inputs *in
             return (struct build){0};
         if (!text.len)
             continue;
-        b.is_python = from && text_has_one_of(from->path, ONE_OF("/include/python3."));
+        b.is_python = from && is_of_python(from);
         b.is_standard =
             from && (is_assert_header(from) || (is_of_toolkit(job, from, &toolkit) &&
                                                 text_ends(from->path, "/crt/common_functions.h")));
