@@ -367,10 +367,11 @@ static struct build build_of(const struct tool_job *job, const struct inputs *in
         if (!text.len)
             continue;
         b.is_python = from && is_of_python(from);
-        b.is_standard =
-            from && (is_assert_header(from) || (is_of_toolkit(job, from, &toolkit) &&
-                                                text_ends(from->path, "/crt/common_functions.h")));
-        if (!(from && is_system_header(from)) && memmem(text.data, text.len, "pop_macro", 9))
+        bool is_cudas = from && is_of_toolkit(job, from, &toolkit);
+        b.is_standard = from && (is_assert_header(from) ||
+                                 (is_cudas && text_ends(from->path, "/crt/common_functions.h")));
+        if (!(from && is_system_header(from)) && !is_cudas &&
+            memmem(text.data, text.len, "pop_macro", 9))
             b.no_asserts = false;
         cuda_read_words(text.data, text.len, on_build, &b);
     }
