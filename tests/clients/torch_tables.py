@@ -92,6 +92,29 @@ def called(x, y):
     return x + y
 arguments, wanted = pair(), called(*pair())
 """
+# torch raises for arguments of one memory of which one is no view that autograd knows.
+VIEWS = """
+part = torch.arange(16.).requires_grad_() * 1
+def called(x, y):
+    x.mul_(2)
+    return x + y
+try:
+    print(not %s and torch.compile(called)(part[:8], part%s[4:12].requires_grad_()).shape == (8,))
+except Exception as e:
+    print(%s and "non-differentiable view" in str(e))
+raise SystemExit
+"""
+# What a graph that changes its argument does for a leaf and for a result of autograd.
+LEAF = """
+weight, first = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+def called(x, weight):
+    x.detach().mul_(2)
+    return (x.sin() * weight).sin()
+x = first%s
+torch.compile(called)(x, weight).sum().backward()
+print(torch.equal(x.detach(), torch.full((4,), %s)))
+raise SystemExit
+"""
 OFFSET = """
 called = lambda x: torch.as_strided(x, (4,), (2,)) + 1
 arguments = [torch.arange(16.)[%s:][:8]]
@@ -274,6 +297,94 @@ class Own(torch.Tensor):
 pair = TwoTensor(Own(x), Own(x))
 print(torch.allclose(torch.compile(torch.erf)(pair).a.a, torch.erf(x) * %s))
 raise SystemExit
+"""
+
+FROZEN = """
+torch._inductor.config.freezing = True
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(%s))
+    def forward(self, x):
+        return x.sin() * self.scale + 1
+torch.set_grad_enabled(False)
+called, arguments = Scaled().eval(), [x]
+wanted = called(x)
+"""
+TIED = """
+torch._inductor.config.freezing = True
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Parameter(torch.arange(4096.).view(64, 64))
+        self.other = torch.nn.Parameter(self.one.data if %s else torch.ones(64, 64))
+    def forward(self, x):
+        return (x.sin() * self.one).sum(0) + (x.cos() * self.other).sum(0)
+torch.set_grad_enabled(False)
+called, arguments = Tied().eval(), [x]
+wanted = called(x)
+"""
+# The package that has the operator says in its next version that the result is contiguous, and makes it so.
+ANY_LAYOUT = """
+@torch.library.custom_op("own::twice", mutates_args=(), tags=(torch.Tag.flexible_layout,))
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2)%s
+twice.register_fake(lambda x: torch.empty_like(x)%s)
+rows = torch.arange(20.).view(4, 5)
+called = lambda rows: torch.ops.own.twice(rows.t().contiguous() + 1) * 3 + 1
+arguments, wanted = [rows], (rows.t() + 1) * 6 + 1
+"""
+# Torch raises if a guard of a graph says more than the program's bounds.
+BOUNDS = """
+rows = torch.ones(50, 3)
+torch._dynamo.mark_dynamic(rows, 0, min=2, max=%s)
+called, arguments, wanted = lambda x: x.sin() @ x.t() + x.shape[0], [rows], rows.sin() @ rows.t() + 50
+"""
+FLUSHES = """
+torch.set_flush_denormal(%s)
+called = lambda x: x[:4] * 0 + (torch.full((4,), 1e-40) * 2).double() * 1e40
+arguments, wanted = [x], called(x)
+"""
+CHOICE = ERF + """
+from torch._inductor.virtualized import V
+V.choices.can_fuse = lambda *arguments, **more: False
+"""
+# An operator's graph is not kept, but torch has it, and the program saves it.
+SAVED = OTHERS_LOWERING + """
+import os, tempfile
+from torch._inductor import standalone_compile
+def save(gm, inputs):
+    compiled = standalone_compile(gm, inputs, dynamic_shapes="from_graph")
+    with tempfile.TemporaryDirectory() as folder:
+        compiled.save(path=os.path.join(folder, "graph"), format="unpacked")
+    return compiled
+called = torch.compile(called, backend=save)
+torch._functorch.config.strict_autograd_cache = True
+"""
+ANNOTATED = """
+def called(x):
+    with torch.fx.traceback.annotate({"fallback_to_eager": %s}):
+        y = torch.softmax(x * 3, -1)
+    return y + 1
+arguments, wanted = [x], torch.softmax(x * 3, -1) + 1
+"""
+# What one of two ranks has of a tensor.
+RANK = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", store=FakeStore(), rank=%s, world_size=2)
+mesh = init_device_mesh("cpu", (2,))
+part = torch.arange(%s)
+tensor = DTensor.from_local(part, mesh, [Shard(0)], run_check=False, shape=(5,), stride=(1,))
+print(torch.equal(torch.compile(lambda t: t * 2)(tensor).to_local(), part * 2))
+raise SystemExit
+"""
+BUNDLED = """
+torch._functorch.config.bundled_autograd_cache = True
+called, arguments = lambda x: x.view(8, 8).exp().sum(0) + 13, [x]
+wanted = called(x)
 """
 
 
@@ -583,6 +694,12 @@ class Pairs(kit.TestCase):
     def test_arguments_that_share_memory_are_not_those_that_do_not(self):
         self.check(ALIAS % False, ALIAS % True)
 
+    def test_of_what_arguments_that_share_memory_are_views_counts(self):
+        self.check(VIEWS % (False, "", False), VIEWS % (True, ".detach()", True))
+
+    def test_whether_an_argument_is_a_leaf_counts(self):
+        self.check(LEAF % (" * 3", 6.0), LEAF % ("", 2.0))
+
     def test_where_an_argument_begins_in_its_memory_counts(self):
         self.check(OFFSET % 0, OFFSET % 3)
 
@@ -623,6 +740,43 @@ class Pairs(kit.TestCase):
 
     def test_a_handler_of_the_program_counts(self):
         self.check(ERF, HANDLER, why="Choices")
+
+    def test_a_function_that_a_handler_got_counts(self):
+        self.check(ERF, CHOICE, why="InductorChoices.can_fuse")
+
+    def test_the_values_of_frozen_parameters_count(self):
+        self.check(FROZEN % "2.0", FROZEN % "3.0")
+
+    def test_which_frozen_parameters_share_memory_counts(self):
+        self.check(TIED % True, TIED % False)
+
+    def test_what_the_fake_kernel_of_an_operator_says_of_any_layout_counts(self):
+        self.check(ANY_LAYOUT % ("", ""), ANY_LAYOUT % ((".contiguous()",) * 2), why="arguments of any layout")
+
+    def test_bounds_of_a_size_that_varies_count(self):
+        self.check(BOUNDS % 64, BOUNDS % 128)
+
+    def test_how_this_thread_treats_denormal_numbers_counts(self):
+        self.check(FLUSHES % True, FLUSHES % False)
+
+    def test_a_program_saves_a_graph_that_is_not_kept(self):
+        self.assertEqual(self.run_one(SAVED), "True")
+        self.assertIn("own.scaled", self.daemon.warm("why", "--last"))
+
+    def test_what_a_rank_has_of_a_tensor_counts(self):
+        self.check(RANK % (0, "3."), RANK % (1, "2."))
+
+    def test_annotations_of_a_graph_count(self):
+        self.assertEqual(self.run_one(ANNOTATED % True), "True")
+        puts = self.daemon.stats("puts")
+        self.assertEqual(self.run_one(ANNOTATED % False), "True")
+        self.assertGreater(self.daemon.stats("puts"), puts, "it is another graph")
+
+    def test_vector_instructions_count_if_a_graph_has_its_code_with_it(self):
+        self.assertEqual(self.run_one(BUNDLED, ATEN_CPU_CAPABILITY="default"), "True")
+        puts = self.daemon.stats("puts")
+        self.assertEqual(self.run_one(BUNDLED), "True")
+        self.assertGreater(self.daemon.stats("puts"), puts, "it is another graph")
 
     def test_a_kernel_in_cpp_counts(self):
         self.check(LIBRARY % ("2.0", "2.0"), LIBRARY % ("3.0", "3.0"), why="aten::sinc")

@@ -62,10 +62,11 @@ def _patch_codecache(module: ModuleType) -> None:
 
 
 def _patch_autograd(module: ModuleType) -> None:
-    from warm.torch import check_config, check_operators, tell_bypasses, watch_autograd
+    from warm.torch import check_config, check_operators, refuse_keys, tell_bypasses, watch_autograd
 
     check_operators(module)
     check_config(module)
+    refuse_keys(module)
     tell_bypasses(module)
     watch_autograd(module)
 

@@ -16,7 +16,9 @@ Any thread; no state.
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import hashlib
 import inspect
 import os
 import sys
@@ -88,20 +90,23 @@ def _is_of_torch(function: Any) -> bool:
     return name == "torch" or name.startswith(("torch.", "functools", "_operator"))
 
 
-def _foreign_class(gm: Any) -> str:
-    """Returns the name of a subclass of Tensor that is not torch's and whose values a graph has, or ""."""
+def _subclasses(gm: Any) -> Iterator[Any]:
+    """Returns the values of subclasses of Tensor that a graph has, and those inside of them."""
     for module in gm.modules():
         graph = getattr(module, "graph", None)
         for node in graph.nodes if graph is not None else ():
             value = node.meta.get("example_value")
             todo = list(value) if isinstance(value, (list, tuple)) else [value]
             for one in todo:  # which grows
-                if not hasattr(one, "__tensor_flatten__"):
-                    continue
-                if not _is_of_torch(type(one)):
-                    return type(one).__qualname__
-                todo += [getattr(one, name) for name in one.__tensor_flatten__()[0]]
-    return ""
+                if hasattr(one, "__tensor_flatten__"):
+                    yield one
+                    todo += [getattr(one, name) for name in one.__tensor_flatten__()[0]]
+
+
+def _foreign_class(gm: Any) -> str:
+    """Returns the name of a subclass of Tensor that is not torch's and whose values a graph has, or ""."""
+    kinds = map(type, _subclasses(gm))
+    return next((kind.__qualname__ for kind in kinds if not _is_of_torch(kind)), "")
 
 
 def _opaque(gm: Any) -> str:
@@ -165,7 +170,9 @@ def _layout(target: Any) -> str:
     if target not in lowering.lowerings:  # the same as if torch had decided it
         tag = sys.modules["torch._library.utils"].get_layout_constraint_tag(target, with_default=True)
         rule = lowering.tag_to_layout_constraint(tag) or rule
-    if rule is not None and not is_of_torch(rule):
+    if rule is None:  # its fake kernel is called again, with the arguments as Inductor has them
+        raise Unknown(f"the operator {target} takes arguments of any layout: its fake kernel is in no key")
+    if not is_of_torch(rule):
         raise Unknown(f"the layout of {target}")
     return str(getattr(rule, "__qualname__", ""))
 
@@ -201,7 +208,81 @@ def described(gm: Any) -> str:
     return "\n".join(lines)
 
 
+# ---- what stands beside a graph ----
+
+_IN_KEYS = ("_checkpoint_context_fn",)  # torch keeps no graph with one that has no hash
+
+
+def _noted(value: Any) -> str:
+    """Returns an annotation as text. Raises Unknown."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_noted(k)}: {_noted(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_noted, value))}]"
+    if type(value) in (type(None), bool, int, float, str):
+        return repr(value)
+    raise Unknown(f"an annotation of the graph, {type(value).__qualname__}, is in no key")
+
+
+def annotations(gm: Any) -> str:
+    """Returns what the program noted at the nodes of a graph, and at the bodies in it: torch.fx.traceback.annotate, options of
+    nested_compile_region, placements of local_map. torch's keys have nothing of it."""
+    lines = []
+    for name, module in gm.named_modules():
+        for key, value in getattr(module, "meta", {}).items() if name else ():
+            if key not in _IN_KEYS:
+                lines.append(f"{name} {key}: {_noted(value)}")
+        for i, node in enumerate(module.graph.nodes if hasattr(module, "graph") else ()):
+            custom = {key: value for key, value in (node.meta.get("custom") or {}).items() if key != "call_id"}
+            if custom:
+                lines.append(f"{name} {i} {_noted(custom)}")
+    return "\n".join(lines)
+
+
+def rank(gm: Any, values: Any) -> str:
+    """Returns the rank of this process, its groups and its parts of the arguments, if a graph has DTensors: the code is for what one
+    rank has of them, and asks groups by their names. torch's key has the mesh alone."""
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    if kind is None or not any(isinstance(one, kind) for one in (*values, *_subclasses(gm))):
+        return ""
+    world: Any = sys.modules["torch.distributed.distributed_c10d"]
+    groups = {name: list(world.get_process_group_ranks(group)) for group, name in world._world.pg_names.items()}
+    parts = [f"{place} {tuple(t.shape)} {t.stride()} {t.dtype}" for place, t in _tensors(values) if "." in place]
+    return f"rank {world.get_rank()} {sorted(groups.items())} {parts}"
+
+
+# ---- constants ----
+
+
+def frozen(gm: Any) -> str:
+    """Returns digests of the parameters that freezing made constants of a graph. torch's key has their shapes alone, but code has
+    the value of a scalar, packed copies, and one constant for two names of the same memory."""
+    digests: dict[int, str] = {}
+    lines = []
+    for name, one in sorted((*vars(gm).items(), *gm.named_buffers(recurse=False), *gm.named_parameters(recurse=False))):
+        if not getattr(one, "_is_frozen_param", False):
+            continue
+        memory = one.untyped_storage()
+        if memory._cdata not in digests:
+            host = memory.cpu()
+            digests[memory._cdata] = hashlib.sha256((ctypes.c_char * host.nbytes()).from_address(host.data_ptr())).hexdigest()
+        lines.append(f"{name} at {one.storage_offset()} {digests[memory._cdata]}")
+    return "\n".join(lines)
+
+
 # ---- what the arguments are to each other ----
+
+
+def bounds(shape_env: Any) -> str:
+    """Returns the bounds that the program gave sizes which vary. A graph within other bounds has other guards, at which torch
+    raises."""
+    lines = []
+    for one in getattr(shape_env, "tracked_fakes", None) or ():
+        sizes = getattr(one.symbolic_context, "constraint_sizes", None) or ()
+        ranges = [str(getattr(size, "vr", "")) for size in sizes]
+        if any(ranges):
+            lines.append(f"{tuple(one.fake.shape)} in {ranges}")
+    return "\n".join(lines)
 
 
 def _tensors(values: Any) -> Iterator[tuple[str, Any]]:
@@ -215,17 +296,39 @@ def _tensors(values: Any) -> Iterator[tuple[str, Any]]:
 
 
 def relations(values: Any) -> str:
-    """Returns which arguments share memory, and how; and those that do not begin where their memory begins. torch's
-    keys have neither. "" for arguments apart from each other."""
-    storages: dict[int, list[str]] = {}
+    """Returns which arguments share memory, how, and of what they are views; those that do not begin where their memory begins; and
+    those that are results for autograd. torch's keys have none of it. "" for arguments apart from each other."""
+    storages: dict[int, list[Any]] = {}
     for place, tensor in _tensors(values):
         try:
             offset = tensor.storage_offset()
             at = tensor.untyped_storage()._cdata
         except Exception:  # a layout without a storage
             continue
-        text = f"{place} at {offset} of {tuple(tensor.shape)} {tensor.stride()} {tensor.dtype}"
-        storages.setdefault(at, []).append(text if str(offset) != "0" else f"{place} at 0: {text}")
-    return "; ".join(
-        " with ".join(group) for group in storages.values() if len(group) > 1 or " at 0: " not in group[0]
-    )
+        storages.setdefault(at, []).append((place, offset, tensor))
+    lines, bases = [], _Bases()
+    results = [place for place, tensor in _tensors(values) if tensor.requires_grad and not tensor.is_leaf]
+    if results:  # autograd lets a graph change these in place, but no leaf
+        lines.append(f"no leaves: {results}")
+    for group in storages.values():
+        if len(group) > 1 or str(group[0][1]) != "0":
+            texts = (f"{place} at {offset} of {tuple(t.shape)} {t.stride()} {t.dtype}" for place, offset, t in group)
+            views = (bases.of(t) for _, _, t in group) if len(group) > 1 else ()
+            lines.append(" with ".join((*texts, *views)))
+    return "; ".join(lines)
+
+
+class _Bases:
+    """Numbers the tensors of which others are views for autograd: it tells these from others on the same memory."""
+
+    def __init__(self) -> None:
+        self._found: list[Any] = []
+
+    def of(self, tensor: Any) -> str:
+        base = None if tensor.is_inference() else tensor._base
+        if base is None:
+            return "itself"
+        if not any(one is base for one in self._found):
+            self._found.append(base)
+        number = next(i for i, one in enumerate(self._found) if one is base)
+        return f"view {number} of {tuple(base.shape)} {base.stride()}"

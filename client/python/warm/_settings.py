@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import copyreg
+import functools
 import sys
 import types
 from typing import Any, Iterator
@@ -35,6 +36,7 @@ _HARMLESS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _UUID = "uuid"
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _MAKERS = ("torch", "builtins", "sympy", "warm")  # of objects that torch itself makes a handler
 
 
@@ -132,6 +134,8 @@ def _switch_lines(traces: bool) -> Iterator[str]:
     held = getattr(sys.modules.get("sympy.core.parameters"), "global_parameters", None)
     sympy = vars(held) if held is not None else {}
     yield from (f"sympy.{name}={value}" for name, value in sympy.items() if value != _sources.SYMPY.get(name))
+    if sys.float_info.min / 2 == 0:  # this thread's: torch computes constants while it compiles
+        yield "flush_denormal"
     if not traces:
         return
     order = list(getattr(torch._C, "_get_sdp_priority_order", list)())
@@ -143,14 +147,19 @@ def _switch_lines(traces: bool) -> Iterator[str]:
 
 
 def _foreign_handler() -> str:
-    """Returns the name of a class of the program whose object is one of Inductor's handlers, or "". torch's key has what
-    inductor_choices_class makes."""
+    """Returns the name of a class of the program whose object is one of Inductor's handlers, or of a function that one of them
+    got; or "". torch's key has what inductor_choices_class makes."""
     module = sys.modules.get("torch._inductor.virtualized")
     config = sys.modules.get("torch._inductor.config")
     if module is None or getattr(config, "inductor_choices_class", None) is not None:
         return ""
-    held = map(type, list(vars(module.threadlocal).values()))
-    return next((kind.__qualname__ for kind in held if kind.__module__.partition(".")[0] not in _MAKERS), "")
+    for handler in list(vars(module.threadlocal).values()):
+        if type(handler).__module__.partition(".")[0] not in _MAKERS:
+            return type(handler).__qualname__
+        for name, value in list(getattr(handler, "__dict__", {}).items()):
+            if isinstance(value, _FUNCTIONS) and not is_of_torch(value):
+                return f"{type(handler).__qualname__}.{name}"
+    return ""
 
 
 def _foreign_reducer() -> str:

@@ -27,12 +27,13 @@
                                                                 of one alone; tags;
                                                                 hooks of what gives
                                                                 them their functions
-    Inductor's handlers             virtualized.threadlocal     their classes           not kept
+    Inductor's handlers             virtualized.threadlocal     their classes, and      not kept
+                                                                functions they got
     how keys have an object         copyreg.dispatch_table      its functions           not kept
     config modules                  CONFIGS                     their values            in the key; a function of the
                                                                                         program: not kept
     switches of torch.backends,     torch._C; this thread's     SWITCHES, PRECISIONS,   in the key
-    sympy's                         global_parameters           SYMPY
+    sympy's; denormal numbers       global_parameters; its CPU  SYMPY; a division
     hooks of saved tensors, modes   the thread                  torch's own key and     –
                                                                 Dynamo's graph
     compilers, decompositions that  AOTConfig, compile_fx's     identity                not kept
@@ -42,6 +43,10 @@
     operators of others in a graph  all of these tables         membership              in the key; with a value that
                                                                                         is not torch's: not kept
     how arguments share memory      storages, offsets           _operators.py           in the key
+    bounds of sizes that vary       ShapeEnv                    the same                in the key
+    what a rank has of DTensors     the process                 rank, groups, parts     in the key
+    values of frozen parameters     attributes of the graph     their digests           in the key
+    annotations of a graph          meta of nodes and bodies    their text              in the key; an object: not kept
 
 What Dynamo reads (its tables, trace rules, frames) counts by the graph that it makes of it, and torch's keys have
 this graph. Tables of caches, statistics and names of types are in _CACHES: nothing that they hold reaches a graph.

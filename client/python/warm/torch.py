@@ -129,18 +129,24 @@ def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> 
     try:
         why, text = _settings.settings(traces=False)
         why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
-        parts = () if why else (_catalogue.registered(_operators.foreign(gm)), _operators.relations(inputs))
+        parts = () if why else (_catalogue.registered(_operators.foreign(gm)), _operators.frozen(gm), _beside(gm, inputs))
         text = "\n".join(filter(None, (_operators.described(gm), text, *parts)))
     except Exception as e:
         why, text = str(e) or repr(e), ""
-    if why:
-        codecache.log_cache_bypass("bypass_fx_graph", why)
-        about = {"cache_state": "bypass", "cache_bypass_reason": why, "cache_event_time": time.time_ns()}
-        return None, about
-    if not text:
+    if not why and not text:
         return found
     (key, details), about = found
-    return (key[:1] + codecache.sha256_hash(f"{key} {text}".encode()), details), about
+    key = key[:1] + codecache.sha256_hash(f"{key} {why or text}".encode())
+    if why:
+        _refuse("bypass_fx_graph", key, why)
+    return (key, details), about
+
+
+def _beside(gm: Any, inputs: Any) -> str:
+    """Returns what torch's keys lack of a graph and its inputs."""
+    cache = sys.modules["torch._inductor.codecache"].FxGraphCache
+    parts = (_operators.relations(inputs), _operators.bounds(cache._get_shape_env()), _operators.annotations(gm))
+    return "\n".join(filter(None, parts))
 
 
 def watch(codecache: ModuleType) -> None:
@@ -170,6 +176,16 @@ def watch(codecache: ModuleType) -> None:
 
 
 # ---- graphs that torch does not cache ----
+
+_refused: set[str] = set()  # keys of graphs that must not be kept: torch's own folder has them, as without us
+
+
+def _refuse(kind: str, key: str, why: str) -> None:
+    """Keeps a graph out of the daemon, and tells it why. torch goes on as for any other graph: programs save what it has in its
+    folder (standalone_compile, save_cache_artifacts), or let it raise if it has nothing (strict_autograd_cache)."""
+    _refused.add(key)
+    _client.client().note("uncacheable", _BYPASSED[kind], why[:200])
+
 
 _BYPASSED = {"bypass_fx_graph": "a graph of TorchInductor", "bypass_aot_autograd": "a graph of AOTAutograd"}
 
@@ -281,7 +297,7 @@ def _form(gm: Any, passed: dict[str, Any], details: list[str]) -> list[str]:
 
 
 def check_operators(module: ModuleType) -> None:
-    """Hooks check_cacheable: AOTAutograd keeps no graph with operators whose code is in no key."""
+    """Hooks check_cacheable: notes why a graph with operators whose code is in no key must not be kept."""
     real = module.check_cacheable
 
     def check_cacheable(gm: Any) -> None:
@@ -290,8 +306,7 @@ def check_operators(module: ModuleType) -> None:
             why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
         except Exception as e:
             why = repr(e)
-        if why:
-            raise module.BypassAOTAutogradCache(why)
+        _graph.why = getattr(_graph, "why", "") or why
 
     module.check_cacheable = check_cacheable  # type: ignore[attr-defined]
 
@@ -304,19 +319,38 @@ def check_config(module: ModuleType) -> None:
 
     def __init__(self: Any, gm: Any, inputs: Any, config: Any, *arguments: Any, **options: Any) -> None:
         init(self, gm, inputs, config, *arguments, **options)
+        codecache = sys.modules["torch._inductor.codecache"]
         try:
             why, settings = _settings.settings(traces=True)
-            why, relations = why or _settings.why_not_of_config(config), _operators.relations(inputs)
+            why, beside = why or _settings.why_not_of_config(config), f"{_beside(gm, inputs)}{_operators.rank(gm, inputs)}"
+            if module.should_bundle_autograd_cache():  # the code is in this entry: note_vectors() does not see it
+                settings += f" {codecache.pick_vec_isa()}"  # type: ignore[attr-defined]
         except Exception as e:
-            why, settings, relations = repr(e), "", ""
+            why, settings, beside = str(e) or repr(e), "", ""
+        _graph.why = why = getattr(_graph, "why", "") or why
         if why:
-            raise module.BypassAOTAutogradCache(why)
+            self.warm_why = why
         if settings:
             self.warm_settings = settings
-        if relations:
-            self.warm_relations = relations
+        if beside:
+            self.warm_beside = beside
 
     details.__init__ = __init__
+
+
+def refuse_keys(module: ModuleType) -> None:
+    """Hooks autograd_cache_key: refuses the keys of graphs that must not be kept."""
+    real = module.autograd_cache_key
+
+    @functools.wraps(real)
+    def autograd_cache_key(*arguments: Any, **options: Any) -> Any:
+        _graph.why = ""
+        found = real(*arguments, **options)
+        if _graph.why:
+            _refuse("bypass_aot_autograd", found[0], _graph.why)
+        return found
+
+    module.autograd_cache_key = autograd_cache_key  # type: ignore[attr-defined]
 
 
 def watch_autograd(module: ModuleType) -> None:
@@ -429,6 +463,11 @@ def _is_dumping() -> bool:
     return bool(dump)
 
 
+def _is_refused(name: str) -> bool:
+    """Returns True for the name of a graph with a refused key: "pt2:KIND::KEY:c1"."""
+    return name.partition("::")[2].rpartition(":")[0] in _refused
+
+
 class Backend:
     """The backend of one of torch's cache objects. Each FX graph has its own cache object. torch drops it
     after the compile, which ends an unfulfilled lease."""
@@ -439,7 +478,7 @@ class Backend:
         self._forms: dict[str, list[str]] = {}
 
     def get(self, key: str) -> bytes | None:
-        if _is_dumping():
+        if _is_dumping() or _is_refused(key):
             return None
         key = _name(key)
         try:
@@ -466,10 +505,12 @@ class Backend:
             self._forms.pop(next(iter(self._forms)), None)
 
     def put(self, key: str, data: bytes) -> None:
-        if _is_dumping():
+        if _is_dumping() or _is_refused(key):
             return
         key = _name(key)
         try:
+            if key.startswith(_GRAPHS) and _catalogue.why_not_kept():  # since its key was made
+                return
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)
             form, hardware = self._forms.pop(key, None), _hardware.of_torch()
