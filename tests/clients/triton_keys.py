@@ -98,6 +98,20 @@ tl.softmax = mine"""),
 def h(x): return my(x)"""),
     "a method that a program gave tensors": kernel(f"{X}.mine()", EXTERN + "core.tensor.mine = core.extern(my)"),
     "a function that a program put into Triton": kernel(f"tl.mine({X})", EXTERN + "tl.mine = core.extern(my)"),
+    "a method of an object as a builtin": kernel(f"my({X})", """from triton.language import core
+class Q:
+    def __init__(self, v): self.v = v
+    def f(self, x, _semantic=None): return x.__add__(self.v, _semantic=_semantic)
+my = core.builtin(Q(<2|3>).f)"""),
+    "an attribute that a program gave tensors": kernel(f"{X} * i.mine", "tl.tensor.mine = tl.constexpr(<2|3>)"),
+    "an attribute of a module of Python": kernel(X + " * f(n)", """import math
+math.mine = <2|3>
+@triton.constexpr_function
+def f(n): return math.mine"""),
+    "an attribute of Triton's module, by a constexpr function": kernel(X + " * f(n)", """
+triton.mine = <2|3>
+@triton.constexpr_function
+def f(n): return triton.mine"""),
     "the name that the program gives": kernel(X).replace("@triton.jit", "@triton.jit(repr=lambda s: '<one|two>')"),
     "an attribute of a function": kernel(f"h({X}) * h.s", """
 @triton.jit

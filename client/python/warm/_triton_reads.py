@@ -122,17 +122,28 @@ def _is_own(function: types.FunctionType, folders: tuple[str, ...]) -> bool:
     file = function.__code__.co_filename
     if file == _MAY_BE_GENERATED:
         return str(function.__module__).startswith("triton.")
-    return file.startswith(folders) and all(_is_own(inner, folders) for inner in _wrapped(function))
+    return file.startswith(folders) and all(_wraps_own(inner, folders) for inner in _wrapped(function))
 
 
-def _wrapped(function: types.FunctionType) -> Iterator[types.FunctionType]:
+def _wrapped(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
             inner = getattr(cell.cell_contents, "fn", cell.cell_contents)
         except ValueError:  # it is empty
             continue
-        if type(inner) is types.FunctionType and inner is not function:
+        if callable(inner) and inner is not function:
             yield inner
+
+
+def _wraps_own(inner: Any, folders: tuple[str, ...]) -> bool:
+    """True for functions of these folders, classes and functions in C; a bound method, or an object that can be called,
+    may be the program's."""
+    if type(inner) is types.FunctionType:
+        return _is_own(inner, folders)
+    if isinstance(inner, types.MethodType):
+        return _wraps_own(inner.__func__, folders) and _wraps_own(type(inner.__self__), folders)
+    kind = inner if isinstance(inner, type) else type(inner)
+    return kind is types.BuiltinFunctionType or kind.__module__.partition(".")[0] in ("triton", "builtins", "typing", "warm")
 
 
 def _foreign(names: Any, folders: tuple[str, ...]) -> str:
@@ -159,6 +170,9 @@ def _swapped(folders: tuple[str, ...]) -> str:
             is_hook = type(now) is types.FunctionType and now.__code__.co_filename.startswith(folders)
             if now is not value and callable(value) and not is_hook:
                 return f"{first.get('__name__') or first.get('__module__')}.{name}"
+        for name in names.keys() - first.keys() if isinstance(names, types.MappingProxyType) else ():
+            if type(names[name]) is not types.FunctionType and not name.startswith(("__", "_abc")):  # _foreign looks at those
+                return f"{first.get('__module__')}.{name}"
     return ""
 
 
@@ -407,9 +421,11 @@ class _Reads:
             value = function.__globals__[name]
             if isinstance(value, types.ModuleType) and not (_is_tritons(value) or _is_pure(value)):
                 self._module(f"{where} {name}", value, names)
-            else:
-                self.add(f"{where} {name}", value)
-                self._attributes(f"{where} {name}", value, names)
+                continue
+            self.add(f"{where} {name}", value)
+            self._attributes(f"{where} {name}", value, names)
+            if isinstance(value, types.ModuleType):
+                self._module(f"{where} {name}", value, {n for n in names if _is_strange(vars(value).get(n))})
         self.add(f"{where} defaults", [function.__defaults__, function.__kwdefaults__])
 
     def _class(self, kind: type) -> str:
@@ -422,6 +438,13 @@ class _Reads:
                     self.add(f"class {number} {name}", value)
             self.add(f"class {number} bases", [type(kind), *kind.__bases__])
         return f"class {number} {kind.__name__}"
+
+
+def _is_strange(value: Any) -> bool:
+    """True for a value in a module of Triton or of Python that may be the program's: no function, class or module of theirs."""
+    if value is None or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+        return False
+    return not (_is_tritons(value) or _is_pure(value))
 
 
 def _full_name(value: Any) -> str:
