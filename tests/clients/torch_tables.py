@@ -99,9 +99,10 @@ def called(x, y):
     x.mul_(2)
     return x + y
 try:
-    print(not %s and torch.compile(called)(part[:8], part%s[4:12].requires_grad_()).shape == (8,))
+    torch.compile(called)(part[:8], part%s[4:12].requires_grad_())
+    print(%s)
 except Exception as e:
-    print(%s and "non-differentiable view" in str(e))
+    print("non-differentiable view" in str(e))
 raise SystemExit
 """
 # What a graph that changes its argument does for a leaf and for a result of autograd.
@@ -695,7 +696,7 @@ class Pairs(kit.TestCase):
         self.check(ALIAS % False, ALIAS % True)
 
     def test_of_what_arguments_that_share_memory_are_views_counts(self):
-        self.check(VIEWS % (False, "", False), VIEWS % (True, ".detach()", True))
+        self.check(VIEWS % ("", True), VIEWS % (".detach()", False))
 
     def test_whether_an_argument_is_a_leaf_counts(self):
         self.check(LEAF % (" * 3", 6.0), LEAF % ("", 2.0))

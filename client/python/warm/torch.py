@@ -323,7 +323,7 @@ def check_config(module: ModuleType) -> None:
         try:
             why, settings = _settings.settings(traces=True)
             why, beside = why or _settings.why_not_of_config(config), f"{_beside(gm, inputs)}{_operators.rank(gm, inputs)}"
-            if module.should_bundle_autograd_cache():  # the code is in this entry: note_vectors() does not see it
+            if getattr(module, "should_bundle_autograd_cache", bool)():  # the code is in this entry, and not note_vectors()'s
                 settings += f" {codecache.pick_vec_isa()}"  # type: ignore[attr-defined]
         except Exception as e:
             why, settings, beside = str(e) or repr(e), "", ""
