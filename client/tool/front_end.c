@@ -337,13 +337,19 @@ static const char *linked_cwd(const struct tool_job *job)
     return is ? pwd : NULL;
 }
 
+/* True for a folder in another one than the top: not /home or /usr. */
+static bool is_deep(const char *folder, size_t len)
+{
+    return len && memchr(folder + 1, '/', len - 1);
+}
+
 /* Adds the working folder by one of its names, and the folder that has it and the source. */
 static bool add_working(struct tool_job *job, const char *cwd, const char *source, size_t len)
 {
     size_t n = strlen(cwd),
            common = len ? common_len(source, len, cwd, n) : folder_above(cwd, source);
-    bool is_deep = common && memchr(cwd + 1, '/', common - 1); /* not /home or /usr */
-    return add_place(job, cwd, job->in_top ? 0 : n) && add_place(job, cwd, is_deep ? common : 0);
+    return add_place(job, cwd, job->in_top ? 0 : n) &&
+           add_place(job, cwd, is_deep(cwd, common) ? common : 0);
 }
 
 bool tool_add_places(struct tool_job *job, const char *source, size_t len)
@@ -377,6 +383,26 @@ static bool has_place(const struct tool_job *job, const char *folder)
     return has;
 }
 
+/* Adds the folder that has this one and a place of the command, if no nearer root has it: a project whose build lies
+ * elsewhere. */
+static void add_project(struct tool_job *job, const char *folder)
+{
+    const char *rest;
+    int in = tool_root_of(job, folder, &rest);
+    size_t nearest = in < 0 ? 0 : strlen(job->roots[in]);
+    for (size_t i = 0, n = job->n_roots; i < n; i++) {
+        char project[PATH_MAX];
+        const char *root = job->roots[i];
+        size_t len = common_len(root, strlen(root), folder, strlen(folder));
+        memcpy(project, folder, len);
+        project[len] = '\0';
+        if (!job->leads_to[i] && len > nearest && is_deep(folder, len) &&
+            !tool_is_below(folder, "/usr") && !tool_is_below(job->program, project) &&
+            job->n_roots < TOOL_ROOTS_MAX)
+            add_place(job, project, len);
+    }
+}
+
 void tool_add_folder(struct tool_job *job, const char *path, size_t len)
 {
     assert(job && path);
@@ -387,6 +413,9 @@ void tool_add_folder(struct tool_job *job, const char *path, size_t len)
         return;
     memcpy(folder, path, len);
     folder[len] = '\0';
+    add_project(job, folder);
+    if (job->n_roots == TOOL_ROOTS_MAX)
+        return;
     char *copy = tool_root_of(job, folder, &rest) < 0 && realpath(folder, real) &&
                          !is_of_system(real) && !has_place(job, folder)
                      ? strdup(real)

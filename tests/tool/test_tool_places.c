@@ -550,6 +550,45 @@ Test(tool_places, a_project_below_a_link_hits_in_another_one)
             {"debug information", HOMES, IN_HOMES("$CXX -g -I$P/inc -c $P/src/m.cc -o m.o", MADE)});
 }
 
+/* As CMake compiles below a temporary folder, for pip: nothing of the project lies in the working folder. */
+Test(tool_places, a_project_whose_build_lies_elsewhere_hits_in_another_one)
+{
+#define PROJECTS(header)                                                                           \
+    "for d in one/p another/deeper/p; do mkdir -p $d/src $d/inc; "                                 \
+    "printf '" header "\\n' >$d/inc/h.h; "                                                         \
+    "printf '#include <h.h>\\nint f() { return H; }\\n' >$d/src/m.cc; done; mkdir b1 b2"
+#define FROM_ELSEWHERE(b, p, options)                                                              \
+    "P=$PWD/" p " && cd " b " && $CXX -I$P/inc " options " -c $P/src/m.cc -o m.o"
+#define OTHER "another/deeper/p"
+    COMPARE({"an object",
+             PROJECTS("#define H 1"),
+             {{NULL, FROM_ELSEWHERE("b1", "one/p", "-MD -MF m.d"), MADE},
+              {NULL, FROM_ELSEWHERE("b2", OTHER, "-MD -MF m.d"), TAKEN},
+              {"echo '#define H 2' >" OTHER "/inc/h.h", FROM_ELSEWHERE("b2", OTHER, "-MD -MF m.d"),
+               MADE},
+              {NULL, FROM_ELSEWHERE("b1", "one/p", "-MD -MF m.d"), TAKEN}}},
+            {"a file that only one of them has",
+             PROJECTS("#if __has_include(\"more.h\")\\n#define H 1\\n#else\\n#define H 3\\n#endif"),
+             {{NULL, FROM_ELSEWHERE("b1", "one/p", ""), MADE},
+              {"touch " OTHER "/inc/more.h", FROM_ELSEWHERE("b2", OTHER, ""), MADE},
+              {NULL, FROM_ELSEWHERE("b1", "one/p", ""), TAKEN}}},
+            {"a name that shows",
+             PROJECTS("#define H __FILE__[sizeof __FILE__ - 8]"),
+             {{NULL, FROM_ELSEWHERE("b1", "one/p", ""), MADE},
+              {NULL, FROM_ELSEWHERE("b2", OTHER, ""), MADE}}},
+            {"a warning",
+             PROJECTS("#warning here\\n#define H 1"),
+             {{NULL, FROM_ELSEWHERE("b1", "one/p", ""), MADE},
+              {NULL, FROM_ELSEWHERE("b2", OTHER, ""), TAKEN}}},
+            {"two projects",
+             PROJECTS("#define H 1"),
+             {{NULL, FROM_ELSEWHERE("b1", "one/p", "-I${P%/one/p}/another/deeper/p/inc"), MADE},
+              {"echo '#define H 5' >one/p/inc/h.h",
+               FROM_ELSEWHERE("b1", "one/p", "-I${P%/one/p}/another/deeper/p/inc"), MADE},
+              {"rm one/p/inc/h.h",
+               FROM_ELSEWHERE("b1", "one/p", "-I${P%/one/p}/another/deeper/p/inc"), MADE}}});
+}
+
 Test(tool_places, a_generated_source_in_the_working_folder_speaks)
 {
 #define SPEAKS(text)                                                                               \
