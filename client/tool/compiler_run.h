@@ -16,14 +16,14 @@
 
 #include "client/tool/tool.h"
 
-/* What stands in the place of an output. */
+/* The file of an output, before or after a run. */
 struct output_state {
     bool is_there, is_executable;
     uint64_t inode;
     struct statx_timestamp birth, change; /* which file it is; when it was last written */
 };
 
-/* Returns what stands at a path now. */
+/* Returns the state of the file at a path; of a link, not of the file that it leads to. */
 struct output_state output_state_of(const char *path);
 /* True if both are one file, also if it was written meanwhile. */
 bool output_is_same(const struct output_state *a, const struct output_state *b);
@@ -34,7 +34,7 @@ struct compiler_run {
     uint8_t *log;           /* traced: records of trace.h */
     size_t log_len;
     struct timespec started;                      /* by the clock of files' stamps */
-    struct output_state before[TOOL_OUTPUTS_MAX]; /* what stood there before */
+    struct output_state before[TOOL_OUTPUTS_MAX]; /* the files that were there */
     uint32_t cost_ms;
 };
 

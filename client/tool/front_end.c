@@ -50,8 +50,9 @@ void tool_debug(const char *format, ...)
     close(fd);
 }
 
-static const char *base_of(const char *path)
+const char *tool_base(const char *path)
 {
+    assert(path);
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -59,9 +60,9 @@ static const char *base_of(const char *path)
 void tool_label(struct tool_job *job)
 {
     assert(job && job->argc);
-    size_t at = (size_t)snprintf(job->label, sizeof job->label, "%s", base_of(job->argv[0]));
+    size_t at = (size_t)snprintf(job->label, sizeof job->label, "%s", tool_base(job->argv[0]));
     for (size_t i = 0; i < job->n_sources && at < sizeof job->label; i++) {
-        const char *name = base_of(job->sources[i]);
+        const char *name = tool_base(job->sources[i]);
         if (i && at + 1 + strlen(name) >= sizeof job->label)
             break; /* a part of a name would find another file */
         at += (size_t)snprintf(job->label + at, sizeof job->label - at, " %s", name);
@@ -121,8 +122,8 @@ static bool are_files_limited(void)
 int tool_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->plan && e);
-    const char *exact = getenv("WARM_TOOL_EXACT"), *slash = strrchr(job->argv[0], '/');
-    snprintf(job->label, sizeof job->label, "%s", slash ? slash + 1 : job->argv[0]);
+    const char *exact = getenv("WARM_TOOL_EXACT");
+    snprintf(job->label, sizeof job->label, "%s", tool_base(job->argv[0]));
     if (exact && strcmp(exact, "1") == 0)
         job->counts = COUNTS_ALL;
     job->exact = job->counts == COUNTS_ALL;
@@ -337,7 +338,7 @@ static const char *linked_cwd(const struct tool_job *job)
     return is ? pwd : NULL;
 }
 
-/* True for a folder in another one than the top: not /home or /usr. */
+/* True for a folder with two names or more: /home/u, but not /home. */
 static bool is_deep(const char *folder, size_t len)
 {
     return len && memchr(folder + 1, '/', len - 1);
@@ -383,8 +384,8 @@ static bool has_place(const struct tool_job *job, const char *folder)
     return has;
 }
 
-/* Adds the folder that has this one and a place of the command, if no nearer root has it: a project whose build lies
- * elsewhere. */
+/* Adds the nearest folder that has both this one and a place of the command, as that of a project whose build lies
+ * elsewhere; none, if a root in it has this folder already. */
 static void add_project(struct tool_job *job, const char *folder)
 {
     const char *rest;

@@ -131,17 +131,11 @@ static bool look(const struct tool_job *job, struct warm *w, struct input *i)
 
 /* ---- outputs in the place of inputs ---- */
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Writes the folder of a path without links. False if there is none. */
 static bool real_folder(const char *path, char out[PATH_MAX])
 {
     char folder[PATH_MAX];
-    int len = (int)(base_of(path) - path);
+    int len = (int)(tool_base(path) - path);
     int n = snprintf(folder, sizeof folder, "%.*s", len, len ? path : ".");
     return n > 0 && n < PATH_MAX && realpath(folder, out);
 }
@@ -149,7 +143,7 @@ static bool real_folder(const char *path, char out[PATH_MAX])
 static bool is_same_place(const char *a, const char *b)
 {
     char a_folder[PATH_MAX], b_folder[PATH_MAX];
-    return strcmp(base_of(a), base_of(b)) == 0 && real_folder(a, a_folder) &&
+    return strcmp(tool_base(a), tool_base(b)) == 0 && real_folder(a, a_folder) &&
            real_folder(b, b_folder) && strcmp(a_folder, b_folder) == 0;
 }
 

@@ -83,12 +83,6 @@ static int refuse(struct err *e, const char *what, const char *why)
     return err_set(e, WARM_EREFUSED, "%.100s: %s", what, why);
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Returns the length of a file's folder in its name. */
 static size_t folder_len(const char *path)
 {
@@ -161,7 +155,7 @@ static const char *value_at(const struct words *w, int at)
 static char *with_ending(struct tool_job *job, const char *path, bool here, const char *ending)
 {
     char *text = NULL;
-    const char *base = base_of(path), *dot = strrchr(base, '.');
+    const char *base = tool_base(path), *dot = strrchr(base, '.');
     const char *from = here ? base : path;
     int len = (int)(dot ? (size_t)(dot - from) : strlen(from));
     if (asprintf(&text, "%.*s.%s", len, from, ending) < 0)
@@ -543,7 +537,7 @@ static int add_files(struct tool_job *job, struct err *e)
         int code = 0;
         bool is_option = job->argv[i][0] == '-' || job->argv[i][0] == '@';
         if (is_option && !output && !names_module_id(job->argv[i]))
-            code = check_option(base_of(job->program), job->argv[i], e);
+            code = check_option(tool_base(job->program), job->argv[i], e);
         if (output)
             code = tool_add_output(job, output, e);
         else if (file && job->n_sources < TOOL_SOURCES_MAX)
@@ -556,7 +550,7 @@ static int add_files(struct tool_job *job, struct err *e)
         i += output && next;
     }
     return job->n_outputs ? 0
-                          : refuse(e, base_of(job->program), "the command names no output file");
+                          : refuse(e, tool_base(job->program), "the command names no output file");
 }
 
 static void add_arguments(struct tool_job *job, struct key_builder *key)
@@ -582,7 +576,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
     if (code)
         return code;
     add_arguments(job, &key);
-    job->short_names = strstr(base_of(job->program), "cicc") != NULL;
+    job->short_names = strstr(tool_base(job->program), "cicc") != NULL;
     job->expands_macros = job->reads_marks = job->short_names;
     if (job->short_names || job->exact || job->in_top)
         add_folder(job, &key);
@@ -593,7 +587,7 @@ static int plain_plan(struct tool_job *job, struct err *e)
 int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e)
 {
     assert(job && job->program && job->argc >= 1);
-    bool is_nvcc = strstr(base_of(job->program), "nvcc") != NULL;
+    bool is_nvcc = strstr(tool_base(job->program), "nvcc") != NULL;
     (void)w;
     job->family = is_nvcc ? "nvcc" : "nv";
     job->traced = job->reads_back = true;

@@ -49,9 +49,8 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
                   const char *tool)
 {
     key_begin(key, domain);
-    const char *slash = strrchr(job->argv[0], '/');
     key_add_text(key, TOOL, tool);
-    key_add_text(key, TOOL, slash ? slash + 1 : job->argv[0]);
+    key_add_text(key, TOOL, tool_base(job->argv[0]));
     tool_key_messages(job, key, HOW);
     tool_key_preloads(key, VARIABLES);
     tool_key_environment(key, VARIABLES, environment);
@@ -137,9 +136,8 @@ static int plan_files(struct tool_job *job, const struct options *o, const struc
     int code = tool_add_output(job, output, e);
     if (code)
         return code;
-    const char *slash = strrchr(input, '/');
     job->sources[job->n_sources++] = input;
-    snprintf(job->label, sizeof job->label, "ptxas %s", slash ? slash + 1 : input);
+    snprintf(job->label, sizeof job->label, "ptxas %s", tool_base(input));
     return o->debug || input[0] != '/' || tool_add_root(job, input, strlen(input))
                ? 0
                : err_set(e, WARM_ENOMEM, "no memory");

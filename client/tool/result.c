@@ -286,7 +286,7 @@ static enum packing packing_of(const struct tool_job *job, const char *path)
     return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
-/* Finds what a run left in the place of an output. REFUSED if nobody knows what it would leave in another one. */
+/* Tells what a run did to the file of an output. REFUSED if over another old file it might do something else. */
 static int state_of(const struct tool_job *job, size_t at, const struct compiler_run *run,
                     struct output_state *out_now, enum result_state *out, struct err *e)
 {
@@ -434,6 +434,7 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
         struct result_file *f = &result.files[i];
         f->state = reader_u8(&r);
         f->is_executable = reader_u8(&r);
+        r.failed |= f->state > RESULT_UNTOUCHED;
         uint64_t n = reader_u64(&r);
         f->data = reader_bytes(&r, n > TOOL_RESULT_MAX ? SIZE_MAX : (size_t)n);
     }
@@ -476,8 +477,6 @@ static bool replay_file(const struct tool_job *job, const char *path,
         return is_free || file->state == RESULT_UNTOUCHED;
     if (file->state == RESULT_REMOVED)
         return is_free || unlink(path) == 0;
-    if (file->state != RESULT_FILE)
-        return false;
     if (job->lazy)
         return pch_write_stub(job, NULL) == 0;
     enum packing packing = packing_of(job, path);

@@ -25,12 +25,12 @@
 
 #define RESULT_VERSION 5u
 
-/* What a run left in an output's place. Compilers that fail remove what stood there, or leave it as it was. */
+/* What a run did to the file of an output. A compiler that fails removes an old file, or leaves it. */
 enum result_state {
-    RESULT_ABSENT,    /* nothing, where nothing was: over an old file only the compiler knows */
-    RESULT_FILE,      /* a file that it wrote */
-    RESULT_REMOVED,   /* nothing, where a file was */
-    RESULT_UNTOUCHED, /* the file that was there */
+    RESULT_ABSENT,  /* there was none, and it wrote none: what it does to an old one is not known */
+    RESULT_FILE,    /* it wrote one */
+    RESULT_REMOVED, /* it removed an old one */
+    RESULT_UNTOUCHED, /* it left an old one */
 };
 
 struct result_file {

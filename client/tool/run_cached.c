@@ -107,14 +107,13 @@ static void add_place(char out[DESCRIPTION_MAX], const char *part, const char *p
 static void add_source(char out[DESCRIPTION_MAX], const char *path)
 {
     char text[17], part[80];
-    const char *slash = strrchr(path, '/');
     uint8_t *data;
     size_t len;
     if (tool_read_file(path, TOOL_RESULT_MAX, &data, &len, NULL))
         return;
     struct proof sha256 = proof_of_bytes(data, len);
     bytes_to_hex(&sha256, 8, text);
-    snprintf(part, sizeof part, "source %.60s", slash ? slash + 1 : path);
+    snprintf(part, sizeof part, "source %.60s", tool_base(path));
     add_place(out, part, text);
     free(data);
 }

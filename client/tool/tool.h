@@ -231,6 +231,8 @@ void tool_key_preloads(struct key_builder *key, uint32_t tag);
 /* True if the program is GCC, by the name of the file that its path leads to. */
 bool tool_is_gcc(const struct tool_job *job);
 
+/* Returns the name of a path's file, without its folders. */
+const char *tool_base(const char *path);
 /* True if the path lies below an absolute folder. False if `folder` is NULL. */
 bool tool_is_below(const char *path, const char *folder);
 /* True if the path lies in the folder that a variable names, however it is spelled: torch names its files without "..". */

@@ -235,7 +235,7 @@ static void see_search(struct reading *r, const char *folders)
 /* True for compilers whose use of the clock is recorded (trace.c). */
 static bool tells_clock(const char *program)
 {
-    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    const char *base = tool_base(program);
     return text_is_one_of(base, ONE_OF("cc1", "cc1plus", "cc1obj", "cc1objplus", "clang")) ||
            (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
 }
@@ -493,7 +493,7 @@ static bool is_on_path(const char *path)
 static int add_program(struct reading *r, const char *path, bool is_found, struct err *e)
 {
     char now[PATH_MAX];
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = tool_base(path);
     if (!program_find(name, now))
         now[0] = '\0';
     if (is_found && strcmp(now, path) != 0)
@@ -874,15 +874,27 @@ static int check_clock(struct reading *r, struct err *e)
 
 /* ---- the times of files, in texts ---- */
 
+/* Returns the end of the text before `at`, without white space, line ends and comments. */
+static const uint8_t *end_before(const uint8_t *data, const uint8_t *at)
+{
+    for (;;) {
+        while (at > data && strchr(" \t\r\n\\", at[-1]))
+            at--;
+        if (at - data < 4 || memcmp(at - 2, "*/", 2) != 0)
+            return at;
+        at -= 3;
+        while (at > data && memcmp(at, "/*", 2) != 0)
+            at--;
+    }
+}
+
 /* True if the text has the pragma "GCC dependency" (for Clang also "clang dependency"), which compares times of files. */
 static bool compares_times(const uint8_t *data, size_t len)
 {
     static const char word[] = "dependency";
     const uint8_t *end = data + len, *at = data;
     while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
-        const uint8_t *before = at++;
-        while (before > data && strchr(" \t\r\n\\", before[-1]))
-            before--;
+        const uint8_t *before = end_before(data, at++);
         if ((before - data >= 3 && memcmp(before - 3, "GCC", 3) == 0) ||
             (before - data >= 5 && memcmp(before - 5, "clang", 5) == 0))
             return true;
@@ -897,7 +909,8 @@ static int check_times(struct reading *r, struct err *e)
     for (size_t i = 0; r->job->expands_macros && i < r->n_order; i++) {
         const struct entry *entry = r->order[i];
         bool is_text = entry->all & SEEN_READ && entry->all & IS_INPUT &&
-                       strncmp(entry->path, "/usr/", 5) != 0 && !file_is_binary(entry->path);
+                       !text_begins_with_one(entry->path, ONE_OF("/usr/include/", "/usr/lib/")) &&
+                       !file_is_binary(entry->path);
         if (!is_text || tool_read_file(entry->path, TEXT_MAX_BYTES, &data, &len, NULL))
             continue;
         bool compares = compares_times(data, len);

@@ -92,7 +92,7 @@ def called(x, y):
     return x + y
 arguments, wanted = pair(), called(*pair())
 """
-# torch raises for arguments of one memory of which one is no view that autograd knows.
+# Two arguments share memory, but one of them is no view for autograd: torch raises.
 VIEWS = """
 part = torch.arange(16.).requires_grad_() * 1
 def called(x, y):

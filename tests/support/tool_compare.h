@@ -39,6 +39,12 @@ struct compared {
 
 /* Runs all steps of `n` cases, and compares each. */
 void compare(const struct compared *list, size_t n);
+/* Does so for the cases in its parentheses. */
+#define COMPARE(...)                                                                               \
+    do {                                                                                           \
+        static const struct compared list_[] = {__VA_ARGS__};                                      \
+        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
+    } while (0)
 /* False, with a line on stderr, if a compiler is not installed. */
 bool has_compiler(const char *name);
 

@@ -305,6 +305,11 @@ Test(result, a_cut_or_longer_result_is_refused)
         cr_expect_neq(result_read(cut, len, &r, &e), 0, "%zu bytes", len);
         free(cut);
     }
+    size_t state = (size_t)((const uint8_t *)r.files[1].data.data - kept.data) - 10;
+    cr_assert_eq(kept.data[state], RESULT_FILE);
+    kept.data[state] = RESULT_UNTOUCHED + 1;
+    cr_expect_eq(result_read(kept.data, kept.len, &r, &e), WARM_EMALFORMED, "no such state");
+    kept.data[state] = RESULT_FILE;
     writer_u8(&kept, 0);
     cr_expect_eq(result_read(kept.data, kept.len, &r, &e), WARM_EMALFORMED);
     kept.data[4] ^= 1;

@@ -9,12 +9,6 @@
 
 #include "tests/support/tool.h"
 
-#define COMPARE(...)                                                                               \
-    do {                                                                                           \
-        static const struct compared list_[] = {__VA_ARGS__};                                      \
-        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
-    } while (0)
-
 #define PASTE "#define C(a, b) a##b\\n#define X(a, b) C(a, b)\\n"
 #define TWICE "#ifdef SEEN\\n#define TWICE 1\\n#endif\\n#define SEEN 1\\n"
 #define TWO_COPIES(once)                                                                           \

@@ -8,12 +8,6 @@
 #include "tests/support/tool.h"
 #include "tests/support/tool_compare.h"
 
-#define COMPARE(...)                                                                               \
-    do {                                                                                           \
-        static const struct compared list_[] = {__VA_ARGS__};                                      \
-        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
-    } while (0)
-
 /* A source in p and in q, and a folder of headers with a second name. */
 #define LINKED(header, source)                                                                     \
     "mkdir -p p q/deep one-1.0; ln -s one-1.0 one; printf '" header "\\n' >one/h.h; "              \

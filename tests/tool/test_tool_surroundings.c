@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a compile reads beside the texts of files, each compared with the compiler at that moment: times and rights of
- * files, the umask, what stands where its outputs go, and variables that scripts find.
+ * files, the umask, old files that its outputs replace, and variables that scripts read.
  */
 #include "tests/support/tool_compare.h"
 
 #include <criterion/criterion.h>
-
-#define COMPARE(...)                                                                               \
-    do {                                                                                           \
-        static const struct compared list_[] = {__VA_ARGS__};                                      \
-        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
-    } while (0)
 
 Test(tool_surroundings, times_of_files_that_a_pragma_compares_are_looked_at_each_time)
 {
@@ -24,7 +18,12 @@ Test(tool_surroundings, times_of_files_that_a_pragma_compares_are_looked_at_each
              "echo '_Pragma(\"GCC dependency \\\"d.y\\\"\")' >h.h; echo '#include \"h.h\"' >m.cc; "
              "touch -d 2020-01-01 d.y; touch -d 2021-01-01 h.h",
              {{NULL, "$CXX -c m.cc", REAL},
-              {"touch -d 2022-01-01 d.y; touch -d 2021-01-01 h.h", NULL, REAL}}});
+              {"touch -d 2022-01-01 d.y; touch -d 2021-01-01 h.h", NULL, REAL}}},
+            {"behind a comment",
+             "printf '#pragma GCC /* */ \\\\\\n/**/ dependency \"d.y\"\\nint x;\\n' >m.cc; "
+             "touch -d 2020-01-01 d.y; touch -d 2021-01-01 m.cc",
+             {{NULL, "$CXX -c m.cc", REAL},
+              {"touch -d 2022-01-01 d.y; touch -d 2021-01-01 m.cc", NULL, REAL}}});
 }
 
 Test(tool_surroundings, an_output_in_the_place_of_an_input_is_written_as_the_compiler_does)

@@ -8,12 +8,6 @@
 #include "tests/support/tool.h"
 #include "tests/support/tool_compare.h"
 
-#define COMPARE(...)                                                                               \
-    do {                                                                                           \
-        static const struct compared list_[] = {__VA_ARGS__};                                      \
-        compare(list_, sizeof list_ / sizeof list_[0]);                                            \
-    } while (0)
-
 /* Two checkouts whose names have other lengths and depths; the source computes with all its names, and with the header's. */
 #define CHECKOUTS                                                                                  \
     "T=$PWD; for d in p deep/er/q; do mkdir -p $d/src $d/inc $d/b; printf '%b' "                   \

@@ -208,7 +208,7 @@ def described(gm: Any) -> str:
     return "\n".join(lines)
 
 
-# ---- what stands beside a graph ----
+# ---- what else counts of a graph ----
 
 _IN_KEYS = ("_checkpoint_context_fn",)  # torch keeps no graph with one that has no hash
 
