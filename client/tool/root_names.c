@@ -128,9 +128,11 @@ static bool is_piece(struct view word, const bool *can)
     return false;
 }
 
+#define FAILS "pybind11_fail" /* throws its text; any header of its release may call it */
+
 /* Headers, by the digest of all their bytes, whose use of such names is harmless: they hand them on to functions that
  * are compiled elsewhere. So the name stands in the result as it is, where result.c finds it. Another text that could
- * compute with it must spell the type. Other headers of that release, in the same folder, join at most one '_' to what
+ * compute with it must spell the type, or FAILS. Other headers of that release, in the same folder, join at most one '_' to what
  * they are given, so a text that makes a name with them spells a piece of it. (Of CCCL, __ in macros for #if alone.) */
 static const struct harmless {
     const char *sha256, *path,
@@ -156,6 +158,11 @@ static const struct harmless {
     {"0fade9207b05de5b8efe0e750a36c953c5a5f553a285c8845d0857bdf460f919", "detail/descr.h", NULL},
     {"777d3c459f772f414b13b30a4867d7dc9993ac263cc3f3af521106844be21a74", "detail/descr.h", NULL},
     {"8b225ac30dcaea0540fe5c5e83af6f359c8de375eb3d5b7251b8665cc0625459", "detail/descr.h", NULL},
+    /* pybind11 3.0.0, 3.0.1, 3.0.4, 3.1.0: __FILE__ in messages of FAILS */
+    {"0c8cc0571183e5b5626c87ef41eec9562ee918719f8d7ef787d3bb329877c3ff", "cast.h", FAILS},
+    {"7d33db068e6cf32fb1384a05f18f7546f683312284c33ffee5546f3f8376c6c9", "cast.h", FAILS},
+    {"a44c37dee8641b78eb4f44cc55acc6fba674546e7a07745b4ccdbb6e002d25e4", "cast.h", FAILS},
+    {"54cfdb09535529c4b33f5cb06312ea008260d43e71289b5221897c9c8dc8efed", "cast.h", FAILS},
     /* PyTorch 2.13: a default argument; parameters; arguments of the logger's constructor */
     {"a013b3b06b1f1f691c21dbd30f2555f49fabbadcaa9a6c457fe7c79637d91915", "c10/util/StringUtil.h",
      "SourceLocation"},
@@ -185,6 +192,11 @@ static const struct harmless *find_harmless(const struct input *i)
     return NULL;
 }
 
+static bool hands_file_to_fails(const struct harmless *h)
+{
+    return h && h->type && strcmp(h->type, FAILS) == 0;
+}
+
 #define RELEASES_MAX 4
 
 /* The releases that harmless headers belong to. */
@@ -196,6 +208,7 @@ struct releases {
     } list[RELEASES_MAX];
     size_t n;
     const char *type; /* NULL: no such header has one */
+    bool fails;       /* a header hands its __FILE__ to FAILS */
 };
 
 static bool is_of_release(const struct input *i, const struct releases *r)
@@ -212,7 +225,9 @@ static struct releases releases_of(const struct inputs *in)
     for (size_t i = 0; i < in->n; i++) {
         const struct input *from = &in->list[i];
         const struct harmless *h = find_harmless(from);
-        if (h && h->type)
+        if (hands_file_to_fails(h))
+            r.fails = true;
+        else if (h && h->type)
             r.type = h->type;
         if (h && r.n < RELEASES_MAX && !is_of_release(from, &r))
             r.list[r.n++] =
@@ -223,6 +238,7 @@ static struct releases releases_of(const struct inputs *in)
 
 struct asking {
     const char *type; /* of a harmless header that was read; NULL: none was */
+    bool fails;       /* a harmless header hands a name to FAILS */
     bool is_harmless; /* the text is such a header: the names of callers do not count */
     bool is_system;   /* the text is a system's header: no name counts */
     bool
@@ -239,7 +255,8 @@ static void on_word(void *self, enum cuda_place place, struct view word)
     for (size_t i = 0;
          !a->is_system && !a->is_harmless && i < sizeof caller_names / sizeof caller_names[0]; i++)
         a->asks |= view_is(word, caller_names[i]);
-    a->asks |= !a->is_system && !a->joins_none && is_piece(word, a->can_paste);
+    a->asks |= !a->is_system && !a->joins_none &&
+               (is_piece(word, a->can_paste) || (a->fails && view_is(word, FAILS)));
 }
 
 static int read_text(const struct tool_job *job, const struct input *i, uint8_t **out,
@@ -256,7 +273,7 @@ static int read_text(const struct tool_job *job, const struct input *i, uint8_t 
         return 0;
     }
     int code = tool_read_file(path, TEXT_MAX_BYTES, out, out_len, NULL);
-    if (!code && i->root)
+    if (!code && (i->root || i->path[0] != '/'))
         *out_len = tool_hide_includes(path, *out, *out_len);
     return code;
 }
@@ -318,10 +335,10 @@ static bool has_ndebug(const struct tool_job *job)
     return defines && is_clear;
 }
 
-/* What must hold in all texts: NDEBUG is defined, and only the headers of the system and of CUDA define assert; Py_DEBUG is
- * not, and only Python's headers define Py_DECREF. Then neither names a file. */
+/* What must hold in all texts: NDEBUG is defined throughout, and only the headers of the system and of CUDA define assert;
+ * Py_DEBUG is not, and only Python's headers define Py_DECREF. Then neither names a file. */
 struct build {
-    bool no_asserts, no_counts;
+    bool is_release, no_asserts, no_counts;
     bool is_standard, is_python; /* the text is a header that may define them */
     bool follows_undef;          /* the last word was #undef's */
 };
@@ -331,8 +348,9 @@ static void on_build(void *self, enum cuda_place place, struct view word)
     struct build *b = self;
     bool is_condition = place == CUDA_DIRECTIVE && !b->follows_undef;
     if (view_is(word, "UNDEBUG") || /* -UNDEBUG in a file of options */
-        (view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO) ||
-        (view_is(word, "assert") && place == CUDA_MACRO && !b->is_standard))
+        (view_is(word, "NDEBUG") && !is_condition && place != CUDA_MACRO))
+        b->is_release = false;
+    if (view_is(word, "assert") && place == CUDA_MACRO && !b->is_standard)
         b->no_asserts = false;
     if (place == CUDA_MACRO &&
         (view_is(word, "Py_DEBUG") ||
@@ -356,10 +374,11 @@ static struct build build_of(const struct tool_job *job, const struct inputs *in
                              const struct texts *t)
 {
     struct toolkit toolkit = toolkit_of(in);
-    struct build b = {.no_asserts = has_ndebug(job)};
+    bool is_release = has_ndebug(job);
+    struct build b = {.is_release = is_release, .no_asserts = is_release};
     for (size_t i = 0; i < in->n; i++)
         b.no_counts |= is_of_python(&in->list[i]);
-    for (size_t i = 0; i < t->n && (b.no_asserts || b.no_counts); i++) {
+    for (size_t i = 0; i < t->n && (b.is_release || b.no_counts); i++) {
         struct view text = t->list[i];
         const struct input *from = i < in->n ? &in->list[i] : NULL;
         if (from && is_precompiled(from))
@@ -372,10 +391,18 @@ static struct build build_of(const struct tool_job *job, const struct inputs *in
                                  (is_cudas && text_ends(from->path, "/crt/common_functions.h")));
         if (!(from && is_system_header(from)) && !is_cudas &&
             memmem(text.data, text.len, "pop_macro", 9))
-            b.no_asserts = false;
+            b.is_release = false;
         cuda_read_words(text.data, text.len, on_build, &b);
     }
+    b.no_asserts &= b.is_release;
     return b;
+}
+
+/* Drops what a release leaves out. */
+static void blank_debugging(uint8_t *text, size_t len)
+{
+    if (len && memmem(text, len, "NDEBUG", 6))
+        cuda_blank_excluded(text, len, "NDEBUG");
 }
 
 /* Reads all texts and adds them. False if one cannot be read. */
@@ -395,9 +422,11 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
     }
     if (!add_definitions(job, t))
         return false;
+    struct build b = t->reach ? build_of(job, in, t) : (struct build){0};
+    for (size_t i = 0; b.is_release && i < in->n; i++)
+        blank_debugging((uint8_t *)(uintptr_t)t->list[i].data, t->list[i].len);
     for (size_t i = 0; t->reach && i < t->n; i++)
         cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
-    struct build b = t->reach ? build_of(job, in, t) : (struct build){0};
     if (b.no_asserts)
         cuda_reach_ignore(t->reach, "assert");
     if (b.no_counts)
@@ -429,6 +458,7 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
     struct toolkit toolkit = toolkit_of(in);
     struct releases releases = releases_of(in);
     a.type = releases.type;
+    a.fails = releases.fails;
     bool hides = false;
     for (size_t i = 0; i < in->n; i++)
         hides |= is_precompiled(&in->list[i]);
@@ -440,7 +470,8 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
         a.joins_none =
             from && (is_of_toolkit(job, from, &toolkit) || is_of_release(from, &releases));
         a.is_system = from && is_system_header(from);
-        a.is_harmless = find_harmless(from) != NULL;
+        const struct harmless *known = find_harmless(from);
+        a.is_harmless = known != NULL;
         if (text.len && names_types && !(from && is_standard_library(from)) &&
             cuda_reach_spells_function(t->reach, text.data, text.len))
             return i + 1;
@@ -448,8 +479,9 @@ static size_t may_show(const struct tool_job *job, const struct inputs *in, cons
             continue;
         cuda_read_words(text.data, text.len, on_word, &a);
         bool is_placed = from && from->root && !job->maps_roots; /* __FILE__ shows it */
-        if (a.asks || (from && (is_placed || is_spelled(job, from)) &&
-                       cuda_reach_spells_file(t->reach, text.data, text.len)))
+        if (a.asks ||
+            (from && !hands_file_to_fails(known) && (is_placed || is_spelled(job, from)) &&
+             cuda_reach_spells_file(t->reach, text.data, text.len)))
             return i + 1;
     }
     return 0;
@@ -521,14 +553,21 @@ int root_names_check(const struct tool_job *job, const struct inputs *in, struct
                    job->n_roots ? "a folder" : "a source");
 }
 
-/* True if the text spells __FILE__, or a macro of its own that leads to it. */
-static bool spells_file(const void *data, size_t len)
+/* True if the text spells __FILE__, or a macro of its own that leads to it, in a release if `is_release`. */
+static bool spells_file(const void *data, size_t len, bool is_release)
 {
     struct cuda_reach *reach = cuda_reach_new();
-    if (reach)
-        cuda_reach_add(reach, data, len);
-    bool spells = !reach || cuda_reach_spells_file(reach, data, len);
+    uint8_t *text = malloc(len + 1);
+    bool spells = true;
+    if (reach && text) {
+        memcpy(text, data, len);
+        if (is_release)
+            blank_debugging(text, len);
+        cuda_reach_add(reach, text, len);
+        spells = cuda_reach_spells_file(reach, text, len);
+    }
     cuda_reach_free(reach);
+    free(text);
     return spells;
 }
 
@@ -537,6 +576,7 @@ bool root_names_may_show(const struct tool_job *job, const char *path, const voi
     assert(job && path);
     struct cuda_scan scan = {0};
     cuda_scan(data, len, &scan);
+    bool is_release = has_ndebug(job);
     return cuda_scan_uses_file(&scan) &&
-           !((tool_is_of_pytensor(path) || has_ndebug(job)) && !spells_file(data, len));
+           !((tool_is_of_pytensor(path) || is_release) && !spells_file(data, len, is_release));
 }

@@ -74,6 +74,10 @@ typedef void (*cuda_word)(void *self, enum cuda_place place, struct view word);
  * its digraph, the word is "##". Never fails. */
 void cuda_read_words(const void *text, size_t len, cuda_word on_word, void *self);
 
+/* Puts blanks in the place of what no compile reads if the macro `name` is defined throughout: the group of #ifndef NAME, and
+ * #else of #ifdef NAME, as of `#if !defined(NAME)`. From where compilers may read the text in two ways, it stays as it is. */
+void cuda_blank_excluded(void *text, size_t len, const char *name);
+
 /* True if the translation unit with this merged scan may use the second, shared key: neither lines,
  * columns, file names nor the clock can show in its result. (A macro may see the white space of its
  * arguments: the canonical source of a text that includes or stringizes keeps white space.) */

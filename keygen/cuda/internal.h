@@ -5,6 +5,7 @@
  *   lex.c      bytes into preprocessing tokens
  *   cuda.c     the scan (cuda.h)
  *   source.c   the canonical source
+ *   excluded.c what no compile reads
  *
  * It follows the order of ISO C++ [lex.phases]: it joins spliced lines first, turns comments into white
  * space, and takes raw strings as they are. If compilers may differ it sets scan->unclear; if even the

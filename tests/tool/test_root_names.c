@@ -153,6 +153,9 @@ Test(root_names, macros_of_the_command_line_count)
 
 Test(root_names, an_assert_that_ndebug_removes_names_nothing)
 {
+#define OWN_CHECK                                                                                  \
+    "#ifdef NDEBUG\n#define CHECK(x) ((void)0)\n#else\n#define CHECK(x) ((x) ? 0 : "               \
+    "fail(__FILE__))\n#endif\n"
     static const struct {
         const char *args[2], *source, *header; /* the header: in the root */
         bool refused;
@@ -172,6 +175,12 @@ Test(root_names, an_assert_that_ndebug_removes_names_nothing)
         {{"-DNDEBUG"}, "UNSET(NDEBUG)\nvoid f() { assert(0); }\n", NULL, true},
         {{"-DNDEBUG"}, "void f() { assert(0); }\n", "#define assert(x) fail(__FILE__)\n", true},
         {{"-DNDEBUG"}, "void f() { assert(__FILE__[0]); }\n", NULL, true},
+        {{"-DNDEBUG"}, "void f() { CHECK(0); }\n", OWN_CHECK, false},
+        {{"-DNDEBUG"}, OWN_CHECK "void f() { CHECK(0); }\n", NULL, false},
+        {{NULL}, "void f() { CHECK(0); }\n", OWN_CHECK, true},
+        {{"-DNDEBUG"}, "#undef NDEBUG\nvoid f() { CHECK(0); }\n", OWN_CHECK, true},
+        {{"-DNDEBUG"}, "void f() { CHECK(0); }\n", "#define X __FILE__\n" OWN_CHECK, false},
+        {{"-DNDEBUG"}, "void f() { CHECK(X); }\n", "#define X __FILE__\n" OWN_CHECK, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         add(true, "m.cc", rows[i].source);
@@ -195,6 +204,10 @@ Test(root_names, an_assert_that_ndebug_removes_names_nothing)
     cr_expect(root_names_may_show(&job, "m.cu", source, strlen(source)));
     unsetenv("NVCC_APPEND_FLAGS");
     cr_expect(!root_names_may_show(&job, "m.cu", source, strlen(source)));
+    static const char own[] = OWN_CHECK "void f() { CHECK(0); }\n";
+    cr_expect(!root_names_may_show(&job, "m.cu", own, strlen(own)));
+    argv[1] = (char[]){"-O2"};
+    cr_expect(root_names_may_show(&job, "m.cu", own, strlen(own)));
 }
 
 Test(root_names, a_count_of_references_names_a_file_in_a_debugging_build_alone)
@@ -346,6 +359,25 @@ Test(root_names, pybind11_has_a_function_whose_name_is_a_piece)
     cr_expect(is_refused(), "another's");
     forget_last();
     add(true, "n.h", "int n = sizeof PYBIND11_CONCAT(_, _FILE__);\n");
+    cr_expect(is_refused());
+}
+
+Test(root_names, pybind11_hands_its_file_to_a_function_that_throws_it)
+{
+    static const uint8_t cast[] = {0x54, 0xcf, 0xdb, 0x09, 0x53, 0x55, 0x29, 0xc4, 0xb3, 0x3f, 0x5c,
+                                   0xb0, 0x63, 0x12, 0xea, 0x00, 0x82, 0x60, 0xd4, 0x3e, 0x71, 0x28,
+                                   0x9b, 0x52, 0x21, 0x89, 0x7c, 0x9c, 0x8d, 0xc8, 0xef, 0xed};
+    add(true, "m.cc", "int x;\n");
+    add(true, "inc/pybind11/cast.h", "void f() { pybind11_fail(\"at \" __FILE__); }\n");
+    cr_expect(is_refused(), "a header of another digest");
+    memcpy(list[1].digest.bytes, cast, sizeof cast);
+    cr_expect(!is_refused());
+    add(true, "inc/pybind11/pytypes.h", "void g() { pybind11_fail(\"no list\"); }\n");
+    cr_expect(!is_refused(), "a header of the same release");
+    add(true, "n.h", "#define pybind11_fail(text) fail(sizeof text)\n");
+    cr_expect(is_refused(), "another's");
+    forget_last();
+    add(true, "n.h", "constexpr auto *here = __FILE__;\n");
     cr_expect(is_refused());
 }
 

@@ -314,6 +314,11 @@ Test(tool_compare, a_project_in_another_folder_is_taken_if_its_place_shows_nowhe
             {"optimized, without asserts",
              PROJECT("#include <string>\\nint f(std::string s) { return s.size() + H; }"),
              IN_BOTH(COMPILE "-O2 -DNDEBUG -o $P/b/m.o", TAKEN)},
+            {"a check of its own, which a release leaves out",
+             PROJECT("#ifndef NDEBUG\\n#define CHECK(x) ((x) ? 0 : fail(__FILE__))\\nint "
+                     "fail(const char *);\\n#else\\n#define CHECK(x) (x)\\n#endif\\nint f(int x) "
+                     "{ return CHECK(x) + H; }"),
+             IN_BOTH(COMPILE "-DNDEBUG -o m.o", TAKEN)},
             {"a file of dependencies", PROJECT("int g() { return H; }"),
              IN_BOTH(COMPILE "-MD -MP -MF $P/b/m.d -o $P/b/m.o", TAKEN)},
             {"a source by its way from here", PROJECT("int i() { return H; }"),
@@ -334,6 +339,12 @@ Test(tool_compare, a_project_in_another_folder_is_made_there_if_its_place_may_sh
         {"a profiler", PROJECT("int f() { return H; }"), IN_BOTH(COMPILE "-pg -o m.o", MADE)},
         {"an assert", PROJECT("#include <cassert>\\nint f(int x) { assert(x); return H; }"),
          IN_BOTH(COMPILE "-o m.o", MADE)},
+        {"a check that comes back",
+         PROJECT(
+             "#undef NDEBUG\\n#ifndef NDEBUG\\n#define CHECK(x) ((x) ? 0 : fail(__FILE__))\\nint "
+             "fail(const char *);\\n#else\\n#define CHECK(x) (x)\\n#endif\\nint f(int x) "
+             "{ return CHECK(x) + H; }"),
+         IN_BOTH(COMPILE "-DNDEBUG -o m.o", MADE)},
         {"a hash of its name",
          PROJECT("constexpr int h(const char *s) { return *s ? *s + 7 * h(s + 1) : 0; }\\n"
                  "int f() { constexpr int n = h(__FILE__); return n; }"),
