@@ -52,6 +52,7 @@
 #include "client/tool/file_state.h"
 #include "client/tool/pch.h"
 #include "client/tool/tool.h"
+#include "client/tool/unity.h"
 #include "client/tool/user_map.h"
 #include "keygen/cuda/cuda.h"
 #include "keygen/domains.h"
@@ -95,9 +96,10 @@ enum field { PROGRAM = 1, ARGUMENT, VALUE, SOURCE, CPU, VARIABLES, FOLDER, OUTPU
 
 struct command {
     struct tool_job *job;
-    char **args;                         /* those that the compiler gets */
-    const char *files[TOOL_SOURCES_MAX]; /* arguments that are no options */
-    int at[TOOL_SOURCES_MAX];            /* their indices */
+    char **args;                            /* those that the compiler gets */
+    const char *files[TOOL_SOURCES_MAX];    /* arguments that are no options */
+    const char *included[TOOL_SOURCES_MAX]; /* of each: unity_names; NULL: it is another source */
+    int at[TOOL_SOURCES_MAX];               /* their indices */
     size_t n_files;
     const char *output, *dependency_file, *include;
     int n_stops;
@@ -108,6 +110,7 @@ struct command {
     bool verbose;
     bool splits, lto, seeded;
     bool reads_input; /* the source is standard input */
+    bool links;       /* it compiles nothing: all its files are objects and libraries */
     bool shows_names, maps_names;
     bool warns_of_headers; /* -Winvalid-pch: the compiler would warn of a stub */
     bool native;
@@ -218,6 +221,13 @@ static bool is_source(const char *path)
 static bool has_no_macros(const char *path)
 {
     static const char *const names[] = {".s", ".o", ".a", ".so", NULL};
+    return text_is_one_of(extension(path), names);
+}
+
+/* True for files that are linked as they are. */
+static bool is_linked(const char *path)
+{
+    static const char *const names[] = {".o", ".a", ".so", NULL};
     return text_is_one_of(extension(path), names);
 }
 
@@ -340,10 +350,22 @@ static bool is_generated(const char *path, bool names_show)
                             tool_is_of_jit(path) || tool_is_of_keops(path)));
 }
 
+/* Returns the length of a folder of pip's for one build, in which a path lies; 0: it lies in none. */
+static size_t pip_len(const char *path) { return tool_is_temporary(path) ? tool_pip_len(path) : 0; }
+
+/* True if pip's folder for one build counts by its place: nobody finds a source there by debug information, as the name is
+ * random and pip removes the folder. */
+static bool is_of_pip(const struct command *c)
+{
+    return c->job->counts == COUNTS_NO_PLACE && !c->preprocesses && !c->assembles &&
+           (c->debug || c->links) && pip_len(c->job->cwd);
+}
+
 static bool takes_roots(const struct command *c)
 {
+    bool hides = !c->shows_names && (!c->debug || is_of_pip(c));
     return !c->job->exact && !c->prints && c->n_files &&
-           (c->preprocesses || !(c->debug || c->shows_names) || is_generated(c->files[0], false));
+           (c->preprocesses || hides || is_generated(c->files[0], false));
 }
 
 /* Returns the length of the first file's folder, if all others lie in or below it, too; else 0. */
@@ -355,6 +377,17 @@ static size_t common_folder(const struct command *c)
         if (strncmp(c->files[i], c->files[0], len + 1) != 0)
             return 0;
     return len;
+}
+
+/* Returns the rest of the working folder behind what an option of a link replaces in names: a link has no other use for the
+ * option, unless it compiles LTO IR. NULL for other arguments. */
+static const char *mapped_rest(const struct command *c, const char *arg)
+{
+    const char *value = c->links && user_map_is_option(arg) ? strchr(arg, '=') + 1 : NULL;
+    size_t len = value ? strcspn(value, "=") : 0;
+    bool is = len > 1 && value[len] == '=' && strncmp(value, c->job->cwd, len) == 0 &&
+              strchr("/", c->job->cwd[len]);
+    return is ? c->job->cwd + len : NULL;
 }
 
 /* True if an argument that counts as it is written, or a variable, names a root. */
@@ -371,6 +404,7 @@ static bool spells_root(const struct command *c)
         if (valued && job->argv[i][strlen(o->name)] == '\0' && i + 1 < job->argc)
             i++;
         if (!(valued && is_path) && !(job->user_maps && user_map_is_option(job->argv[i])) &&
+            !mapped_rest(c, job->argv[i]) &&
             tool_names_root(job, job->argv[i], strlen(job->argv[i])))
             return true;
     }
@@ -383,7 +417,8 @@ static bool spells_folder(const struct command *c)
     for (int i = 1; i < c->job->argc; i++) {
         if (strcmp(c->args[i], "-o") == 0)
             i++;
-        else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd))
+        else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd) &&
+                 !mapped_rest(c, c->args[i]))
             return true;
     }
     return false;
@@ -478,9 +513,42 @@ static bool add_folders(struct command *c, bool maps)
     return ok;
 }
 
-/* Adds the roots. A root must not be named by anything that counts as it is written: there it
- * means the one folder. `maps`: the compiler replaces them in names. */
-static bool add_roots(struct command *c, size_t len, bool maps)
+/* Adds the folders of pip that the command names, and its working folder. */
+static bool add_pip(struct command *c)
+{
+    struct tool_job *job = c->job;
+    struct tool_folder f;
+    bool ok = tool_add_root(job, job->cwd, pip_len(job->cwd));
+    for (int at = 1; ok && next_folder(c, &at, &f);)
+        if (pip_len(f.path.data))
+            ok = tool_add_root(job, f.path.data, pip_len(f.path.data));
+    for (size_t i = 0; ok && i < c->n_files; i++)
+        if (pip_len(c->files[i]))
+            ok = tool_add_root(job, c->files[i], pip_len(c->files[i]));
+    return ok;
+}
+
+/* Returns the length of a file's folder in its name. */
+static size_t folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Returns the next name that a source of a unity build includes, from file *at on and behind `name`. NULL at the end. */
+static const char *next_included(const struct command *c, size_t *at, const char *name)
+{
+    name = name ? name + strlen(name) + 1 : NULL;
+    for (; *at < c->n_files; (*at)++, name = NULL) {
+        name = name ? name : c->included[*at];
+        if (name && *name)
+            return name;
+    }
+    return NULL;
+}
+
+/* Adds the places of the command, and the folders that it searches. */
+static bool add_places(struct command *c, size_t len, bool maps)
 {
     const char *cwd = c->job->cwd;
     const char *slash = c->include ? strrchr(c->include, '/') : NULL;
@@ -493,10 +561,22 @@ static bool add_roots(struct command *c, size_t len, bool maps)
         ok = ok && tool_add_root(c->job, cwd, strlen(cwd));
     if (c->job->counts == COUNTS_NO_PLACE && (maps || !c->job->lazy))
         ok = ok && add_folders(c, maps);
+    const char *name = NULL;
+    for (size_t at = 0; c->job->counts == COUNTS_NO_PLACE && (name = next_included(c, &at, name));)
+        tool_add_folder(c->job, name, folder_len(name));
+    return ok;
+}
+
+/* Adds the roots. A root must not be named by anything that counts as it is written: there it
+ * means the one folder. `maps`: the compiler replaces them in names. */
+static bool add_roots(struct command *c, size_t len, bool maps)
+{
+    bool of_pip = is_of_pip(c) && !maps;
+    bool ok = of_pip ? add_pip(c) : add_places(c, len, maps);
     while (c->job->n_roots && (spells_root(c) || (c->dependencies && !depends_alike(c)) ||
                                ((c->preprocesses || c->assembles) && may_shorten(c))))
         tool_drop_root(c->job);
-    c->job->debug_shows = c->debug && c->job->n_roots;
+    c->job->debug_shows = (c->debug || of_pip) && c->job->n_roots;
     return ok;
 }
 
@@ -620,18 +700,12 @@ static bool takes_user_map(struct command *c)
 
 /* ---- the key ---- */
 
-/* Returns the length of a file's folder in its name. */
-static size_t folder_len(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
-}
-
 static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
                       const char *value)
 {
     if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE) {
-        tool_key_path(c->job, key, VALUE, value);
+        bool is_target = strncmp(s->name, "-M", 2) == 0;
+        (is_target ? tool_key_output : tool_key_path)(c->job, key, VALUE, value);
         tool_key_reach(c->job, key, REACH, value,
                        s->rule == FOLDER_TO_SEARCH ? strlen(value) : folder_len(value));
     } else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE) {
@@ -645,6 +719,18 @@ static bool is_missing_folder(const struct command *c, const struct cc_option *s
     struct stat st;
     return s->rule == FOLDER_TO_SEARCH && !c->tells_folders && stat(value, &st) < 0 &&
            errno == ENOENT;
+}
+
+/* Adds an option that replaces names, if the folder that it replaces does not count. */
+static bool add_map(struct command *c, struct key_builder *key, const char *arg)
+{
+    const char *rest = mapped_rest(c, arg);
+    if (!rest)
+        return user_map_key(c->job, key, ARGUMENT, arg);
+    key_add(key, ARGUMENT, arg, strcspn(arg, "="));
+    key_add_text(key, ARGUMENT, rest);
+    key_add_text(key, ARGUMENT, strchr(strchr(arg, '=') + 1, '='));
+    return true;
 }
 
 /* Adds the arguments in their order, without -o and one -c, -S or -E, which may stand anywhere. */
@@ -666,8 +752,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
             tool_key_path(c->job, key, ARGUMENT, arg);
             tool_key_reach(c->job, key, REACH, arg, folder_len(arg));
         } else if (!valued) {
-            if ((!s || s->rule != STOP || c->n_stops > 1) &&
-                !user_map_key(c->job, key, ARGUMENT, arg))
+            if ((!s || s->rule != STOP || c->n_stops > 1) && !add_map(c, key, arg))
                 key_add_text(key, ARGUMENT, arg);
         } else {
             const char *value = arg + strlen(s->name);
@@ -706,10 +791,15 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
         int code = tool_read_file(c->files[i], SOURCE_MAX_BYTES, &data, &len, e);
         if (code)
             return code;
-        len = tool_hide_includes(c->files[i], data, len);
+        size_t all = len;
+        c->included[i] = tool_job_keep(c->job, unity_names(c->files[i], data, len));
+        if (!c->preprocesses) /* -C shows comments */
+            len = tool_hide_includes(c->files[i], data, len);
         key_add(key, SOURCE, data, len);
         *names_show = *names_show || root_names_may_show(c->job, c->files[i], data, len);
         free(data);
+        if (len != all && unity_is_name(c->files[i]) && !c->included[i])
+            return refuse(e, c->files[i], "no memory for the names that it includes");
     }
     return 0;
 }
@@ -723,7 +813,7 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     tool_key_roots(job, key, HOW);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    if (job->user_maps)
+    if (root >= 0 && (job->user_maps || job->debug_shows))
         key_add_text(key, FOLDER, rest); /* debug information names it */
     bool hides = c->lto && (c->stops || !tool_is_of_keops(c->files[0])); /* in packed sections */
     job->keys_cwd =
@@ -731,7 +821,7 @@ static void add_place(struct command *c, struct key_builder *key)
     if (job->keys_cwd)
         key_add_text(key, FOLDER, job->cwd), key_add_text(key, FOLDER, pwd ? pwd : "");
     for (size_t i = 0; (c->dependencies || c->header || c->splits) && i < c->job->n_outputs; i++)
-        tool_key_path(c->job, key, OUTPUTS, c->job->outputs[i]);
+        tool_key_output(c->job, key, OUTPUTS, c->job->outputs[i]);
 }
 
 /* Adds standard input, which the compiler then reads again. */
@@ -781,6 +871,11 @@ static int make_key(struct command *c, struct err *e)
     if ((code = add_searched(c, &key, e)))
         return code;
     key_add(&key, SOURCE, sources_proof.bytes, sizeof sources_proof.bytes);
+    const char *name = NULL;
+    for (size_t at = 0; (name = next_included(c, &at, name));) {
+        tool_key_path(c->job, &key, SOURCE, name);
+        tool_key_reach(c->job, &key, REACH, name, folder_len(name));
+    }
     if (c->native && !cpu_add(&key, CPU))
         return refuse(e, "native",
                       "warm cannot identify this kind of processor: name one in -march and -mtune");
@@ -848,6 +943,21 @@ static int add_headers(struct command *c, struct err *e)
     return code;
 }
 
+/* Drops what has no effect on a link of compiled files. Not with -gz, as no search finds a name in what that packs. */
+static void take_link(struct command *c)
+{
+    c->links = c->n_files && !c->has_language && !c->lto;
+    for (size_t i = 0; i < c->n_files; i++)
+        c->links &= is_linked(c->files[i]);
+    for (int i = 1; i < c->job->argc; i++)
+        c->links &= strncmp(c->job->argv[i], "-gz", 3) != 0;
+    if (!c->links)
+        return;
+    c->debug = c->maps_names = false;
+    for (int i = 1; i < c->job->argc; i++)
+        c->maps_names |= user_map_is_option(c->job->argv[i]) && !mapped_rest(c, c->job->argv[i]);
+}
+
 /* True if a source leads to an output: the compiler says so, and makes nothing. */
 static bool overwrites_source(const struct tool_job *job)
 {
@@ -876,6 +986,8 @@ int cc_plan(struct tool_job *job, struct warm *w, struct err *e)
     for (int i = 1; !code && i < job->argc; i++)
         code = take_argument(&c, &i, e);
     job->preprocesses = c.preprocesses;
+    if (!code)
+        take_link(&c);
     if (!code && c.verbose && (c.n_files || c.reads_input) && !c.preprocesses)
         code = refuse(e, "-v", "it prints the names of temporary files, which differ in each run");
     if (!code)

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,23 @@ static bool was_read(struct view log, const char *path, size_t len)
     return log.len && memmem(log.data, log.len, record, len + 2);
 }
 
+/* Appends a relative target with a root inside as a mark: "t.dir/home/u/m.cc.o". */
+static bool pack_inner(const struct tool_job *job, const char *name, size_t len, struct writer *out)
+{
+    char path[PATH_MAX];
+    size_t at = 0;
+    snprintf(path, sizeof path, "%.*s", (int)len, name);
+    int root = tool_inner_root(job, path, &at);
+    if (root < 0 || !dependencies_can_name(job->roots[root]))
+        return false;
+    writer_bytes(out, name, at);
+    writer_u8(out, ROOT_MARK);
+    writer_u8(out, (uint8_t)('0' + root));
+    at += strlen(job->roots[root]);
+    writer_bytes(out, name + at, len - at);
+    return true;
+}
+
 /* Appends a name with its root as a mark. False if it names a root in another way. */
 static bool pack_name(const struct tool_job *job, const char *name, size_t len, bool is_target,
                       struct view log, struct writer *out)
@@ -77,6 +95,8 @@ static bool pack_name(const struct tool_job *job, const char *name, size_t len, 
     bool has_colon = len && name[len - 1] == ':';
     if (len >= sizeof path)
         return false;
+    if (is_target && pack_inner(job, name, len, out))
+        return true;
     len -= has_colon;
     for (size_t i = 0; i < len; i++)
         if (!(name[i] == '\\' && i + 1 < len && name[i + 1] == ' '))
@@ -154,14 +174,17 @@ int dependencies_pack(const struct tool_job *job, struct view file, struct view 
 static bool unpack_name(const struct tool_job *job, const char *name, size_t len,
                         struct writer *out)
 {
-    size_t root = len >= 2 && *name == ROOT_MARK ? (size_t)(name[1] - '0') : 0;
-    if (len && *name == ROOT_MARK) {
-        if (len < 2 || root >= job->n_roots)
+    const char *mark = memchr(name, ROOT_MARK, len);
+    size_t at = mark ? (size_t)(mark - name) : 0;
+    if (mark) {
+        size_t root = len >= at + 2 ? (size_t)(mark[1] - '0') : job->n_roots;
+        if (root >= job->n_roots)
             return false;
+        writer_bytes(out, name, at);
         for (const char *c = job->roots[root]; *c; c++)
             writer_bytes(out, "\\", *c == ' '), writer_u8(out, (uint8_t)*c);
-        name += 2;
-        len -= 2;
+        name += at + 2;
+        len -= at + 2;
     }
     writer_bytes(out, name, len);
     return true;

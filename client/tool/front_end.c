@@ -26,6 +26,7 @@
 #include "client/lib/debug.h"
 #include "client/lib/whole_io.h"
 #include "client/tool/tool.h"
+#include "client/tool/unity.h"
 
 extern char **environ;
 
@@ -557,6 +558,37 @@ void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t
     key_add_text(key, tag, rest);
 }
 
+int tool_inner_root(const struct tool_job *job, const char *path, size_t *out_at)
+{
+    assert(job && path && out_at);
+    int best = -1;
+    for (size_t i = 0; path[0] != '/' && i < job->n_roots; i++) {
+        const char *found = strstr(path, job->roots[i]);
+        size_t len = strlen(job->roots[i]), at = found ? (size_t)(found - path) : 0;
+        if (!found || found[len] != '/' || (best >= 0 && at > *out_at) ||
+            (best >= 0 && at == *out_at && len < strlen(job->roots[best])))
+            continue;
+        best = (int)i;
+        *out_at = at;
+    }
+    return best;
+}
+
+void tool_key_output(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                     const char *path)
+{
+    size_t at = 0;
+    int root = tool_inner_root(job, path, &at);
+    if (root >= 0) {
+        key_add_u64(key, tag, UINT64_MAX);
+        key_add(key, tag, path, at);
+        key_add_u64(key, tag, (uint64_t)(root + 1));
+        key_add_text(key, tag, path + at + strlen(job->roots[root]));
+    } else {
+        tool_key_path(job, key, tag, path);
+    }
+}
+
 void tool_key_roots(const struct tool_job *job, struct key_builder *key, uint32_t tag)
 {
     assert(job && key);
@@ -798,6 +830,7 @@ size_t tool_hide_includes(const char *path, uint8_t *text, size_t len)
     static const char include[] = "#include \"";
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) : 0, n = sizeof include - 1, to = 0;
+    len = unity_hide(path, text, tool_hide_pip(path, text, len));
     if (!folder || !tool_is_of_keops(path) || !len || memchr(text, INCLUDE_MARK, len))
         return len;
     for (size_t at = 0; at < len; at++) {

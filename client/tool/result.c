@@ -119,7 +119,7 @@ static struct proof outputs_names(const struct tool_job *job)
     struct proof names;
     key_begin(&key, DOMAIN_OUTPUTS);
     for (size_t i = 0; i < job->n_outputs; i++)
-        tool_key_path(job, &key, 1, job->outputs[i]);
+        tool_key_output(job, &key, 1, job->outputs[i]);
     key_end(&key, &unused, &names);
     return names;
 }

@@ -198,6 +198,12 @@ bool tool_may_shorten(const struct tool_job *job, struct view folder);
 /* Adds a path to a key: by root and rest if it lies in a root. */
 void tool_key_path(const struct tool_job *job, struct key_builder *key, uint32_t tag,
                    const char *path);
+/* Returns the root whose whole name stands inside of a relative name, and in *out_at where: CMake puts the objects of a source
+ * from another place below "t.dir/home/u/src/". -1: none. */
+int tool_inner_root(const struct tool_job *job, const char *path, size_t *out_at);
+/* Does what tool_key_path does for the name of an output, which may have a root inside. */
+void tool_key_output(const struct tool_job *job, struct key_builder *key, uint32_t tag,
+                     const char *path);
 /* Adds the number of roots, and where those lead that are folders to search. */
 void tool_key_roots(const struct tool_job *job, struct key_builder *key, uint32_t tag);
 /* Adds which roots lie below a folder from which the compiler opens files, and where: the name of such a file then
@@ -245,8 +251,14 @@ bool tool_is_of_jit(const char *path);
 bool tool_is_of_pytensor(const char *path);
 /* True if the file lies in a folder in which pyKeOps generates sources. */
 bool tool_is_of_keops(const char *path);
+/* Returns the length of the first part of a path, if that has the name of a folder that pip makes for one build and then removes,
+ * at random, in a temporary folder; else 0. */
+size_t tool_pip_len(const char *path);
+/* Puts a mark for each name of pip's in the comments of a source, in place, if Cython made it in such a folder. Returns the
+ * new length. */
+size_t tool_hide_pip(const char *path, uint8_t *text, size_t len);
 /* Puts a mark for the name of the file's folder in each #include by a whole name, in place, if pyKeOps generated the
- * file. Returns the new length. */
+ * file. Does tool_hide_pip and unity_hide, too. Returns the new length. */
 size_t tool_hide_includes(const char *path, uint8_t *text, size_t len);
 /* True if the file lies in a folder for temporary files: /tmp, $TMPDIR and so on. */
 bool tool_is_temporary(const char *path);

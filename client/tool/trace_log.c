@@ -30,6 +30,7 @@
 #include "client/tool/needed.h"
 #include "client/tool/pch.h"
 #include "client/tool/trace_log.h"
+#include "client/tool/unity.h"
 #include "client/trace/trace.h"
 #include "keygen/cuda/cuda.h"
 
@@ -664,6 +665,8 @@ static int add_entry(struct reading *r, struct entry *entry, struct err *e)
         return code;
     if (entry->all & SEEN_LIST)
         return add_list(r, path, e);
+    if (is_read && unity_is_name(path) && !is_source(r->job, path))
+        return err_set(e, WARM_EREFUSED, "%s is included, and no source of its own", path);
     if (is_read && entry->all & SEEN_RUN && (code = add_runnable(r, path, e)))
         return code;
     if (is_read)

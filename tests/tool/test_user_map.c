@@ -50,6 +50,26 @@ Test(user_map, names_without_the_folder_are_those_of_each_checkout)
           {"echo '// new' >>deep/er/q/inc/h.h", NULL, MADE}}});
 }
 
+/* As CMake links: with all options of its compiles. */
+Test(user_map, a_link_of_equal_objects_hits_in_another_checkout)
+{
+#define OBJECT(checkout, options)                                                                  \
+    "cd " checkout "/b && P=${PWD%/b} && g++ -std=c++17 -O1 -fPIC " options MAP SOURCE
+#define LINK(checkout, options)                                                                    \
+    "cd " checkout "/b && P=${PWD%/b} && $CXX -O1 -g " options " -shared m.o -o libm.so"
+    COMPARE({"debug information",
+             CHECKOUTS,
+             {{OBJECT("p", "-g "), LINK("p", MAP), MADE},
+              {OBJECT("deep/er/q", "-g "), LINK("deep/er/q", MAP), TAKEN},
+              {NULL, LINK("deep/er/q", ""), MADE},
+              {NULL, LINK("p", ""), TAKEN},
+              {OBJECT("p", "-g -Dg=k "), LINK("p", MAP), MADE}}},
+            {"code that the link makes",
+             CHECKOUTS,
+             {{OBJECT("p", "-flto -frandom-seed=1 "), LINK("p", ""), MADE},
+              {OBJECT("deep/er/q", "-flto -frandom-seed=1 "), LINK("deep/er/q", ""), MADE}}});
+}
+
 Test(user_map, names_that_the_option_leaves_are_of_one_checkout)
 {
     COMPARE(
