@@ -426,7 +426,8 @@ static bool read_all(const struct tool_job *job, const struct inputs *in, bool c
     for (size_t i = 0; b.is_release && i < in->n; i++)
         blank_debugging((uint8_t *)(uintptr_t)t->list[i].data, t->list[i].len);
     for (size_t i = 0; t->reach && i < t->n; i++)
-        cuda_reach_add(t->reach, t->list[i].data, t->list[i].len);
+        (i < in->n && is_system_header(&in->list[i]) ? cuda_reach_add_systems : cuda_reach_add)(
+            t->reach, t->list[i].data, t->list[i].len);
     if (b.no_asserts)
         cuda_reach_ignore(t->reach, "assert");
     if (b.no_counts)

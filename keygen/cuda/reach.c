@@ -40,12 +40,17 @@ struct cuda_reach {
     struct words files;     /* the same for __FILE__ alone */
     struct words functions; /* the same for __PRETTY_FUNCTION__ */
     struct words spelled;   /* all words of all texts */
-    struct words in_text;   /* words outside of directives */
+    struct words
+        pieces; /* words of texts that are not the system's, and what macros make of them */
+    struct words in_systems,
+        own;              /* words of system texts outside of directives; macros of the others */
+    struct words in_text; /* words outside of directives */
     VECTOR(struct macro) macros;
     VECTOR(uint64_t) bodies;
     bool is_followed;       /* `places` and `callers` are complete */
     bool is_unclear;        /* some text may ask for its caller's place, or memory ran out */
     bool is_met;            /* the current text has a word of `wanted` */
+    bool is_systems;        /* the current text is */
     bool skips_definitions; /* those of macros do not count */
     const struct words *wanted;
     bool failed; /* a vector has no memory */
@@ -108,7 +113,9 @@ static void on_definition(void *self, enum cuda_place place, struct view word)
 {
     struct cuda_reach *r = self;
     uint64_t hash = hash_of(word);
-    bool ok = words_add(&r->spelled, hash);
+    bool ok = words_add(&r->spelled, hash) && (r->is_systems || words_add(&r->pieces, hash)) &&
+              (!(r->is_systems && place == CUDA_TEXT) || words_add(&r->in_systems, hash)) &&
+              (r->is_systems || place != CUDA_MACRO || words_add(&r->own, hash));
     if (place == CUDA_TEXT) {
         ok = ok && words_add(&r->in_text, hash) &&
              *(const char *)word.data != '#'; /* a digraph: a directive, perhaps */
@@ -145,8 +152,8 @@ static void follow(struct cuda_reach *r, struct words *set)
     } while (set->n > before && !r->is_unclear);
 }
 
-/* True if ## can make this word from two or more spelt words. Digits need not be spelt. */
-static bool can_be_pasted(const struct cuda_reach *r, struct view word)
+/* True if ## can make this word from two or more words of a set. Digits need not be spelt. */
+static bool can_be_pasted(const struct cuda_reach *r, const struct words *set, struct view word)
 {
     enum { LONGEST = 256 };
     bool reached[LONGEST + 1] = {true};
@@ -157,9 +164,8 @@ static bool can_be_pasted(const struct cuda_reach *r, struct view word)
         return true;
     for (size_t i = 0; i < word.len; i++)
         for (size_t k = i + 1; reached[i] && k <= word.len; k++)
-            if (k - i < word.len &&
-                ((text[i] >= '0' && text[i] <= '9') ||
-                 words_have(&r->spelled, hash_of((struct view){text + i, k - i}))))
+            if (k - i < word.len && ((text[i] >= '0' && text[i] <= '9') ||
+                                     words_have(set, hash_of((struct view){text + i, k - i}))))
                 reached[k] = true;
     return reached[word.len];
 }
@@ -167,7 +173,7 @@ static bool can_be_pasted(const struct cuda_reach *r, struct view word)
 /* True if this word, which leads to the caller's place, can stand in a text. */
 static bool can_stand(const struct cuda_reach *r, struct view word)
 {
-    return words_have(&r->in_text, hash_of(word)) || can_be_pasted(r, word);
+    return words_have(&r->in_text, hash_of(word)) || can_be_pasted(r, &r->spelled, word);
 }
 
 static void follow_all(struct cuda_reach *r)
@@ -217,6 +223,9 @@ void cuda_reach_free(struct cuda_reach *r)
     free(r->files.slots);
     free(r->functions.slots);
     free(r->spelled.slots);
+    free(r->pieces.slots);
+    free(r->in_systems.slots);
+    free(r->own.slots);
     free(r->in_text.slots);
     free(r->macros.at);
     free(r->bodies.at);
@@ -226,12 +235,45 @@ void cuda_reach_free(struct cuda_reach *r)
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len)
 {
     r->is_unclear |= !WARM_EXPECT(!r->is_followed); /* every text comes first */
+    r->is_systems = false;
     cuda_read_words(text, len, on_definition, r);
 }
 
-bool cuda_reach_can_paste(const struct cuda_reach *r, const char *word)
+void cuda_reach_add_systems(struct cuda_reach *r, const void *text, size_t len)
 {
-    return r->is_unclear || can_be_pasted(r, (struct view){word, strlen(word)});
+    r->is_unclear |= !WARM_EXPECT(!r->is_followed);
+    r->is_systems = true;
+    cuda_read_words(text, len, on_definition, r);
+}
+
+/* True if a system text may use a macro of another text, and give it words. */
+static bool systems_use_others(const struct cuda_reach *r)
+{
+    for (size_t i = 0; i < r->own.cap; i++)
+        if (r->own.slots[i] && words_have(&r->in_systems, r->own.slots[i]))
+            return true;
+    return false;
+}
+
+/* Adds what the macros that are named become. Each round but the last adds at least one word. */
+static void expand_pieces(struct cuda_reach *r)
+{
+    size_t before;
+    do {
+        before = r->pieces.n;
+        for (size_t i = 0; i < r->macros.n; i++) {
+            const struct macro *m = &r->macros.at[i];
+            for (size_t k = 0; k < m->n && words_have(&r->pieces, m->hash); k++)
+                r->is_unclear |= !words_add(&r->pieces, r->bodies.at[m->first + k]);
+        }
+    } while (r->pieces.n > before && !r->is_unclear);
+}
+
+bool cuda_reach_can_paste(struct cuda_reach *r, const char *word)
+{
+    expand_pieces(r);
+    return r->is_unclear || can_be_pasted(r, systems_use_others(r) ? &r->spelled : &r->pieces,
+                                          (struct view){word, strlen(word)});
 }
 
 void cuda_reach_ignore(struct cuda_reach *r, const char *name)

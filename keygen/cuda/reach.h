@@ -36,10 +36,13 @@ void cuda_reach_free(struct cuda_reach *r);
 
 /* Adds a text. Add every text of the unit first, the source too. Borrows the text until cuda_reach_free. */
 void cuda_reach_add(struct cuda_reach *r, const void *text, size_t len);
+/* Adds a text of the system, whose own names ## never joins to such a word (cuda_reach_can_paste). */
+void cuda_reach_add_systems(struct cuda_reach *r, const void *text, size_t len);
 /* Says that macros of this name become nothing, whatever the texts that were added define. */
 void cuda_reach_ignore(struct cuda_reach *r, const char *name);
-/* True if ## may make this word from words that the texts spell. Also true if memory ran out. */
-bool cuda_reach_can_paste(const struct cuda_reach *r, const char *word);
+/* True if ## may make this word from words that texts spell, or that macros make of those: of the system only the macros
+ * count, unless its texts use one of another text. Also true if memory ran out. */
+bool cuda_reach_can_paste(struct cuda_reach *r, const char *word);
 /* True if `text`, one of those that were added, may show its name or its lines. Also true if memory ran
  * out or if some text asks for the place of its caller. */
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len);

@@ -91,3 +91,27 @@ Test(cuda_reach, a_name_of_callers_that_nobody_uses_does_nothing)
     cr_expect(shows(unused, "int a = HERE();\n"));
     cr_expect(shows("int a;", "#if __LINE__ > 1\nint b;\n#endif\n"));
 }
+
+static bool can_paste(const char *systems, const char *source)
+{
+    struct cuda_reach *r = cuda_reach_new();
+    cuda_reach_add_systems(r, systems, strlen(systems));
+    cuda_reach_add(r, source, strlen(source));
+    bool it = cuda_reach_can_paste(r, "__FILE__");
+    cuda_reach_free(r);
+    return it;
+}
+
+Test(cuda_reach, words_of_system_texts_are_pieces_in_macros_alone)
+{
+    static const char join[] = "#define SLOT(type, name) type##_##name\n";
+    cr_expect(!can_paste("typedef struct file FILE;\n", join));
+    cr_expect(can_paste("typedef struct file FILE;\n",
+                        "#define SLOT(type, name) type##_##name\nFILE *f;\n"));
+    cr_expect(!can_paste("#define STREAM FILE\n", join), "a macro that nobody names");
+    cr_expect(can_paste("#define STREAM STREAM_\n#define STREAM_ FILE\n",
+                        "#define SLOT(type, name) type##_##name\nint x = STREAM;\n"));
+    cr_expect(can_paste("#define JOIN_FILE(a, b) a##FILE##b\n", "#define X(_) JOIN_FILE(_, _)\n"));
+    cr_expect(can_paste("SLOT(SLOT(,), FILE);\n", join), "it uses a macro of the source");
+    cr_expect(!can_paste("#ifdef SLOT\nint FILE;\n#endif\n", join));
+}

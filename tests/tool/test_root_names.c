@@ -362,6 +362,17 @@ Test(root_names, pybind11_has_a_function_whose_name_is_a_piece)
     cr_expect(is_refused());
 }
 
+Test(root_names, a_name_with_an_underscore_between_is_no_name_of_a_file)
+{
+    add(true, "m.cc", "#define SLOT(type, name) type##_##name\nint SLOT(a, b);\n");
+    cr_expect(!is_refused());
+    list[in.n] = (struct input){.kind = INPUT_FILE, .path = "/usr/include/stdio.h"};
+    paths[in.n++] = NULL;
+    cr_expect(!is_refused(), "FILE is a word of the system's alone");
+    add(true, "n.h", "FILE *f;\n");
+    cr_expect(is_refused());
+}
+
 Test(root_names, pybind11_hands_its_file_to_a_function_that_throws_it)
 {
     static const uint8_t cast[] = {0x54, 0xcf, 0xdb, 0x09, 0x53, 0x55, 0x29, 0xc4, 0xb3, 0x3f, 0x5c,
