@@ -575,6 +575,42 @@ exec /usr/bin/g++ "$@"
 """
 
 
+# A setting that is another one when the backward pass is compiled, at its first run.
+MIXED = """
+leaf = torch.linspace(-3, 3, 64, dtype=torch.bfloat16, requires_grad=True)
+def chain(x):
+    y = x.exp() * 1.7
+    return ((y + 0.3) * y).sin()
+def gradient():
+    leaf.grad = None
+    out = torch.compile(chain)(leaf)
+    with torch._inductor.config.patch(emulate_precision_casts=%s):
+        out.sum().backward()
+    return leaf.grad
+found = gradient()
+torch._dynamo.reset()
+with torch._inductor.config.patch(force_disable_caches=True):
+    called, arguments, wanted = lambda x: x + 0, [found], gradient()
+"""
+TAGGED = """
+from torch._inductor.compile_fx import compile_fx
+from torch.utils.checkpoint import CheckpointPolicy
+def tagged(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.op in ("call_function", "call_method"):
+            node.meta.update(recompute=CheckpointPolicy.%s, ac_graph_id=1)
+    return compile_fx(gm, inputs)
+leaf = torch.linspace(-3, 3, 64, requires_grad=True)
+def chain(x):
+    y = (x.exp() * 1.7).sin()
+    return (y @ y) * y.exp()
+out = torch.compile(chain, backend=tagged)(leaf)
+saved = out.grad_fn.saved_tensors
+out.sum().backward()
+called, arguments, wanted = lambda x: x + 0, [x], x if any(torch.equal(one, leaf) for one in saved) is %s else x + 1
+"""
+
+
 class Changes(kit.TestCase):
     missing = 0  # lines of CHANGES that this version of PyTorch cannot make
 
@@ -772,6 +808,14 @@ class Pairs(kit.TestCase):
         puts = self.daemon.stats("puts")
         self.assertEqual(self.run_one(ANNOTATED % False), "True")
         self.assertGreater(self.daemon.stats("puts"), puts, "it is another graph")
+
+    def test_tags_of_a_backend_count(self):
+        self.check(TAGGED % ("MUST_SAVE", False), TAGGED % ("MUST_RECOMPUTE", True))
+
+    def test_a_backward_pass_that_other_settings_compiled_is_not_kept(self):
+        self.assertEqual(self.run_one(MIXED % True), "True")
+        self.assertIn("settings changed before its backward pass", self.daemon.warm("why", "--last"))
+        self.assertEqual(self.run_one(MIXED % False), "True")
 
     def test_vector_instructions_count_if_a_graph_has_its_code_with_it(self):
         self.assertEqual(self.run_one(BUNDLED, ATEN_CPU_CAPABILITY="default"), "True")

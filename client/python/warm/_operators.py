@@ -17,6 +17,7 @@ Any thread; no state.
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import hashlib
 import inspect
@@ -211,6 +212,7 @@ def described(gm: Any) -> str:
 # ---- what else counts of a graph ----
 
 _IN_KEYS = ("_checkpoint_context_fn",)  # torch keeps no graph with one that has no hash
+_TAGS = ("recompute", "partitioner_tag")  # which part of the graph is in the forward and which in the backward pass
 
 
 def _noted(value: Any) -> str:
@@ -219,14 +221,14 @@ def _noted(value: Any) -> str:
         return f"{{{', '.join(f'{_noted(k)}: {_noted(v)}' for k, v in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_noted, value))}]"
-    if type(value) in (type(None), bool, int, float, str):
+    if type(value) in (type(None), bool, int, float, str) or (isinstance(value, enum.Enum) and is_of_torch(type(value))):
         return repr(value)
     raise Unknown(f"an annotation of the graph, {type(value).__qualname__}, is in no key")
 
 
 def annotations(gm: Any) -> str:
-    """Returns what the program noted at the nodes of a graph, and at the bodies in it: torch.fx.traceback.annotate, options of
-    nested_compile_region, placements of local_map. torch's keys have nothing of it."""
+    """Returns what the program noted at the nodes of a graph, and at the bodies in it: torch.fx.traceback.annotate, tags of a
+    backend, options of nested_compile_region, placements of local_map. torch's keys have nothing of it."""
     lines = []
     for name, module in gm.named_modules():
         for key, value in getattr(module, "meta", {}).items() if name else ():
@@ -234,6 +236,7 @@ def annotations(gm: Any) -> str:
                 lines.append(f"{name} {key}: {_noted(value)}")
         for i, node in enumerate(module.graph.nodes if hasattr(module, "graph") else ()):
             custom = {key: value for key, value in (node.meta.get("custom") or {}).items() if key != "call_id"}
+            custom.update((key, node.meta[key]) for key in _TAGS if key in node.meta)
             if custom:
                 lines.append(f"{name} {i} {_noted(custom)}")
     return "\n".join(lines)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextvars
 import copyreg
 import functools
+import hashlib
 import sys
+import threading
 import types
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
 
 from warm import _sources
 from warm._operators import is_of_torch
@@ -131,11 +133,6 @@ def _switch_lines(traces: bool) -> Iterator[str]:
         value = _switch("_get_fp32_precision_getter", *of)
         if value != usual and value is not None:
             yield f"{'.'.join(of)}.fp32_precision={value}"
-    held = getattr(sys.modules.get("sympy.core.parameters"), "global_parameters", None)
-    sympy = vars(held) if held is not None else {}
-    yield from (f"sympy.{name}={value}" for name, value in sympy.items() if value != _sources.SYMPY.get(name))
-    if sys.float_info.min / 2 == 0:  # this thread's: torch computes constants while it compiles
-        yield "flush_denormal"
     if not traces:
         return
     order = list(getattr(torch._C, "_get_sdp_priority_order", list)())
@@ -144,6 +141,14 @@ def _switch_lines(traces: bool) -> Iterator[str]:
     einsum = getattr(torch.backends, "opt_einsum", None)
     if einsum and einsum.is_available() and einsum.enabled:  # it chooses the order of products
         yield f"opt_einsum={einsum.strategy}"
+
+
+def _thread_lines() -> Iterator[str]:
+    held = getattr(sys.modules.get("sympy.core.parameters"), "global_parameters", None)
+    sympy = vars(held) if held is not None else {}
+    yield from (f"sympy.{name}={value}" for name, value in sympy.items() if value != _sources.SYMPY.get(name))
+    if sys.float_info.min / 2 == 0:  # torch computes constants while it compiles
+        yield "flush_denormal"
 
 
 def _foreign_handler() -> str:
@@ -181,9 +186,40 @@ def settings(traces: bool) -> tuple[str, str]:
     if reduced:
         return f"the program told copyreg how to pickle {reduced}: keys are made of that", ""
     try:
-        return "", ", ".join((*_config_lines(traces), *_switch_lines(traces)))
+        return "", ", ".join((*_config_lines(traces), *_switch_lines(traces), *_thread_lines()))
     except _Foreign as e:
         return f"{e}, which is the program's: no key has its code", ""
+
+
+# ---- what was set when a graph was compiled ----
+
+_OF_PROCESS = ("deterministic_algorithms_settings", "default_dtype", "cuda_matmul_settings")  # in FxGraphHashDetails
+
+
+class Set(NamedTuple):
+    process: str  # digests of settings
+    thread: str  # of this thread, or of its context
+    by: int  # this thread
+
+
+def now() -> Set:
+    """Returns all settings that the compile of a backward pass reads, as torch's keys and ours have them. Which kernel of attention
+    may be taken is none: the graph names it. Programs choose it with sdpa_kernel() for the forward pass alone."""
+    parts = dict(vars(sys.modules["torch._inductor.codecache"].FxGraphHashDetails(None, (), {}, ())))
+    switches = (line for line in _switch_lines(traces=False) if "sdp" not in line)
+    process = [*switches, *((name, parts.pop(name, None)) for name in _OF_PROCESS)]
+    thread = [*_thread_lines(), sys.modules["torch"].get_num_threads()]
+    is_of_thread = hasattr(sys.modules["torch._inductor.config"], "_hash_dirty_var")  # from PyTorch 2.12 on
+    (thread if is_of_thread else process).extend((*_config_lines(traces=True), *parts.items()))
+    digests = (hashlib.blake2b(repr(one).encode(), digest_size=16).hexdigest() for one in (process, thread))
+    return Set(*digests, threading.get_ident())
+
+
+def differ(key: Set, backward: Set) -> bool:
+    """Returns True if a backward pass was compiled with other settings than the key of its graph has. On a GPU the thread that
+    runs it first compiles it; each has then the settings of a new thread."""
+    is_same = key.process == backward.process and (key.thread == backward.thread or key.by != backward.by)
+    return not is_same
 
 
 # ---- what a backend gives compile_fx ----

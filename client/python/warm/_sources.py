@@ -34,6 +34,9 @@
                                                                                         program: not kept
     switches of torch.backends,     torch._C; this thread's     SWITCHES, PRECISIONS,   in the key
     sympy's; denormal numbers       global_parameters; its CPU  SYMPY; a division
+    all of these, when a backward   as above                    digests of both         not kept with its forward
+    pass is compiled at its first                                                       pass, if they differ
+    run
     hooks of saved tensors, modes   the thread                  torch's own key and     –
                                                                 Dynamo's graph
     compilers, decompositions that  AOTConfig, compile_fx's     identity                not kept

@@ -35,8 +35,8 @@ from typing import Any
 
 from warm import _catalogue, _client, _dumps, _forms, _hardware, _identity, _operators, _settings
 
-_LEASED = "pt2:fx-graph"
-_GRAPHS = (_LEASED, "pt2:autograd")
+_LEASED, _AUTOGRAD = "pt2:fx-graph", "pt2:autograd"
+_GRAPHS = (_LEASED, _AUTOGRAD)
 _CHECKED = ":checked"  # ends a graph's name: what comes over RESP was not checked, and must not be taken
 _HEAD = b'{"data": "'
 _TAIL = re.compile(rb'", "time_taken_ms": (0|[1-9][0-9]{0,8})\}$')
@@ -167,6 +167,8 @@ def watch(codecache: ModuleType) -> None:
             key, details = found[0]
             made_of = weakref.ref(gm)
             passed = arguments[2] if len(arguments) > 2 else {}
+            if passed.get("is_backward"):
+                _graph.backward = _settings.now()
             _graph.asked = key, lambda: _form(made_of(), passed, details)
         except Exception:  # found[0] is None: torch does not ask
             _graph.asked = None
@@ -311,6 +313,12 @@ def check_operators(module: ModuleType) -> None:
     module.check_cacheable = check_cacheable  # type: ignore[attr-defined]
 
 
+def _is_bundled() -> bool:
+    """Returns True if an entry of AOTAutograd has the code, too."""
+    module = sys.modules["torch._functorch._aot_autograd.autograd_cache"]
+    return bool(getattr(module, "should_bundle_autograd_cache", bool)())
+
+
 def check_config(module: ModuleType) -> None:
     """Hooks the parts of AOTAutograd's key: it keeps no graph with compilers of others; settings count, and what the
     inputs are to each other."""
@@ -323,8 +331,8 @@ def check_config(module: ModuleType) -> None:
         try:
             why, settings = _settings.settings(traces=True)
             why, beside = why or _settings.why_not_of_config(config), f"{_beside(gm, inputs)}{_operators.rank(gm, inputs)}"
-            if getattr(module, "should_bundle_autograd_cache", bool)():  # the code is in this entry, and not note_vectors()'s
-                settings += f" {codecache.pick_vec_isa()}"  # type: ignore[attr-defined]
+            if _is_bundled():  # the code is in this entry, and not note_vectors()'s
+                settings += f" {_vectors(codecache)}"
         except Exception as e:
             why, settings, beside = str(e) or repr(e), "", ""
         _graph.why = why = getattr(_graph, "why", "") or why
@@ -344,7 +352,7 @@ def refuse_keys(module: ModuleType) -> None:
 
     @functools.wraps(real)
     def autograd_cache_key(*arguments: Any, **options: Any) -> Any:
-        _graph.why = ""
+        _graph.why, _graph.backward = "", None
         found = real(*arguments, **options)
         if _graph.why:
             _refuse("bypass_aot_autograd", found[0], _graph.why)
@@ -393,6 +401,12 @@ def name_kernels(codecache: ModuleType) -> None:
     codecache.write = write  # type: ignore[attr-defined]
 
 
+def _vectors(codecache: ModuleType) -> str:
+    """Returns the name of the vector instructions for which TorchInductor makes code, with what else it asks of the CPU."""
+    fp16 = sys.modules["torch"].cpu._is_amx_fp16_supported
+    return f"{codecache.pick_vec_isa()}{' amx_fp16' if fp16() else ''}"
+
+
 def note_vectors(codecache: ModuleType) -> None:
     """Hooks _save_graph: a graph with code for the CPU has the name of its vector instructions. Its loops take as
     many values at once as these have lanes, and no key has their name."""
@@ -402,7 +416,7 @@ def note_vectors(codecache: ModuleType) -> None:
     def save_graph(key: Any, graph: Any, *arguments: Any, **options: Any) -> Any:
         try:
             if "cpu" in graph.device_types:
-                graph.warm_vectors = str(codecache.pick_vec_isa())
+                graph.warm_vectors = _vectors(codecache)
         except Exception:
             pass
         return save(key, graph, *arguments, **options)
@@ -413,7 +427,7 @@ def note_vectors(codecache: ModuleType) -> None:
 def _is_for_others(codecache: ModuleType, graph: Any) -> bool:
     """Returns True if a stored graph has loops for other vector instructions than this process uses."""
     vectors = getattr(graph, "warm_vectors", None)
-    return vectors is not None and vectors != str(codecache.pick_vec_isa())
+    return vectors is not None and vectors != _vectors(codecache)
 
 
 def tell_guards(codecache: ModuleType) -> None:
@@ -443,7 +457,7 @@ def tell_guards(codecache: ModuleType) -> None:
 def _form_of(key: str) -> list[str]:
     """Returns the form of the graph that this thread asks for now."""
     try:
-        if key.startswith("pt2:autograd"):
+        if key.startswith(_AUTOGRAD):
             return _graph.autograd()  # type: ignore[no-any-return]
         name, form = _graph.asked
         return form() if name in key else []
@@ -476,6 +490,7 @@ class Backend:
         self._client = _client.client()
         self._leases: dict[str, _client.Lease] = {}
         self._forms: dict[str, list[str]] = {}
+        self._set: dict[str, _settings.Set] = {}  # when keys of AOTAutograd were made
 
     def get(self, key: str) -> bytes | None:
         if _is_dumping() or _is_refused(key):
@@ -500,6 +515,8 @@ class Backend:
         return wrap(lease.value, lease.cost_ms)
 
     def _keep_form(self, key: str) -> None:
+        if key.startswith(_AUTOGRAD):
+            self._set[key] = _settings.now()
         self._forms[key] = _form_of(key)
         if len(self._forms) > _FORMS_MAX:
             self._forms.pop(next(iter(self._forms)), None)
@@ -510,6 +527,8 @@ class Backend:
         key = _name(key)
         try:
             if key.startswith(_GRAPHS) and _catalogue.why_not_kept():  # since its key was made
+                return
+            if key.startswith(_AUTOGRAD) and self._is_mixed(key):
                 return
             payload, cost_ms = unwrap(data)
             lease = self._leases.pop(key, None) or self._client.unasked(key)
@@ -526,6 +545,18 @@ class Backend:
                 store()
         except Exception:
             pass
+
+    def _is_mixed(self, key: str) -> bool:
+        """Returns True if the backward pass of a graph was compiled with other settings than the graph: torch compiles it when it
+        first runs, and puts both under the graph's key."""
+        backward = _graph.__dict__.pop("backward", None)
+        if backward is None and _is_bundled():
+            backward = _settings.now()
+        forward = self._set.pop(key, None)
+        if backward is None or (forward is not None and not _settings.differ(forward, backward)):
+            return False
+        self._client.note("uncacheable", _BYPASSED["bypass_aot_autograd"], "settings changed before its backward pass was compiled")
+        return True
 
 
 def install(remote_cache: ModuleType) -> None:
