@@ -382,6 +382,18 @@ tensor = DTensor.from_local(part, mesh, [Shard(0)], run_check=False, shape=(5,),
 print(torch.equal(torch.compile(lambda t: t * 2)(tensor).to_local(), part * 2))
 raise SystemExit
 """
+# torch puts gathers together by a pass that writes the place of this rank into the code.
+BUCKETS = """
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_gather_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+rank = %s
+dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=2)
+torch._inductor.config.bucket_all_gathers_fx = "all"
+gathered = torch.compile(lambda x, y: (all_gather_tensor(x, 0, dist.group.WORLD), all_gather_tensor(y, 0, dist.group.WORLD)))(x, x + 1)
+print(all(torch.equal(one[64 * rank :][:64], x + i) for i, one in enumerate(gathered)))
+raise SystemExit
+"""
 BUNDLED = """
 torch._functorch.config.bundled_autograd_cache = True
 called, arguments = lambda x: x.view(8, 8).exp().sum(0) + 13, [x]
@@ -802,6 +814,9 @@ class Pairs(kit.TestCase):
 
     def test_what_a_rank_has_of_a_tensor_counts(self):
         self.check(RANK % (0, "3."), RANK % (1, "2."))
+
+    def test_passes_that_make_code_for_one_rank_count(self):
+        self.check(BUCKETS % 0, BUCKETS % 1, why="bucket_all_gathers_fx")
 
     def test_annotations_of_a_graph_count(self):
         self.assertEqual(self.run_one(ANNOTATED % True), "True")

@@ -93,6 +93,14 @@ def _text(value: Any) -> str:
     raise _Foreign(getattr(value, "__qualname__", type(value).__qualname__))
 
 
+_OF_RANKS = ("bucket_", "aten_distributed_optimizations.", "_collective.", "_micro_pipeline_tp")  # fields of Inductor's
+
+
+def of_ranks() -> str:
+    """Returns the name of a setting by which Inductor makes code of collectives for this rank and its groups alone, or ""."""
+    return next((name for name, _ in _changed(sys.modules["torch._inductor.config"]) if name.startswith(_OF_RANKS)), "")
+
+
 def _config_lines(traces: bool) -> Iterator[str]:
     keyed = _KEYED if traces else _KEYED[:1]
     for path in _sources.CONFIGS:

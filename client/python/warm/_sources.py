@@ -48,6 +48,8 @@
     how arguments share memory      storages, offsets           _operators.py           in the key
     bounds of sizes that vary       ShapeEnv                    the same                in the key
     what a rank has of DTensors     the process                 rank, groups, parts     in the key
+    this rank and its groups, for   the process                 settings of passes that     a graph with collectives:
+    passes over collectives                                     read them (_settings.py)    not kept
     values of frozen parameters     attributes of the graph     their digests           in the key
     annotations of a graph          meta of nodes and bodies    their text              in the key; an object: not kept
 

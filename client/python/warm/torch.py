@@ -97,6 +97,12 @@ def has_collectives(gm: Any) -> bool:
     return False
 
 
+def _why_not_of_ranks(gm: Any) -> str:
+    """Returns why a graph with collectives must not be kept, or ""."""
+    name = _settings.of_ranks() if has_collectives(gm) else ""
+    return f"with the setting {name} collectives have code for one rank: no key has which" if name else ""
+
+
 def _may_wait() -> bool:
     """Returns True if the compile of a graph needs none of the ranks that would wait for it."""
     dist = sys.modules.get("torch.distributed")
@@ -128,7 +134,7 @@ def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> 
         return found
     try:
         why, text = _settings.settings(traces=False)
-        why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
+        why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _why_not_of_ranks(gm) or _catalogue.why_not_kept()
         parts = () if why else (_catalogue.registered(_operators.foreign(gm)), _operators.frozen(gm), _beside(gm, inputs))
         text = "\n".join(filter(None, (_operators.described(gm), text, *parts)))
     except Exception as e:
@@ -305,7 +311,7 @@ def check_operators(module: ModuleType) -> None:
     def check_cacheable(gm: Any) -> None:
         real(gm)
         try:
-            why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _catalogue.why_not_kept()
+            why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _why_not_of_ranks(gm) or _catalogue.why_not_kept()
         except Exception as e:
             why = repr(e)
         _graph.why = getattr(_graph, "why", "") or why
