@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,12 +20,15 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/lib/packet.h"
 #include "daemon/process/log.h"
 #include "tests/support/pool.h"
 #include "tests/support/pool_reference.h"
 #include "tests/support/support.h"
+#include "tests/support/warmd.h"
 
 TestSuite(pool, .timeout = 300);
 
@@ -169,6 +173,50 @@ Test(pool, gives_up_when_a_second_worker_dies_too)
     cr_assert(strstr(held.outcome.text, "signal 9"), "%s", held.outcome.text);
     outcome_close(&held.outcome);
     expect_saxpy(&r);
+    rig_stop(&r);
+}
+
+/* Sends descriptors that nobody receives, as the user of a pool's workers: more than one of these may have open. Returns the
+ * socket that has them. */
+static int descriptors_on_their_way(void)
+{
+    int pair[2], status;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct passwd *own = getpwnam("warm");
+        uid_t uid = geteuid() ? geteuid() : own ? own->pw_uid : 65534;
+        bool ok = setresuid(uid, uid, uid) == 0;
+        for (int i = 0; ok && i < 40; i++)
+            ok = packet_send(pair[1], "x", 1, pair, 2) == 0;
+        _exit(!ok);
+    }
+    cr_assert(waitpid(pid, &status, 0) == pid && status == 0);
+    close(pair[1]);
+    return pair[0];
+}
+
+static bool is_past(void *time_ms) { return clock_now_ms() >= *(uint64_t *)time_ms; }
+
+Test(pool, an_answer_waits_while_many_descriptors_are_on_their_way)
+{
+    NEEDS_TOOLCHAIN();
+    struct rig r;
+    rig_start(&r);
+    int way = descriptors_on_their_way();
+    struct ask a = {.source = SAXPY, .options = {{"-arch=sm_90"}}};
+    struct outcome o;
+    ask_start(&r, &a, &o);
+    uint64_t until = clock_now_ms() + 2000;
+    run_until_condition(&r, is_past, &until);
+    cr_expect_not(o.finished);
+    close(way);
+    ask_finish(&r, &a, &o);
+    struct pool_stats stats;
+    pool_stats(r.pool, &stats);
+    cr_assert_eq(o.status, 0, "%s", o.text);
+    cr_assert_eq(stats.n_crashes, 0u);
+    outcome_close(&o);
     rig_stop(&r);
 }
 
