@@ -350,15 +350,39 @@ static bool is_generated(const char *path, bool names_show)
                             tool_is_of_jit(path) || tool_is_of_keops(path)));
 }
 
+/* Returns the next folder to search from argument *at on, and moves *at behind it. False at the end. */
+static bool next_folder(const struct command *c, int *at, struct tool_folder *out)
+{
+    while (*at < c->job->argc) {
+        const char *arg = c->job->argv[(*at)++];
+        const struct cc_option *o = arg[0] == '-' ? cc_option_find(arg) : NULL;
+        if (!o || (o->form != SEPARATE && o->form != EITHER))
+            continue;
+        const char *value = arg + strlen(o->name);
+        value = *value ? value : c->job->argv[(*at)++];
+        if (o->rule != FOLDER_TO_SEARCH)
+            continue;
+        *out = (struct tool_folder){{value, strlen(value)},
+                                    strcmp(o->name, "-I") != 0 && strcmp(o->name, "-iquote") != 0 &&
+                                        tool_is_gcc(c->job)};
+        return true;
+    }
+    return false;
+}
+
 /* Returns the length of a folder of pip's for one build, in which a path lies; 0: it lies in none. */
 static size_t pip_len(const char *path) { return tool_is_temporary(path) ? tool_pip_len(path) : 0; }
 
-/* True if pip's folder for one build counts by its place: nobody finds a source there by debug information, as the name is
- * random and pip removes the folder. */
+/* True if folders of pip's for one build count by their places alone: nobody finds a file there by debug information, as the
+ * name is random and pip removes the folder. */
 static bool is_of_pip(const struct command *c)
 {
-    return c->job->counts == COUNTS_NO_PLACE && !c->preprocesses && !c->assembles &&
-           (c->debug || c->links) && pip_len(c->job->cwd);
+    struct tool_folder f;
+    bool names = pip_len(c->job->cwd) > 0;
+    for (int at = 1; c->debug && !names && next_folder(c, &at, &f);)
+        names = pip_len(f.path.data) > 0;
+    return names && c->job->counts == COUNTS_NO_PLACE && !c->preprocesses && !c->assembles &&
+           (c->debug || c->links);
 }
 
 static bool takes_roots(const struct command *c)
@@ -420,26 +444,6 @@ static bool spells_folder(const struct command *c)
         else if (strncmp(c->args[i], "-o", 2) != 0 && strstr(c->args[i], c->job->cwd) &&
                  !mapped_rest(c, c->args[i]))
             return true;
-    }
-    return false;
-}
-
-/* Returns the next folder to search from argument *at on, and moves *at behind it. False at the end. */
-static bool next_folder(const struct command *c, int *at, struct tool_folder *out)
-{
-    while (*at < c->job->argc) {
-        const char *arg = c->job->argv[(*at)++];
-        const struct cc_option *o = arg[0] == '-' ? cc_option_find(arg) : NULL;
-        if (!o || (o->form != SEPARATE && o->form != EITHER))
-            continue;
-        const char *value = arg + strlen(o->name);
-        value = *value ? value : c->job->argv[(*at)++];
-        if (o->rule != FOLDER_TO_SEARCH)
-            continue;
-        *out = (struct tool_folder){{value, strlen(value)},
-                                    strcmp(o->name, "-I") != 0 && strcmp(o->name, "-iquote") != 0 &&
-                                        tool_is_gcc(c->job)};
-        return true;
     }
     return false;
 }
@@ -518,7 +522,8 @@ static bool add_pip(struct command *c)
 {
     struct tool_job *job = c->job;
     struct tool_folder f;
-    bool ok = tool_add_root(job, job->cwd, pip_len(job->cwd));
+    size_t len = pip_len(job->cwd);
+    bool ok = !len || tool_add_root(job, job->cwd, len);
     for (int at = 1; ok && next_folder(c, &at, &f);)
         if (pip_len(f.path.data))
             ok = tool_add_root(job, f.path.data, pip_len(f.path.data));
@@ -793,7 +798,8 @@ static int add_sources(struct command *c, struct key_builder *key, bool *names_s
             return code;
         size_t all = len;
         c->included[i] = tool_job_keep(c->job, unity_names(c->files[i], data, len));
-        if (!c->preprocesses) /* -C shows comments */
+        bool shows = c->preprocesses || (c->debug && !tool_is_gcc(c->job));
+        if (!shows) /* -C, and Clang's debug information has an MD5 of the text */
             len = tool_hide_includes(c->files[i], data, len);
         key_add(key, SOURCE, data, len);
         *names_show = *names_show || root_names_may_show(c->job, c->files[i], data, len);

@@ -830,7 +830,7 @@ size_t tool_hide_includes(const char *path, uint8_t *text, size_t len)
     static const char include[] = "#include \"";
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) : 0, n = sizeof include - 1, to = 0;
-    len = unity_hide(path, text, tool_hide_pip(path, text, len));
+    len = unity_hide(path, text, tool_hide_pip(text, len));
     if (!folder || !tool_is_of_keops(path) || !len || memchr(text, INCLUDE_MARK, len))
         return len;
     for (size_t at = 0; at < len; at++) {

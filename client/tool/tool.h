@@ -254,9 +254,8 @@ bool tool_is_of_keops(const char *path);
 /* Returns the length of the first part of a path, if that has the name of a folder that pip makes for one build and then removes,
  * at random, in a temporary folder; else 0. */
 size_t tool_pip_len(const char *path);
-/* Puts a mark for each name of pip's in the comments of a source, in place, if Cython made it in such a folder. Returns the
- * new length. */
-size_t tool_hide_pip(const char *path, uint8_t *text, size_t len);
+/* Puts a mark for each name of pip's in the comments of a source, in place, if Cython made it. Returns the new length. */
+size_t tool_hide_pip(uint8_t *text, size_t len);
 /* Puts a mark for the name of the file's folder in each #include by a whole name, in place, if pyKeOps generated the
  * file. Does tool_hide_pip and unity_hide, too. Returns the new length. */
 size_t tool_hide_includes(const char *path, uint8_t *text, size_t len);
