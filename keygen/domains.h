@@ -46,10 +46,10 @@
 #define DOMAIN_PJRT_HOST "pjrt-host/1"
 #define DOMAIN_PJRT_GPU "pjrt-gpu/1"
 #define DOMAIN_PJRT_TARGET "pjrt-target/1"
-#define DOMAIN_OWN_NVRTC "own-nvrtc/1"
-#define DOMAIN_NVJITLINK "nvjitlink/3"
+#define DOMAIN_OWN_NVRTC "own-nvrtc/2"
+#define DOMAIN_NVJITLINK "nvjitlink/4"
 #define DOMAIN_NVJITLINK_INPUT "nvjitlink-input/2"
-#define DOMAIN_NVVM "nvvm/1"
+#define DOMAIN_NVVM "nvvm/2"
 #define DOMAIN_GRAPH_PLAN "graph-plan/1"
 #define DOMAIN_MLIR_PASSES "mlir-passes/1" /* of MLIR's own text: without DOMAIN_MLIR */
 

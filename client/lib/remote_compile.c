@@ -33,6 +33,7 @@
 #include "client/lib/request.h"
 #include "client/wire/bundle.h"
 #include "client/wire/memfd.h"
+#include "keygen/bytes.h"
 #include "keygen/cuda/options.h"
 #include "keygen/domains.h"
 #include "keygen/expect.h"
@@ -63,6 +64,23 @@ static struct view label_of(const char *name)
     return (struct view){(const char *)v.data + v.len - len, len};
 }
 
+/* Writes the working folder by the name that $PWD has for it, if that is one without "." and "..": NVRTC writes that
+ * name into debug information and LTO IR. Else by its own. False if there is none. */
+static bool find_cwd(char *out, size_t cap)
+{
+    const char *pwd = getenv("PWD");
+    struct stat named, here;
+    bool is_plain = pwd && pwd[0] == '/' && strlen(pwd) < cap && !strstr(pwd, "//") &&
+                    !strstr(pwd, "/./") && !strstr(pwd, "/../") && !text_ends(pwd, "/") &&
+                    !text_ends(pwd, "/.") && !text_ends(pwd, "/..");
+    if (is_plain && stat(pwd, &named) == 0 && stat(".", &here) == 0 &&
+        named.st_dev == here.st_dev && named.st_ino == here.st_ino) {
+        memcpy(out, pwd, strlen(pwd) + 1);
+        return true;
+    }
+    return getcwd(out, cap) != NULL;
+}
+
 static int job_fill(struct remote_compile *c, const struct warm_job *from)
 {
     size_t n = from->n_options + from->n_expressions;
@@ -87,7 +105,7 @@ static int job_fill(struct remote_compile *c, const struct warm_job *from)
     for (size_t i = 0; i < from->n_headers; i++)
         headers[i] = (struct job_header){view_of_text(from->headers[i].name),
                                          {from->headers[i].bytes, from->headers[i].len}};
-    if (!from->cwd && !getcwd(c->cwd, sizeof c->cwd))
+    if (!from->cwd && !find_cwd(c->cwd, sizeof c->cwd))
         return err_sys(&c->w->err, WARM_EIO, errno, "cannot tell the working folder");
     c->job.cwd = view_of_text(from->cwd ? from->cwd : c->cwd);
     return 0;

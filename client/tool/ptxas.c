@@ -21,9 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/lib/ptx_files.h"
 #include "client/tool/tool.h"
 #include "keygen/canon/canon.h"
 #include "keygen/cuda/options.h"
@@ -35,8 +35,9 @@
 enum field { TOOL = 1, OPTION, HARDWARE, INPUT, HOW, FILES, VARIABLES, COMMAND };
 
 /* Variables that count: those that ptxas was seen to read, and others of NVIDIA's. */
-static const char *const environment[] = {"CAN_FINALIZE_DEBUG", "PTXAS_*", "OCG_*", "NVVM_*", NULL};
-static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE"};
+static const char *const environment[] = {"CAN_FINALIZE_*", "FINALIZER_*", "PTXAS_*",
+                                          "OCG_*",          "NVVM_*",      NULL};
+static const char *const refused_environment[] = {"DUMP_KNOBS_TO_FILE", "FINALIZER_CUBIE"};
 
 /* True for commands that only print: `--version`, `--help`. */
 static bool prints_only(const struct tool_job *job)
@@ -74,29 +75,6 @@ static void add_options(const struct tool_job *job, struct key_builder *key,
         key_add_text(key, COMMAND, job->argv[i]);
 }
 
-/* Adds, for each `.file N "PATH"`, the size and time of the file, as ptxas reads them. */
-static void add_files(struct key_builder *key, const uint8_t *ptx, size_t len)
-{
-    static const char directive[] = ".file";
-    const char *end = (const char *)ptx + len, *at = (const char *)ptx;
-    while ((at = memmem(at, (size_t)(end - at), directive, strlen(directive)))) {
-        char path[PATH_MAX];
-        struct stat st = {0};
-        at += strlen(directive);
-        const char *line = memchr(at, '\n', (size_t)(end - at));
-        const char *open = memchr(at, '"', (size_t)((line ? line : end) - at));
-        const char *close = open ? memchr(open + 1, '"', (size_t)(end - open - 1)) : NULL;
-        size_t n = close ? (size_t)(close - open - 1) : sizeof path;
-        if (n >= sizeof path)
-            continue;
-        memcpy(path, open + 1, n);
-        path[n] = '\0';
-        bool is_there = stat(path, &st) == 0;
-        key_add_u64(key, FILES, is_there ? (uint64_t)st.st_size : UINT64_MAX);
-        key_add_u64(key, FILES, (uint64_t)st.st_mtim.tv_sec);
-    }
-}
-
 static int add_names(struct tool_job *job, const char *tool, const struct options *o,
                      const uint8_t *ptx, size_t len)
 {
@@ -111,7 +89,7 @@ static int add_names(struct tool_job *job, const char *tool, const struct option
     begin(job, &key, DOMAIN_PTXAS, tool);
     add_options(job, &key, o);
     key_add(&key, INPUT, ptx, len);
-    add_files(&key, ptx, len);
+    ptx_files_add(&key, FILES, ptx, len);
     tool_name(job, has_canonical ? "exact" : "2", &key, job->names[job->n_names++]);
     if (!has_canonical)
         return 0;

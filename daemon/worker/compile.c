@@ -492,10 +492,11 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
     out->names_places = files_count() && names_places(job, &scan);
     out->has_once = files_count() && has_once(job, &scan);
     out->names_inner = files_count() && names_inner(job, &scan);
+    if (a->status == NVRTC_SUCCESS || a->status == NVRTC_COMPILATION) /* PTX that ptxas refused */
+        ok = ok && NVRTC_TAKE_BINARIES(n, p, s, &count);
     if (a->status == NVRTC_SUCCESS)
-        ok = ok && NVRTC_TAKE_BINARIES(n, p, s, &count) &&
-             nvrtc_take_lowered(p, n->GetLoweredName, in->expressions, job->n_expressions, s,
-                                &count);
+        ok = ok && nvrtc_take_lowered(p, n->GetLoweredName, in->expressions, job->n_expressions, s,
+                                      &count);
     if (ok)
         bundle_write(w, s, count);
     nvrtc_sections_free(s, count);

@@ -7,7 +7,9 @@
  * calls reach it. One test takes the real nvJitLink if tests/clients has installed it. A real daemon.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include "client/preload/nvjitlink/nvjitlink.h"
 #include "tests/support/shim_kit.h"
@@ -227,6 +229,36 @@ Test(nvjitlink, each_input_its_place_and_each_option_is_in_the_key)
     cr_expect_eq(links(), n);
 }
 
+Test(nvjitlink, a_file_that_ptx_names_counts_with_its_time)
+{
+    char *folder = temp_dir_new(), calls[600];
+    snprintf(calls, sizeof calls, "ptx:a=.file\t1\t\"%s\" complete show", folder);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(utimensat(AT_FDCWD, folder, (struct timespec[2]){{i, 0}, {i, 0}}, 0), 0);
+        expect(calls, NULL, "a miss");
+        expect(calls, "create destroy ", "a hit");
+    }
+    cr_expect_eq(links(), 3);
+    temp_dir_free(folder);
+}
+
+Test(nvjitlink, variables_that_nvjitlink_reads_switch_it_off)
+{
+    static const char *const names[] = {"FINALIZER_X", "LLVM_X", "NVJITLINK_X", "NVVM_IR_VER_CHK"};
+    for (size_t i = 0; i < 4; unsetenv(names[i++])) {
+        setenv(names[i], "1", 1);
+        expect("ptx:a=1 complete show", "create add complete " GET_10 "destroy ", names[i]);
+    }
+    cr_expect_eq(links(), 0);
+}
+
+Test(nvjitlink, behind_options_that_may_stay_set_nothing_is_stored)
+{
+    expect_with(ARCH " -Xnvvm=-x", "ptx:a=1 complete show", NULL, "not served");
+    expect("ptx:a=2 complete show", NULL, "a miss");
+    cr_expect_eq(links(), 0);
+}
+
 /* A time of the first link would be a lie in the second one's log. */
 Test(nvjitlink, a_served_log_has_no_times)
 {
@@ -321,13 +353,14 @@ Test(nvjitlink, calls_that_cannot_be_served_are_the_librarys)
     static const struct {
         const char *options, *calls;
     } rows[] = {
-        {ARCH, "complete show"},                         /* no input */
-        {ARCH, "ptx:a ptx:a=1 complete show"},           /* an input without bytes */
-        {ARCH, "ptx:a= ptx:a=1 complete show"},          /* an empty one */
-        {ARCH, "ptx:a=broken ptx:a=1 complete show"},    /* one that is refused */
-        {ARCH, "cubin:a=1 file:/nowhere complete show"}, /* a file */
-        {ARCH, "ptx:a=unresolved complete show"},        /* a link that fails */
-        {ARCH " -time", "ptx:a=1 complete show"},        /* times in the log */
+        {ARCH, "complete show"},                            /* no input */
+        {ARCH, "ptx:a ptx:a=1 complete show"},              /* an input without bytes */
+        {ARCH, "ptx:a= ptx:a=1 complete show"},             /* an empty one */
+        {ARCH, "ptx:a=broken ptx:a=1 complete show"},       /* one that is refused */
+        {ARCH, "cubin:a=1 file:/nowhere complete show"},    /* a file */
+        {ARCH, "ptx:a=unresolved complete show"},           /* a link that fails */
+        {ARCH " -time", "ptx:a=1 complete show"},           /* times in the log */
+        {ARCH " -Xptxas=-optf=o", "ptx:a=1 complete show"}, /* options in a file */
         {ARCH " -verbose", "ptx:a=1 complete show"},
         {ARCH " --options-file=x", "ptx:a=1 complete show"},
         {ARCH " -kernels-used-cache=x", "ptx:a=1 complete show"},

@@ -409,6 +409,16 @@ Test(nvvm, variables_that_libnvvm_reads_switch_it_off)
     expect("add:a=1 compile: show", "create add destroy ", "a hit");
 }
 
+/* Some options of LLVM stay set in the process. */
+Test(nvvm, behind_options_that_we_do_not_know_nothing_is_stored)
+{
+    expect("add:a=1 compile: show", NULL, "a miss");
+    expect("add:a=1 compile:-restrict show", NULL, "not served");
+    expect("add:a=2 compile: show", NULL, "a miss");
+    cr_expect_eq(entries(), 1);
+    expect("add:a=1 compile: show", "create add destroy ", "a hit");
+}
+
 Test(nvvm, warm_disable_switches_it_off)
 {
     setenv("WARM_DISABLE", "1", 1);

@@ -144,6 +144,23 @@ Test(own_nvrtc, a_hit_shows_what_the_compile_shows_and_the_rest_has_a_reason)
     free(direct);
 }
 
+/* NVRTC goes on with remarks in the same process: what it says then is no answer for another process. */
+Test(own_nvrtc, nothing_is_kept_behind_options_that_nvrtc_does_not_forget)
+{
+    char *direct = client_as(ALICE, "g", false, "plain");
+    free(client_as(ALICE, "g1", true, "remarks"));
+    for (int i = 2; i < 4; i++) {
+        char session[] = {'g', (char)('0' + i), '\0'};
+        char *got = client_as(ALICE, session, true, "plain");
+        cr_expect_str_eq(got, direct, "run %d", i);
+        free(got);
+    }
+    expect_why(ALICE, "g1", "    uncacheable: this process gave its own NVRTC options");
+    expect_why(ALICE, "g2", "asked 1: 0 hits, 0 coalesced, 1 miss, 0 failed, 0 not kept");
+    expect_why(ALICE, "g3", "asked 1: 1 hit, 0 coalesced, 0 misses, 0 failed, 0 not kept");
+    free(direct);
+}
+
 /* LTO IR holds the working folder. */
 Test(own_nvrtc, miss_in_another_folder_names_the_folder_that_the_result_holds)
 {

@@ -137,6 +137,50 @@ Test(preload_nvrtc, warm_disable_asks_nobody) { expect_counters("WARM_DISABLE=1"
 Test(preload_nvrtc, warm_readonly_stores_nothing) { expect_counters("WARM_READONLY=1", 2, 0); }
 Test(preload_nvrtc, warm_recache_takes_nothing) { expect_counters("WARM_RECACHE=1", 2, 1); }
 
+/* NVRTC gives the PTX that its ptxas refused, too. */
+Test(preload_nvrtc, a_program_that_ptxas_refuses_has_its_ptx)
+{
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *arguments = nvrtc_rig_arguments("", nvrtc_rig.library, "refused");
+    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client, arguments);
+    for (int i = 0; i < 2; i++) {
+        char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client, arguments);
+        nvrtc_rig_expect_same(direct, with, "refused");
+        free(with);
+    }
+    free(direct);
+    warmd_down(&k);
+}
+
+/* Runs a program under settings, after another run without them has filled the store. */
+static void expect_same_under(const char *settings, const char *command)
+{
+    nvrtc_rig_up(NVRTC_13);
+    struct warmd k = warmd_up(nvrtc_rig_options);
+    char *arguments = nvrtc_rig_arguments("", nvrtc_rig.library, command);
+    char *usual = nvrtc_rig_run(k.socket, "", nvrtc_rig.client, arguments);
+    char *direct = nvrtc_rig_run(NULL, settings, nvrtc_rig.client, arguments);
+    char *with = nvrtc_rig_run(k.socket, settings, nvrtc_rig.client, arguments);
+    cr_expect_str_neq(usual, direct, "%s decides nothing", settings);
+    nvrtc_rig_expect_same(direct, with, settings);
+    free(usual);
+    free(direct);
+    free(with);
+    warmd_down(&k);
+}
+
+Test(preload_nvrtc, a_variable_that_nvrtc_reads_keeps_the_program_out)
+{
+    expect_same_under("FINALIZER_USE_LEGACY_ELF_BUILDER=1", "simple");
+}
+
+/* Debug information has the name of the working folder that $PWD has. */
+Test(preload_nvrtc, the_working_folder_has_the_name_that_the_compiler_gives_it)
+{
+    expect_same_under("PWD=/proc/self/cwd", "debug");
+}
+
 Test(preload_nvrtc, other_preloads_keep_working)
 {
     nvrtc_rig_up(NVRTC_13);

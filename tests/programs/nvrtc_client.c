@@ -6,6 +6,10 @@
  *     nvrtc_client LIBRARY cases FOLDER     sources × options, with headers from FOLDER
  *     nvrtc_client LIBRARY one FOLDER       one of them
  *     nvrtc_client LIBRARY simple           another, without what only one line of versions has
+ *     nvrtc_client LIBRARY debug            the same with -G
+ *     nvrtc_client LIBRARY refused          one that ptxas refuses
+ *     nvrtc_client LIBRARY plain            one that could be inlined further, without options
+ *     nvrtc_client LIBRARY remarks          the same behind a compile with remarks about that
  *     nvrtc_client LIBRARY hidden FOLDER    the one that looks for a file that a daemon does not read
  *     nvrtc_client LIBRARY pch FOLDER       with a precompiled header: made, used, and told of in the log
  *     nvrtc_client LIBRARY edges            calls out of order, missing arguments, twice, callbacks
@@ -458,10 +462,34 @@ static void run_child(void)
         die("no shell");
 }
 
-static void run_simple(void)
+static void run_simple(const char *option)
 {
     program p = create(sources[0].text, sources[0].name);
+    printf("%d", compile(p, option));
+    show_all(stdout, p);
+    nvrtcDestroyProgram(&p);
+}
+
+static void run_refused(void)
+{
+    program p = create("__global__ void k() { asm(\"no such instruction;\"); }\n", "refused.cu");
     printf("%d", compile(p, "-arch=sm_90"));
+    show_all(stdout, p);
+    nvrtcDestroyProgram(&p);
+}
+
+static void run_plain(const char *before)
+{
+    static const char source[] = "__device__ __noinline__ int f(int a) { return a * a; }\n"
+                                 "__global__ void k(int *a) { *a = f(*a); }\n";
+    program p;
+    if (before) {
+        p = create(source, "remarks.cu");
+        compile(p, before);
+        nvrtcDestroyProgram(&p);
+    }
+    p = create(source, "plain.cu");
+    printf("%d", compile(p, NULL));
     show_all(stdout, p);
     nvrtcDestroyProgram(&p);
 }
@@ -506,7 +534,15 @@ int main(int argc, char **argv)
     else if (strcmp(what, "one") == 0)
         run_case(0, 0, argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "simple") == 0)
-        run_simple();
+        run_simple("-arch=sm_90");
+    else if (strcmp(what, "debug") == 0)
+        run_simple("-G");
+    else if (strcmp(what, "refused") == 0)
+        run_refused();
+    else if (strcmp(what, "plain") == 0)
+        run_plain(NULL);
+    else if (strcmp(what, "remarks") == 0)
+        run_plain("-opt-info=inline");
     else if (strcmp(what, "hidden") == 0)
         run_case(6, 0, argc > 3 ? argv[3] : ".");
     else if (strcmp(what, "pch") == 0)

@@ -7,7 +7,7 @@
 #include "tests/support/tool.h"
 
 /*
- * gcc|ptxas … INPUT -o OUTPUT: copies, with the time of the file that the input's .file names. Before
+ * gcc|ptxas … INPUT -o OUTPUT: copies, with the time of the file that the input's last .file names. Before
  * that (LATE=1: after that) it adds a line to the file "count", and waits for the file "gate"; by
  * system calls that no trace sees, since they would be inputs. Both are in its own folder.
  */
@@ -44,8 +44,11 @@ static const char fake[] =
     "  if (!f) return 1;\n"
     "  text[fread(text, 1, sizeof text - 1, f)] = 0;\n"
     "  fclose(f);\n"
-    "  char *file = strstr(text, \".file 1 \\\"\");\n"
-    "  if (file && sscanf(file, \".file 1 \\\"%4000[^\\\"]\", name) == 1) stat(name, &st);\n"
+    "  char *file = strstr(text, \".file\"), *end = file ? strrchr(file, '\"') : 0;\n"
+    "  if (end) {\n"
+    "    *end = 0; file = strrchr(file, '\"'); if (file) stat(strcpy(name, file + 1), &st);\n"
+    "    *end = '\"';\n"
+    "  }\n"
     "  f = fopen(out, \"w\");\n"
     "  if (!f) return 1;\n"
     "  fprintf(f, \"%s%ld\\n\", text, (long)st.st_mtime);\n"
@@ -305,6 +308,27 @@ Test(tool_fake, ptx_with_other_lines_is_another)
                      others[k]);
             cr_expect_eq(hits_after(&lab, one, other), 0, "%s", other);
         }
+    }
+    lab_down(&lab);
+}
+
+/* ptxas reads the directive as tokens: the name may stand on another line, or behind a comment with a quote. */
+Test(tool_fake, the_file_that_ptx_names_counts_however_the_directive_is_written)
+{
+    static const char *const spellings[] = {"\\n", "/* \" */"};
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_text(&lab, "bin/gate", "");
+    write_ptx(&lab, "k.ptx", 3, "%tid.x", lab.d.dir);
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        write_text(&lab, "k.py", "\n");
+        cr_assert_eq(sh(&lab, NULL, "sed 's|^.file 1|&%s|' k.ptx >one.ptx", spellings[i]), 0);
+        static const char one[] = PTXAS "--gpu-name=sm_90 one.ptx -o one.cubin";
+        static const char later[] =
+            "touch -d '3 days ago' k.py; " PTXAS "--gpu-name=sm_90 one.ptx -o one.cubin";
+        cr_expect_eq(hits_after(&lab, one, one), 1, "%s", spellings[i]);
+        cr_expect_eq(hits_after(&lab, one, later), 0, "%s", spellings[i]);
     }
     lab_down(&lab);
 }

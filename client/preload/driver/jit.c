@@ -24,6 +24,8 @@
 #include <unistd.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/ptx_files.h"
+#include "client/preload/compiler_variables.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
 #include "client/preload/leased_entry.h"
@@ -181,7 +183,7 @@ bool driver_add_target(const struct driver *d, struct warm *w, struct driver_tar
         return false;
     char target[320];
     if (getenv("CUDA_FORCE_PTX_JIT") || getenv("CUDA_DISABLE_PTX_JIT") ||
-        getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT") ||
+        getenv("CUDA_FORCE_JIT") || getenv("CUDA_DISABLE_JIT") || compiler_variables_find() ||
         !describe_target(d, who, target, sizeof target))
         return false;
     const struct identity *it = identity_of(d, w);
@@ -272,6 +274,7 @@ bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
     if (canon_key(&in, &result, NULL, NULL))
         return false;
     key_add(b, TAG_PTX, &result.proof, sizeof result.proof);
+    ptx_files_add(b, TAG_PTX, ptx.data, ptx.len);
     return true;
 }
 

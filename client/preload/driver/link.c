@@ -27,6 +27,7 @@
 
 #include "client/lib/conn.h"
 #include "client/lib/environment.h"
+#include "client/lib/ptx_files.h"
 #include "client/lib/ptxas_log.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/driver/driver.h"
@@ -218,6 +219,8 @@ static bool add_to_key(struct link *l, struct warm *w, struct link_input *in, co
         key_add_text(l->key, TAG_FILE, in->identity);
     else
         key_add(l->key, TAG_DATA, data, in->len);
+    if (!in->is_file && in->type == CU_JIT_INPUT_PTX)
+        ptx_files_add(l->key, TAG_FILE, data, in->len);
     so_far = *l->key;
     key_end(&so_far, &unused, &in->so_far);
     in->known = was_added_before(w, &in->so_far);

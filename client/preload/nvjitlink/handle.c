@@ -4,7 +4,7 @@
  * The stand-ins of nvjitlink.c call it; nvjitlink.h draws the states.
  *
  *   Complete, happy path:                        And else:
- *     1. make the key of all inputs                 - options with times in logs, files: REAL
+ *     1. make the key of all inputs                 - options that we do not know, files: REAL
  *     2. GET with a lease; a hit: SERVED            - no daemon, no answer in time: REAL
  *     3. a lease: link for real, PUT the outputs    - a link that fails is not stored: the lease is
  *        and, for each input, that it was accepted    given back
@@ -15,23 +15,29 @@
  */
 #include "client/preload/nvjitlink/nvjitlink.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/conn.h"
+#include "client/lib/ptx_files.h"
 #include "client/lib/ptxas_log.h"
+#include "client/preload/compiler_variables.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
 #include "client/preload/leased_entry.h"
 #include "client/preload/refused_images.h"
 #include "client/wire/bundle.h"
+#include "keygen/cuda/options.h"
 #include "keygen/domains.h"
 #include "keygen/key.h"
 
 enum { CUBIN, PTX, LTOIR, ERROR_LOG, INFO_LOG, OUTPUTS };
-enum { TYPE_PTX = 2, SECTION_FIRST = 64 /* + output: no type of a compile's result */ };
+enum { TYPE_CUBIN = 1, TYPE_PTX, TYPE_LTOIR };
+enum { SECTION_FIRST = 64 /* + output: no type of a compile's result */ };
 enum { INPUTS_MAX = 256, NAME_BYTES = 96 };
+#define PTXAS "-Xptxas="
 
 enum state { FRESH, SERVED, REAL };
 
@@ -49,6 +55,7 @@ struct link {
     enum state state;
     char **options;
     size_t n_options;
+    bool has_lines;      /* the linker is asked for line tables */
     struct proof so_far; /* SHA-256 of library, options and inputs; zero unless has_key */
     bool has_key;
     struct jit_input inputs[INPUTS_MAX];
@@ -95,11 +102,39 @@ static void link_free(void *state)
     free(l);
 }
 
-/* True for options that put times into a log, read files, or make unknown output. */
-static bool is_refused(const char *option)
+/* True for the options of nvJitLink.h, 12.0 to 13.5, that change code or logs alone. Not -time and -verbose, whose logs
+ * have times, and not -Xnvvm and -Ofc, for ptxas too, which may change later links of the process. */
+static bool option_is_known(const char *option)
 {
-    return text_has_one_of(option,
-                           ONE_OF("time", "verbose", "options-file", "cache", "dump", "file"));
+    if (text_has_one_of(option, ONE_OF("-Ofc", "-Ofast")))
+        return false;
+    return text_is_one_of(option,
+                          ONE_OF("-lto", "-dlto", "-ptx", "-ltoir", "-g", "-lineinfo", "-r", "-O0",
+                                 "-O1", "-O2", "-O3", "-no-cache", "-optimize-unused-variables")) ||
+           text_begins_with_one(option,
+                                ONE_OF("-arch=", "-maxrregcount=", "-ftz=", "-prec-div=",
+                                       "-prec-sqrt=", "-fma=", "-kernels-used=", "-variables-used=",
+                                       "-split-compile=", "-split-compile-extended=",
+                                       "-jump-table-density=", "-device-stack-protector=", PTXAS));
+}
+
+/* True if all options for ptxas are in its table, and name no file. */
+static bool ptxas_takes(uint32_t n, const char **options)
+{
+    struct view *given = calloc((size_t)n + 1, sizeof *given);
+    struct options parsed;
+    size_t n_given = 0;
+    for (uint32_t i = 0; given && i < n; i++)
+        if (text_begins(options[i], PTXAS))
+            given[n_given++] =
+                (struct view){options[i] + sizeof PTXAS - 1, strlen(options[i]) - sizeof PTXAS + 1};
+    bool takes = given && options_parse(OPTIONS_PTXAS, 0, given, n_given, &parsed, NULL) == 0;
+    if (takes) {
+        takes = parsed.input < 0 && parsed.output < 0;
+        options_close(&parsed);
+    }
+    free(given);
+    return takes;
 }
 
 static struct link *link_new(struct jitlink_library *library, uint32_t n, const char **options)
@@ -107,12 +142,20 @@ static struct link *link_new(struct jitlink_library *library, uint32_t n, const 
     struct link *l = calloc(1, sizeof *l);
     if (l)
         l->options = calloc((size_t)n + 1, sizeof *l->options);
-    bool ok = l && l->options;
+    bool known = n == 0 || options, ok = l && l->options, has_times = false;
+    for (uint32_t i = 0; known && i < n; i++) {
+        bool times = options[i] && text_is_one_of(options[i], ONE_OF("-time", "-verbose"));
+        known = options[i] && (times || option_is_known(options[i]));
+        has_times |= times;
+    }
+    if (!known)
+        atomic_store(&library->took_unknown, true);
+    ok = ok && known && !has_times && ptxas_takes(n, options) && !compiler_variables_find();
     for (uint32_t i = 0; ok && i < n; i++) {
-        ok = options[i] && !is_refused(options[i]);
-        l->options[i] = ok ? strdup(options[i]) : NULL;
-        ok = ok && l->options[i];
+        l->options[i] = strdup(options[i]);
+        ok = l->options[i];
         l->n_options += ok;
+        l->has_lines |= text_is_one_of(options[i], ONE_OF("-g", "-lineinfo"));
     }
     if (ok) {
         l->library = library;
@@ -185,6 +228,8 @@ static void key_next(struct link *l, int type, const char *name, const void *dat
     if (name)
         key_add_text(&b, 3, name);
     key_add(&b, 4, content.bytes, sizeof content.bytes);
+    if (type == TYPE_PTX)
+        ptx_files_add(&b, 5, data, len);
     key_end(&b, &key, &l->so_far);
 }
 
@@ -220,11 +265,32 @@ static bool keep_back(struct jit_input *in, const void *data, size_t len)
     return true;
 }
 
+/* True for libraries whose ptxas writes no times of source files beside line tables. */
+static bool writes_no_times(const struct jitlink_library *library)
+{
+    int (*version)(unsigned *major, unsigned *minor) = NULL;
+    unsigned major = 0, minor = 0;
+    void *handle = dlopen(library->at.path, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? preload_real_dlsym(handle, "nvJitLinkVersion") : NULL;
+    memcpy(&version, &found, sizeof found);
+    bool known = version && version(&major, &minor) == 0;
+    if (handle)
+        dlclose(handle);
+    return known && (major > 13 || (major == 13 && minor >= 4));
+}
+
+/* True if the input may name source files of which the link has the times, and we cannot see them. */
+static bool hides_files(const struct link *l, int type)
+{
+    bool may_hold_ptx = type == TYPE_LTOIR ? l->has_lines : type != TYPE_CUBIN && type != TYPE_PTX;
+    return may_hold_ptx && !writes_no_times(l->library);
+}
+
 /* Adds an input to the key, and counts it in l->n_inputs. True if it is kept back; else the caller must add it
  * to the real handle. If it was not counted, the link cannot be served any more. */
 static bool note_input(struct link *l, int type, const void *data, size_t len, const char *name)
 {
-    if (!WARM_EXPECT(l->state == FRESH && l->n_inputs <= INPUTS_MAX))
+    if (!WARM_EXPECT(l->state == FRESH && l->n_inputs <= INPUTS_MAX) || hides_files(l, type))
         return false;
     const struct jit_input *before = l->n_inputs ? &l->inputs[l->n_inputs - 1] : NULL;
     bool behind = before && (before->kept_back || before->accepted[0]); /* it is costly */
@@ -401,7 +467,7 @@ static int complete(struct link *l, jitlink_handle handle, struct leased_entry *
     uint64_t start_ms = conn_now_ms();
     catch_up(l, handle);
     int rc = l->refused ? l->refused : l->library->Complete(handle);
-    if (rc == 0 && leased_entry_is_ours(got))
+    if (rc == 0 && leased_entry_is_ours(got) && !atomic_load(&l->library->took_unknown))
         store(l, entry, handle, conn_now_ms() - start_ms);
     pass_on(l, handle);
     return rc;

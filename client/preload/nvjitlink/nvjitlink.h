@@ -14,7 +14,10 @@
  *
  * Only this process can make the artifact, with its own library. So it is made under a lease: if
  * many processes link the same at once, one does. The key covers the library by content, the
- * options, and each input's type, name and bytes.
+ * options, and each input's type, name and bytes; of PTX also the files that it names (ptx_files.h). An input of
+ * another type may hold PTX that we cannot read: before 13.4 the link is then the library's.
+ *
+ * The library reads variables, too: compiler_variables.h. If one is set, nothing is served.
  *
  * Thread: any for different handles. Memory: a handle's state lives until it is destroyed.
  */
@@ -35,6 +38,8 @@ typedef void *jitlink_handle;
  * library loaded. */
 struct jitlink_library {
     struct library at; /* its suffix is "" or one as "_13_5" */
+    atomic_bool
+        took_unknown; /* options that we do not know: what it links from then on is not stored */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvjitlink/nvjitlink.fn"
 };

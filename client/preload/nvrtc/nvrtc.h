@@ -33,6 +33,7 @@ typedef int (*nvrtc_callback)(void *payload, void *reserved); /* 1: cancel the c
 enum nvrtc_result {
     NVRTC_SUCCESS = 0,
     NVRTC_INVALID_INPUT = 3,
+    NVRTC_INVALID_OPTION = 5,
     NVRTC_COMPILATION = 6,
     NVRTC_NAMES_AFTER_COMPILATION = 8,
     NVRTC_NO_NAMES_BEFORE_COMPILATION = 9,
@@ -45,6 +46,8 @@ enum nvrtc_result {
 struct nvrtc_library {
     struct library at;
     _Atomic uint64_t skip_until_ms; /* the daemon refused this compiler: do not ask before */
+    atomic_uint
+        n_lasting; /* compiles with options that later ones of this process may feel (own.h) */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvrtc/nvrtc.fn"
 };

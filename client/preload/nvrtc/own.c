@@ -20,6 +20,7 @@
 #include "client/lib/request.h"
 #include "client/preload/connection_pool.h"
 #include "client/wire/bundle.h"
+#include "keygen/cuda/options.h"
 
 #define PREFIX "nvrtc:1:"
 #define FOLDER_MAX 400 /* bytes of the working folder in a description */
@@ -105,6 +106,24 @@ static bool has_its_builtins(const struct nvrtc_library *library)
     return has;
 }
 
+bool own_options_last(size_t n, const char *const *options)
+{
+    struct view *views = calloc(n + 1, sizeof *views);
+    struct options parsed;
+    bool known = views && n <= OPTIONS_MAX_ARGS;
+    for (size_t i = 0; known && i < n; i++) {
+        known = options[i] &&
+                !text_has_one_of(options[i], ONE_OF("restrict", "opt-info", "optimization-info",
+                                                    "Ofc", "Ofast-compile"));
+        views[i] = (struct view){options[i], known ? strlen(options[i]) : 0};
+    }
+    known = known && options_parse(OPTIONS_NVRTC, 0, views, n, &parsed, NULL) == 0;
+    if (known)
+        options_close(&parsed);
+    free(views);
+    return !known;
+}
+
 void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc_program program,
              char *const *expressions, size_t n_expressions, int rc)
 {
@@ -124,6 +143,9 @@ void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc
                           LEASED_ENTRY_RETRY_MS);
     else if (rc != NVRTC_SUCCESS)
         warm_note(w, "uncacheable", own->entry.name, "the program's own NVRTC gave up");
+    else if (atomic_load(&library->n_lasting))
+        warm_note(w, "uncacheable", own->entry.name,
+                  "this process gave its own NVRTC options before that NVRTC does not forget");
     else if (!has_its_builtins(library))
         warm_note(w, "uncacheable", own->entry.name,
                   "NVRTC loaded other builtins than those beside it: see LD_LIBRARY_PATH");

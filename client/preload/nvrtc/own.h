@@ -9,7 +9,8 @@
  *
  * The entry is the user's own, as every value that a client puts. Its name is a SHA-256 over library,
  * builtins and job. Only jobs that read no files are kept: this process does not see which files NVRTC
- * opens. `warm why` tells of the others.
+ * opens. Nothing is kept behind a compile with options that NVRTC does not forget: keygen/cuda/CUDA.md, section 3.
+ * `warm why` tells of the others.
  *
  * Thread: any, each with a struct own_compile of its own.
  */
@@ -32,6 +33,8 @@ struct own_compile {
  * own_end. */
 int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *job,
               struct warm_result *out);
+/* True for options that NVRTC may not forget after a compile, and for those that we do not know. */
+bool own_options_last(size_t n, const char *const *options);
 /* Stores what the library has made, if it succeeded, and gives the connection back. Does nothing
  * without a lease. */
 void own_end(struct own_compile *own, const struct nvrtc_library *library, nvrtc_program program,

@@ -18,11 +18,13 @@
  */
 #include "client/preload/nvrtc/nvrtc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/conn.h"
 #include "client/lib/request.h"
+#include "client/preload/compiler_variables.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
 #include "client/preload/nvrtc/own.h"
@@ -173,6 +175,15 @@ static bool wants_pch(const struct program *p)
     return false;
 }
 
+/* Tells `warm why` that a variable which NVRTC reads, "NAME=value", keeps the program out. */
+static void tell_variable(struct warm *w, const struct program *p, const char *variable)
+{
+    char why[256];
+    snprintf(why, sizeof why, "%.*s is set, which changes what NVRTC makes: unset it",
+             (int)strcspn(variable, "="), variable);
+    warm_note(w, "uncacheable", p->name, why);
+}
+
 /* Asks for the daemon's result; if it has no such compiler, for one of this program's own. */
 static int ask(struct program *p, struct own_compile *own, struct warm_result *out)
 {
@@ -183,6 +194,12 @@ static int ask(struct program *p, struct own_compile *own, struct warm_result *o
     struct warm *w = connection_pool_borrow();
     if (!w)
         return WARM_ENO_DAEMON;
+    const char *variable = compiler_variables_find();
+    if (variable) {
+        tell_variable(w, p, variable);
+        connection_pool_return(w);
+        return WARM_EREFUSED;
+    }
     struct warm_job job = {.name = p->name,
                            .source = p->source,
                            .source_len = strlen(p->source),
@@ -271,12 +288,24 @@ static bool serve(struct program *p, size_t n_options, const char *const *option
     return true;
 }
 
+static int compile_for_real(struct nvrtc_library *library, nvrtc_program handle, int n_options,
+                            const char *const *options)
+{
+    bool last = n_options > 0 && options && own_options_last((size_t)n_options, options);
+    if (last)
+        atomic_fetch_add(&library->n_lasting, 1);
+    int rc = library->CompileProgram(handle, n_options, options);
+    if (last && rc == NVRTC_INVALID_OPTION)
+        atomic_fetch_sub(&library->n_lasting, 1);
+    return rc;
+}
+
 /* Runs the skipped compile, so that the real handle is in the state that the program expects. The
  * result stays, because the program may hold its names. */
 static void make_up(struct program *p, nvrtc_program handle)
 {
     if (p->state == SERVED)
-        p->library->CompileProgram(handle, (int)p->n_options, (const char *const *)p->options);
+        compile_for_real(p->library, handle, (int)p->n_options, (const char *const *)p->options);
     program_pass_on(p);
 }
 
@@ -349,7 +378,7 @@ int nvrtc_on_CompileProgram(struct nvrtc_library *library, nvrtc_program program
         return p->result.status;
     if (p && is_valid)
         make_up(p, program);
-    int rc = library->CompileProgram(program, n_options, options);
+    int rc = compile_for_real(library, program, n_options, options);
     if (p)
         own_end(&own, library, program, p->expressions, p->n_expressions, rc);
     return rc;

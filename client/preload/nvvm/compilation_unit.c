@@ -11,9 +11,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/lib/conn.h"
+#include "client/preload/compiler_variables.h"
 #include "client/preload/connection_pool.h"
 #include "client/preload/handle_table.h"
 #include "client/preload/leased_entry.h"
@@ -23,7 +23,7 @@
 #include "keygen/key.h"
 
 enum { SECTION_RESULT = 64, SECTION_LOG }; /* no types of a compile's result */
-enum { OPTIONS_MAX = 64 };
+enum { OPTIONS_MAX = 64, INVALID_OPTION = 7 /* what libNVVM returns */ };
 
 enum state { FRESH, SERVED, REAL };
 
@@ -63,31 +63,6 @@ static void program_free(void *state)
     free(p);
 }
 
-/* Makes a program REAL. If it is SERVED, the real library compiles it first, and so has the same result. */
-static void pass_on(struct nvvm_program *p, struct nvvm_library *library, nvvm_handle handle)
-{
-    const char *options[OPTIONS_MAX];
-    for (int i = 0; i < p->n_options; i++)
-        options[i] = p->options[i];
-    if (p->state == SERVED)
-        library->CompileProgram(handle, p->n_options, options);
-    p->state = REAL;
-    drop_options(p);
-    warm_value_free(&p->value);
-    p->value = (struct warm_value){0};
-}
-
-/* True if the environment has a variable that may change what the library does (nvvm.h, 2). */
-static bool is_configured(void)
-{
-    for (char **variable = environ; variable && *variable; variable++) {
-        const char *end = strchr(*variable, '='), *at = strstr(*variable, "NVVM");
-        if ((at && end && at < end) || strncmp(*variable, "LLVM_", 5) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* True for the options of nvvm.h, 13.5, and numba-cuda's. */
 static bool is_known(const char *option)
 {
@@ -95,6 +70,44 @@ static bool is_known(const char *option)
                           ONE_OF("-g", "-generate-line-info", "-gen-lto", "-numba-debug")) ||
            text_begins_with_one(
                option, ONE_OF("-opt=", "-arch=", "-ftz=", "-prec-div=", "-prec-sqrt=", "-fma="));
+}
+
+typedef int (*options_fn)(nvvm_handle handle, int n, const char **options);
+
+/* Verifies or compiles with the real library. Notes options that we do not know, unless the library refuses them: they
+ * may change later compiles. */
+static int call_real(struct nvvm_library *library, options_fn real, nvvm_handle handle, int n,
+                     const char **options)
+{
+    bool known = n <= OPTIONS_MAX;
+    for (int i = 0; known && options && i < n; i++)
+        known = options[i] && is_known(options[i]);
+    if (!known)
+        atomic_fetch_add(&library->n_unknown, 1);
+    int rc = real(handle, n, options);
+    if (!known && rc == INVALID_OPTION)
+        atomic_fetch_sub(&library->n_unknown, 1);
+    return rc;
+}
+
+static int compile_for_real(struct nvvm_library *library, nvvm_handle handle, int n,
+                            const char **options)
+{
+    return call_real(library, library->CompileProgram, handle, n, options);
+}
+
+/* Makes a program REAL. If it is SERVED, the real library compiles it first, and so has the same result. */
+static void pass_on(struct nvvm_program *p, struct nvvm_library *library, nvvm_handle handle)
+{
+    const char *options[OPTIONS_MAX];
+    for (int i = 0; i < p->n_options; i++)
+        options[i] = p->options[i];
+    if (p->state == SERVED)
+        compile_for_real(library, handle, p->n_options, options);
+    p->state = REAL;
+    drop_options(p);
+    warm_value_free(&p->value);
+    p->value = (struct warm_value){0};
 }
 
 /* ---- keys ---- */
@@ -158,9 +171,9 @@ int nvvm_on_CreateProgram(struct nvvm_library *library, nvvm_handle *out)
 {
     int rc = library->CreateProgram(out);
     if (!rc)
-        handle_table_renew(&table, *out,
-                           is_configured() ? NULL : calloc(1, sizeof(struct nvvm_program)),
-                           program_free);
+        handle_table_renew(
+            &table, *out, compiler_variables_find() ? NULL : calloc(1, sizeof(struct nvvm_program)),
+            program_free);
     return rc;
 }
 
@@ -209,7 +222,7 @@ int nvvm_on_VerifyProgram(struct nvvm_library *library, nvvm_handle handle, int 
     struct nvvm_program *p = program_of(handle);
     if (p && p->state == SERVED)
         pass_on(p, library, handle);
-    int rc = library->VerifyProgram(handle, n_options, options);
+    int rc = call_real(library, library->VerifyProgram, handle, n_options, options);
     if (p && p->state == FRESH && rc == 0)
         note(p, library, handle, "verify", NULL, NULL, n_options, options);
     else if (p)
@@ -283,11 +296,11 @@ static int compile(struct nvvm_program *p, struct nvvm_library *library, nvvm_ha
             return 0;
         p->state = REAL; /* without memory for the options it could not be compiled later */
         pass_on(p, library, handle);
-        return library->CompileProgram(handle, n_options, options);
+        return compile_for_real(library, handle, n_options, options);
     }
     uint64_t start_ms = conn_now_ms();
-    int rc = library->CompileProgram(handle, n_options, options);
-    if (rc == 0 && leased_entry_is_ours(got))
+    int rc = compile_for_real(library, handle, n_options, options);
+    if (rc == 0 && leased_entry_is_ours(got) && !atomic_load(&library->n_unknown))
         store(library, handle, entry, conn_now_ms() - start_ms);
     pass_on(p, library, handle);
     return rc;
@@ -306,7 +319,7 @@ int nvvm_on_CompileProgram(struct nvvm_library *library, nvvm_handle handle, int
     if (!w) {
         if (p)
             pass_on(p, library, handle);
-        return library->CompileProgram(handle, n_options, options);
+        return compile_for_real(library, handle, n_options, options);
     }
     leased_entry_begin(&entry, w, "nvvm:2:", &p->so_far);
     int rc = compile(p, library, handle, n_options, options, &entry);

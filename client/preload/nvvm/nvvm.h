@@ -16,13 +16,15 @@
  *
  * Measured with libNVVM 13.5.37 (strace, and a replaced getenv; PTX, LTO IR, debug and line information):
  *   1. A compile opens no file, and asks for no working folder. Its result is the same in another folder.
- *   2. It reads variables whose names contain NVVM or begin with LLVM_. If one is set, nothing is served.
+ *   2. It reads variables, see compiler_variables.h. If one is set, nothing is served.
+ *   3. The options that we know leave nothing behind for later compiles of the process.
  *
  * Thread: any for different handles. Memory: a handle's state lives until it is destroyed.
  */
 #ifndef WARM_PRELOAD_NVVM_NVVM_H
 #define WARM_PRELOAD_NVVM_NVVM_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "client/preload/libraries.h"
@@ -35,6 +37,8 @@ typedef void *nvvm_handle;
 /* One libNVVM of this process. Lives for ever, and keeps the library loaded. */
 struct nvvm_library {
     struct library at;
+    atomic_uint
+        n_unknown; /* calls with options that we do not know: what it makes from then on is not stored */
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvvm/nvvm.fn"
 };
