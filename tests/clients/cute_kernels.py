@@ -119,10 +119,16 @@ class Kernels(kit.TestCase):
                 self.assertEqual(run(self.daemon, name + "/back"), (usual, 2, 0))
 
     def test_a_position_counts_where_it_is_compiled_in(self):
-        lines = {"OPTIONS": "--gpu-arch sm_90a --generate-line-info"}
+        lines = {"OPTIONS": "--gpu-arch sm_90a --generate-line-info", "BEFORE": "os.utime(__file__, (1e9, 1e9))"}
         self.assertEqual(run(self.daemon, "here", **lines)[1:], (0, 2))
         self.assertEqual(run(self.daemon, "there", **lines)[1:], (0, 2))
         self.assertEqual(run(self.daemon, "there", **lines)[1:], (2, 0))
+        lines["BEFORE"] = "os.utime(__file__, (2e9, 2e9))"  # the line table has the time
+        self.assertEqual(run(self.daemon, "there", **lines)[1:], (0, 2))
+        bare = ("from cutlass.cutlass_dsl import CuTeDSL as D; get = D._get_pipeline; "
+                "D._get_pipeline = lambda s, p: get(s, p).replace('enable-assertions=false', 'enable-assertions')")
+        self.assertEqual(run(self.daemon, "here", BEFORE=bare)[1:], (0, 2))
+        self.assertEqual(run(self.daemon, "there", BEFORE=bare)[1:], (0, 2))
 
     def test_another_build_of_the_library_has_other_entries(self):
         run(self.daemon, "here")
@@ -143,6 +149,15 @@ class Kernels(kit.TestCase):
             self.assertEqual((hits, puts), (0, 0))
             self.assertTrue(glob.glob(os.path.join(folder, "*.ptx")))
         self.assertIn("dump-ptx-path", self.daemon.warm("why", "--last"))
+
+    def test_a_compile_that_writes_remarks_writes_them_each_time(self):
+        run(self.daemon, "none")
+        for name in ("first", "second"):
+            file = os.path.join(self.daemon.folder, name, "remarks.yaml")
+            _, hits, puts = run(self.daemon, name, OPTIONS=f"--gpu-arch sm_90a --remark-output={file}")
+            self.assertEqual((hits, puts), (0, 0))
+            self.assertTrue(os.path.exists(file))
+        self.assertIn("remarks", self.daemon.warm("why", "--last"))
 
     def test_a_pass_manager_that_the_program_uses_itself_keeps_nothing(self):
         before = ("from cutlass.base_dsl import compiler as c; run = c.Compiler.compile\n"

@@ -118,6 +118,17 @@ class Kernels(kit.TestCase):
                 self.assertEqual(run(self.daemon, name.replace(" ", "-"), **settings)[1:], (0, 0))
                 self.assertIn("uncacheable", self.daemon.warm("why", "--last"))
 
+    def test_a_header_in_the_working_folder_comes_first(self):
+        usual, *_ = run(self.daemon, "usual", ARCH="90")
+        for warm in (False, True):
+            folder = os.path.join(self.daemon.folder, f"warm {warm}")
+            os.mkdir(folder)
+            with open(os.path.join(folder, "builtin.h"), "w") as f:
+                f.write(f'#include "{PACKAGE}/native/builtin.h"\nextern "C" __device__ int in_the_way = 3;\n')
+            made, hits, puts = run(self.daemon, f"warm {warm}", warm=warm, ARCH="90")
+            self.assertNotEqual(made, usual)
+            self.assertEqual((hits, puts), (0, 0))
+
     def test_other_headers_of_warp_have_other_entries(self):
         copy = os.path.join(self.daemon.folder, "packages")
         moved = os.path.join(copy, "warp")

@@ -29,6 +29,7 @@ import os
 import re
 import sys
 import time
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -44,12 +45,17 @@ _OPTIONS = frozenset(
 _PTXAS = re.compile(
     r"(-O[0-4]|--?(opt-level|maxrregcount|register-usage-level|allow-expensive-optimizations|fmad)=\w+|\s+)*$"
 )
-_POSITIONS = ("enable-assertions=true", "preserve-line-info=true")  # these compile source positions in
+_POSITIONS = ("enable-assertions", "preserve-line-info")  # these compile source positions in
 # The library asks for variables of CUDA's, LLVM's and its own. These of them lead to no output.
-_VARIABLES = re.compile(r"(CUTE|CUTLASS|CUDA|NVVM|LIBNVVM|NVPTX|PTX|LLVM|MLIR|IKET)_")
+_VARIABLES = re.compile(
+    r"(CUTE|CUTLASS|CUDA|NVPTX|PTX|PTXAS|OCG|LLVM|MLIR|IKET|CAN_FINALIZE|FINALIZER|NVJITLINK)_|\w*NVVM|AS_SECURE"
+)
 _HARMLESS = re.compile(
     r"CUDA_(VISIBLE_DEVICES|DEVICE_\w+|CACHE_\w+|MODULE_LOADING|LAUNCH_BLOCKING|MPS_\w+|VERSION)$|CUTE_DSL_CACHE_DIR$"
 )
+
+
+_reports: ContextVar[bool] = ContextVar("warm_cute_reports", default=False)  # remarks bypass the pipeline's text
 
 
 def _why_not(pipeline: str) -> str:
@@ -66,6 +72,11 @@ def _why_not(pipeline: str) -> str:
             return f"its pipeline has {option[0].strip()}"
         at = option.end()
     return ""
+
+
+def _has_positions(pipeline: str) -> bool:
+    """True unless each option that compiles positions in, of a pipeline that is kept, is absent or false."""
+    return any(option not in ("=false", "=0") for name in _POSITIONS for option in re.findall(rf"{name}([^\s}}]*)", pipeline))
 
 
 def _variables() -> list[str]:
@@ -108,6 +119,19 @@ def _bytes(operation: Any) -> bytes:
     out = io.BytesIO()
     operation.write_bytecode(out)
     return out.getvalue()
+
+
+def _files(operation: Any) -> list[str]:
+    """Returns size and time of each file that a module's text may name: ptxas before 13.4 writes them beside lines."""
+    out = []
+    for text in sorted(set(re.findall(rb'"([^"\n]+)"', operation.get_asm(enable_debug_info=True).encode()))):
+        path = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda code: bytes.fromhex(code[1].decode()), text)
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            continue
+        out.append(f"{os.fsdecode(path)} {found.st_size} {int(found.st_mtime)}")
+    return out
 
 
 def _label(module: Any) -> str:
@@ -170,10 +194,12 @@ class _Passes:
 
     def _made(self, module: Any) -> Any:
         """Returns a module with what the pipeline makes of this one; None: the pass manager itself must run."""
-        copy = module.clone().operation
-        if not any(option in self._pipeline for option in _POSITIONS):
+        copy, files = module.clone().operation, []
+        if _has_positions(self._pipeline):
+            files = _files(copy)
+        else:
             self._owner.real.PassManager.parse("builtin.module(strip-debuginfo)").run(copy)
-        parts = [self._owner.library.digest(), self._pipeline, str(self._verifies), *_variables()]
+        parts = [self._owner.library.digest(), self._pipeline, str(self._verifies), *_variables(), *files]
         texts = [part.encode("utf-8", "surrogateescape") for part in parts]
         key = hashlib.sha256(b"\0".join([_bytes(copy), *texts])).hexdigest()
         with _client.client().lease(f"cute:1:{key}") as lease:
@@ -231,6 +257,8 @@ class _Managers:
         return getattr(self.real, name)
 
     def why_not(self) -> str:
+        if _reports.get():
+            return "its compiler collects or writes remarks"
         if getattr(self.ir, "_GlobalDebug", None) and self.ir._GlobalDebug.flag:
             return "MLIR's debug output is on"
         dump = _dumps.cute()
@@ -248,4 +276,14 @@ def install(module: ModuleType) -> None:
     def __init__(self: Any, passmanager: Any, *args: Any, **kwargs: Any) -> None:
         real(self, _Managers(passmanager, module.ir, library), *args, **kwargs)
 
+    compile = module.Compiler.compile
+
+    def reported(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _reports.set(any(kwargs.get(name) for name in ("remark_output", "collect_compiler_diagnostics")))
+        try:
+            return compile(self, *args, **kwargs)
+        finally:
+            _reports.reset(before)
+
     module.Compiler.__init__ = __init__  # type: ignore[attr-defined]
+    module.Compiler.compile = reported  # type: ignore[attr-defined]

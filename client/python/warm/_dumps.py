@@ -118,9 +118,9 @@ def torch() -> str:
 
 def cute() -> str:
     """Returns the name of a dump of CuTe DSL's passes that is on, or "". Those of the frontend are written as ever."""
-    return next((name for name in ("CUTE_DSL_KEEP", "DUMP_KNOBS_TO_FILE") if os.environ.get(name)), "")
+    return next((name for name in ("CUTE_DSL_KEEP", "DUMP_KNOBS_TO_FILE", "FINALIZER_CUBIE") if os.environ.get(name)), "")
 
 
 def warp() -> str:
     """Returns the name of a variable that lets Warp's compile print or write files, or "". An empty one does, too."""
-    return next((name for name in ("WARP_DEBUG", "WARP_DUMP_LTOIR") if name in os.environ), "")
+    return next((name for name in ("WARP_DEBUG", "WARP_DUMP_LTOIR", "FINALIZER_CUBIE") if name in os.environ), "")

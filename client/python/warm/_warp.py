@@ -19,6 +19,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 import tempfile
 import time
 from types import ModuleType
@@ -36,7 +37,8 @@ _READS = re.compile(
 _PLACE = re.compile(rb"(?<![\\/]\n)^// /[^\\\n*?]*:\d+$", re.M)
 _FLAGS = re.compile(r"(-O\w+|-m(?!llvm)[\w.+=-]+|-mllvm[ =]-[\w-]+(=\d+)?|-D\w+(=[\w.]*)?|\s+)*$")
 _VARIABLES = re.compile(
-    r"(NVRTC|LIBMATHDX|LLVM|CLANG|NVVM|PTX)_|CPATH$|CCC_|C_INCLUDE_PATH$|CPLUS_INCLUDE_PATH$|SOURCE_DATE_EPOCH$|DUMP_KNOBS"
+    r"(NVRTC|LIBMATHDX|LLVM|CLANG|PTX|PTXAS|OCG|EDG|CAN_FINALIZE|FINALIZER|NVJITLINK)_|\w*NVVM|"
+    r"CPATH$|CCC_|C_INCLUDE_PATH$|CPLUS_INCLUDE_PATH$|SOURCE_DATE_EPOCH$|DUMP_KNOBS"
 )
 _PLACES = ("cu_path", "cpp_path", "output_path", "obj_path", "pch_dir")  # where files are; their texts count, or their names
 _PLAIN = (type(None), bool, int, float, str, bytes)
@@ -57,10 +59,11 @@ def _plain(name: str, value: Any) -> str:
 
 
 def _strange(source: bytes, folder: str, home: str) -> str:
-    """Returns what a source has that may make it read more than Warp's own headers, or hold a path, or ""."""
+    """Returns what a source has that may make it read more than Warp's own headers, or hold a path, or "". clang looks
+    for them first in the source's folder, NVRTC in the working folder."""
     for name in set(_OWN.findall(source)):
         own = os.path.join(home, "native", name.decode())
-        if not os.path.isfile(own) or os.path.exists(os.path.join(folder, name.decode())):
+        if not os.path.isfile(own) or any(os.path.exists(os.path.join(first, name.decode())) for first in (folder, ".")):
             return f"the header {name.decode()}, which is not Warp's"
     found = _READS.search(_OWN.sub(b"", source.replace(b"\\\n", b"")))
     return found[0].decode() if found else ""
@@ -74,6 +77,9 @@ def _check(given: dict[str, Any]) -> None:
     for name in ("lineinfo", "verify_fp", "compile_time_trace", "verbose", "llvm_cuda", "extra_include_dirs"):
         if given.get(name):
             raise _Unkept(f"{name} is set")
+    config = sys.modules["warp"].config  # build_cuda has no argument for it
+    if getattr(config, "verbose", False) or getattr(config, "log_level", 20) <= 10:
+        raise _Unkept("Warp prints the compiler's log")
     if "debug" in (given.get("config"), given.get("mode")):
         raise _Unkept("debug information holds paths")
     if not _FLAGS.match(given.get("extra_flags") or ""):
@@ -162,18 +168,23 @@ _umask = _read_umask()  # at import: reading it changes it for all threads for a
 
 def _kept(real: Callable[..., Any], home: str, around: Callable[[], list[str]]) -> Callable[..., Any]:
     signature = inspect.signature(real)
+    is_changed = False  # NVRTC 13.1 and later may compile otherwise after level 0: native/warp.cu
 
     def build(*args: Any, **kwargs: Any) -> Any:
-        lease, place = None, ""
+        nonlocal is_changed
+        lease, place, was_changed = None, "", is_changed
         try:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             given = bound.arguments
+            is_changed |= "cu_path" in given and given.get("optimization_level") == 0
             path = given["cu_path"] if "cu_path" in given else given["cpp_path"]
             place = given["output_path"] if "output_path" in given else given["obj_path"]
             with open(path, "rb") as f:
                 source = f.read()
             _check(given)
+            if was_changed:
+                raise _Unkept("NVRTC may not forget that this process compiled at level 0")
             strange = _strange(source, os.path.dirname(path), home)
             if strange:
                 raise _Unkept(f"its source has {strange}")
