@@ -394,6 +394,16 @@ gathered = torch.compile(lambda x, y: (all_gather_tensor(x, 0, dist.group.WORLD)
 print(all(torch.equal(one[64 * rank :][:64], x + i) for i, one in enumerate(gathered)))
 raise SystemExit
 """
+LOOKS = """
+from warm import _catalogue
+torch.compile(lambda x: x.tan() + 1)(x)
+found, real = [], _catalogue._State.look
+_catalogue._State.look = lambda self: (found.append(1), real(self))
+leaf = x.clone().requires_grad_()
+torch.compile(lambda x: x.tan() * 2)(leaf).sum().backward()
+print(len(found))
+raise SystemExit
+"""
 BUNDLED = """
 torch._functorch.config.bundled_autograd_cache = True
 called, arguments = lambda x: x.view(8, 8).exp().sum(0) + 13, [x]
@@ -677,6 +687,10 @@ class Pairs(kit.TestCase):
         hits = self.daemon.stats("puts")
         self.assertEqual(self.run_one(SOFTPLUS), "True")
         self.assertEqual(self.daemon.stats("puts"), hits, "all was in the cache")
+
+    def test_all_is_looked_at_once_for_a_graph_that_hits(self):
+        self.assertGreater(int(self.run_one(LOOKS)), 1)
+        self.assertEqual(self.run_one(LOOKS), "1")
 
     def test_a_package_that_torch_takes_from_another_folder_keeps_nothing_out(self):
         with kit.Folder() as packages:

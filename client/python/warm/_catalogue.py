@@ -306,6 +306,10 @@ def load() -> bool:
         return True
 
 
+def is_there() -> bool:
+    return _state.catalogue is not None
+
+
 def is_there_for_all() -> bool:
     """Returns True if the catalogue is there for all ranks of this job: each asks once for each graph of which all must
     get the same answer, until the daemon has told them all that it is there."""

@@ -312,6 +312,8 @@ def check_operators(module: ModuleType) -> None:
         real(gm)
         try:
             why = _operators.why_not_traced(gm) or _why_not_of_kernels(gm) or _why_not_of_ranks(gm) or _catalogue.why_not_kept()
+            if not why and getattr(_graph, "autograd", None):
+                _graph.is_looked_at = _catalogue.is_there()
         except Exception as e:
             why = repr(e)
         _graph.why = getattr(_graph, "why", "") or why
@@ -385,7 +387,7 @@ def watch_autograd(module: ModuleType) -> None:
         try:
             return try_load(*arguments, **options)
         finally:
-            _graph.autograd = None
+            _graph.autograd, _graph.is_looked_at = None, False
 
     cache.try_load = staticmethod(load)
 
@@ -483,6 +485,12 @@ def _is_dumping() -> bool:
     return bool(dump)
 
 
+def _why_not_taken() -> str:
+    """Returns why no graph must be taken now, or "". Between the key of a graph of AOTAutograd and its load only torch runs, so the
+    look for the key is the look for the graph and for the code in it."""
+    return "" if getattr(_graph, "is_looked_at", False) else _catalogue.why_not_taken()
+
+
 def _is_refused(name: str) -> bool:
     """Returns True for the name of a graph with a refused key: "pt2:KIND::KEY:c1"."""
     return name.partition("::")[2].rpartition(":")[0] in _refused
@@ -508,7 +516,7 @@ class Backend:
                 self._keep_form(key)
                 return None
             lease = self._client.lease(key) if waits else self._client.find(key)
-            if key.startswith(_GRAPHS) and (lease.value is None or _catalogue.why_not_taken()):
+            if key.startswith(_GRAPHS) and (lease.value is None or _why_not_taken()):
                 self._keep_form(key)
                 if lease.value is not None:
                     return None
