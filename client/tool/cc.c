@@ -819,7 +819,7 @@ static void add_place(struct command *c, struct key_builder *key)
     tool_key_messages(job, key, HOW);
     tool_key_roots(job, key, HOW);
     key_add_u64(key, FOLDER, (uint64_t)(root + 1));
-    if (root >= 0 && (job->user_maps || job->debug_shows))
+    if (root >= 0 && (job->user_maps || (job->debug_shows && c->debug)))
         key_add_text(key, FOLDER, rest); /* debug information names it */
     bool hides = c->lto && (c->stops || !tool_is_of_keops(c->files[0])); /* in packed sections */
     job->keys_cwd =

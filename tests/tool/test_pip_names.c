@@ -125,3 +125,21 @@ Test(pip_names, debug_information_may_name_another_folder_of_pips)
     }
     lab_down(&lab);
 }
+
+/* As meson-python links, in a random folder of its own. */
+Test(pip_names, a_link_does_not_name_the_folder)
+{
+    static const char *const folders[] = {PACKAGE("12345678") "f/.mesonpy-abcdefgh",
+                                          PACKAGE("87654321") "f/.mesonpy-zyxwvuts"};
+    static const char build[] =
+        "mkdir -p %s && cd %s && echo 'int f;' >m.c && sleep 0.02 && " GCC
+        "-O1 -fPIC -c m.c -o m.o && sleep 0.02 && " GCC "-shared m.o -o m.so";
+    struct lab lab;
+    if (!lab_up(&lab))
+        return;
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(sh(&lab, NULL, build, folders[i], folders[i]), 0);
+        expect_told(&lab, "hit", 2 * i);
+    }
+    lab_down(&lab);
+}
