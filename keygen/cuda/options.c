@@ -37,6 +37,7 @@ struct parse {
     struct view *for_ptxas; /* its options, checked together at the end */
     size_t n_for_ptxas;
     struct inner_options *inner;
+    const struct spec *dropped; /* the last one that the list lacks */
     size_t unknown; /* index of the first option that no row has, for the host's compiler */
     unsigned n_arch;
     bool of_nvcc, forwards;
@@ -329,10 +330,17 @@ static int take_argument(struct parse *p, struct err *e)
     if (rc < 0)
         return rc;
     take_effects(p, spec, value);
+    bool is_second = (spec->rule == OUTPUT && out->output >= 0) ||
+                     (spec->rule == DEPENDENCY_FILE && out->dependency_file >= 0) ||
+                     (spec->rule == DROP && spec->value != NONE && p->dropped == spec);
+    if (is_second) /* the tool warns, and the list has neither of them */
+        return err_set(e, WARM_EREFUSED, "%s: %s is given twice", p->table->tool, spec->long_name);
     if (spec->rule == OUTPUT)
         out->output = (int)p->next - 1;
     if (spec->rule == DEPENDENCY_FILE)
         out->dependency_file = (int)p->next - 1;
+    if (spec->rule == DROP)
+        p->dropped = spec;
     if (spec->rule == DROP || spec->rule == OUTPUT || spec->rule == DEPENDENCY_FILE)
         return 0;
     for (size_t i = at; i < p->next; i++)

@@ -161,6 +161,7 @@ Test(options, what_writes_files_or_reads_the_clock_is_refused)
         "-arch=native",
         "-arch=sm_90,sm_80",
         "-diag_error=1",
+        "-pch-verbose=true -pch-verbose=false",
         "-use_fast_math_x",
         "-prec_div=true",
         "-I=",
@@ -185,9 +186,12 @@ Test(options, nvcc_and_ptxas_that_measure_or_trace_are_refused)
                                        "--dryrun",
                                        "--keep",
                                        "-fdevice-time-trace x",
+                                       "-o a -o b",
+                                       "-t 2 -t 4",
                                        "-Xptxas=--time",
                                        "-Xptxas=--compiler-stats"};
-    static const char *const ptxas[] = {"--time", "-time", "--stats", "--compiler-stats"};
+    static const char *const ptxas[] = {"--time", "-time", "--stats", "--compiler-stats",
+                                        "-o a -o b"};
     for (size_t i = 0; i < sizeof nvcc / sizeof *nvcc; i++)
         cr_expect_eq(error_of(OPTIONS_NVCC, nvcc[i], NULL), WARM_EREFUSED, "%s", nvcc[i]);
     for (size_t i = 0; i < sizeof ptxas / sizeof *ptxas; i++)
