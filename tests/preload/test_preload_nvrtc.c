@@ -137,19 +137,22 @@ Test(preload_nvrtc, warm_disable_asks_nobody) { expect_counters("WARM_DISABLE=1"
 Test(preload_nvrtc, warm_readonly_stores_nothing) { expect_counters("WARM_READONLY=1", 2, 0); }
 Test(preload_nvrtc, warm_recache_takes_nothing) { expect_counters("WARM_RECACHE=1", 2, 1); }
 
-/* NVRTC gives the PTX that its ptxas refused, too. */
-Test(preload_nvrtc, a_program_that_ptxas_refuses_has_its_ptx)
+/* NVRTC gives the PTX that its ptxas refused, too; and it refuses a folder for precompiled headers that is absent. */
+Test(preload_nvrtc, a_compile_that_fails_shows_what_it_shows_without)
 {
+    static const char *const commands[] = {"refused", "nowhere"};
     nvrtc_rig_up(NVRTC_13);
     struct warmd k = warmd_up(nvrtc_rig_options);
-    char *arguments = nvrtc_rig_arguments("", nvrtc_rig.library, "refused");
-    char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client, arguments);
-    for (int i = 0; i < 2; i++) {
+    free(nvrtc_rig_run(k.socket, "", nvrtc_rig.client,
+                       nvrtc_rig_arguments("", nvrtc_rig.library, "simple")));
+    for (int i = 0; i < 4; i++) {
+        char *arguments = nvrtc_rig_arguments("", nvrtc_rig.library, commands[i / 2]);
+        char *direct = nvrtc_rig_run(NULL, "", nvrtc_rig.client, arguments);
         char *with = nvrtc_rig_run(k.socket, "", nvrtc_rig.client, arguments);
-        nvrtc_rig_expect_same(direct, with, "refused");
+        nvrtc_rig_expect_same(direct, with, commands[i / 2]);
+        free(direct);
         free(with);
     }
-    free(direct);
     warmd_down(&k);
 }
 

@@ -8,6 +8,7 @@
  *     nvrtc_client LIBRARY simple           another, without what only one line of versions has
  *     nvrtc_client LIBRARY debug            the same with -G
  *     nvrtc_client LIBRARY refused          one that ptxas refuses
+ *     nvrtc_client LIBRARY nowhere          the simple one, with a folder for precompiled headers that is absent
  *     nvrtc_client LIBRARY plain            one that could be inlined further, without options
  *     nvrtc_client LIBRARY remarks          the same behind a compile with remarks about that
  *     nvrtc_client LIBRARY hidden FOLDER    the one that looks for a file that a daemon does not read
@@ -537,6 +538,8 @@ int main(int argc, char **argv)
         run_simple("-arch=sm_90");
     else if (strcmp(what, "debug") == 0)
         run_simple("-G");
+    else if (strcmp(what, "nowhere") == 0)
+        run_simple("-pch-dir=/nowhere/at/all");
     else if (strcmp(what, "refused") == 0)
         run_refused();
     else if (strcmp(what, "plain") == 0)

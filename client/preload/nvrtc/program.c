@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/lib/conn.h"
 #include "client/lib/request.h"
@@ -264,6 +266,19 @@ static bool is_about_tiles(size_t n_options, const char *const *options)
     return false;
 }
 
+/* True if an option names a folder for precompiled headers that NVRTC may refuse. The key and the workers lack it. */
+static bool names_bad_pch_folder(size_t n_options, const char *const *options)
+{
+    bool is_bad = false;
+    for (size_t i = 0; i < n_options; i++) {
+        const char *at = options[i] ? strstr(options[i], "-pch-dir=") : NULL;
+        struct stat st;
+        is_bad |= at && (stat(at + strlen("-pch-dir="), &st) || !S_ISDIR(st.st_mode) ||
+                         access(at + strlen("-pch-dir="), R_OK | W_OK | X_OK));
+    }
+    return is_bad;
+}
+
 /* Asks the daemon. True if the FRESH program is SERVED now. Otherwise only its options have
  * changed, and `own` may hold a lease to store what the real compile makes. */
 static bool serve(struct program *p, size_t n_options, const char *const *options,
@@ -274,7 +289,8 @@ static bool serve(struct program *p, size_t n_options, const char *const *option
         return false;
     p->options = copy_list(options, n_options);
     p->n_options = p->options ? n_options : 0;
-    if (!p->options || is_about_tiles(n_options, options) || is_cancelled(p) || ask(p, own, &r))
+    if (!p->options || is_about_tiles(n_options, options) ||
+        names_bad_pch_folder(n_options, options) || is_cancelled(p) || ask(p, own, &r))
         return false;
     bool stands = (r.status == NVRTC_SUCCESS || r.status == NVRTC_COMPILATION) && !r.refused;
     if (!stands || is_cancelled(p) || !take_lowered(p, &r)) {
