@@ -56,8 +56,8 @@ size_t tool_pip_len(const char *path)
     return 0;
 }
 
-/* Returns the end of a literal or of a comment that begins here, behind another byte or at a comment, or `at` if neither does. NULL: a reader of C may see another
- * end. */
+/* Returns the end of the literal or comment that begins here; `at` if none does. NULL: a compiler may see another end, as of a raw
+ * string. Another byte stands before `at`. */
 static uint8_t *end_of(uint8_t *at, const uint8_t *end)
 {
     uint8_t *found = NULL;
