@@ -3,10 +3,13 @@
  * compiler_variables.c - the list of these variables, as families of names. The stand-ins of NVRTC, nvJitLink, libNVVM
  * and the driver call it.
  *
- * Source: the libraries of 12.9.86 and 13.5.37 under a getenv that tells its callers' names. The four share their
- * code. FINALIZER_USE_LEGACY_ELF_BUILDER makes other cubins, LLVM_OVERRIDE_PRODUCER other LTO IR, FINALIZER_CUBIE
- * writes a file, NVJITLINK_TRACE_MESSAGES prints into the log, NV_NVVM_VERSION and NVVM_IR_VER_CHK decide what is an
- * error.
+ * Source: the names that the libraries of 12.9.86 and 13.5.37 gave to getenv. The four share their code.
+ *
+ *     FINALIZER_USE_LEGACY_ELF_BUILDER    other cubins
+ *     LLVM_OVERRIDE_PRODUCER              other LTO IR
+ *     FINALIZER_CUBIE                     a file is written
+ *     NVJITLINK_TRACE_MESSAGES            more lines in the log
+ *     NV_NVVM_VERSION, NVVM_IR_VER_CHK    other inputs are refused
  *
  * Thread: any; no state.
  */

@@ -949,7 +949,8 @@ static int add_headers(struct command *c, struct err *e)
     return code;
 }
 
-/* Drops what has no effect on a link of compiled files. Not with -gz, as no search finds a name in what that packs. */
+/* Notes a link of compiled files: -g and options that replace names do nothing there, so they bind it to no folder. Not with -gz:
+ * it compresses sections, in which result.c would not find a folder's name. */
 static void take_link(struct command *c)
 {
     c->links = c->n_files && !c->has_language && !c->lto;

@@ -17,7 +17,7 @@
 
 #define CONDITIONS_MAX 64 /* of one in another */
 
-/* What a condition says of its groups: nothing, that the first is excluded, or that all others are. */
+/* What a condition tells: nothing; that no compile reads its first group; that no compile reads the others. */
 enum says { NOTHING, NOT_FIRST, NOT_OTHERS };
 
 struct excluding {

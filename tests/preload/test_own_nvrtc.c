@@ -144,7 +144,7 @@ Test(own_nvrtc, a_hit_shows_what_the_compile_shows_and_the_rest_has_a_reason)
     free(direct);
 }
 
-/* NVRTC goes on with remarks in the same process: what it says then is no answer for another process. */
+/* Behind this option NVRTC writes remarks to the end of the process. So nothing is stored for other processes. */
 Test(own_nvrtc, nothing_is_kept_behind_options_that_nvrtc_does_not_forget)
 {
     char *direct = client_as(ALICE, "g", false, "plain");

@@ -279,7 +279,7 @@ static bool writes_no_times(const struct jitlink_library *library)
     return known && (major > 13 || (major == 13 && minor >= 4));
 }
 
-/* True if the input may name source files of which the link has the times, and we cannot see them. */
+/* True if the input may name source files that we cannot read out of it, and the linker writes their times into the cubin. */
 static bool hides_files(const struct link *l, int type)
 {
     bool may_hold_ptx = type == TYPE_LTOIR ? l->has_lines : type != TYPE_CUBIN && type != TYPE_PTX;

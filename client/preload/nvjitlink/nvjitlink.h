@@ -38,8 +38,8 @@ typedef void *jitlink_handle;
  * library loaded. */
 struct jitlink_library {
     struct library at; /* its suffix is "" or one as "_13_5" */
-    atomic_bool
-        took_unknown; /* options that we do not know: what it links from then on is not stored */
+    /* It got an option that we do not know, which may change its later links, too: none is stored. */
+    atomic_bool took_unknown;
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvjitlink/nvjitlink.fn"
 };

@@ -37,8 +37,8 @@ typedef void *nvvm_handle;
 /* One libNVVM of this process. Lives for ever, and keeps the library loaded. */
 struct nvvm_library {
     struct library at;
-    atomic_uint
-        n_unknown; /* calls with options that we do not know: what it makes from then on is not stored */
+    /* Calls with options that we do not know, and that it took: they may change later compiles, of which none is stored. */
+    atomic_uint n_unknown;
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvvm/nvvm.fn"
 };

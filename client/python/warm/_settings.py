@@ -199,7 +199,7 @@ def settings(traces: bool) -> tuple[str, str]:
         return f"{e}, which is the program's: no key has its code", ""
 
 
-# ---- what was set when a graph was compiled ----
+# ---- settings of a forward pass and of its backward pass ----
 
 _OF_PROCESS = ("deterministic_algorithms_settings", "default_dtype", "cuda_matmul_settings")  # in FxGraphHashDetails
 
