@@ -81,7 +81,7 @@ struct daemon {
     struct port *port; /* of the metrics; NULL: none */
     struct listener_socket socket, admin;
     gid_t trust_group;
-    bool listens, has_admin;
+    bool has_socket, has_admin;
     uv_loop_t loop;
     uv_async_t wake;
     uv_signal_t signals[3];
@@ -644,8 +644,11 @@ static void open_admin_socket(struct daemon *d)
     if (!*path && !conn_admin_path(d->socket.path, beside, sizeof beside))
         err_set(&e, WARM_EINVALID, "the path of the administrator's socket is too long");
     else
-        listener_open_admin(&d->admin, *path ? path : beside, &e);
-    d->has_admin = !e.code;
+        d->has_admin = listener_open_admin(&d->admin, *path ? path : beside, &e) == 0;
+    if (d->has_admin && listener_listen(&d->admin, &e) != 0) {
+        listener_shut(&d->admin);
+        d->has_admin = false;
+    }
     if (e.code)
         log_warning("nobody can list or evict what other users have: %s", e.text);
 }
@@ -659,12 +662,15 @@ static int start_serving(struct daemon *d, struct err *e)
                                      .spawner = d->spawner,
                                      .group_of = torch_store_group};
     int code = service_new(&d->service, &service, e);
-    if (code == 0) /* last: a socket that listens says that the daemon has started */
+    if (code == 0)
         code = listener_open(&d->socket, d->config.socket, e);
     if (code)
         return code;
-    d->listens = true;
+    d->has_socket = true;
     open_admin_socket(d);
+    code = listener_listen(&d->socket, e); /* last: it says that the daemon has started */
+    if (code)
+        return code;
     static const struct protocol *const protocols[] = {&native_protocol, &http_protocol,
                                                        &redis_protocol, NULL};
     struct server_config server = {.loop = &d->loop,
@@ -727,7 +733,7 @@ static void tear_down(struct daemon *d)
     service_free(d->service);
     if (d->store)
         store_close(d->store);
-    if (d->listens)
+    if (d->has_socket)
         listener_shut(&d->socket);
     if (d->has_admin)
         listener_shut(&d->admin);

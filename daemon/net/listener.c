@@ -145,14 +145,9 @@ static int listener_bind(const struct sockaddr_un *address, mode_t mode, int *ou
     int rc = bind(fd, (const struct sockaddr *)address, sizeof *address);
     int why = errno;
     umask(old);
-    if (rc == 0 && listen(fd, LISTEN_BACKLOG) != 0) {
-        why = errno;
-        unlink(address->sun_path);
-        rc = -1;
-    }
     if (rc != 0) {
         close(fd);
-        return err_sys(e, WARM_EIO, why, "cannot listen at %s", address->sun_path);
+        return err_sys(e, WARM_EIO, why, "cannot make the socket %s", address->sun_path);
     }
     *out = fd;
     return 0;
@@ -200,6 +195,13 @@ int listener_open_admin(struct listener_socket *out, const char *path, struct er
 {
     return passed_admin >= 0 ? listener_take_passed(out, passed_admin, e)
                              : listener_make(out, path, 0600, e);
+}
+
+int listener_listen(const struct listener_socket *s, struct err *e)
+{
+    if (!s->passed && listen(s->fd, LISTEN_BACKLOG) != 0)
+        return err_sys(e, WARM_EIO, errno, "cannot listen at %s", s->path);
+    return 0;
 }
 
 /* True if other users may connect: they need write access to the socket's file. An abstract name

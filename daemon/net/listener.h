@@ -2,11 +2,12 @@
 /*
  * listener.h - makes the listening socket, or takes the service manager's, and accepts connections.
  *
- *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listen ─▶ … ─▶ unlink
+ *   own:     lock PATH.lock ─▶ stale? unlink ─▶ bind (umask) ─▶ listener_listen ─▶ … ─▶ unlink
  *   passed:  $LISTEN_FDS from the service manager ─────────────────────▶ … ─▶ left as it is
  *
  * A daemon whose socket others may use has a second one for its administrator, with mode 0600. The
- * service manager passes it under the name "admin" ($LISTEN_FDNAMES).
+ * service manager passes it under the name "admin" ($LISTEN_FDNAMES). It listens before the first
+ * one, which says that the daemon has started.
  *
  * A socket file without a daemon behind it is removed and made anew; if a daemon answers, the start
  * fails. If descriptors run out, connections wait in the listen queue: accepting pauses until a
@@ -24,7 +25,7 @@
 
 #include "keygen/err.h"
 
-/* A socket that listens, as listener_open found or made it. */
+/* A socket as listener_open found or made it. */
 struct listener_socket {
     int fd;
     int lock_fd;    /* keeps a second daemon from replacing the socket file; -1 if passed */
@@ -42,6 +43,8 @@ int listener_open(struct listener_socket *out, const char *path, struct err *e);
 /* Opens the administrator's socket in the same way, with mode 0600 for root, too. After
  * listener_open. */
 int listener_open_admin(struct listener_socket *out, const char *path, struct err *e);
+/* Lets clients connect; a passed socket listens already. IO. */
+int listener_listen(const struct listener_socket *s, struct err *e);
 /* True if users other than root and the daemon's own can connect. */
 bool listener_is_shared(const struct listener_socket *s);
 /* False if an own socket's file was removed or replaced: nobody can connect any more. */

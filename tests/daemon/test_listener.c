@@ -102,6 +102,8 @@ Test(listener, a_socket_without_a_daemon_is_replaced)
     struct listener_socket s;
     close(bind_by_hand(false));
     cr_assert_eq(listener_open(&s, path, &e), 0, "%s", e.text);
+    cr_expect_lt(warmd_try_connect(path), 0, "the administrator's socket is made before");
+    cr_assert_eq(listener_listen(&s, &e), 0, "%s", e.text);
     int client = warmd_try_connect(path);
     cr_expect(client >= 0);
     close(client);
@@ -191,6 +193,7 @@ static void open_door(struct door *d, unsigned room)
     *d = (struct door){.room = room};
     cr_assert_eq(uv_loop_init(&d->loop), 0);
     cr_assert_eq(listener_open(&d->socket, path, &e), 0, "%s", e.text);
+    cr_assert_eq(listener_listen(&d->socket, &e), 0, "%s", e.text);
     cr_assert_eq(listener_start(&d->listener, &d->loop, d->socket.fd, on_connection, d, &e), 0,
                  "%s", e.text);
 }
