@@ -84,7 +84,6 @@ class Space(NamedTuple):
     entries: Any  # their digests by name; None: the catalogue has the digest
 
 
-@functools.cache
 def _is_called(name: str) -> bool:
     if name == "torch" or name in _STANDARD or (name + ".").startswith(_LIBRARIES):
         return True
@@ -276,6 +275,7 @@ class Watched:
         self._known, self._tables = known, tables
         self._spaces: list[Space] = []
         self._modules: dict[str, Any] = {}
+        self._others: set[str] = set()  # names of modules that no compile calls
         self._steady: dict[int, tuple[int, list[str], list[Any]]] = {}  # what counts in spaces that change often
         self._held: set[int] = set()  # the dictionaries of all spaces, by id
         self._watch = _marks.Watch()  # of those, by the index of the space
@@ -295,11 +295,14 @@ class Watched:
             self._of_modules.add([None], [sys.modules])
         elif not self._of_modules.changed():
             return {}
-        new = {
-            name: module
-            for name, module in list(sys.modules.items())
-            if self._modules.get(name) is not module and _is_called(name) and hasattr(module, "__dict__")
-        }
+        new = {}
+        for name, module in list(sys.modules.items()):
+            if name in self._others or self._modules.get(name) is module:
+                continue
+            if not _is_called(name):
+                self._others.add(name)
+            elif hasattr(module, "__dict__"):
+                new[name] = module
         self._modules.update(new)
         return new
 

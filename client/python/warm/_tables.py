@@ -8,7 +8,7 @@ A path "torch.ops:NAME" is the table of an operator's kernels in Python. One thr
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Container, Iterable, Iterator, NamedTuple
+from typing import AbstractSet, Any, Collection, Iterable, Iterator, NamedTuple
 
 from warm import _sources, _values
 
@@ -78,10 +78,13 @@ class Watched:
     def __init__(self, known: dict[str, tuple[bytes, ...]] | None) -> None:
         self._known = known
         self._tables: dict[str, Any] = {}
+        self._of_module: dict[str, list[str]] = {}  # the paths of `known`
+        for path in known or ():
+            self._of_module.setdefault(path.partition(":")[0], []).append(path)
         self._returned = [path for path in known or () if path.endswith("()")]  # at any time
         self._operators = _sources.Operators()
 
-    def look(self, walker: _values.Walker, modules: Container[str], changed: AbstractSet[str]) -> dict[str, Table]:
+    def look(self, walker: _values.Walker, modules: Collection[str], changed: AbstractSet[str]) -> dict[str, Table]:
         """Returns the tables of the paths `changed`, and those that are new since the last look; at first, all. `modules` are
         those that may have other tables now."""
         found = self._find(modules)
@@ -103,15 +106,14 @@ class Watched:
                 for name in named.keys() & map(id, held):
                     yield from ((operator, path, isinstance(held, dict)) for operator in named[name])
 
-    def _find(self, modules: Container[str]) -> dict[str, Any]:
+    def _find(self, modules: Collection[str]) -> dict[str, Any]:
         """Returns the tables of some modules, at first of all; and those of operators, if there are other operators."""
         found: dict[str, Any] = {}
         if self._known is None and (modules or not self._tables):
             found.update(_sources.containers())
-        for path in self._known or () if modules or not self._tables else self._returned:
-            module = path.partition(":")[0]
-            is_due = module in modules or not self._tables or path in self._returned
-            if is_due and module not in (OPERATORS[:-1], KERNELS.partition(":")[0]):
+        due = modules if self._tables else self._of_module
+        for path in (*self._returned, *(path for module in due for path in self._of_module.get(module, ()))):
+            if not path.startswith((OPERATORS, KERNELS)):
                 found.update([(path, table)] if (table := _sources.at(path)) is not None else ())
         found.update(self._operators.changed())
         found[KERNELS] = _sources.kernels
