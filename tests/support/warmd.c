@@ -108,6 +108,7 @@ void warmd_start(struct warmd *k, char *const *options)
 struct warmd warmd_new(void)
 {
     struct warmd k = {.dir = temp_dir_new()};
+    setenv("WARM_TIMEOUT_MS", "30000", 0); /* a busy machine is no hang */
     k.socket = path_join(k.dir, "warmd.sock");
     k.store = path_join(k.dir, "store");
     k.log = path_join(k.dir, "log");
