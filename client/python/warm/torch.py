@@ -135,8 +135,10 @@ def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> 
     try:
         why, text = _settings.settings(traces=False)
         why = why or _operators.why_not_lowered(gm) or _why_not_of_kernels(gm) or _why_not_of_ranks(gm) or _catalogue.why_not_kept()
-        parts = () if why else (_catalogue.registered(_operators.foreign(gm)), _operators.frozen(gm), _beside(gm, inputs))
-        text = "\n".join(filter(None, (_operators.described(gm), text, *parts)))
+        if not why:
+            registered = _catalogue.registered(_operators.foreign(gm))
+            parts = _operators.described(gm), text, registered, _operators.frozen(gm), _beside(gm, inputs)
+            text = "\n".join(filter(None, parts))
     except Exception as e:
         why, text = str(e) or repr(e), ""
     if not why and not text:
