@@ -109,7 +109,11 @@ class Kernels(kit.TestCase):
         for name, settings in {
             "an include": {"SNIPPET": include},
             "a spliced include": {"SNIPPET": include.replace("include", "incl\\\nude", 1)},
+            "an include behind a splice with a blank": {"SNIPPET": include.replace("include", "incl\\ \nude", 1)},
             "its place": {"SNIPPET": "return x * sizeof(__FILE__);"},
+            "its place, pasted": {"SNIPPET": "\n#define A(a, b) a%:%:b\n#define B(a, b) A(a, b)\nreturn x * sizeof(B(__FI, LE__));"},
+            "a warning": {"SNIPPET": "int i = 3.7f;\nreturn x * i;"},
+            "an option that prints": {"MODULE": json.dumps({"cpu_compiler_flags": "-mllvm -opt-bisect-limit=3"})},
             "a dump": {"ARCH": "90", "WARP_DEBUG": "1"},
             "debug": {"CONFIG": json.dumps({"mode": "debug"})},
             "checks that print paths": {"CONFIG": json.dumps({"verify_fp": True})},

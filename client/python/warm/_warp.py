@@ -8,19 +8,21 @@
 Warp has a cache of its own, by the hash of a module; we are asked only where that has nothing. A compile reads its
 source, Warp's folder `native`, its two libraries, its arguments and variables, and for a CPU the machine's features.
 These are the key, and the place of `native`, which macros of it print. It may read more, or hold a path, with the arguments of _check, or if its source says so
-(_READS): such a compile is Warp's alone.
+(_READS): such a compile is Warp's alone. So is one that warns: a hit would not.
 
 Any thread.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import os
 import re
 import sys
 import tempfile
+import threading
 import time
 from types import ModuleType
 from typing import Any, Callable, Iterator
@@ -30,12 +32,14 @@ from warm import _client, _dumps, _identity
 # In a source that Warp generates: files beside its own header, its own place, the time. A program's snippet may have them.
 _OWN = re.compile(rb'^#include "(\w+\.h)"$', re.M)
 _READS = re.compile(
-    rb"include|import|embed|incbin|#\s*pragma|_Pragma|__FILE|__BASE_FILE|builtin_FILE|source_location|__DATE__|__TIME|##|\?\?",
+    rb"include|import|embed|incbin|#\s*pragma|_Pragma|__FILE|__BASE_FILE|builtin_FILE|source_location|__DATE__|__TIME|##|%:|\?\?",
     re.I,
 )
+_SPLICE = re.compile(rb"\\[ \t\v\f\r]*\n")
 # Warp's comment that says in which file and line a function was: no compile without debug information has it.
 _PLACE = re.compile(rb"(?<![\\/]\n)^// /[^\\\n*?]*:\d+$", re.M)
-_FLAGS = re.compile(r"(-O\w+|-m(?!llvm)[\w.+=-]+|-mllvm[ =]-[\w-]+(=\d+)?|-D\w+(=[\w.]*)?|\s+)*$")
+_FLAGS = re.compile(r"(-O\w+|-m(?!llvm)[\w.+=-]+|-mllvm[ =]-[\w-]+=\d+|-D\w+(=[\w.]*)?|\s+)*$")
+_PRINTS = re.compile(r"-mllvm\S*\s*\S*(print|debug|bisect|stat|count|time)")  # options of LLVM that say what it does
 _VARIABLES = re.compile(
     r"(NVRTC|LIBMATHDX|LLVM|CLANG|PTX|PTXAS|OCG|EDG|CAN_FINALIZE|FINALIZER|NVJITLINK)_|\w*NVVM|"
     r"CPATH$|CCC_|C_INCLUDE_PATH$|CPLUS_INCLUDE_PATH$|SOURCE_DATE_EPOCH$|DUMP_KNOBS"
@@ -65,12 +69,14 @@ def _strange(source: bytes, folder: str, home: str) -> str:
         own = os.path.join(home, "native", name.decode())
         if not os.path.isfile(own) or any(os.path.exists(os.path.join(first, name.decode())) for first in (folder, ".")):
             return f"the header {name.decode()}, which is not Warp's"
-    found = _READS.search(_OWN.sub(b"", source.replace(b"\\\n", b"")))
+    found = _READS.search(_OWN.sub(b"", _SPLICE.sub(b"", source)))
     return found[0].decode() if found else ""
 
 
 def _check(given: dict[str, Any]) -> None:
     """Raises _Unkept."""
+    if "cpp_path" in given and "extra_flags" not in given:
+        raise _Unkept("this version of Warp has no flags")
     dump = _dumps.warp()
     if dump:
         raise _Unkept(f"{dump} is a dump")
@@ -82,7 +88,8 @@ def _check(given: dict[str, Any]) -> None:
         raise _Unkept("Warp prints the compiler's log")
     if "debug" in (given.get("config"), given.get("mode")):
         raise _Unkept("debug information holds paths")
-    if not _FLAGS.match(given.get("extra_flags") or ""):
+    flags = given.get("extra_flags") or ""
+    if not _FLAGS.match(flags) or _PRINTS.search(flags):
         raise _Unkept(f"extra_flags are {given['extra_flags']}")
 
 
@@ -142,7 +149,7 @@ def _key(given: dict[str, Any], source: bytes, place: str, around: list[str]) ->
     texts = [part.encode("utf-8", "surrogateescape") for part in parts]
     if b'R"' not in source:
         source = _PLACE.sub(b"//", source)
-    return "warp:1:" + hashlib.sha256(b"\0".join([source, *texts])).hexdigest()
+    return "warp:2:" + hashlib.sha256(b"\0".join([source, *texts])).hexdigest()
 
 
 def _write(path: str, data: bytes) -> None:
@@ -166,13 +173,36 @@ def _read_umask() -> int:
 _umask = _read_umask()  # at import: reading it changes it for all threads for a moment
 
 
+# ---- warnings ----
+
+
+@functools.lru_cache(maxsize=None)
+def _log(process: int, thread: int) -> int:
+    """Returns a file in memory for what clang says. It is one for all compiles of a thread: Warp makes a precompiled header
+    for each other list of flags."""
+    return os.memfd_create("warm")
+
+
+def _logging(given: dict[str, Any]) -> tuple[int | None, str]:
+    """Returns a log for the warnings of a compile for the CPU, which clang prints as ever, and the flags that let it write
+    the log. Raises _Unkept."""
+    if "extra_flags" not in given:
+        return None, ""
+    log = _log(os.getpid(), threading.get_ident())
+    path = f"/proc/self/fd/{log}"
+    if not os.path.exists(path):
+        raise _Unkept("no log can show whether clang warns")
+    os.ftruncate(log, 0)
+    return log, f"{given['extra_flags'] or ''} -diagnostic-log-file {path}"
+
+
 def _kept(real: Callable[..., Any], home: str, around: Callable[[], list[str]]) -> Callable[..., Any]:
     signature = inspect.signature(real)
     is_changed = False  # NVRTC 13.1 and later may compile otherwise after level 0: native/warp.cu
 
     def build(*args: Any, **kwargs: Any) -> Any:
         nonlocal is_changed
-        lease, place, was_changed = None, "", is_changed
+        lease, place, log, was_changed = None, "", None, is_changed
         try:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
@@ -188,24 +218,30 @@ def _kept(real: Callable[..., Any], home: str, around: Callable[[], list[str]]) 
             strange = _strange(source, os.path.dirname(path), home)
             if strange:
                 raise _Unkept(f"its source has {strange}")
+            log, flags = _logging(given)
             lease = _client.client().lease(_key(given, source, place, around()))
             if lease.value is not None:
                 _write(place, lease.value)
                 return None
+            if log is not None:
+                given["extra_flags"] = flags
+                args, kwargs = bound.args, bound.kwargs
         except _Unkept as e:
             _client.client().note("uncacheable", os.path.basename(path)[:200], str(e))
         except Exception:  # another version of Warp, or its own error, which it raises again
             pass
-        return _build(real, args, kwargs, lease, place)
+        return _build(real, args, kwargs, lease, place, log)
 
     return build
 
 
-def _build(real: Callable[..., Any], args: Any, kwargs: Any, lease: Any, place: str) -> Any:
+def _build(real: Callable[..., Any], args: Any, kwargs: Any, lease: Any, place: str, log: int | None) -> Any:
     start = time.monotonic()
     try:
         result = real(*args, **kwargs)
-        if lease is not None:
+        if log is not None and os.fstat(log).st_size:
+            _client.client().note("uncacheable", os.path.basename(place)[:200], "clang printed a warning, which a hit would not")
+        elif lease is not None:
             cost = (time.monotonic() - start) * 1000
             with open(place, "rb") as f:
                 made = f.read()
