@@ -25,7 +25,7 @@ PROGRAM = """if True:
         signature = {n: "*fp32" if n == "p" else "constexpr" for n in names}
         constants = {(names.index(n),): v for n, v in dict(n=128, **getattr(m, "C", {})).items() if n in names}
         source = getattr(m, "SOURCE", ASTSource)(m.k, signature, constants)
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=getattr(m, "OPTIONS", None))
+        made = triton.compile(source, target=getattr(m, "TARGET", GPUTarget("cuda", 90, 32)), options=getattr(m, "OPTIONS", None))
         return {name: hashlib.sha256(data if isinstance(data, bytes) else str(data).encode()).hexdigest()
                 for name, data in made.asm.items()}
 
@@ -86,24 +86,17 @@ f = make(<2|3>)"""),
 os.environ["S"] = "<2|3>"
 @triton.constexpr_function
 def f(n): return int(os.environ["S"])"""),
-    "a function of Triton that was replaced": kernel(f"tl.softmax({X})", """
-@triton.jit
-def mine(x): return x * <2|3>
-tl.softmax = mine"""),
     "a constant's type": kernel(X + " * (2 if f == 'True' else 3)").replace("constexpr):", "constexpr, f: tl.constexpr):")
                          + "C = {'f': <True|'True'>}\n",
     "a builtin of the program": kernel(f"my({X})", EXTERN + "my = core.extern(my)"),
     "a builtin of the program, by a helper": kernel(f"h({X})", EXTERN + """my = core.extern(my)
 @triton.jit
 def h(x): return my(x)"""),
-    "a method that a program gave tensors": kernel(f"{X}.mine()", EXTERN + "core.tensor.mine = core.extern(my)"),
-    "a function that a program put into Triton": kernel(f"tl.mine({X})", EXTERN + "tl.mine = core.extern(my)"),
     "a method of an object as a builtin": kernel(f"my({X})", """from triton.language import core
 class Q:
     def __init__(self, v): self.v = v
     def f(self, x, _semantic=None): return x.__add__(self.v, _semantic=_semantic)
 my = core.builtin(Q(<2|3>).f)"""),
-    "an attribute that a program gave tensors": kernel(f"{X} * i.mine", "tl.tensor.mine = tl.constexpr(<2|3>)"),
     "an attribute of a module of Python": kernel(X + " * f(n)", """import math
 math.mine = <2|3>
 @triton.constexpr_function
@@ -127,6 +120,16 @@ M = types.ModuleType('M'); M.S = <2.0|3.0>
 @triton.constexpr_function
 def f(n): return operator.attrgetter("".join(["S"]))(M)"""),
     "a layout of Gluon": GLUON.replace("LAYOUT", "gl.BlockedLayout([<1|2>], [32], [4], [0])"),
+}  # fmt: skip
+# With one of these, nothing of the process is kept.
+REPLACED = {
+    "a function of Triton that was replaced": kernel(f"tl.softmax({X})", """
+@triton.jit
+def mine(x): return x * <2|3>
+tl.softmax = mine"""),
+    "a method that a program gave tensors": kernel(f"{X}.mine()", EXTERN + "core.tensor.mine = core.extern(my)"),
+    "a function that a program put into Triton": kernel(f"tl.mine({X})", EXTERN + "tl.mine = core.extern(my)"),
+    "an attribute that a program gave tensors": kernel(f"{X} * i.mine", "tl.tensor.mine = tl.constexpr(<2|3>)"),
     "a stage that was replaced": kernel(X + " * 2", """from triton.backends.nvidia.compiler import CUDABackend as B
 real = B.make_ttir
 def make_ttir(*arguments):
@@ -151,10 +154,68 @@ SWAPPED_LATE = {  # in a module that Triton loads when it first compiles
     "a method of a class in the place of another": kernel(f"{X} * {X}", """from triton.language.semantic import TritonSemantic
 <# as it is|TritonSemantic.mul = TritonSemantic.add>"""),
 }
+PATCH = """
+real = {0}.parse
+def parse(*of):
+    tree = real(*of)
+    for node in __import__("ast").walk(tree):
+        if getattr(node, "value", 0) == 77: node.value = <2|3>
+    return tree
+"""
+MINE = """from triton.backends import backends
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
+class Mine(CUDABackend):
+    @staticmethod
+    def supports_target(target): return target.backend == "mine"
+    def make_ptx(self, *arguments): return super().make_ptx(*arguments) + "\\n// <one|two>"
+backends["mine"] = type(backends["nvidia"])(Mine, backends["nvidia"].driver)
+TARGET = GPUTarget("mine", 90, 32)"""
+TEXT = """
+@triton.jit
+def h(x): return x * 77
+"""
+# Triton makes the key of a function once, and what the function is changes behind it; classes of the program say nothing.
+STALE = {
+    "a global that is another function": kernel(f"h({X})", """
+@triton.jit
+def h(x): return x + 1
+@triton.jit
+def g(x): return x + 2""") + "k.cache_key\n<# as it is|h = g>\n",
+    "a source": kernel(X + " * 77") + "k.cache_key\nk._src = k._src.replace('77', '<2|3>')\n",
+    "a helper's source": kernel(f"h({X})", TEXT) + "k.cache_key\nh._src = h._src.replace('77', '<2|3>')\n",
+    "a method of a function": kernel(X + " * 77") + PATCH.format("k") + "k.parse = parse\n",
+    "a method of a helper": kernel(f"h({X})", TEXT) + PATCH.format("h") + "h.parse = parse\n",
+    "a class of functions": kernel(X + " * 77").replace("@triton.jit\n", "") + PATCH.format("triton.JITFunction")
+                            + "k = type('Mine', (triton.JITFunction,), {'parse': parse})(k)\n",
+    "a class of sources": kernel(X) + BODY.replace("k(", "k2(").format(X + " * <2|3>")
+                          + "class SOURCE(triton.compiler.ASTSource):\n    def make_ir(self, *arguments):\n"
+                            "        self.fn = k2\n        return super().make_ir(*arguments)\n",
+    "a backend of the program": kernel(X, MINE),
+    "a library that changes behind its digest": kernel(f"my({X})", """import os
+from triton.language import core
+LIBRARY = os.path.splitext(__file__)[0] + ".ll"
+def write(by):
+    with open(LIBRARY, "w") as f: f.write(f"define float @f(float %x) {{ %y = fadd float %x, {by} ret float %y }}")
+write("1.0")
+__import__("triton.backends.nvidia.compiler").backends.nvidia.compiler.file_hash(LIBRARY)
+write("<1.0|2.0>")
+OPTIONS = {"extern_libs": {"x": LIBRARY}}
+@core.extern
+def my(x, _semantic=None):
+    f32 = core.dtype("fp32")
+    return core.extern_elementwise("x", "", [x], {(f32,): ("f", f32)}, True, _semantic=_semantic)"""),
+}  # fmt: skip
+PATCHED = {
+    "the source of a function of Triton": kernel(X + " * tl.cdiv(i, 7)",
+                                                "tl.cdiv._unsafe_update_src(tl.cdiv._src.replace('- 1', '- <1|3>'))"),
+}  # fmt: skip
 LINES = {
     "a comment": kernel(X, "# <|one\n# more>"),
     "joined lines": kernel(X + " * 3", "").replace("    tl.store", "    x = 1<\n    |; >tl.store"),
     "another place in the line": kernel(X, "").replace("i = tl", "i = <|   >tl"),
+    "more decorators": kernel(X, "def same(f): return f").replace("jit\n", "jit\n<|@same\n>"),
+    "another column": HEAD + "if True:\n" + "".join(f"<  |    >{line}\n" for line in BODY.format(X).strip().split("\n")),
 }
 
 
@@ -198,6 +259,7 @@ class Keys(kit.TestCase):
 
     def test_what_a_kernel_reads_beside_its_source_counts(self):
         self.check(PAIRS)
+        self.check(REPLACED)
 
     def test_a_builtin_of_the_program_and_a_layout_of_gluon_are_hits(self):
         texts = [sides(PAIRS[name])[0] for name in ("a builtin of the program", "a layout of Gluon")]
@@ -220,6 +282,10 @@ class Keys(kit.TestCase):
     def test_functions_of_triton_in_the_place_of_others_count(self):
         self.check(SWAPPED)
         self.check(SWAPPED_LATE)
+
+    def test_what_changes_behind_tritons_key_or_says_nothing_in_it_is_not_kept(self):
+        self.check(STALE)
+        self.check(PATCHED)
 
     def test_globals_that_a_setting_admits_count(self):
         self.check(ADMITTED, **ADMIT)

@@ -4,7 +4,12 @@
     source                         in Triton's key          what we do
     the kernel's and its helpers'  yes (cache_key)           nothing
       source, first lines
+    the same, changed after the    no: it is made once       not kept
+      key was made
+    where in its file a function   the first decorator's     the distance to its def, and the column of that
+      stands                         line
     target, options, ptxas         yes                       nothing
+    libraries among the options    by their first content    one that changed since: not kept
     globals and closures that      only tl.constexpr, by     their values in our key, by type and content;
       they name, modules' and      name                      one that has no content here: not kept
       classes' attributes
@@ -20,6 +25,9 @@
     overrides, dumps, hooks that   no                        neither get nor put: why_off()
       replace or watch stages
     Triton's own functions         as files                  one that the program replaced: neither get nor put
+    backends, sources, functions   what they say             not kept
+      of classes, or with methods,
+      that are the program's
 
 A kernel of which nothing of this is special has the name of Triton's key alone. Triton's key lacks the path of the
 kernel's file, too: the line table of a hit may name the place where the kernel stood when it was compiled.
@@ -33,6 +41,7 @@ Any thread; the note is the thread's own.
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import enum
 import hashlib
@@ -101,8 +110,10 @@ def _of_module(name: str, module: types.ModuleType | None) -> list[Any]:
     """Returns the names of a module and of its classes, if a compile of Triton may call them."""
     if not name.startswith(_OWN) or module is None:
         return []
-    classes = (v for v in list(vars(module).values()) if isinstance(v, type) and v.__module__ == name)
-    return [vars(module), *(vars(one) for one in classes)]
+    values = list(vars(module).values())
+    classes = (v for v in values if isinstance(v, type) and v.__module__ == name)
+    functions = (v for v in values if type(v).__name__ in _HOLDERS and hasattr(v, "_src") and v.__module__ == name)
+    return [vars(module), *(vars(one) for one in (*classes, *functions))]
 
 
 def _of_libtriton() -> list[Any]:
@@ -168,11 +179,14 @@ def _swapped(folders: tuple[str, ...]) -> str:
         for name, value in first.items():
             now = names.get(name)
             is_hook = type(now) is types.FunctionType and now.__code__.co_filename.startswith(folders)
-            if now is not value and callable(value) and not is_hook:
+            if now is not value and (callable(value) or name == "_src") and not is_hook:
                 return f"{first.get('__name__') or first.get('__module__')}.{name}"
         for name in names.keys() - first.keys() if isinstance(names, types.MappingProxyType) else ():
             if type(names[name]) is not types.FunctionType and not name.startswith(("__", "_abc")):  # _foreign looks at those
                 return f"{first.get('__module__')}.{name}"
+        for name in names.keys() - first.keys() if "_src" in first else ():
+            if callable(names[name]):
+                return f"{first.get('__name__')}.{name}"
     return ""
 
 
@@ -191,6 +205,33 @@ def _replaced() -> str:
     swapped = _swapped(folders[1:2])  # but for ours
     _verdict[0] = swapped or next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
     return _verdict[0]
+
+
+# ---- objects of Triton's classes ----
+
+
+def _is_tritons_class(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    if kind.__module__.startswith("triton."):
+        return vars(module or types).get(kind.__name__) is kind
+    return kind.__module__ in ("builtins", "typing", "abc")
+
+
+def _is_as_made(value: Any) -> bool:
+    """True for an object whose class and all that it inherits are Triton's, and that has no other methods than these."""
+    kind = type(value)
+    own = (getattr(kind, name, None) for name in getattr(value, "__dict__", ()))
+    return all(map(_is_tritons_class, kind.__mro__)) and not any(isinstance(v, (types.FunctionType, property)) for v in own)
+
+
+def _changed_library(backend: Any, options: Any) -> str:
+    """Returns a library among the options, not one of Triton's own, that changed after Triton hashed it, or ""."""
+    file_hash = getattr(sys.modules[type(backend).__module__], "file_hash", None)
+    home = os.path.dirname(sys.modules["triton"].__file__ or "") + os.sep
+    for _, path in getattr(options, "extern_libs", None) or ():
+        if not str(path).startswith(home) and (file_hash is None or file_hash(path) != file_hash.__wrapped__(path)):
+            return str(path)
+    return ""
 
 
 # ---- what a kernel reads ----
@@ -244,6 +285,7 @@ class _Reads:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.places: list[str] = []  # of functions in their files, as line tables have them
         self._numbers: dict[int, int] = {}  # of functions and classes, by identity
         self._kept: list[Any] = []  # they stay alive, so that an identity stays theirs
 
@@ -331,6 +373,8 @@ class _Reads:
         if _is_tritons(function):
             return f"triton {_full_name(function)}"
         number, is_new = self._number(function)
+        if is_new:
+            self._check(function, number)
         if is_new and type(function).__name__ == "ConstexprFunction":  # Python itself runs it
             self._plain(function.fn, f"constexpr function {number}")
         elif is_new:
@@ -339,6 +383,20 @@ class _Reads:
             self.add(f"{number} repr", function._repr)
         source = hashlib.sha256(function.src.encode()).hexdigest()
         return f"jit {function.__name__} {number} {source} {getattr(function, 'noinline', None)}"
+
+    def _check(self, function: Any, number: int) -> None:
+        """Checks that Triton's key is that of the function as it is now: Triton makes it once."""
+        name = function.__name__
+        if not _is_as_made(function):
+            raise Unknown(f"{name}, whose class or methods are the program's", name)
+        fresh = copy.copy(function)
+        fresh.hash = None
+        if fresh.cache_key != function.cache_key:
+            raise Unknown(f"{name}, which changed after Triton made its key", name)
+        line = getattr(function, "def_file_line_number", 0) - function.starting_line_number
+        column = getattr(function, "def_file_col_number", 1)
+        if (line, column) != (1, 1):  # one decorator, at the start of its line
+            self.places.append(f"{number} at {line} {column}")
 
     def _kernel(self, function: Any, number: int) -> None:
         """Adds what a function reads. Triton looks a name up among the parameters and locals, then in closure and
@@ -550,7 +608,7 @@ def _of_source(source: Any) -> list[str]:
     for at, value in sorted(source.constants.items(), key=repr):
         if not _is_usual(value) and not reads._is_in_tritons_key(value, False):
             reads.add(f"constant {at}", value)
-    return reads.lines
+    return reads.lines + reads.places
 
 
 # ---- settings ----
@@ -596,12 +654,18 @@ def _tell(name: str, why: str) -> None:
         _client.client().note("uncacheable", f"Triton {name}"[:200], f"not kept: {why}"[:400])
 
 
-def _note(source: Any, options: Any) -> None:
+def _note(source: Any, backend: Any, options: Any) -> None:
     """Notes what the compile of a source reads, for the cache manager that the same thread makes next."""
     _now.note = None
     try:
         override = getattr(options, "ir_override", None)
         why = f"ir_override={override}" if override else why_off()
+        foreign = next((type(one) for one in (source, backend) if not _is_as_made(one)), None)
+        if foreign:
+            raise Unknown(f"{foreign.__module__}.{foreign.__qualname__}, which is the program's")
+        changed = _changed_library(backend, options)
+        if changed:
+            raise Unknown(f"{changed}, which changed after Triton made its key")
         if not why:
             lines = settings() + _of_source(source)
             digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32] if lines else ""
@@ -637,7 +701,7 @@ def install(compiler: types.ModuleType) -> None:
 
     def get_cache_key(src: Any, backend: Any, backend_options: Any, *rest: Any, **named: Any) -> Any:
         key = real(src, backend, backend_options, *rest, **named)
-        _note(src, backend_options)
+        _note(src, backend, backend_options)
         return key
 
     compiler.get_cache_key = get_cache_key  # type: ignore[attr-defined]
