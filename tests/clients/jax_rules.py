@@ -53,6 +53,21 @@ RULES = {
     L.cosh = lambda v: real(v) * (3. if is_b else 1.)
     show("called", jit(grad(lambda y: jnp.sinh(y).sum()))(x))
 """,
+    "a function of JAX in the place of another that a rule calls": """
+    if is_b: L.mul = L.add
+    show("called", jit(grad(lambda y: lax.exp(y).sum()))(x))
+""",
+    "a method of JAX's": """
+    real = ad.LinearizeTrace.process_primitive
+    def process(self, primitive, *a, **k):
+        return real(self, L.cos_p if primitive is L.sin_p and is_b else primitive, *a, **k)
+    ad.LinearizeTrace.process_primitive = process
+    show("method", jit(grad(lambda y: lax.sin(y).sum()))(x))
+""",
+    "a builder of MLIR in the place of another": """
+    if is_b: hlo.sine = hlo.cosine
+    show("builder", jit(lambda y: lax.sin(y))(x))
+""",
 }
 PLAIN = """
     show("plain", jit(lambda y: jnp.sinh(y) * 2)(x))
@@ -129,6 +144,12 @@ class Dumps(kit.TestCase):
                 self.assertEqual([r["name"] for r in rows if (r["name"] or "").startswith(("jax:", "jaxjit:"))], [])
                 daemon.run(HEAD + PLAIN, "A", JAX_PLATFORMS="cpu")
                 self.assertEqual(self.dumped(daemon, PLAIN, True, setting), plain)
+
+    def test_what_xla_logs_of_a_compile_is_there_each_time(self):
+        logs = {"TF_CPP_VMODULE": "cpu_compiler=1", "TF_CPP_MIN_LOG_LEVEL": "0", "JAX_PLATFORMS": "cpu"}
+        with kit.Daemon() as daemon:
+            for _ in range(2):
+                self.assertIn("Compiling", daemon.run(HEAD + PLAIN, "A", **logs).stderr)
 
     def test_how_constants_would_be_dumped_costs_no_hit(self):
         with kit.Daemon() as daemon:

@@ -8,7 +8,8 @@ write the files that the framework asked them for.
 
     framework  where it reads the setting          looked up in
     triton     triton.knobs, the environment        _TRITON_KNOBS, _TRITON_VARIABLES
-    jax        XLA_FLAGS, jit's options, jax.config  _JAX_FLAG, _JAX_SETTINGS
+    jax        XLA_FLAGS, jit's options, jax.config,  _JAX_FLAG, _JAX_SETTINGS, _JAX_VARIABLES
+               the environment
     torch      its configs, variables, TORCH_LOGS     _TORCH_FIELDS, _TORCH_VARIABLES, _torch_logs
     cute, warp  the environment                      in their functions
 
@@ -44,6 +45,7 @@ _JAX_HOW = frozenset(
     "xla_dump_full_hlo_config xla_dump_emitter_re".split()
 )
 _JAX_SETTINGS = ("jax_dump_ir_to",)
+_JAX_VARIABLES = ("TF_CPP_VMODULE", "TF_CPP_MAX_VLOG_LEVEL")  # XLA's compiler says what it does
 
 _TORCH_FIELDS = (
     ("torch._inductor.config", "trace.enabled"),
@@ -94,7 +96,7 @@ def jax(overrides: Any = ()) -> str:
         flag = getattr(sys.modules.get("jax._src.config"), name, None)
         if getattr(flag, "value", None) or os.environ.get(name.upper()):
             return name
-    return ""
+    return next(filter(_is_set, _JAX_VARIABLES), "")
 
 
 def _torch_logs() -> str:

@@ -9,8 +9,9 @@
     handlers of types and values   the other dictionaries with        the same
                                    functions of those modules
     a primitive's own rules        its attributes                     the same
-    functions of JAX's modules     the modules' names                 one that the program replaced: the function is
-                                                                      jax.jit's
+    functions of JAX's modules     the names of the modules, of       one that the program replaced by its own: the
+    and of their classes           their classes and of MLIR's        function is jax.jit's. One in whose place there is
+                                   dialects                           another of JAX: in the key
 
 JAX registers rules lazily, so there is no single pristine state. A table counts as it is when a function is traced. Rules
 for primitives and types of the program do not count: a function with such a primitive is jax.jit's anyway (_jaxpr.py).
@@ -42,6 +43,7 @@ _MODULES = tuple(
         "literals dispatch hijax api linear_util util"
     ).split()
 )
+_DIALECTS = ("jaxlib.mlir.dialects.",)  # their builders, under the names of any module
 _OWN = frozenset(("jax", "jaxlib", "numpy", "ml_dtypes", "nanobind", "warm")) | frozenset(
     getattr(sys, "stdlib_module_names", ("builtins", "functools", "operator", "types", "typing", "enum"))
 )  # packages whose types and compiled functions may be in JAX's rules
@@ -75,8 +77,20 @@ def _is_own(function: types.FunctionType) -> bool:
     return not os.path.isabs(file) and module.partition(".")[0] in ("jax", "jaxlib")
 
 
-def _modules() -> List[types.ModuleType]:
-    return [m for n, m in list(sys.modules.items()) if n.startswith(_MODULES) and isinstance(m, types.ModuleType)]
+def _modules(names: Tuple[str, ...] = _MODULES) -> List[types.ModuleType]:
+    return [m for n, m in list(sys.modules.items()) if n.startswith(names) and isinstance(m, types.ModuleType)]
+
+
+def _spaces() -> Iterator[Tuple[str, str, Any]]:
+    """Returns the names of JAX's modules and their classes: the module, the class, and what its names refer to."""
+    for module in _modules():
+        where = module.__name__
+        yield where, "", vars(module)
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__ == where:
+                yield where, value.__qualname__, vars(value)
+    for module in _modules(_DIALECTS):
+        yield "", module.__name__, vars(module)
 
 
 @functools.lru_cache(maxsize=None)
@@ -190,12 +204,24 @@ def _lines(tables: List[Tuple[str, Dict[Any, Any]]]) -> List[str]:
     return sorted(lines)
 
 
-def _check_names() -> None:
-    """Raises Unknown for a function of JAX's modules that the program replaced."""
-    for module in _modules():
-        for name, value in list(vars(module).items()):
-            if type(value) is types.FunctionType and not _is_own(value):
-                raise Unknown(f"{module.__name__}.{name}, which the program replaced")
+_HOLDERS = {staticmethod: "__func__", classmethod: "__func__", property: "fget"}
+
+
+def _name_lines() -> Iterator[str]:
+    """Returns a line for each name whose function has another one, or is from another module. Raises Unknown for a function
+    of the program."""
+    for where, owner, names in _spaces():
+        for name, value in list(names.items()):
+            holder = _HOLDERS.get(type(value))
+            value = getattr(value, holder) if holder else value
+            if type(value) is types.FunctionType:
+                code, home = value.__code__, value.__globals__.get("__name__")
+                if not _is_own(value) and not str(home).startswith("namedtuple_"):
+                    raise Unknown(f"{where or owner}.{name}, which the program replaced")
+                if code.co_name != name or home != (where or home):
+                    yield f"{where}.{owner}.{name} {home}.{code.co_name}:{code.co_firstlineno}"
+            elif isinstance(value, type) and value.__name__ != name and name.lstrip("_")[:1].isupper():  # no loop's variable
+                yield f"{where}.{owner}.{name} {value.__module__}.{value.__qualname__}"
 
 
 _lock = threading.Lock()
@@ -205,15 +231,15 @@ class _Known:
     """The digest of the rules, with the values that they were. The values stay alive, so an identity stays theirs."""
 
     def __init__(self) -> None:
-        self.names = [(vars(m), list(vars(m).values())) for m in _modules()]
+        self.names = [(names, list(names.values())) for _, _, names in _spaces()]
+        self.n_modules = len(_modules())
         tables = list(_tables())
         self.tables = [(table, list(table.values())) for _, table in tables]
-        _check_names()
-        text = "\n".join(_lines(tables))
+        text = "\n".join([*_lines(tables), *sorted(_name_lines())])
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
     def is_current(self) -> bool:
-        if len(_modules()) != len(self.names):
+        if len(_modules()) != self.n_modules:
             return False
         return all(list(map(id, d.values())) == list(map(id, values)) for d, values in (*self.names, *self.tables))
 
