@@ -135,6 +135,12 @@ static int take_language(struct command *c, const char *language, struct err *e)
     return 0;
 }
 
+/* False for the values of -I and the like that mean another folder, in that of --sysroot, or none: "-I-". */
+static bool is_folder(const char *value)
+{
+    return strcmp(value, "-") != 0 && *value != '=' && *value != '$';
+}
+
 static int take_option(struct command *c, const struct cc_option *o, const char *arg,
                        const char *value, struct err *e)
 {
@@ -166,8 +172,9 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case LINKER: return cc_linker_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case PREPROCESSOR: return cc_preprocessor_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case ASSEMBLER: return cc_assembler_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
-    case PATH:
     case FOLDER_TO_SEARCH:
+        return is_folder(value) ? 0 : refuse(e, arg, "the value means no folder of that name");
+    case PATH:
     case KEEP: return 0;
     }
     return 0;
