@@ -135,6 +135,18 @@ static int take_language(struct command *c, const char *language, struct err *e)
     return 0;
 }
 
+/* Takes what -Wp hands on. With "-MMD,FILE" Linux has the dependencies of each object written. */
+static int take_preprocessor(struct command *c, const char *arg, const char *value, struct err *e)
+{
+    const char *file = strchr(value, ',');
+    if (!file || strchr(file + 1, ',') ||
+        (strncmp(value, "-MD,", 4) != 0 && strncmp(value, "-MMD,", 5) != 0))
+        return cc_preprocessor_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
+    c->dependencies = true;
+    c->dependency_file = file + 1;
+    return 0;
+}
+
 /* False for the values of -I and the like that mean another folder, in that of --sysroot, or none: "-I-". */
 static bool is_folder(const char *value)
 {
@@ -170,7 +182,7 @@ static int take_option(struct command *c, const struct cc_option *o, const char 
     case SEED: c->seeded = c->shows_names = true; return 0;
     case STDIN: c->reads_input = c->has_language = true; return 0;
     case LINKER: return cc_linker_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
-    case PREPROCESSOR: return cc_preprocessor_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
+    case PREPROCESSOR: return take_preprocessor(c, arg, value, e);
     case ASSEMBLER: return cc_assembler_knows(value) ? 0 : refuse(e, arg, NOT_KNOWN);
     case FOLDER_TO_SEARCH:
         return is_folder(value) ? 0 : refuse(e, arg, "the value means no folder of that name");
