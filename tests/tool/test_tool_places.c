@@ -91,25 +91,6 @@ Test(tool_places, where_a_folder_to_search_leads_counts)
           {"rm one; cp -r one-1.0 one", NULL, MADE}}});
 }
 
-/* "=b" and "$SYSROOT/b" are in the folder of --sysroot, and "-" only changes where quoted names are sought. */
-Test(tool_places, a_folder_to_search_that_the_compiler_reads_otherwise_is_not_kept)
-{
-#define SYSROOT                                                                                    \
-    "mkdir -p p/s/a p/s/b; echo '#define H 1' >p/s/a/h.h; echo '#define H 2' >p/s/b/h.h; "         \
-    "echo '#define H 3' >p/q.h; printf '#include <h.h>\\nint f(void) { return H; }\\n' >p/m.c; "   \
-    "sed 's/<h.h>/\"q.h\"/' p/m.c >p/n.c; cp p/s/a/h.h p/s/a/q.h"
-    COMPARE({"in the folder of --sysroot",
-             SYSROOT,
-             {{NULL, "cd p && $CC --sysroot=s -I=/a -O1 -c m.c -o m.o", REAL},
-              {NULL, "cd p && $CC --sysroot=s -I=/b -O1 -c m.c -o m.o", REAL},
-              {NULL, "cd p && $CC --sysroot=s -isystem =/b -O1 -c m.c -o m.o", REAL},
-              {NULL, "cd p && $CC --sysroot=s '-I$SYSROOT/a' -O1 -c m.c -o m.o", REAL}}},
-            {"none",
-             SYSROOT,
-             {{NULL, "cd p && $CC -Is/a -O1 -c n.c -o n.o", MADE},
-              {NULL, "cd p && $CC -I- -Is/a -O1 -c n.c -o n.o", REAL}}});
-}
-
 /* As FlashInfer compiles files of its package, from a folder in the user's home. */
 Test(tool_places, the_working_folder_does_not_count_where_only_that_of_the_source_shows)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a compile reads beside the texts of files, each compared with the compiler at that moment: times and rights of
- * files, the umask, old files that its outputs replace, and variables that scripts read.
+ * files, the umask, old files that its outputs replace, variables that scripts read, folders that an option means without its name, and
+ * what is handed on to the preprocessor.
  */
 #include "tests/support/tool_compare.h"
 
@@ -99,4 +100,41 @@ Test(tool_surroundings, old_outputs_of_a_failure_are_as_the_compiler_leaves_them
               {"echo old >m.o", NULL, MADE},
               {"echo old >m.o", NULL, TAKEN},
               {NULL, NULL, TAKEN}}});
+}
+
+/* "=b" and "$SYSROOT/b" are in the folder of --sysroot, and "-" only changes where quoted names are sought. */
+Test(tool_surroundings, a_folder_to_search_that_the_compiler_reads_otherwise_is_not_kept)
+{
+#define SYSROOT                                                                                    \
+    "mkdir -p p/s/a p/s/b; echo '#define H 1' >p/s/a/h.h; echo '#define H 2' >p/s/b/h.h; "         \
+    "echo '#define H 3' >p/q.h; printf '#include <h.h>\\nint f(void) { return H; }\\n' >p/m.c; "   \
+    "sed 's/<h.h>/\"q.h\"/' p/m.c >p/n.c; cp p/s/a/h.h p/s/a/q.h"
+    COMPARE({"in the folder of --sysroot",
+             SYSROOT,
+             {{NULL, "cd p && $CC --sysroot=s -I=/a -O1 -c m.c -o m.o", REAL},
+              {NULL, "cd p && $CC --sysroot=s -I=/b -O1 -c m.c -o m.o", REAL},
+              {NULL, "cd p && $CC --sysroot=s -isystem =/b -O1 -c m.c -o m.o", REAL},
+              {NULL, "cd p && $CC --sysroot=s '-I$SYSROOT/a' -O1 -c m.c -o m.o", REAL}}},
+            {"none",
+             SYSROOT,
+             {{NULL, "cd p && $CC -Is/a -O1 -c n.c -o n.o", MADE},
+              {NULL, "cd p && $CC -I- -Is/a -O1 -c n.c -o n.o", REAL}}});
+}
+
+/* As Linux is built. */
+Test(tool_surroundings, dependencies_by_way_of_the_preprocessor)
+{
+    COMPARE(
+        {"in the working folder",
+         "printf '#include \"h.h\"\\nint x;\\n' >m.c; touch h.h; mkdir o",
+         {{NULL, "$CC -Wp,-MMD,o/.m.o.d -O2 -c m.c -o o/m.o", MADE},
+          {"rm o/m.o o/.m.o.d", NULL, TAKEN},
+          {NULL, "$CC -Wp,-MD,o/.n.o.d -O2 -c m.c -o o/m.o", MADE},
+          {"echo 'int h;' >h.h", NULL, MADE},
+          {NULL, "$CC -Wp,-MMD,o/.m.o.d -MF x.d -O2 -c m.c -o o/m.o", REAL}}},
+        {"in another folder",
+         "mkdir -p p/b q/deep/b; echo '#define H 1' | tee q/deep/h.h >p/h.h; "
+         "printf '#include <h.h>\\nint f(void) { return H; }\\n' | tee q/deep/m.c >p/m.c",
+         {{NULL, "cd p/b && $CC -Wp,-MMD,m.d -I${PWD%/b} -c ${PWD%/b}/m.c -o m.o", MADE},
+          {NULL, "cd q/deep/b && $CC -Wp,-MMD,m.d -I${PWD%/b} -c ${PWD%/b}/m.c -o m.o", TAKEN}}});
 }
