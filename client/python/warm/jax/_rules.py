@@ -25,6 +25,7 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import operator
 import os
 import sys
 import threading
@@ -204,7 +205,14 @@ def _lines(tables: List[Tuple[str, Dict[Any, Any]]]) -> List[str]:
     return sorted(lines)
 
 
+_CODE_OF = operator.attrgetter("__code__")
 _HOLDERS = {staticmethod: "__func__", classmethod: "__func__", property: "fget"}
+
+
+def _unwrapped(value: Any) -> Any:
+    """Returns the function that a method, a property or a partial function calls; anything else as it is."""
+    holder = "func" if isinstance(value, functools.partial) else _HOLDERS.get(type(value))
+    return getattr(value, holder) if holder else value
 
 
 def _name_lines() -> Iterator[str]:
@@ -212,8 +220,7 @@ def _name_lines() -> Iterator[str]:
     of the program."""
     for where, owner, names in _spaces():
         for name, value in list(names.items()):
-            holder = _HOLDERS.get(type(value))
-            value = getattr(value, holder) if holder else value
+            value = _unwrapped(value)
             if type(value) is types.FunctionType:
                 code, home = value.__code__, value.__globals__.get("__name__")
                 if not _is_own(value) and not str(home).startswith("namedtuple_"):
@@ -228,20 +235,25 @@ _lock = threading.Lock()
 
 
 class _Known:
-    """The digest of the rules, with the values that they were. The values stay alive, so an identity stays theirs."""
+    """The digest of the rules, with the values and the codes that they were. These stay alive, so an identity stays theirs."""
 
     def __init__(self) -> None:
         self.names = [(names, list(names.values())) for _, _, names in _spaces()]
         self.n_modules = len(_modules())
         tables = list(_tables())
         self.tables = [(table, list(table.values())) for _, table in tables]
+        found = (_unwrapped(value) for _, values in (*self.names, *self.tables) for value in values)
+        self.functions = [value for value in found if type(value) is types.FunctionType]
+        self.codes = [*map(_CODE_OF, self.functions)]
         text = "\n".join([*_lines(tables), *sorted(_name_lines())])
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
     def is_current(self) -> bool:
         if len(_modules()) != self.n_modules:
             return False
-        return all(list(map(id, d.values())) == list(map(id, values)) for d, values in (*self.names, *self.tables))
+        if any(list(map(id, d.values())) != list(map(id, values)) for d, values in (*self.names, *self.tables)):
+            return False
+        return all(map(operator.is_, map(_CODE_OF, self.functions), self.codes))
 
 
 _known: List[_Known] = []
