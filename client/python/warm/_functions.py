@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import builtins
 import dis
-import functools
 import marshal
 import operator
 import os

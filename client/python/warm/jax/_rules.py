@@ -251,9 +251,9 @@ class _Known:
     def is_current(self) -> bool:
         if len(_modules()) != self.n_modules:
             return False
-        if any(list(map(id, d.values())) != list(map(id, values)) for d, values in (*self.names, *self.tables)):
-            return False
-        return all(map(operator.is_, map(_CODE_OF, self.functions), self.codes))
+        both = (*self.names, *self.tables)
+        is_same = all(len(now) == len(values) and all(map(operator.is_, now.values(), values)) for now, values in both)
+        return is_same and all(map(operator.is_, map(_CODE_OF, self.functions), self.codes))
 
 
 _known: List[_Known] = []
