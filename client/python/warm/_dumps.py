@@ -45,7 +45,7 @@ _JAX_HOW = frozenset(
     "xla_dump_full_hlo_config xla_dump_emitter_re".split()
 )
 _JAX_SETTINGS = ("jax_dump_ir_to",)
-_JAX_VARIABLES = ("TF_CPP_VMODULE", "TF_CPP_MAX_VLOG_LEVEL")  # XLA's compiler says what it does
+_JAX_VARIABLES = ("TF_CPP_VMODULE", "TF_CPP_MAX_VLOG_LEVEL")  # with these XLA logs each compile
 
 _TORCH_FIELDS = (
     ("torch._inductor.config", "trace.enabled"),

@@ -39,7 +39,7 @@ _SPLICE = re.compile(rb"\\[ \t\v\f\r]*\n")
 # Warp's comment that says in which file and line a function was: no compile without debug information has it.
 _PLACE = re.compile(rb"(?<![\\/]\n)^// /[^\\\n*?]*:\d+$", re.M)
 _FLAGS = re.compile(r"(-O\w+|-m(?!llvm)[\w.+=-]+|-mllvm[ =]-[\w-]+=\d+|-D\w+(=[\w.]*)?|\s+)*$")
-_PRINTS = re.compile(r"-mllvm\S*\s*\S*(print|debug|bisect|stat|count|time)")  # options of LLVM that say what it does
+_PRINTS = re.compile(r"-mllvm\S*\s*\S*(print|debug|bisect|stat|count|time)")  # options with which LLVM prints
 _VARIABLES = re.compile(
     r"(NVRTC|LIBMATHDX|LLVM|CLANG|PTX|PTXAS|OCG|EDG|CAN_FINALIZE|FINALIZER|NVJITLINK)_|\w*NVVM|"
     r"CPATH$|CCC_|C_INCLUDE_PATH$|CPLUS_INCLUDE_PATH$|SOURCE_DATE_EPOCH$|DUMP_KNOBS"
