@@ -37,7 +37,7 @@ typedef void *nvvm_handle;
 /* One libNVVM of this process. Lives for ever, and keeps the library loaded. */
 struct nvvm_library {
     struct library at;
-    /* Calls with options that we do not know, and that it took: they may change later compiles, of which none is stored. */
+    /* Accepted calls with unknown options. These may change later compiles, so none of those is stored. */
     atomic_uint n_unknown;
 #define FN(name, parameters, arguments) int(*name) parameters;
 #include "client/preload/nvvm/nvvm.fn"
