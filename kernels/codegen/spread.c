@@ -13,26 +13,9 @@
 
 #include "kernels/codegen/tiled.h"
 #include "kernels/program/gather.h"
+#include "kernels/program/lower.h"
 
-/* The tree being written. */
-struct tree {
-    struct program *p;
-    struct err *e;
-    int code; /* the first error; later calls do nothing */
-    uint32_t line;
-};
-
-static uint32_t add(struct tree *t, enum op op, const uint32_t *operands, uint32_t n,
-                    const int64_t *ints, uint32_t n_ints, uint32_t type)
-{
-    uint32_t out = 0;
-    if (t->code == 0)
-        t->code = program_add(t->p, &(struct new_op){op, t->line, operands, n, ints, n_ints, type},
-                              &out, t->e);
-    return out;
-}
-
-static struct tensor type_of(const struct tree *t, uint32_t value)
+static struct tensor type_of(const struct lower *t, uint32_t value)
 {
     return *program_tensor(t->p, value);
 }
@@ -73,7 +56,7 @@ static struct cut cut_of(const struct tensor *x, const int64_t *dims, uint32_t n
 
 /* Returns x with dimension d divided: padded to parts * size elements, then windows of them. A part has elements
  * that follow one another, or every parts-th one. Its place is the last dimension. */
-static uint32_t divided(struct tree *t, uint32_t x, uint32_t d, const struct cut *c, bool follow,
+static uint32_t divided(struct lower *t, uint32_t x, uint32_t d, const struct cut *c, bool follow,
                         uint32_t padding)
 {
     struct tensor of = type_of(t, x);
@@ -83,24 +66,22 @@ static uint32_t divided(struct tree *t, uint32_t x, uint32_t d, const struct cut
         return x;
     ints[r + d] = c->parts * c->size - of.dims[d];
     if (ints[r + d])
-        x = add(t, OP_PAD, (uint32_t[]){x, padding}, 2, ints, 3 * r, PROGRAM_NONE);
+        x = lower_add(t, OP_PAD, (uint32_t[]){x, padding}, 2, ints, 3 * r, PROGRAM_NONE);
     for (uint32_t i = 0; i < 3 * r; i++)
         ints[i] = 1;
     ints[d] = c->size;
     ints[r + d] = follow ? c->size : 1;
     ints[2 * r + d] = follow ? 1 : c->parts;
-    return add(t, OP_WINDOW, &x, 1, ints, 3 * r, PROGRAM_NONE);
+    return lower_add(t, OP_WINDOW, &x, 1, ints, 3 * r, PROGRAM_NONE);
 }
 
 /* Writes one level of a reduction, and changes `dims` to those that are left. */
-static uint32_t level(struct tree *t, enum op reducer, uint32_t x, int64_t *dims, uint32_t *n)
+static uint32_t level(struct lower *t, enum op reducer, uint32_t x, int64_t *dims, uint32_t *n)
 {
     struct tensor of = type_of(t, x);
-    uint32_t start = 0, left = 0;
+    uint32_t left = 0, start = lower_identity(t, reducer, of.elem);
     struct cut c = cut_of(&of, dims, *n, of.n >= SPREAD_LARGE ? SPREAD_CHAIN : SPREAD_CHAIN_SMALL);
     int64_t ints[2 + PROGRAM_RANK_MAX] = {reducer};
-    if (t->code == 0)
-        t->code = program_identity(t->p, reducer, of.elem, &start, t->e);
     memcpy(ints + 1, dims, c.n_whole * sizeof *dims);
     if (c.splits) {
         x = divided(t, x, (uint32_t)dims[c.n_whole], &c, false, start);
@@ -110,11 +91,11 @@ static uint32_t level(struct tree *t, enum op reducer, uint32_t x, int64_t *dims
         dims[left++] = dims[i] - c.n_whole;
     (void)WARM_EXPECT(left < *n || c.splits); /* each level has fewer elements */
     *n = left;
-    return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + c.n_whole + c.splits,
-               PROGRAM_NONE);
+    return lower_add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + c.n_whole + c.splits,
+                     PROGRAM_NONE);
 }
 
-static uint32_t reduce(struct tree *t, enum op reducer, uint32_t x, uint32_t start, int64_t *dims,
+static uint32_t reduce(struct lower *t, enum op reducer, uint32_t x, uint32_t start, int64_t *dims,
                        uint32_t n)
 {
     int64_t ints[1 + PROGRAM_RANK_MAX] = {reducer};
@@ -124,7 +105,7 @@ static uint32_t reduce(struct tree *t, enum op reducer, uint32_t x, uint32_t sta
         of = type_of(t, x);
     }
     memcpy(ints + 1, dims, n * sizeof *dims);
-    return add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + n, PROGRAM_NONE);
+    return lower_add(t, OP_REDUCE, (uint32_t[]){x, start}, 2, ints, 1 + n, PROGRAM_NONE);
 }
 
 /* Returns the products of a chain; 0 if the whole sum is one. Sets *follow if it is for tiles. */
@@ -147,24 +128,25 @@ static int64_t chain_of(const struct tiled *s, bool *follow)
 }
 
 /* Makes one dimension of those that a product contracts, which is the last one of each operand. */
-static void join_contracted(struct tree *t, uint32_t operands[2], int64_t *ints)
+static void join_contracted(struct lower *t, uint32_t operands[2], int64_t *ints)
 {
     int64_t out[4 + 2 * PROGRAM_RANK_MAX] = {ints[0], 1}, b = ints[0];
     for (uint32_t side = 0; side < 2 && t->code == 0; side++) {
         struct tensor of = type_of(t, operands[side]), joined = {.elem = of.elem};
         struct dot_side s = program_dot_side(ints, side, of.rank);
         int64_t perm[PROGRAM_RANK_MAX];
-        uint32_t type = 0, n = s.n_batch + s.n_free;
+        uint32_t n = s.n_batch + s.n_free;
         memcpy(perm, s.batch, s.n_batch * sizeof *perm);
         memcpy(perm + b, s.free, s.n_free * sizeof *perm);
         memcpy(perm + n, s.contracted, s.n_contracted * sizeof *perm);
         for (uint32_t i = 0; i < n; i++)
             joined.dims[joined.rank++] = of.dims[perm[i]];
         joined.dims[joined.rank++] = along(&of, s.contracted, s.n_contracted);
-        t->code = program_type(t->p, &joined, &type, t->e);
-        (void)WARM_EXPECT(t->code || joined.n == of.n);
-        operands[side] = add(t, OP_TRANSPOSE, &operands[side], 1, perm, of.rank, PROGRAM_NONE);
-        operands[side] = add(t, OP_RESHAPE, &operands[side], 1, NULL, 0, type);
+        uint32_t type = lower_type(t, joined);
+        (void)WARM_EXPECT(t->code || t->p->types.at[type].n == of.n);
+        operands[side] =
+            lower_add(t, OP_TRANSPOSE, &operands[side], 1, perm, of.rank, PROGRAM_NONE);
+        operands[side] = lower_add(t, OP_RESHAPE, &operands[side], 1, NULL, 0, type);
         for (int64_t i = 0; i < b; i++)
             out[2 + side * b + i] = i;
         out[2 + 2 * b + side] = n;
@@ -173,9 +155,9 @@ static void join_contracted(struct tree *t, uint32_t operands[2], int64_t *ints)
 }
 
 /* Writes a product of matrices: products of parts of the sum, and the sum of those. */
-static uint32_t product(struct tree *t, const struct new_op *op, uint32_t type)
+static uint32_t product(struct lower *t, const struct new_op *op, uint32_t type)
 {
-    uint32_t operands[2] = {op->operands[0], op->operands[1]}, start = 0;
+    uint32_t operands[2] = {op->operands[0], op->operands[1]};
     struct tensor x = type_of(t, operands[0]), y = type_of(t, operands[1]),
                   sums = t->p->types.at[type];
     int64_t ints[2 + 4 * PROGRAM_RANK_MAX], b = op->ints[0];
@@ -184,7 +166,7 @@ static uint32_t product(struct tree *t, const struct new_op *op, uint32_t type)
     bool follow = false;
     int64_t chain = x.n == 0 || y.n == 0 ? 0 : chain_of(&sizes, &follow);
     if (!chain || sums.rank == PROGRAM_RANK_MAX)
-        return add(t, OP_DOT, operands, 2, op->ints, op->n_ints, type);
+        return lower_add(t, OP_DOT, operands, 2, op->ints, op->n_ints, type);
     memcpy(ints, op->ints, op->n_ints * sizeof *ints);
     if (ints[1] > 1)
         join_contracted(t, operands, ints);
@@ -192,9 +174,8 @@ static uint32_t product(struct tree *t, const struct new_op *op, uint32_t type)
     for (uint32_t side = 0; side < 2 && t->code == 0; side++) {
         struct tensor of = type_of(t, operands[side]);
         const int64_t *contracted = ints + 2 + 2 * b + side;
-        uint32_t zero = 0;
+        uint32_t zero = lower_identity(t, OP_OR, of.elem);
         cut = cut_of(&of, contracted, 1, chain);
-        t->code = program_identity(t->p, OP_OR, of.elem, &zero, t->e);
         operands[side] = divided(t, operands[side], (uint32_t)*contracted, &cut, follow, zero);
         memcpy(out + 2 + side * (b + 1), ints + 2 + side * b, (size_t)b * sizeof *out);
         out[2 + side * (b + 1) + b] = *contracted; /* the parts: one more batch dimension */
@@ -202,34 +183,27 @@ static uint32_t product(struct tree *t, const struct new_op *op, uint32_t type)
     }
     memmove(sums.dims + b + 1, sums.dims + b, (sums.rank++ - (uint32_t)b) * sizeof *sums.dims);
     sums.dims[b] = cut.parts;
-    if (t->code == 0)
-        t->code = program_type(t->p, &sums, &type, t->e);
-    uint32_t of_parts = add(t, OP_DOT, operands, 2, out, (uint32_t)(6 + 2 * b), type);
-    if (t->code == 0)
-        t->code = program_identity(t->p, OP_ADD, sums.elem, &start, t->e);
-    return reduce(t, OP_ADD, of_parts, start, &b, 1);
+    uint32_t of_parts =
+        lower_add(t, OP_DOT, operands, 2, out, (uint32_t)(6 + 2 * b), lower_type(t, sums));
+    return reduce(t, OP_ADD, of_parts, lower_identity(t, OP_ADD, sums.elem), &b, 1);
 }
 
-static bool is_half(enum elem elem) { return elem == ELEM_F16 || elem == ELEM_BF16; }
-
 /* Returns the type with f32 in place of its elements. */
-static uint32_t wide_type(struct tree *t, uint32_t type)
+static uint32_t wide_type(struct lower *t, uint32_t type)
 {
     struct tensor wide = t->p->types.at[type];
     wide.elem = ELEM_F32;
-    if (t->code == 0)
-        t->code = program_type(t->p, &wide, &type, t->e);
-    return type;
+    return lower_type(t, wide);
 }
 
-static uint32_t converted(struct tree *t, uint32_t x, uint32_t type)
+static uint32_t converted(struct lower *t, uint32_t x, uint32_t type)
 {
-    return add(t, OP_CONVERT, &x, 1, NULL, 0, type);
+    return lower_add(t, OP_CONVERT, &x, 1, NULL, 0, type);
 }
 
 /* Writes a reduction of several tensors: each level has an operation for each of them. The order of the elements
  * stays: a reducer need not be commutative. */
-static uint32_t reduce_many(struct tree *t, const struct new_op *op)
+static uint32_t reduce_many(struct lower *t, const struct new_op *op)
 {
     uint32_t m = op->n_operands / 2, n = op->n_ints - 2, x[2 * SIDE_MAX], next[SIDE_MAX];
     int64_t dims[PROGRAM_RANK_MAX], ints[3 + PROGRAM_RANK_MAX] = {op->ints[0], op->ints[1]};
@@ -246,18 +220,18 @@ static uint32_t reduce_many(struct tree *t, const struct new_op *op)
             x[i] = divided(t, x[i], (uint32_t)dims[n - 1], &c, true, x[m + i]);
         for (uint32_t i = 0; i < m; i++) {
             ints[1] = i;
-            next[i] = add(t, OP_REDUCE_MANY, x, 2 * m, ints, 3, PROGRAM_NONE);
+            next[i] = lower_add(t, OP_REDUCE_MANY, x, 2 * m, ints, 3, PROGRAM_NONE);
         }
         memcpy(x, next, m * sizeof *x);
         n -= !c.splits;
     }
     ints[1] = op->ints[1];
     memcpy(ints + 2, dims, n * sizeof *dims);
-    return add(t, OP_REDUCE_MANY, x, 2 * m, ints, 2 + n, op->type);
+    return lower_add(t, OP_REDUCE_MANY, x, 2 * m, ints, 2 + n, op->type);
 }
 
 /* Writes a scatter with chains of the slices that have equal indices, if there may be any. */
-static uint32_t scatter(struct tree *t, const struct new_op *op)
+static uint32_t scatter(struct lower *t, const struct new_op *op)
 {
     struct tensor x = type_of(t, op->operands[0]), indices = type_of(t, op->operands[1]);
     struct gather g;
@@ -269,14 +243,15 @@ static uint32_t scatter(struct tree *t, const struct new_op *op)
     int64_t n = fits ? gather_count(&g, &indices) : 0;
     bool chains = n > 1 && !g.unique && !g.overlaps && op->n_operands == 3;
     if (chains)
-        operands[3] = add(t, OP_CHAIN, operands + 1, 2, op->ints + 1, op->n_ints - 1, PROGRAM_NONE);
-    return add(t, OP_SCATTER, operands, chains ? 4 : op->n_operands, op->ints, op->n_ints,
-               op->type);
+        operands[3] =
+            lower_add(t, OP_CHAIN, operands + 1, 2, op->ints + 1, op->n_ints - 1, PROGRAM_NONE);
+    return lower_add(t, OP_SCATTER, operands, chains ? 4 : op->n_operands, op->ints, op->n_ints,
+                     op->type);
 }
 
 int spread_add(struct program *p, const struct new_op *op, uint32_t *out, struct err *e)
 {
-    struct tree t = {.p = p, .e = e, .line = op->line};
+    struct lower t = {.p = p, .e = e, .line = op->line};
     int64_t dims[PROGRAM_RANK_MAX];
     bool reduces = op->op == OP_REDUCE && op->n_ints > 1;
     if (op->op == OP_REDUCE_MANY || op->op == OP_SCATTER) {
@@ -285,7 +260,8 @@ int spread_add(struct program *p, const struct new_op *op, uint32_t *out, struct
     }
     if (!reduces && op->op != OP_DOT)
         return program_add(p, op, out, e);
-    bool half = is_half(p->types.at[op->type].elem);
+    enum elem elem = p->types.at[op->type].elem;
+    bool half = elem == ELEM_F16 || elem == ELEM_BF16;
     uint32_t type = half ? wide_type(&t, op->type) : op->type, x[2];
     memcpy(x, op->operands, sizeof x);
     for (int i = 0; reduces && half && i < 2; i++)

@@ -33,7 +33,7 @@ static struct tensor type_of(const struct lower *l, uint32_t value)
     return *program_tensor(l->p, value);
 }
 
-static uint32_t type_number(struct lower *l, struct tensor t)
+uint32_t lower_type(struct lower *l, struct tensor t)
 {
     uint32_t type = 0;
     if (l->code == 0)
@@ -43,7 +43,7 @@ static uint32_t type_number(struct lower *l, struct tensor t)
 
 static uint32_t splat(struct lower *l, struct tensor t, double x)
 {
-    uint32_t type = type_number(l, t), out = 0;
+    uint32_t type = lower_type(l, t), out = 0;
     if (l->code == 0)
         l->code = program_splat(l->p, type, x, &out, l->e);
     return out;
@@ -54,7 +54,7 @@ static uint32_t scalar(struct lower *l, enum elem elem, double x)
     return splat(l, (struct tensor){.elem = elem}, x);
 }
 
-static uint32_t identity(struct lower *l, enum op reducer, enum elem elem)
+uint32_t lower_identity(struct lower *l, enum op reducer, enum elem elem)
 {
     uint32_t out = 0;
     if (l->code == 0)
@@ -64,7 +64,7 @@ static uint32_t identity(struct lower *l, enum op reducer, enum elem elem)
 
 static uint32_t reshape(struct lower *l, uint32_t x, struct tensor t)
 {
-    uint32_t type = type_number(l, t);
+    uint32_t type = lower_type(l, t);
     return l->code || l->p->values.at[x] == type ? x
                                                  : lower_add(l, OP_RESHAPE, &x, 1, NULL, 0, type);
 }
@@ -78,7 +78,7 @@ static uint32_t spread(struct lower *l, uint32_t x, struct tensor t, uint32_t fi
     for (uint32_t d = 0; d < of.rank; d++)
         dims[d] = first + d;
     t.elem = of.elem;
-    return lower_add(l, OP_BROADCAST, &x, 1, dims, of.rank, type_number(l, t));
+    return lower_add(l, OP_BROADCAST, &x, 1, dims, of.rank, lower_type(l, t));
 }
 
 uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x)
@@ -151,7 +151,7 @@ static uint32_t scan(struct lower *l, uint32_t x, uint32_t init, enum op reducer
                      const struct windows *w, uint32_t dim)
 {
     struct tensor t = type_of(l, x);
-    uint32_t none = identity(l, reducer, t.elem);
+    uint32_t none = lower_identity(l, reducer, t.elem);
     for (int64_t step = 1; step < t.dims[dim] && !l->code; step *= 2) {
         int64_t ints[3 * PROGRAM_RANK_MAX] = {0};
         ints[dim] = w->low[dim] ? step : -step;
@@ -203,7 +203,7 @@ static struct lower side_begin(struct lower *l, const enum elem *elems, uint32_t
         s.code = err_set(l->e, WARM_ENOMEM, "a function");
     s.p = l->p->side;
     for (uint32_t i = 0; i < n && !s.code; i++)
-        types[i] = type_number(&s, (struct tensor){.elem = elems[i]});
+        types[i] = lower_type(&s, (struct tensor){.elem = elems[i]});
     if (!s.code)
         s.code = program_func_begin(s.p, "side", types, n, args, s.e);
     return s;
@@ -245,7 +245,7 @@ uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, 
 {
     struct tensor of = type_of(l, x);
     uint32_t function = winner(l, of.elem, wins), n = 0, r = of.rank;
-    uint32_t none = identity(l, wins == DIRECTION_GE ? OP_MAXIMUM : OP_MINIMUM, of.elem);
+    uint32_t none = lower_identity(l, wins == DIRECTION_GE ? OP_MAXIMUM : OP_MINIMUM, of.elem);
     uint32_t whole = padded(l, x, none, w), values = windowed(l, whole, w, &n);
     struct tensor wide = type_of(l, whole), t = type_of(l, values), places = t;
     int64_t ints[4 * PROGRAM_RANK_MAX] = {function, 1}, sums[1 + PROGRAM_RANK_MAX] = {OP_ADD},
@@ -253,7 +253,7 @@ uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, 
     places.elem = ELEM_I32;
     uint32_t place = splat(l, places, 0); /* in a window, row-major */
     for (uint32_t d = t.rank; d-- > r && !l->code; factor *= t.dims[d]) {
-        uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){d}, 1, type_number(l, places));
+        uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){d}, 1, lower_type(l, places));
         place = two(l, OP_ADD, place, two(l, OP_MULTIPLY, iota, splat(l, places, (double)factor)));
     }
     for (uint32_t i = 0; i < n; i++)
@@ -394,7 +394,7 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
     if (l->code)
         return 0;
     uint32_t y = lower_add(l, OP_DOT, (uint32_t[]){x, k}, 2, ints,
-                           (uint32_t)(in_k + 1 + n_window - ints), type_number(l, product));
+                           (uint32_t)(in_k + 1 + n_window - ints), lower_type(l, product));
     in_order[c->out[0]] = from[v.lhs[0]];
     in_order[c->out[1]] = features;
     for (uint32_t i = 0; i < c->n; i++)
@@ -419,14 +419,14 @@ static uint32_t as(struct lower *l, uint32_t x, enum elem elem)
 {
     struct tensor t = type_of(l, x);
     t.elem = elem;
-    return lower_add(l, OP_BITCAST, &x, 1, NULL, 0, type_number(l, t));
+    return lower_add(l, OP_BITCAST, &x, 1, NULL, 0, lower_type(l, t));
 }
 
 static uint32_t converted(struct lower *l, uint32_t x, enum elem elem)
 {
     struct tensor t = type_of(l, x);
     t.elem = elem;
-    return lower_add(l, OP_CONVERT, &x, 1, NULL, 0, type_number(l, t));
+    return lower_add(l, OP_CONVERT, &x, 1, NULL, 0, lower_type(l, t));
 }
 
 /* Returns x applied to a number. */
@@ -478,7 +478,7 @@ static uint32_t narrowed(struct lower *l, uint32_t x, struct tensor to)
     struct tensor t = to;
     int64_t dim = (int64_t)to.rank - 1;
     t.elem = bits_of(type_of(l, x).elem);
-    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, type_number(l, t)),
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, lower_type(l, t)),
              shift = with(l, OP_MULTIPLY, iota, 8.0 * program_elem_size(to.elem));
     x = two(l, OP_SHIFT_RIGHT, spread(l, as(l, x, t.elem), t, 0), shift);
     return as(l, converted(l, x, bits_of(to.elem)), to.elem);
@@ -565,7 +565,7 @@ static uint32_t state_at(struct lower *l, uint32_t state, int64_t at)
 static uint32_t counted(struct lower *l, uint32_t counter, int64_t n)
 {
     struct tensor t = {.elem = ELEM_U64, .rank = 1, .dims = {n}};
-    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){0}, 1, type_number(l, t));
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, (int64_t[]){0}, 1, lower_type(l, t));
     return two(l, OP_ADD, spread(l, counter, t, 0), iota);
 }
 
@@ -783,7 +783,7 @@ static uint32_t order_of(struct lower *l, const uint32_t *x, uint32_t n, uint32_
         return 0;
     struct tensor t = type_of(l, rank);
     uint32_t n_ints = take_ints(t.rank, dim, ints + 1), zeros = splat(l, t, 0);
-    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, type_number(l, t));
+    uint32_t iota = lower_add(l, OP_IOTA, NULL, 0, &dim, 1, lower_type(l, t));
     return lower_add(l, OP_SCATTER, (uint32_t[]){zeros, rank, iota}, 3, ints, 1 + n_ints,
                      PROGRAM_NONE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lower.h - operations of StableHLO that the program has no operation for, written with those that it has. For
- * read.c, and the derivative of lgamma. Each follows its section of the StableHLO specification.
+ * read.c, codegen/spread.c, and the derivative of lgamma. Each follows its section of the StableHLO specification.
  *
  *     convolution          products of windows: pad, WINDOW, dot_general, transpose
  *     reduce_window        pad, WINDOW, reduce; cumulative ones of long rows by doubling
@@ -65,6 +65,10 @@ uint32_t lower_next_after(struct lower *l, uint32_t x, uint32_t y);
 uint32_t lower_digamma(struct lower *l, uint32_t x);
 /* Returns which ? x : 0, or x if no gradient can pass it: what a branch sees of a value from outside. */
 uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x);
+/* Returns the number of a type. */
+uint32_t lower_type(struct lower *l, struct tensor t);
+/* Returns a scalar that a reducer changes nothing with. */
+uint32_t lower_identity(struct lower *l, enum op reducer, enum elem elem);
 /* Adds an operation with n operands. */
 uint32_t lower_add(struct lower *l, enum op op, const uint32_t *operands, uint32_t n,
                    const int64_t *ints, uint32_t n_ints, uint32_t type);

@@ -173,11 +173,6 @@ static struct view take_word(struct read *r)
     return (struct view){first, (size_t)(r->at - first)};
 }
 
-static bool is(struct view v, const char *text)
-{
-    return v.len == strlen(text) && memcmp(v.data, text, v.len) == 0;
-}
-
 /* Takes a type, and appends its number to `types`. */
 static bool take_type(struct read *r)
 {
@@ -200,7 +195,7 @@ static bool take_type(struct read *r)
     }
     struct view elem = take_word(r);
     for (int i = 0; i < ELEM_N; i++) {
-        if (!is(elem, program_elem_name((enum elem)i)))
+        if (!view_is(elem, program_elem_name((enum elem)i)))
             continue;
         uint32_t type;
         struct err why = {0};
@@ -378,7 +373,7 @@ static bool attr_begin(struct read *r, const char *key, const char **out_end)
 {
     for (uint32_t i = 0; i < r->s.n_attrs; i++) {
         struct attr *a = &r->s.attrs[i];
-        if (!is(a->key, key) || !a->value.data)
+        if (!view_is(a->key, key) || !a->value.data)
             continue;
         a->used = true;
         *out_end = r->end;
@@ -454,7 +449,7 @@ static bool attr_compare(struct read *r)
     if (take(r, "#stablehlo<comparison_direction ")) {
         struct view word = take_word(r);
         for (int64_t i = 0; i < 6; i++) {
-            if (is(word, DIRECTIONS[i])) {
+            if (view_is(word, DIRECTIONS[i])) {
                 PUSH(r, r->ints, i);
                 ok = take(r, ">");
             }
@@ -467,13 +462,13 @@ static bool attr_compare(struct read *r)
         return true; /* the operands' own comparison */
     ok = take(r, "#stablehlo<comparison_type ");
     struct view word = take_word(r);
-    if (is(word, "TOTALORDER") && !r->failed) {
+    if (view_is(word, "TOTALORDER") && !r->failed) {
         r->ints.at[r->ints.n - 1] = 1;
         ok = ok && take(r, ">");
         return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
     }
     ok = ok && r->operands.n &&
-         is(word, TYPES[program_elem_kind(program_tensor(r->p, r->operands.at[0])->elem)]) &&
+         view_is(word, TYPES[program_elem_kind(program_tensor(r->p, r->operands.at[0])->elem)]) &&
          take(r, ">");
     return (attr_end(r, end) && ok) || lacks_attr(r, "compare_type");
 }
@@ -484,7 +479,7 @@ static bool ints_of_dot(struct read *r)
 {
     const struct tensor *left = r->operands.n ? program_tensor(r->p, r->operands.at[0]) : NULL;
     for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+        r->s.attrs[i].used |= view_is(r->s.attrs[i].key, "precision_config");
     PUSH(r, r->ints, 0);
     PUSH(r, r->ints, 1);
     PUSH(r, r->ints, left && left->rank ? left->rank - 1 : 0);
@@ -516,7 +511,7 @@ static bool attr_dot(struct read *r)
     r->ints.at[first + 1] = n[2];
     /* It asks for the least precision that will do; f32 throughout is at least that. */
     for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+        r->s.attrs[i].used |= view_is(r->s.attrs[i].key, "precision_config");
     return true;
 }
 
@@ -580,7 +575,7 @@ static bool read_attrs(struct read *r, enum op op)
     case OP_CHAIN:
     case OP_UNWINDOW:
     case OP_WINDOW: return attr_array(r, "ints");
-    case OP_DOT: return is(r->s.name, DOT) ? ints_of_dot(r) : attr_dot(r);
+    case OP_DOT: return view_is(r->s.name, DOT) ? ints_of_dot(r) : attr_dot(r);
     default: return true;
     }
 }
@@ -621,7 +616,7 @@ static const struct {
 static bool is_hint(const struct attr *a)
 {
     for (size_t i = 0; i < sizeof HINTS / sizeof *HINTS; i++)
-        if (is(a->key, HINTS[i].key) && (!HINTS[i].value || is(a->value, HINTS[i].value)))
+        if (view_is(a->key, HINTS[i].key) && (!HINTS[i].value || view_is(a->value, HINTS[i].value)))
             return true;
     return false;
 }
@@ -642,11 +637,11 @@ static bool op_of_name(struct view name, enum op *out)
 {
     static const char dialect[] = "stablehlo.";
     const size_t skip = sizeof dialect - 1;
-    if (is(name, "func.call")) {
+    if (view_is(name, "func.call")) {
         *out = OP_CALL;
         return true;
     }
-    if (is(name, DOT)) {
+    if (view_is(name, DOT)) {
         *out = OP_DOT;
         return true;
     }
@@ -655,7 +650,7 @@ static bool op_of_name(struct view name, enum op *out)
         rest = (struct view){(const char *)name.data + skip, name.len - skip};
     for (int i = 0; i < OP_CALL; i++) {
         const char *its = program_op_name((enum op)i);
-        if (is(rest, its) && (rest.len < name.len) == !strchr(its, '.')) {
+        if (view_is(rest, its) && (rest.len < name.len) == !strchr(its, '.')) {
             *out = (enum op)i;
             return true;
         }
@@ -946,7 +941,7 @@ static bool take_gather(struct read *r, const char *key, const char *begins,
     }
     memcpy(r->ints.at + first, fixed, sizeof fixed);
     for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        r->s.attrs[i].used |= is(r->s.attrs[i].key, "indices_are_sorted");
+        r->s.attrs[i].used |= view_is(r->s.attrs[i].key, "indices_are_sorted");
     return true;
 }
 
@@ -1001,7 +996,7 @@ static bool end_sort(struct read *r, const uint32_t *operands, uint32_t n, uint3
     int64_t dim = (int64_t)program_tensor(r->p, operands[0])->rank - 1;
     const char *end;
     for (uint32_t i = 0; i < r->s.n_attrs; i++) /* ours is stable in any case */
-        r->s.attrs[i].used |= is(r->s.attrs[i].key, "is_stable");
+        r->s.attrs[i].used |= view_is(r->s.attrs[i].key, "is_stable");
     if (attr_begin(r, "dimension", &end)) {
         attr_end(r, end);
         if (!attr_number(r, "dimension"))
@@ -1033,9 +1028,11 @@ static bool read_with_regions(struct read *r)
 {
     struct view name = r->s.name;
     uint32_t operands[2 * SIDE_MAX + 1], n = r->operands.n, functions[2] = {0, 0};
-    bool reduces = is(name, "stablehlo.reduce"), windowed = is(name, "stablehlo.reduce_window"),
-         selects = is(name, "stablehlo.select_and_scatter"), sorts = is(name, "stablehlo.sort"),
-         own = is(name, "warm.rank") || is(name, "warm.reduce");
+    bool reduces = view_is(name, "stablehlo.reduce"),
+         windowed = view_is(name, "stablehlo.reduce_window"),
+         selects = view_is(name, "stablehlo.select_and_scatter"),
+         sorts = view_is(name, "stablehlo.sort"),
+         own = view_is(name, "warm.rank") || view_is(name, "warm.reduce");
     if (!r->s.opens || n == 0 || n > (sorts ? SIDE_MAX : 2 * SIDE_MAX) ||
         ((reduces || windowed) && n % 2))
         return lacks(r, name, "a form that the compiler lacks");
@@ -1052,7 +1049,8 @@ static bool read_with_regions(struct read *r)
         r->operands.n = 0;
         for (uint32_t i = 0; i < n; i++)
             PUSH(r, r->operands, operands[i]);
-        return attr_array(r, "ints") && add(r, is(name, "warm.rank") ? OP_RANK : OP_REDUCE_MANY);
+        return attr_array(r, "ints") &&
+               add(r, view_is(name, "warm.rank") ? OP_RANK : OP_REDUCE_MANY);
     }
     return reduces || windowed ? end_reduce(r, operands, n / 2, functions[0], windowed)
            : sorts             ? end_sort(r, operands, n, functions[0])
@@ -1119,7 +1117,7 @@ static bool read_convolution(struct read *r)
             return lacks_attr(r, "window_reversal");
     }
     for (uint32_t i = 0; i < r->s.n_attrs; i++)
-        r->s.attrs[i].used |= is(r->s.attrs[i].key, "precision_config");
+        r->s.attrs[i].used |= view_is(r->s.attrs[i].key, "precision_config");
     uint32_t type = r->types.at[0],
              value = lower_convolution(&l, r->operands.at[0], r->operands.at[1], &c, type);
     return lowered(r, &l, &value, 1);
@@ -1158,7 +1156,7 @@ static bool read_custom_call(struct read *r)
         r->at = r->end;
         attr_end(r, end);
         for (size_t i = 0; i < sizeof MARKS / sizeof *MARKS; i++)
-            if (is(target, MARKS[i]) && r->operands.n == 1)
+            if (view_is(target, MARKS[i]) && r->operands.n == 1)
                 return read_same(r);
         return fail(r, WARM_EUNSUPPORTED,
                     "%.*s of %.*s: an operation that the compiler lacks: " ADVICE, (int)name.len,
@@ -1190,7 +1188,7 @@ static bool read_function(struct read *r)
 {
     struct err why = {0};
     struct lower l = lower_of(r, &why);
-    bool next = is(r->s.name, "chlo.next_after");
+    bool next = view_is(r->s.name, "chlo.next_after");
     const uint32_t *x = r->operands.at;
     if (r->operands.n != 1u + next || !program_is_float(program_tensor(r->p, x[0])->elem) ||
         r->p->values.at[x[0]] != r->p->values.at[x[next]])
@@ -1525,7 +1523,7 @@ static bool read_composite(struct read *r)
 {
     for (uint32_t i = 0; i < r->s.n_attrs; i++) {
         struct attr *a = &r->s.attrs[i];
-        if (is(a->key, "decomposition"))
+        if (view_is(a->key, "decomposition"))
             a->key = view_of_text("callee");
         else
             a->used = true;
@@ -1563,10 +1561,10 @@ bool program_has_op(struct view name)
 {
     enum op op;
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
-        if (is(name, FORMS[i].name))
+        if (view_is(name, FORMS[i].name))
             return true;
-    return is(name, "func.return") || is(name, "stablehlo.return") || is(name, "chlo.square") ||
-           op_of_name(name, &op);
+    return view_is(name, "func.return") || view_is(name, "stablehlo.return") ||
+           view_is(name, "chlo.square") || op_of_name(name, &op);
 }
 
 struct view program_line_op(struct view line)
@@ -1588,15 +1586,15 @@ static bool read_op(struct read *r)
     r->op_line = r->line;
     if (!read_stmt(r))
         return false;
-    if (is(r->s.name, "func.return") || is(r->s.name, "stablehlo.return"))
+    if (view_is(r->s.name, "func.return") || view_is(r->s.name, "stablehlo.return"))
         return r->depth && r->open[r->depth - 1].chooses ? branch_return(r) : block_return(r);
-    if (is(r->s.name, "chlo.square") && r->operands.n == 1) {
+    if (view_is(r->s.name, "chlo.square") && r->operands.n == 1) {
         PUSH(r, r->operands, r->operands.at[0]);
         r->ints.n = 0;
         return add(r, OP_MULTIPLY);
     }
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
-        if (is(r->s.name, FORMS[i].name))
+        if (view_is(r->s.name, FORMS[i].name))
             return FORMS[i].read(r) || strange(r);
     if (!op_of_name(r->s.name, &op))
         return lacks(r, r->s.name, "an operation that the compiler lacks");
