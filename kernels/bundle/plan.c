@@ -74,17 +74,6 @@ static void add_arena(struct plan *plan, uint32_t value)
     add_buffer(plan, value, PLACE_ARENA, at);
 }
 
-static void add_constant(struct plan *plan, uint32_t value, const struct operation *op)
-{
-    static const uint8_t zeros[GRAPH_BUNDLE_ALIGN];
-    struct writer *w = &plan->out->constants;
-    uint64_t at = w->len;
-    writer_bytes(w, plan->p->data.at + plan->p->ints.at[op->ints],
-                 graph_tensor_bytes(program_tensor(plan->p, value)));
-    writer_bytes(w, zeros, (GRAPH_BUNDLE_ALIGN - w->len % GRAPH_BUNDLE_ALIGN) % GRAPH_BUNDLE_ALIGN);
-    add_buffer(plan, value, PLACE_CONSTANT, at);
-}
-
 /* Frees the room of a value whose last reader is launch `now`. */
 static void release(struct plan *plan, uint32_t value, uint32_t now)
 {
@@ -171,8 +160,16 @@ static void plan_all(struct plan *plan, const struct block *b, const struct code
     for (uint32_t i = 0; i < p->ops.n; i++) { /* of loops, too */
         const struct operation *op = &p->ops.at[i];
         if (op->op == OP_CONSTANT && !p->ints.at[op->ints + 1] &&
-            (plan->last[op->results] || plan->first[op->results] != NEVER))
-            add_constant(plan, op->results, op);
+            (plan->last[op->results] || plan->first[op->results] != NEVER)) {
+            static const uint8_t zeros[GRAPH_BUNDLE_ALIGN];
+            struct writer *w = &plan->out->constants;
+            uint64_t at = w->len;
+            writer_bytes(w, plan->p->data.at + plan->p->ints.at[op->ints],
+                         graph_tensor_bytes(program_tensor(plan->p, op->results)));
+            writer_bytes(w, zeros,
+                         (GRAPH_BUNDLE_ALIGN - w->len % GRAPH_BUNDLE_ALIGN) % GRAPH_BUNDLE_ALIGN);
+            add_buffer(plan, op->results, PLACE_CONSTANT, at);
+        }
     }
     plan_launches(plan, code);
     out->n_forward = code->n_forward;

@@ -2096,15 +2096,6 @@ static void count_readers(struct gen *g, struct trip *t, uint32_t i, bool reads)
     }
 }
 
-/* Writes a draft again that changes a slice in place: with all elements, for a place of its own. */
-static void draft_whole(struct gen *g, struct draft *d)
-{
-    struct draft whole = draft_of(g, d->value, PROGRAM_NONE, false);
-    whole.to = d->to;
-    draft_close(d);
-    *d = whole;
-}
-
 /* Writes the launches of the drafts, first those whose place no other one reads. If all places are read, one
  * draft gets a place of its own. */
 static void launch_trip(struct gen *g, struct trip *t)
@@ -2128,8 +2119,13 @@ static void launch_trip(struct gen *g, struct trip *t)
             g->values[d->value].place = d->to;
         d->done = true;
         count_readers(g, t, i, false);
-        if (d->slice && t->readers[i])
-            draft_whole(g, d);
+        if (d->slice && t->readers[i]) {
+            /* It changes a slice in place. It is written again with all elements, for a place of its own. */
+            struct draft whole = draft_of(g, d->value, PROGRAM_NONE, false);
+            whole.to = d->to;
+            draft_close(d);
+            *d = whole;
+        }
         g->values[d->to].draft = 0;
         launch_draft(g, d, place_value(g, d->value));
     }

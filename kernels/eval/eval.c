@@ -64,16 +64,6 @@ static number *tensor_copy(struct eval *v, uint32_t value, int *rc)
     return x;
 }
 
-/* Frees the results of a block's operations. */
-static void block_clear(struct eval *v, const struct block *b)
-{
-    for (uint32_t i = b->first; i < b->end; i = v->p->ops.at[i].next) {
-        const struct operation *op = &v->p->ops.at[i];
-        for (uint32_t k = op->results; k < op->results + op->n_results; k++)
-            tensor_free(v, &v->at[k], program_tensor(v->p, k)->n);
-    }
-}
-
 /* ---- elements ---- */
 
 /* Returns the whole number that the low bits are. */
@@ -783,7 +773,11 @@ static int run_with(struct eval *v, const struct block *b, number *const *args, 
     rc = run_block(v, b);
     for (uint32_t i = 0; rc == 0 && i < b->n_results; i++)
         out[i] = tensor_copy(v, v->p->operands.at[b->results + i], &rc);
-    block_clear(v, b);
+    for (uint32_t i = b->first; i < b->end; i = v->p->ops.at[i].next) {
+        const struct operation *op = &v->p->ops.at[i];
+        for (uint32_t k = op->results; k < op->results + op->n_results; k++)
+            tensor_free(v, &v->at[k], program_tensor(v->p, k)->n);
+    }
     for (uint32_t i = 0; i < b->n_args; i++)
         v->at[b->args + i] = NULL;
     return rc;

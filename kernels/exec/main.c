@@ -183,24 +183,6 @@ static int check_inputs(const struct run *run)
 
 /* ---- results ---- */
 
-static void print_result(uint32_t i, const struct tensor *type, const void *elements)
-{
-    char text[128];
-    npy_type_text(type, text, sizeof text);
-    printf("result %" PRIu32 "  %s ", i, text);
-    for (int64_t k = 0; k < type->n && k < SHOWN; k++) {
-        const uint8_t *at = (const uint8_t *)elements + k * program_elem_size(type->elem);
-        if (type->elem == ELEM_I1)
-            printf(" %s", *at ? "true" : "false");
-        else
-            printf(type->elem == ELEM_F64         ? " %.17Lg"
-                   : program_is_float(type->elem) ? " %.9Lg"
-                                                  : " %.0Lf",
-                   program_elem_get(type->elem, at));
-    }
-    puts(type->n > SHOWN ? " ..." : "");
-}
-
 static int write_result(const struct run *run, uint32_t i, const struct tensor *type,
                         const void *elements)
 {
@@ -254,8 +236,22 @@ static int take_result(struct run *run, uint32_t i)
     }
     if (run->folder)
         status = write_result(run, i, type, elements);
-    else if (!run->as_json)
-        print_result(i, type, elements);
+    else if (!run->as_json) {
+        char text[128];
+        npy_type_text(type, text, sizeof text);
+        printf("result %" PRIu32 "  %s ", i, text);
+        for (int64_t k = 0; k < type->n && k < SHOWN; k++) {
+            const uint8_t *at = (const uint8_t *)elements + k * program_elem_size(type->elem);
+            if (type->elem == ELEM_I1)
+                printf(" %s", *at ? "true" : "false");
+            else
+                printf(type->elem == ELEM_F64         ? " %.17Lg"
+                       : program_is_float(type->elem) ? " %.9Lg"
+                                                      : " %.0Lf",
+                       program_elem_get(type->elem, at));
+        }
+        puts(type->n > SHOWN ? " ..." : "");
+    }
     free(elements);
     return status;
 }
@@ -268,22 +264,6 @@ static void print_text(const char *text)
     json_write_text(&w, text, strlen(text));
     fwrite(w.data, 1, w.len, stdout);
     writer_close(&w);
-}
-
-static void print_times(const struct run *run)
-{
-    if (run->as_json) {
-        printf("{\"schema\":1,\"bundle\":");
-        print_text(run->path);
-        printf(",\"device\":");
-        print_text(driver_name(run->d));
-        printf(",\"arch\":\"%s\",\"load_ms\":%.3f,\"first_ms\":%.3f,\"repeat\":%ld,\"each_ms\":%."
-               "6f}\n",
-               driver_arch(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
-    } else if (run->repeat) {
-        printf("%s: loaded in %.1f ms, first run %.3f ms, then %ld runs of %.6f ms each\n",
-               driver_name(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
-    }
 }
 
 /* ---- the run ---- */
@@ -376,8 +356,21 @@ static int run_on_gpu(struct run *run)
         status = interpret(run);
     if (!status)
         status = take_results(run);
-    if (!status)
-        print_times(run);
+    if (!status) {
+        if (run->as_json) {
+            printf("{\"schema\":1,\"bundle\":");
+            print_text(run->path);
+            printf(",\"device\":");
+            print_text(driver_name(run->d));
+            printf(
+                ",\"arch\":\"%s\",\"load_ms\":%.3f,\"first_ms\":%.3f,\"repeat\":%ld,\"each_ms\":%."
+                "6f}\n",
+                driver_arch(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
+        } else if (run->repeat) {
+            printf("%s: loaded in %.1f ms, first run %.3f ms, then %ld runs of %.6f ms each\n",
+                   driver_name(run->d), run->load_ms, run->first_ms, run->repeat, run->each_ms);
+        }
+    }
     return status;
 }
 

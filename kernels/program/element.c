@@ -43,17 +43,11 @@ static uint32_t narrow_put(double x, int mantissa)
     return sign | (bits < infinity ? bits : infinity);
 }
 
-static uint64_t load(const uint8_t *at, uint32_t size)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, at, size);
-    return bits;
-}
-
 long double program_elem_get(enum elem elem, const uint8_t *at)
 {
     uint32_t size = program_elem_size(elem), shift = 64 - 8 * size;
-    uint64_t bits = load(at, size);
+    uint64_t bits = 0;
+    memcpy(&bits, at, size);
     float f;
     double d;
     switch (elem) {

@@ -92,7 +92,8 @@ int optimizer_parse(const char *text, struct optimizer *out, struct err *e)
     return 0;
 }
 
-uint32_t optimizer_states(const struct optimizer *o)
+/* Returns how many tensors are its state. */
+static uint32_t states_of(const struct optimizer *o)
 {
     (void)WARM_EXPECT(o->kind <= OPTIMIZER_ADAMW);
     return o->kind == OPTIMIZER_SGD ? 0 : o->kind == OPTIMIZER_MOMENTUM ? 1 : 3;
@@ -144,17 +145,6 @@ static uint32_t adam(struct vjp *v, const struct optimizer *o, uint32_t p, uint3
     return o->kind == OPTIMIZER_ADAMW ? two(v, OP_ADD, x, scaled(v, p, o->decay)) : x;
 }
 
-/* Returns the parameters after a step. Replaces the state. */
-static uint32_t updated(struct vjp *v, const struct optimizer *o, uint32_t p, uint32_t g,
-                        uint32_t *state)
-{
-    if (o->kind == OPTIMIZER_MOMENTUM)
-        g = state[0] = two(v, OP_ADD, g, scaled(v, state[0], o->momentum));
-    else if (o->kind != OPTIMIZER_SGD)
-        g = adam(v, o, p, g, state);
-    return two(v, OP_SUBTRACT, p, scaled(v, g, o->lr));
-}
-
 /* ---- packing ---- */
 
 /* Returns the elements from `first` on, in the shape of a parameter. */
@@ -194,8 +184,8 @@ static uint32_t types_of(struct vjp *v, const struct step *s, const struct block
         len += s->chosen[i] ? program_tensor(v->p, loss->args + i)->n : 0;
     uint32_t flat = vjp_type(v, ELEM_F32, 1, &len);
     s->types[n++] = flat;
-    for (uint32_t i = 0; i < optimizer_states(o); i++)
-        s->types[n++] = optimizer_states(o) == 3 && i == 0 ? vjp_type(v, ELEM_I32, 0, NULL) : flat;
+    for (uint32_t i = 0; i < states_of(o); i++)
+        s->types[n++] = states_of(o) == 3 && i == 0 ? vjp_type(v, ELEM_I32, 0, NULL) : flat;
     for (uint32_t i = 0; i < s->n_args; i++)
         if (!s->chosen[i])
             s->types[n++] = v->p->values.at[loss->args + i];
@@ -208,7 +198,7 @@ static void write_step(struct vjp *v, const struct step *s, const struct optimiz
 {
     struct block d = v->p->blocks.at[v->p->functions.at[0].block];
     uint32_t args = 0, first = 0, state[3] = {0}, n = types_of(v, s, &d, o);
-    uint32_t n_states = optimizer_states(o), next;
+    uint32_t n_states = states_of(o), next;
     int64_t at = 0;
     if (!v->code)
         v->code = program_func_begin(v->p, name, s->types, n, &args, v->e);
@@ -229,7 +219,11 @@ static void write_step(struct vjp *v, const struct step *s, const struct optimiz
     for (uint32_t i = 0; i < n_states; i++)
         state[i] = args + 1 + i;
     uint32_t g = packed(v, s->operands, s->n);
-    s->operands[0] = updated(v, o, args, g, state);
+    if (o->kind == OPTIMIZER_MOMENTUM)
+        g = state[0] = two(v, OP_ADD, g, scaled(v, state[0], o->momentum));
+    else if (o->kind != OPTIMIZER_SGD)
+        g = adam(v, o, args, g, state);
+    s->operands[0] = two(v, OP_SUBTRACT, args, scaled(v, g, o->lr));
     memcpy(s->operands + 1, state, n_states * sizeof *state);
     for (uint32_t i = 0; i < n_results; i++)
         s->operands[1 + n_states + i] = first + i;

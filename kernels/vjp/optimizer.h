@@ -35,8 +35,6 @@ struct optimizer {
 /* Reads "adam,lr=0.03,beta2=0.99". Those that are not given are optax's: momentum 0.9 (optax has none),
  * beta1 0.9, beta2 0.999, eps 1e-8, decay 1e-4. `lr` must be given. Error: INVALID. */
 int optimizer_parse(const char *text, struct optimizer *out, struct err *e);
-/* Returns the tensors of its state. */
-uint32_t optimizer_states(const struct optimizer *o);
 
 /* Computes the training step for n parameters, given by their positions among the arguments of a loss. Gives
  * *out (program_free): one public function in the form of program_flatten. Result 0 of the loss is an f32

@@ -104,17 +104,6 @@ static void put_bits(struct bytecode *b, const struct tensor *t, struct view dat
     }
 }
 
-static void put_hex(struct bytecode *b, struct view data)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    const uint8_t *p = data.data;
-    char *at = writer_reserve(&b->out, 2 * data.len);
-    for (size_t i = 0; at && i < data.len; i++) {
-        *at++ = hex[p[i] >> 4];
-        *at++ = hex[p[i] & 15];
-    }
-}
-
 /* Writes a dense tensor of numbers as `dense<"0x...">`, its bytes in memory order, and its type. */
 static void put_dense(struct bytecode *b, struct reader *r)
 {
@@ -134,7 +123,13 @@ static void put_dense(struct bytecode *b, struct reader *r)
             put_bits(b, &t, data);
     } else if (t.n) {
         bytecode_put(b, "\"0x");
-        put_hex(b, data);
+        static const char hex[] = "0123456789ABCDEF";
+        const uint8_t *p = data.data;
+        char *at = writer_reserve(&b->out, 2 * data.len);
+        for (size_t i = 0; at && i < data.len; i++) {
+            *at++ = hex[p[i] >> 4];
+            *at++ = hex[p[i] & 15];
+        }
         bytecode_put(b, "\"");
     }
     bytecode_put(b, "> : ");

@@ -161,17 +161,6 @@ struct view bytecode_string(struct bytecode *b, uint64_t i)
     return (struct view){"", 0};
 }
 
-static void read_dialect(struct bytecode *b, struct reader *r, uint32_t i)
-{
-    bool versioned = false;
-    uint64_t name = b->version >= BYTECODE_DIALECT_VERSIONS ? bytecode_flagged(r, &versioned)
-                                                            : bytecode_varint(r);
-    uint8_t id;
-    b->dialects[i] = bytecode_string(b, name);
-    if (versioned)
-        bytecode_take_section(b, r, &id);
-}
-
 /* Reads groups: a dialect, a count, and that many names of operations. */
 static void read_opnames(struct bytecode *b, struct reader *r)
 {
@@ -202,7 +191,13 @@ static void read_dialects(struct bytecode *b, struct reader r)
     uint64_t n = bytecode_varint(&r);
     b->dialects = table_new(b, &r, n, sizeof *b->dialects);
     for (uint32_t i = 0; b->dialects && i < n && !bytecode_stopped(b); i++) {
-        read_dialect(b, &r, i);
+        bool versioned = false;
+        uint64_t name = b->version >= BYTECODE_DIALECT_VERSIONS ? bytecode_flagged(&r, &versioned)
+                                                                : bytecode_varint(&r);
+        uint8_t id;
+        b->dialects[i] = bytecode_string(b, name);
+        if (versioned)
+            bytecode_take_section(b, &r, &id);
         b->n_dialects++;
     }
     if (!bytecode_stopped(b))

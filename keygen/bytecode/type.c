@@ -135,16 +135,6 @@ void bytecode_put_text_entry(struct bytecode *b, const struct bytecode_entry *e)
 
 /* ---- types ---- */
 
-static void put_shape(struct bytecode *b, struct reader *r)
-{
-    uint64_t n = bytecode_read_count(b, r);
-    for (uint64_t i = 0; i < n; i++) {
-        int64_t size = bytecode_signed(r);
-        bytecode_put_size(b, size);
-        bytecode_put(b, "x");
-    }
-}
-
 void bytecode_put_type_of(struct bytecode *b, struct reader *r, int depth)
 {
     bytecode_put_type(b, bytecode_varint(r), depth + 1);
@@ -172,7 +162,12 @@ static void put_tensor_type(struct bytecode *b, struct reader *r, bool encoded, 
 {
     uint64_t encoding = encoded ? bytecode_varint(r) : 0;
     bytecode_put(b, "tensor<");
-    put_shape(b, r);
+    uint64_t n = bytecode_read_count(b, r);
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t size = bytecode_signed(r);
+        bytecode_put_size(b, size);
+        bytecode_put(b, "x");
+    }
     bytecode_put_type_of(b, r, depth);
     if (encoded) {
         bytecode_put(b, ", ");

@@ -211,17 +211,6 @@ static uint32_t label_of(struct walk *w, uint64_t block)
     return *label;
 }
 
-/* Writes "[^1, ^2]". */
-static void put_successors(struct walk *w, const struct encoded *o)
-{
-    struct reader r = o->successors;
-    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++) {
-        bytecode_put(w->b, i ? ", ^" : "[^");
-        bytecode_put_u64(w->b, label_of(w, bytecode_varint(&r)));
-    }
-    bytecode_put(w->b, o->n_successors ? "]" : "");
-}
-
 /* Writes the parts of an operation that make its dictionary. They are valid until the next text. */
 static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
 {
@@ -245,7 +234,13 @@ static struct mlir_parts parts_of(struct walk *w, const struct encoded *o)
         bytecode_put(b, "}");
     }
     size_t successors = b->out.len;
-    put_successors(w, o);
+    /* [^1, ^2] */
+    struct reader r = o->successors;
+    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++) {
+        bytecode_put(w->b, i ? ", ^" : "[^");
+        bytecode_put_u64(w->b, label_of(w, bytecode_varint(&r)));
+    }
+    bytecode_put(w->b, o->n_successors ? "]" : "");
     charge(w, b->out.len);
     if (stopped(w))
         return (struct mlir_parts){0};
@@ -334,14 +329,6 @@ static void take_numbers(struct walk *w, struct reader *r, struct numbers *out)
     out->n = (uint32_t)n;
 }
 
-static void take_successors(struct walk *w, struct reader *r, struct encoded *o)
-{
-    o->n_successors = bytecode_read_count(w->b, r);
-    o->successors = *r;
-    for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++)
-        bytecode_varint(r);
-}
-
 /* Takes the next operation. False, and the reading stops, if there is none. */
 static bool take_op(struct walk *w, struct reader *r, struct encoded *o)
 {
@@ -359,8 +346,12 @@ static bool take_op(struct walk *w, struct reader *r, struct encoded *o)
         take_numbers(w, r, o->results);
     if (o->mask & HAS_OPERANDS)
         take_numbers(w, r, o->operands);
-    if (o->mask & HAS_SUCCESSORS)
-        take_successors(w, r, o);
+    if (o->mask & HAS_SUCCESSORS) {
+        o->n_successors = bytecode_read_count(w->b, r);
+        o->successors = *r;
+        for (uint64_t i = 0; i < o->n_successors && !bytecode_stopped(w->b); i++)
+            bytecode_varint(r);
+    }
     if (o->mask & HAS_USE_LISTS)
         skip_use_lists(b, r, o->results->n);
     if (o->mask & HAS_REGIONS)
@@ -739,16 +730,6 @@ static bool walk_step(struct walk *w)
     return !stopped(w);
 }
 
-static void walk_close(struct walk *w)
-{
-    struct numbers *all[] = {&w->values, &w->labels, &w->types, &w->numbers[0], &w->numbers[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]->at);
-    free(w->frames);
-    free(w->ops);
-    free(w->graph_types);
-}
-
 int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, struct form *out,
                       struct err *e)
 {
@@ -766,7 +747,12 @@ int bytecode_form_ops(struct bytecode *b, struct reader operations, size_t len, 
     (void)BYTECODE_EXPECT(b, stopped(&w) || (w.n_frames == 1 && !w.values.n && !w.types.n));
     if (!stopped(&w) && !reader_done(&top(&w)->r))
         bytecode_malformed(b, "operations that do not end where they should");
-    walk_close(&w);
+    struct numbers *all[] = {&w.values, &w.labels, &w.types, &w.numbers[0], &w.numbers[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]->at);
+    free(w.frames);
+    free(w.ops);
+    free(w.graph_types);
     bytecode_tables_close(b);
     int code = mlir_reader_free(w.m, !bytecode_stopped(b), out, e);
     if (code == WARM_EMALFORMED || code == WARM_ETRUNCATED) {

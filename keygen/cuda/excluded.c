@@ -38,20 +38,6 @@ static bool take(struct excluding *s, const char *word)
     return is;
 }
 
-/* Reads a condition from its directive's name on. */
-static enum says read_condition(struct excluding *s, const char *name)
-{
-    bool is_negative = take(s, "ifndef"), is_known = is_negative || take(s, "ifdef");
-    if (!is_known) {
-        cuda_next(&s->x, &s->t); /* behind `if` */
-        is_negative = take(s, "!");
-        is_known = take(s, "defined");
-    }
-    bool opens = is_known && take(s, "(");
-    is_known = is_known && take(s, name) && (!opens || take(s, ")")) && s->t.starts_line;
-    return !is_known ? NOTHING : is_negative ? NOT_FIRST : NOT_OTHERS;
-}
-
 static void go_to_next_line(struct excluding *s)
 {
     while (!s->t.starts_line)
@@ -92,7 +78,15 @@ static bool read_directive(struct excluding *s, const char *at, const char *name
     } else if (is_one_of(&s->t, begins)) {
         if (++s->depth == CONDITIONS_MAX)
             return false;
-        s->says[s->depth] = read_condition(s, name);
+        bool is_negative = take(s, "ifndef"), is_known = is_negative || take(s, "ifdef");
+        if (!is_known) {
+            cuda_next(&s->x, &s->t); /* behind `if` */
+            is_negative = take(s, "!");
+            is_known = take(s, "defined");
+        }
+        bool opens = is_known && take(s, "(");
+        is_known = is_known && take(s, name) && (!opens || take(s, ")")) && s->t.starts_line;
+        s->says[s->depth] = !is_known ? NOTHING : is_negative ? NOT_FIRST : NOT_OTHERS;
         if (!s->from && s->says[s->depth] == NOT_FIRST)
             begin_group(s);
     } else if (is_one_of(&s->t, changes)) {

@@ -216,16 +216,6 @@ static void add_rest(struct key_builder *b, const struct job *job)
         add_view(b, TAG_EXPRESSIONS, job->expressions[i]);
 }
 
-static void add_job(struct key_builder *b, const struct job *job, const struct options *options)
-{
-    add_view(b, TAG_NAME, job->name);
-    add_view(b, TAG_SOURCE, job->source);
-    options_add(options, b, TAG_OPTIONS);
-    add_rest(b, job);
-    if (options->shows_cwd)
-        add_view(b, TAG_CWD, job->cwd);
-}
-
 int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct key *out_graph,
             struct proof *out_proof, struct err *e)
 {
@@ -243,7 +233,12 @@ int job_key(const struct job *job, char out_hardware[WARM_HARDWARE_MAX], struct 
     if (!code) {
         struct key_builder b;
         key_begin(&b, cuda ? DOMAIN_CUDA_EXACT : DOMAIN_PTX_EXACT);
-        add_job(&b, job, &options);
+        add_view(&b, TAG_NAME, job->name);
+        add_view(&b, TAG_SOURCE, job->source);
+        options_add(&options, &b, TAG_OPTIONS);
+        add_rest(&b, job);
+        if (options.shows_cwd)
+            add_view(&b, TAG_CWD, job->cwd);
         key_end(&b, out_graph, out_proof);
         (void)WARM_EXPECT(*options.hardware && memchr(options.hardware, '\0', WARM_HARDWARE_MAX));
         memcpy(out_hardware, options.hardware, WARM_HARDWARE_MAX);

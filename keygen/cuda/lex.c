@@ -268,19 +268,6 @@ static void lex_raw_string(struct lexer *x, struct token *t)
     t->len = (size_t)(x->at - t->data);
 }
 
-/* Handles a literal that its line does not close. The quote alone is the token, and the rest of the line is
- * read as tokens. Compilers may disagree whether a comment begins there. */
-static void unclosed_literal(struct lexer *x, struct token *t)
-{
-    const char *nl = memchr(x->at, '\n', (size_t)(x->end - x->at));
-    size_t rest = (size_t)((nl != NULL ? nl : x->end) - x->at);
-    x->scan->unclear = true;
-    if (memmem(x->at, rest, "/*", 2) != NULL)
-        x->scan->opaque = true;
-    t->len = 1;
-    x->at++;
-}
-
 static void lex_literal(struct lexer *x, struct token *t)
 {
     char quote = *x->at;
@@ -304,7 +291,15 @@ static void lex_literal(struct lexer *x, struct token *t)
         }
     }
     if (at >= x->end || *at != quote) {
-        unclosed_literal(x, t);
+        /* Its line does not close it. The quote alone is the token, and the rest of the line is read as tokens.
+         * Compilers may disagree whether a comment begins there. */
+        const char *nl = memchr(x->at, '\n', (size_t)(x->end - x->at));
+        size_t rest = (size_t)((nl != NULL ? nl : x->end) - x->at);
+        x->scan->unclear = true;
+        if (memmem(x->at, rest, "/*", 2) != NULL)
+            x->scan->opaque = true;
+        t->len = 1;
+        x->at++;
         return;
     }
     x->at = at + 1;

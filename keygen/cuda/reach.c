@@ -176,18 +176,6 @@ static bool can_stand(const struct cuda_reach *r, struct view word)
     return words_have(&r->in_text, hash_of(word)) || can_be_pasted(r, &r->spelled, word);
 }
 
-static void follow_all(struct cuda_reach *r)
-{
-    follow(r, &r->places);
-    follow(r, &r->callers);
-    for (size_t i = 0; i < N_CALLER_NAMES; i++)
-        r->is_unclear |= can_stand(r, (struct view){caller_names[i], strlen(caller_names[i])});
-    for (size_t i = 0; i < r->macros.n && !r->is_unclear; i++)
-        if (words_have(&r->callers, r->macros.at[i].hash))
-            r->is_unclear |= can_stand(r, r->macros.at[i].name);
-    r->is_followed = true;
-}
-
 /* ---- the unit ---- */
 
 static bool add_names(struct words *set, const char *const *names, size_t n)
@@ -255,9 +243,9 @@ static bool systems_use_others(const struct cuda_reach *r)
     return false;
 }
 
-/* Adds what the macros that are named become. Each round but the last adds at least one word. */
-static void expand_pieces(struct cuda_reach *r)
+bool cuda_reach_can_paste(struct cuda_reach *r, const char *word)
 {
+    /* The pieces become what the macros stand for. Each round but the last adds at least one word. */
     size_t before;
     do {
         before = r->pieces.n;
@@ -267,11 +255,6 @@ static void expand_pieces(struct cuda_reach *r)
                 r->is_unclear |= !words_add(&r->pieces, r->bodies.at[m->first + k]);
         }
     } while (r->pieces.n > before && !r->is_unclear);
-}
-
-bool cuda_reach_can_paste(struct cuda_reach *r, const char *word)
-{
-    expand_pieces(r);
     return r->is_unclear || can_be_pasted(r, systems_use_others(r) ? &r->spelled : &r->pieces,
                                           (struct view){word, strlen(word)});
 }
@@ -303,8 +286,16 @@ static bool meets(struct cuda_reach *r, const struct words *set, const void *tex
 
 bool cuda_reach_shows_place(struct cuda_reach *r, const void *text, size_t len)
 {
-    if (!r->is_followed)
-        follow_all(r);
+    if (!r->is_followed) {
+        follow(r, &r->places);
+        follow(r, &r->callers);
+        for (size_t i = 0; i < N_CALLER_NAMES; i++)
+            r->is_unclear |= can_stand(r, (struct view){caller_names[i], strlen(caller_names[i])});
+        for (size_t i = 0; i < r->macros.n && !r->is_unclear; i++)
+            if (words_have(&r->callers, r->macros.at[i].hash))
+                r->is_unclear |= can_stand(r, r->macros.at[i].name);
+        r->is_followed = true;
+    }
     return meets(r, &r->places, text, len);
 }
 

@@ -103,16 +103,6 @@ static void put_gap(struct printer *p, const struct token *t)
         form_put(p->out, breaks ? "\n" : " ", 1);
 }
 
-static void put_text(struct printer *p, const struct token *t)
-{
-    (void)WARM_EXPECT(t->kind != END && t->len > 0);
-    put_gap(p, t);
-    put_token(p->out, t);
-    p->any = true;
-    p->fresh = false;
-    p->last = *t;
-}
-
 /* Writes a directive: on its own line, runs of white space as one blank, the header's name as spelt. */
 static void put_directive(struct printer *p, struct lexer *x, struct token *t)
 {
@@ -163,7 +153,12 @@ static void put_source(const struct canon_input *input, enum mode mode, struct f
             put_directive(&p, &x, &t);
         } else {
             cuda_note_token(&x, &t);
-            put_text(&p, &t);
+            (void)WARM_EXPECT(t.kind != END && t.len > 0);
+            put_gap(&p, &t);
+            put_token(p.out, &t);
+            p.any = true;
+            p.fresh = false;
+            p.last = t;
             cuda_next(&x, &t);
         }
     }

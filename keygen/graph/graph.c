@@ -27,15 +27,6 @@ static bool shape_is(const struct graph *g, const struct shape *have, const stru
             memcmp(g->shape_types.at + have->types, types, s->n_types * sizeof *types) == 0);
 }
 
-static uint32_t shape_new(struct graph *g, struct shape *s, const uint32_t *types)
-{
-    s->types = g->shape_types.n;
-    for (uint32_t i = 0; i < s->n_types; i++)
-        PUSH(g, g->shape_types, types[i]);
-    PUSH(g, g->shapes, *s);
-    return g->failed ? 0 : g->shapes.n - 1;
-}
-
 /* Returns the number of a shape. An equal one gets the same number. */
 static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *types)
 {
@@ -52,7 +43,11 @@ static uint32_t shape_number(struct graph *g, struct shape s, const uint32_t *ty
         if (shape_is(g, &g->shapes.at[i], &s, types))
             return i;
     }
-    uint32_t number = shape_new(g, &s, types);
+    s.types = g->shape_types.n;
+    for (uint32_t i = 0; i < s.n_types; i++)
+        PUSH(g, g->shape_types, types[i]);
+    PUSH(g, g->shapes, s);
+    uint32_t number = g->failed ? 0 : g->shapes.n - 1;
     if (!g->failed)
         slots_add(&g->shape_slots, hash, number);
     return number;

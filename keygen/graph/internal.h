@@ -177,8 +177,6 @@ void printer_func_begin(struct printer *p, const struct func *f);
 void printer_func_end(struct printer *p, const struct func *f);
 /* Writes the module's dictionary, and the names of the symbols whose names count. */
 void printer_module(struct printer *p, uint32_t dict);
-/* Writes the text in `scratch`, and empties it. `next` is the number of the next value behind it. */
-void printer_scratch(struct printer *p, uint32_t next);
 
 /* Returns hash `h` extended by `x`. */
 static inline uint64_t mix(uint64_t h, uint64_t x)

@@ -111,13 +111,6 @@ static void dict_put(struct printer *p, uint32_t dict, struct writer *to)
 
 /* ---- lines for people ---- */
 
-static void put_indent(struct printer *p, struct writer *w)
-{
-    static const char spaces[INDENT_MAX + 1] = "                                ";
-    size_t n = 2 * (size_t)p->depth;
-    writer_bytes(w, spaces, n < INDENT_MAX ? n : INDENT_MAX);
-}
-
 static void put_text(struct writer *w, const char *text) { writer_bytes(w, text, strlen(text)); }
 
 static void put_view(struct writer *w, const struct text *t) { writer_bytes(w, t->data, t->len); }
@@ -186,22 +179,6 @@ static void put_close(struct printer *p, struct writer *w, const struct shape *s
     put_values(w, p->next, s->n_types);
 }
 
-static void line_for_people(struct printer *p, const struct shape *s, const uint32_t *operands)
-{
-    struct writer *w = p->out->text;
-    put_indent(p, w);
-    switch (s->kind) {
-    case LINE_OP:
-    case LINE_OPEN: put_op(p, w, s, operands); break;
-    case LINE_BLOCK:
-    case LINE_NEXT: put_block(p, w, s); break;
-    case LINE_EMPTY: writer_bytes(w, "()", 2); break;
-    case LINE_NEXT_EMPTY: writer_bytes(w, "| ()", 4); break;
-    case LINE_CLOSE: put_close(p, w, s); break;
-    }
-    writer_bytes(w, "\n", 1);
-}
-
 /* ---- the hashed records ---- */
 
 /* Hashes the number of a text that this stream has. Else returns true, and the text must follow. */
@@ -256,8 +233,22 @@ void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
     if (!s->number)
         shape_define(p, s);
     p->depth -= s->kind == LINE_CLOSE;
-    if (p->out->text)
-        line_for_people(p, s, operands);
+    if (p->out->text) {
+        struct writer *w = p->out->text;
+        static const char spaces[INDENT_MAX + 1] = "                                ";
+        size_t n = 2 * (size_t)p->depth;
+        writer_bytes(w, spaces, n < INDENT_MAX ? n : INDENT_MAX);
+        switch (s->kind) {
+        case LINE_OP:
+        case LINE_OPEN: put_op(p, w, s, operands); break;
+        case LINE_BLOCK:
+        case LINE_NEXT: put_block(p, w, s); break;
+        case LINE_EMPTY: writer_bytes(w, "()", 2); break;
+        case LINE_NEXT_EMPTY: writer_bytes(w, "| ()", 4); break;
+        case LINE_CLOSE: put_close(p, w, s); break;
+        }
+        writer_bytes(w, "\n", 1);
+    }
     put_number(p, (uint64_t)RECORD_LINE + s->number - 1);
     for (uint32_t i = 0; i < s->n_operands; i++)
         put_number(p, p->next - operands[i]);
@@ -267,7 +258,8 @@ void printer_line(struct printer *p, uint32_t shape, const uint32_t *operands)
 
 /* ---- functions and the module ---- */
 
-void printer_scratch(struct printer *p, uint32_t next)
+/* Writes the text in `scratch`, and empties it. `next` is the number of the next value behind it. */
+static void put_scratch(struct printer *p, uint32_t next)
 {
     p->g->failed |= p->scratch.failed;
     if (!p->g->failed) {
@@ -333,7 +325,7 @@ void printer_func_end(struct printer *p, const struct func *f)
     put_dict(p, &p->scratch, f->dict);
     put_text(&p->scratch, "\n");
     p->depth = 0;
-    printer_scratch(p, f->values);
+    put_scratch(p, f->values);
 }
 
 static bool name_counts(const struct text *symbol)
@@ -357,7 +349,7 @@ void printer_module(struct printer *p, uint32_t dict)
         put_view(w, symbol);
         put_text(w, "\n");
     }
-    printer_scratch(p, 0);
+    put_scratch(p, 0);
 }
 
 /* ---- life ---- */
