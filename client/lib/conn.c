@@ -129,23 +129,6 @@ static bool administers;
 
 void conn_administer(void) { administers = true; }
 
-/* Queues HELLO with our name, and with the `warm run` that this process belongs to. */
-static void queue_hello(struct conn *c)
-{
-    char name[sizeof "libwarm " WARM_VERSION " administers session= project=" + WIRE_SESSION_MAX +
-              WIRE_PROJECT_MAX] = "libwarm " WARM_VERSION;
-    const char *session = getenv("WARM_SESSION"), *project = getenv("WARM_PROJECT");
-    if (administers)
-        strcat(name, " administers");
-    if (session && wire_session_ok(session, strlen(session)))
-        strcat(strcat(name, " session="), session);
-    if (project && strlen(project) <= WIRE_PROJECT_MAX && wire_session_ok(project, strlen(project)))
-        strcat(strcat(name, " project="), project);
-    struct wire_hello hello = {
-        .version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .client = {name, strlen(name)}};
-    wire_put_hello(&c->out, 0, &hello);
-}
-
 /* Makes a socket, never with the number of standard input, output or error: if a program has
  * closed these, its output would go to the daemon. Returns -1 with errno. */
 static int make_socket(void)
@@ -185,7 +168,19 @@ int conn_open(struct conn *c, const char *path, uint64_t deadline_ms, struct err
     c->fd = fd;
     c->fd_dev = st.st_dev;
     c->fd_ino = st.st_ino;
-    queue_hello(c);
+    /* HELLO has our name, and the `warm run` that this process belongs to. */
+    char name[sizeof "libwarm " WARM_VERSION " administers session= project=" + WIRE_SESSION_MAX +
+              WIRE_PROJECT_MAX] = "libwarm " WARM_VERSION;
+    const char *session = getenv("WARM_SESSION"), *project = getenv("WARM_PROJECT");
+    if (administers)
+        strcat(name, " administers");
+    if (session && wire_session_ok(session, strlen(session)))
+        strcat(strcat(name, " session="), session);
+    if (project && strlen(project) <= WIRE_PROJECT_MAX && wire_session_ok(project, strlen(project)))
+        strcat(strcat(name, " project="), project);
+    struct wire_hello hello = {
+        .version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .client = {name, strlen(name)}};
+    wire_put_hello(&c->out, 0, &hello);
     if (c->out.failed) {
         conn_close(c);
         return err_set(e, WARM_ENOMEM, "no memory for a connection");

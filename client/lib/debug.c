@@ -63,16 +63,6 @@ size_t debug_time(struct timespec t, char *out, size_t cap)
                             t.tv_nsec / 1000000);
 }
 
-/* Writes the time, the level and the process. Returns the bytes written. */
-static size_t put_head(char *out, size_t cap, enum debug_level level)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    size_t n = debug_time(now, out, cap);
-    return n + (size_t)snprintf(out + n, cap - n, " %s warm[%ld]: ", level_names[level],
-                                (long)getpid());
-}
-
 static void write_line(const char *line, size_t len)
 {
     const char *text = getenv("WARM_LOG"), *path = NULL;
@@ -97,7 +87,10 @@ void debug_say(enum debug_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    size_t n = put_head(line, 128, level);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    size_t n = debug_time(now, line, 128);
+    n += (size_t)snprintf(line + n, 128 - n, " %s warm[%ld]: ", level_names[level], (long)getpid());
     for (const unsigned char *c = (const unsigned char *)text; *c; c++)
         if (*c >= ' ' && *c < 0x7f)
             line[n++] = (char)*c;

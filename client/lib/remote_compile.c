@@ -341,24 +341,6 @@ int request_unpack(struct warm *w, struct warm_value *value, struct view bundle,
     return code;
 }
 
-/* Sends the job of a hit, which the daemon compiles once more to compare the results. Nothing
- * depends on it: a job that cannot be sent at once is not sent. */
-static void send_audit(struct remote_compile *c, const struct key *key)
-{
-    struct err before = c->w->err;
-    struct writer job;
-    writer_init(&job, WIRE_INLINE_MAX);
-    job_encode(&c->job, &job);
-    if (!job.failed) {
-        struct wire_audit m = {*key, c->message.compiler, {job.data, job.len}};
-        request_renew(c->w);
-        wire_put_audit(&c->w->request, c->tag, &m);
-        request_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
-    }
-    writer_close(&job);
-    c->w->err = before;
-}
-
 static int take_result(struct remote_compile *c, struct answer *answer, struct warm_result *out)
 {
     struct wire_hit hit;
@@ -370,8 +352,22 @@ static int take_result(struct remote_compile *c, struct answer *answer, struct w
     code = request_value(c->w, answer, &hit, &value);
     if (!code)
         code = request_unpack(c->w, &value, (struct view){value.data, value.len}, out);
-    if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT)
-        send_audit(c, &hit.key);
+    if (!code && hit.outcome == WIRE_WAS_HIT_AUDIT) {
+        /* The daemon compiles the job of a hit once more to compare the results. Nothing depends on it: a job that
+         * cannot be sent at once is not sent. */
+        struct err before = c->w->err;
+        struct writer job;
+        writer_init(&job, WIRE_INLINE_MAX);
+        job_encode(&c->job, &job);
+        if (!job.failed) {
+            struct wire_audit m = {hit.key, c->message.compiler, {job.data, job.len}};
+            request_renew(c->w);
+            wire_put_audit(&c->w->request, c->tag, &m);
+            request_tell(c->w, NULL, 0, conn_now_ms() + AUDIT_SEND_MS);
+        }
+        writer_close(&job);
+        c->w->err = before;
+    }
     return code;
 }
 
@@ -448,16 +444,6 @@ void request_tell_uncached(struct warm *w, const struct warm_job *job)
                                         view_of_text(w->err.text)});
 }
 
-/* Writes how a compile ended, with the daemon's word for it. */
-static void debug_compile(const struct warm *w, const struct warm_job *job, int code,
-                          const struct warm_result *r, unsigned long long began_us)
-{
-    struct view label = label_of(job->name);
-    static const char *const words[] = {"hit", "compiled", "compiled for another"};
-    debug_request("compile", label.data, label.len, code ? w->err.text : words[r->value.outcome],
-                  code ? 0 : r->value.len, began_us);
-}
-
 static int compile_with(struct warm *w, const struct warm_job *job, const char *compiler,
                         struct warm_result *out)
 {
@@ -484,8 +470,13 @@ static int compile_with(struct warm *w, const struct warm_job *job, const char *
                 headers_refused(c.headers));
     else if (!code)
         w->err = (struct err){0};
-    if (began_us)
-        debug_compile(w, job, code, out, began_us);
+    if (began_us) {
+        struct view label = label_of(job->name);
+        static const char *const words[] = {"hit", "compiled", "compiled for another"};
+        debug_request("compile", label.data, label.len,
+                      code ? w->err.text : words[out->value.outcome], code ? 0 : out->value.len,
+                      began_us);
+    }
     compile_close(&c);
     return code;
 }

@@ -264,15 +264,6 @@ static int next_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadl
     }
 }
 
-/* Sends a question that the daemon answers at once, whatever else it does. */
-static int ask_for_life(struct warm *w)
-{
-    w->life_tag = ++w->last_tag;
-    w->heard_ms = conn_now_ms();
-    wire_put_release(&w->conn.out, w->life_tag, &(struct wire_release){0});
-    return conn_send(&w->conn, 0, NULL, 0, w->heard_ms + w->silence_ms / 2, &w->err);
-}
-
 /* Receives the next frame, as next_frame does, as long as the daemon shows signs of life. */
 static int await_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t deadline_ms,
                        struct answer *out)
@@ -290,7 +281,11 @@ static int await_frame(struct warm *w, uint64_t tag, int other_fd, uint64_t dead
             err_set(&w->err, WARM_ETIMEOUT, "the daemon at %s hangs", w->socket);
             return note_hang(w, w->silence_ms);
         }
-        code = ask_for_life(w);
+        /* The daemon answers this question at once, whatever else it does. */
+        w->life_tag = ++w->last_tag;
+        w->heard_ms = conn_now_ms();
+        wire_put_release(&w->conn.out, w->life_tag, &(struct wire_release){0});
+        code = conn_send(&w->conn, 0, NULL, 0, w->heard_ms + w->silence_ms / 2, &w->err);
         if (code)
             return code == WARM_ETIMEOUT ? note_hang(w, w->silence_ms) : code;
     }
@@ -404,20 +399,6 @@ static int value_read(int fd, size_t len, struct warm_value *out, struct err *e)
     return 0;
 }
 
-/* Maps a value's file. Checks its length first, because reading behind the end of a file would end
- * the program. Files of the store never change after they were served. */
-static int value_map(int fd, size_t len, struct warm_value *out, struct err *e)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < len)
-        return err_set(e, WARM_EIO, "a value's file is shorter than the value");
-    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return err_sys(e, WARM_EIO, errno, "cannot map a value of %zu bytes", len);
-    *out = (struct warm_value){.data = map, .len = len, .internal = {map, (void *)(uintptr_t)len}};
-    return 0;
-}
-
 static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct warm_value *out,
                       struct err *e)
 {
@@ -428,7 +409,14 @@ static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct
     size_t len = (size_t)hit->len;
     if (len <= READ_MAX_BYTES && value_read(fd, len, out, e) == 0)
         return 0;
-    return value_map(fd, len, out, e); /* also a file that could not be read */
+    struct stat st; /* also of a file that could not be read */
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < len)
+        return err_set(e, WARM_EIO, "a value's file is shorter than the value");
+    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return err_sys(e, WARM_EIO, errno, "cannot map a value of %zu bytes", len);
+    *out = (struct warm_value){.data = map, .len = len, .internal = {map, (void *)(uintptr_t)len}};
+    return 0;
 }
 
 static void tell_damaged(struct warm *w, const struct wire_damaged *damaged)

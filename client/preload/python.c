@@ -36,23 +36,19 @@ static bool find_python(struct python *py)
     return true;
 }
 
-/* Calls warm._autoload.library(name). A Python that cannot import it goes on without. */
-static void tell(const struct python *py, const char *name)
-{
-    int state = py->PyGILState_Ensure();
-    void *module = py->PyImport_ImportModule("warm._autoload");
-    void *result = module ? py->PyObject_CallMethod(module, "library", "s", name) : NULL;
-    if (!result)
-        py->PyErr_Clear();
-    py->Py_DecRef(result);
-    py->Py_DecRef(module);
-    py->PyGILState_Release(state);
-}
-
 void *python_stand_in(const char *name, void *real)
 {
     struct python py;
-    if (preload_may_stand_in(name, real) && find_python(&py))
-        tell(&py, name);
+    if (preload_may_stand_in(name, real) && find_python(&py)) {
+        /* A Python that cannot import warm._autoload goes on without. */
+        int state = py.PyGILState_Ensure();
+        void *module = py.PyImport_ImportModule("warm._autoload");
+        void *result = module ? py.PyObject_CallMethod(module, "library", "s", name) : NULL;
+        if (!result)
+            py.PyErr_Clear();
+        py.Py_DecRef(result);
+        py.Py_DecRef(module);
+        py.PyGILState_Release(state);
+    }
     return real;
 }

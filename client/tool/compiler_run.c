@@ -76,39 +76,23 @@ static int preload_path(char out[PATH_MAX])
     return n > 0 && n < PATH_MAX && access(out, R_OK) == 0 ? 0 : WARM_ENOT_FOUND;
 }
 
-/* Appends the user's preloaded libraries to `out`. Our own would have nothing to do there. */
-static void add_preloads(char *out, size_t cap)
-{
-    const char *at = getenv("LD_PRELOAD");
-    size_t n;
-    while ((at = tool_next_preload(at, &n))) {
-        size_t len = strlen(out);
-        snprintf(out + len, cap - len, ":%.*s", (int)n, at);
-        at += n;
-    }
-}
-
 static int set_trace(const char *library, int log)
 {
     char preload[2 * PATH_MAX], cwd[PATH_MAX], file[64];
     snprintf(preload, sizeof preload, "%s", library);
-    add_preloads(preload, sizeof preload);
+    /* The user's libraries follow. Our own preload library would have nothing to do there. */
+    const char *at = getenv("LD_PRELOAD");
+    size_t n;
+    while ((at = tool_next_preload(at, &n))) {
+        size_t len = strlen(preload);
+        snprintf(preload + len, sizeof preload - len, ":%.*s", (int)n, at);
+        at += n;
+    }
     snprintf(file, sizeof file, "/proc/%d/fd/%d", (int)getppid(), log);
     if (!getcwd(cwd, sizeof cwd))
         return -1;
     return setenv("LD_PRELOAD", preload, 1) || setenv(TRACE_FILE_VARIABLE, file, 1) ||
            setenv(TRACE_CWD_VARIABLE, cwd, 1);
-}
-
-static void become_compiler(const struct tool_job *job, const char *library, int log, int out,
-                            int err)
-{
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
-        setenv("WARM_TOOL_ACTIVE", "1", 1) || (job->traced && set_trace(library, log)))
-        _exit(126);
-    execv(job->program, job->given ? job->given : job->argv);
-    _exit(errno == ENOENT ? 127 : 126);
 }
 
 /* ---- the parent ---- */
@@ -249,7 +233,13 @@ static int start(const struct tool_job *job, const char *library, struct pipes *
         return err_sys(e, WARM_EIO, errno, "cannot start a process for the compiler");
     if (compiler == 0) {
         catch_signals(SIG_DFL);
-        become_compiler(job, library, p->log, p->out[1], p->err[1] >= 0 ? p->err[1] : p->out[1]);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (dup2(p->out[1], STDOUT_FILENO) < 0 ||
+            dup2(p->err[1] >= 0 ? p->err[1] : p->out[1], STDERR_FILENO) < 0 ||
+            setenv("WARM_TOOL_ACTIVE", "1", 1) || (job->traced && set_trace(library, p->log)))
+            _exit(126);
+        execv(job->program, job->given ? job->given : job->argv);
+        _exit(errno == ENOENT ? 127 : 126);
     }
     close(p->out[1]);
     if (p->err[1] >= 0)

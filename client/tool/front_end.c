@@ -327,18 +327,6 @@ static size_t folder_above(const char *folder, const char *source)
     return len;
 }
 
-/* Returns the name that a shell has for the working folder, if that is a link's: /home/u for /mnt/home/u. */
-static const char *linked_cwd(const struct tool_job *job)
-{
-    const char *pwd = getenv("PWD");
-    struct stat named, here;
-    bool is = pwd && pwd[0] == '/' && pwd[1] && strlen(pwd) < PATH_MAX &&
-              strcmp(pwd, job->cwd) != 0 && pwd[strlen(pwd) - 1] != '/' && !strstr(pwd, "//") &&
-              !strstr(pwd, "/..") && stat(pwd, &named) == 0 && stat(job->cwd, &here) == 0 &&
-              named.st_ino == here.st_ino && named.st_dev == here.st_dev;
-    return is ? pwd : NULL;
-}
-
 /* True for a folder with two names or more: /home/u, but not /home. */
 static bool is_deep(const char *folder, size_t len)
 {
@@ -357,7 +345,15 @@ static bool add_working(struct tool_job *job, const char *cwd, const char *sourc
 bool tool_add_places(struct tool_job *job, const char *source, size_t len)
 {
     assert(job && source);
-    const char *linked = linked_cwd(job);
+    /* A shell may name the working folder by a link: /home/u for /mnt/home/u. */
+    const char *pwd = getenv("PWD");
+    struct stat named, here;
+    bool is_link = pwd && pwd[0] == '/' && pwd[1] && strlen(pwd) < PATH_MAX &&
+                   strcmp(pwd, job->cwd) != 0 && pwd[strlen(pwd) - 1] != '/' &&
+                   !strstr(pwd, "//") && !strstr(pwd, "/..") && stat(pwd, &named) == 0 &&
+                   stat(job->cwd, &here) == 0 && named.st_ino == here.st_ino &&
+                   named.st_dev == here.st_dev;
+    const char *linked = is_link ? pwd : NULL;
     if (job->counts >=
         COUNTS_SOURCE) /* of a relative source the working folder is a part of the place */
         return len == 0 || tool_is_below(source, job->cwd) ||
@@ -497,13 +493,6 @@ int tool_map_roots(struct tool_job *job, char *before, struct err *e)
 
 /* ---- outputs ---- */
 
-static mode_t file_mask(void)
-{
-    mode_t mask = umask(0);
-    umask(mask);
-    return mask;
-}
-
 int tool_add_output(struct tool_job *job, const char *path, struct err *e)
 {
     assert(job && job->n_outputs <= TOOL_OUTPUTS_MAX);
@@ -512,7 +501,8 @@ int tool_add_output(struct tool_job *job, const char *path, struct err *e)
         return err_set(e, WARM_ENOMEM, "no memory for the name of an output");
     if (job->n_outputs == TOOL_OUTPUTS_MAX)
         return err_set(e, WARM_EREFUSED, "the command writes more than %d files", TOOL_OUTPUTS_MAX);
-    mode_t mask = file_mask();
+    mode_t mask = umask(0);
+    umask(mask);
     if (mask & S_IRWXU)
         return err_set(e, WARM_EREFUSED, "the umask %03o takes rights from the owner of new files",
                        (unsigned)mask);

@@ -199,15 +199,6 @@ struct equals {
     size_t n_slots;
 };
 
-static bool equals_new(struct equals *q, size_t n)
-{
-    for (q->n_slots = 64; q->n_slots < 2 * n;)
-        q->n_slots *= 2;
-    q->slots = calloc(q->n_slots, sizeof *q->slots);
-    q->before = calloc(n + 1, sizeof *q->before);
-    return q->slots && q->before;
-}
-
 /* Adds file `i` and returns the last file before it of the same content, + 1. */
 static uint32_t equals_add(struct equals *q, const struct input *list, uint32_t i)
 {
@@ -247,7 +238,11 @@ static uint32_t first_same(const struct equals *q, const struct input *list, uin
 static bool add_equals(struct key_builder *key, const struct input *list, size_t n)
 {
     struct equals q = {0};
-    bool ok = equals_new(&q, n);
+    for (q.n_slots = 64; q.n_slots < 2 * n;)
+        q.n_slots *= 2;
+    q.slots = calloc(q.n_slots, sizeof *q.slots);
+    q.before = calloc(n + 1, sizeof *q.before);
+    bool ok = q.slots && q.before;
     for (uint32_t i = 0; ok && i < n; i++) {
         if (list[i].kind != INPUT_FILE || list[i].stamp.size == 0 || !equals_add(&q, list, i))
             continue;

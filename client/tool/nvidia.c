@@ -251,21 +251,15 @@ static bool depends_alike(const struct tool_job *job, const struct tool_folder *
     return true;
 }
 
-/* True if the host's compiler, which preprocesses, can replace these roots in __FILE__. */
-static bool can_map_roots(const struct tool_job *job, const char *input)
-{
-    bool can = job->n_roots && job->counts < COUNTS_SOURCE && tool_is_of_jit(input);
-    for (size_t i = 0; i < job->n_roots; i++)
-        can = can && dependencies_can_name(job->roots[i]) && !strchr(job->roots[i], ',');
-    return can;
-}
-
 static int add_roots(struct tool_job *job, const struct options *o,
                      const struct tool_folder *folders, size_t n, const char *input, struct err *e)
 {
     const char *slash = input[0] == '/' ? strrchr(input, '/') : NULL;
     bool ok = tool_add_places(job, input, slash ? (size_t)(slash - input) : 0);
-    bool maps = can_map_roots(job, input);
+    /* Can the host's compiler, which preprocesses, replace these roots in __FILE__? */
+    bool maps = job->n_roots && job->counts < COUNTS_SOURCE && tool_is_of_jit(input);
+    for (size_t i = 0; i < job->n_roots; i++)
+        maps = maps && dependencies_can_name(job->roots[i]) && !strchr(job->roots[i], ',');
     for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < n; i++)
         tool_add_folder(job, folders[i].path.data, folders[i].path.len);
     while (job->n_roots &&
@@ -553,19 +547,6 @@ static int add_files(struct tool_job *job, struct err *e)
                           : refuse(e, tool_base(job->program), "the command names no output file");
 }
 
-static void add_arguments(struct tool_job *job, struct key_builder *key)
-{
-    bool next = false;
-    for (int i = 1; i < job->argc; i++) {
-        const char *arg = job->argv[i], *output = output_in(job, i, &next), *file = file_in(arg);
-        const char *path = output && !next ? output : file;
-        key_add(key, OPTION, arg, path ? (size_t)(path - arg) : strlen(arg));
-        if (file && !output)
-            tool_key_path(job, key, PATHS, file);
-        i += output && next;
-    }
-}
-
 static int plain_plan(struct tool_job *job, struct err *e)
 {
     struct key_builder key;
@@ -575,7 +556,15 @@ static int plain_plan(struct tool_job *job, struct err *e)
         code = begin(job, &key, DOMAIN_NV, e);
     if (code)
         return code;
-    add_arguments(job, &key);
+    bool next = false;
+    for (int i = 1; i < job->argc; i++) {
+        const char *arg = job->argv[i], *output = output_in(job, i, &next), *file = file_in(arg);
+        const char *path = output && !next ? output : file;
+        key_add(&key, OPTION, arg, path ? (size_t)(path - arg) : strlen(arg));
+        if (file && !output)
+            tool_key_path(job, &key, PATHS, file);
+        i += output && next;
+    }
     job->short_names = strstr(tool_base(job->program), "cicc") != NULL;
     job->expands_macros = job->reads_marks = job->short_names;
     if (job->short_names || job->exact || job->in_top)

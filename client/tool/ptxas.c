@@ -57,15 +57,6 @@ static void begin(struct tool_job *job, struct key_builder *key, const char *dom
     tool_key_environment(key, VARIABLES, environment);
 }
 
-static int plan_print(struct tool_job *job, const char *tool)
-{
-    struct key_builder key;
-    begin(job, &key, DOMAIN_PTXAS_PRINT, tool);
-    key_add_text(&key, OPTION, job->argv[1]);
-    tool_key_end(job, &key);
-    return 0;
-}
-
 static void add_options(const struct tool_job *job, struct key_builder *key,
                         const struct options *o)
 {
@@ -152,8 +143,13 @@ int ptxas_plan(struct tool_job *job, struct warm *w, struct err *e)
     int code = warm_file_identity(w, job->program, tool);
     if (code)
         return err_set(e, code, "cannot read %s", job->program);
-    if (prints_only(job))
-        return plan_print(job, tool);
+    if (prints_only(job)) {
+        struct key_builder key;
+        begin(job, &key, DOMAIN_PTXAS_PRINT, tool);
+        key_add_text(&key, OPTION, job->argv[1]);
+        tool_key_end(job, &key);
+        return 0;
+    }
     size_t n = (size_t)(job->argc - 1);
     struct view *args = tool_arguments(job);
     if (!args)

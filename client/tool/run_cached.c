@@ -124,9 +124,14 @@ static const char *value_of(const char *next)
     return next && *next != '-' && !strpbrk(next, "/.") ? next : "";
 }
 
-/* Adds the options that fit. A level of optimization, "-O2", is a value of one option. */
-static void add_options(char out[DESCRIPTION_MAX], const struct tool_job *job)
+/* Describes a command for `warm why`: its family, options and source, and the places that its key names. */
+static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
 {
+    const char *source = job->n_sources ? job->sources[0] : "", *rest;
+    snprintf(out, DESCRIPTION_MAX, "%s", job->family);
+    for (size_t i = 0; i < job->n_sources && i < SOURCES_DESCRIBED; i++)
+        add_source(out, job->sources[i]);
+    /* The options that fit. A level of optimization, "-O2", is a value of one option. */
     size_t left = OPTIONS_MAX;
     for (size_t i = 1; i < (size_t)job->argc; i++) {
         const char *option = job->argv[i], *value = value_of(job->argv[i + 1]);
@@ -138,16 +143,6 @@ static void add_options(char out[DESCRIPTION_MAX], const struct tool_job *job)
                  *value ? "=" : "", value);
         left -= len;
     }
-}
-
-/* Describes a command for `warm why`: its family, options and source, and the places that its key names. */
-static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
-{
-    const char *source = job->n_sources ? job->sources[0] : "", *rest;
-    snprintf(out, DESCRIPTION_MAX, "%s", job->family);
-    for (size_t i = 0; i < job->n_sources && i < SOURCES_DESCRIBED; i++)
-        add_source(out, job->sources[i]);
-    add_options(out, job);
     if (job->keys_cwd)
         add_place(out, "working folder", job->cwd);
     if (*source && tool_root_of(job, source, &rest) < 0)
@@ -571,19 +566,6 @@ static bool read_note(struct serving *s, struct more *out)
     return noted;
 }
 
-static void leave_note(struct serving *s, struct more more)
-{
-    char name[TOOL_NAME_TEXT];
-    struct warm_put_options options = {.ttl_ms = AGAIN_TTL_MS,
-                                       .kind = "manifest",
-                                       .label = s->job->label,
-                                       .group = group_of(s->job)};
-    char text[MARK_MAX];
-    again_text(more, text);
-    spelling_note_name(s->job, name);
-    warm_put(s->quick, name, strlen(name), text, strlen(text), &options);
-}
-
 /* Runs the user's own command in place of job->given. False if it did not start. */
 static bool run_as_written(struct serving *s, struct more more, struct compiler_run *out)
 {
@@ -608,7 +590,15 @@ static bool run_given(struct serving *s, struct compiler_run *out, bool *out_kep
         return true;
     more.loud = out->wait_status || out->out.len || out->err.len;
     more.counts = !more.loud || s->job->maps_roots ? COUNTS_ALL : COUNTS_NO_PLACE;
-    leave_note(s, more);
+    char name[TOOL_NAME_TEXT];
+    struct warm_put_options options = {.ttl_ms = AGAIN_TTL_MS,
+                                       .kind = "manifest",
+                                       .label = s->job->label,
+                                       .group = group_of(s->job)};
+    char text[MARK_MAX];
+    again_text(more, text);
+    spelling_note_name(s->job, name);
+    warm_put(s->quick, name, strlen(name), text, strlen(text), &options);
     compiler_run_close(out);
     return run_as_written(s, more, out);
 }
@@ -672,14 +662,6 @@ static int serve(struct serving *s)
     return run_and_keep(s);
 }
 
-static int serve_and_close(struct serving *s)
-{
-    int status = s->job->header ? run_and_keep(s) : serve(s);
-    inputs_close(&s->manifest);
-    warm_close(s->patient);
-    return status;
-}
-
 #define PLANS_MAX 5 /* the first, and four larger ones */
 
 int tool_run_cached(struct tool_job *job, struct warm *quick)
@@ -692,7 +674,9 @@ int tool_run_cached(struct tool_job *job, struct warm *quick)
     for (size_t i = 0; i < PLANS_MAX; i++) {
         struct serving s = {.job = i ? &plans[i] : job, .quick = quick};
         struct more more = {0};
-        status = serve_and_close(&s);
+        status = s.job->header ? run_and_keep(&s) : serve(&s);
+        inputs_close(&s.manifest);
+        warm_close(s.patient);
         if (status < 0)
             more = s.more;
         tool_job_close(&s.replan);

@@ -956,12 +956,6 @@ static bool put_entry(struct walker *w, struct space *s, PyObject *name, PyObjec
     return is_dunder || put_object(w, s, name, k, value);
 }
 
-static bool read_entry(struct walker *w, struct space *s, PyObject *name, PyObject *value)
-{
-    int is_skipped = PySet_Contains(s->skipped, name);
-    return is_skipped > 0 || (!is_skipped && put_entry(w, s, name, value));
-}
-
 /* Reads a namespace. Should Python add a name meanwhile, its mark is another one at the next look. */
 static bool read_space(struct walker *w, struct space *s, PyObject *held, struct digest *out_digest)
 {
@@ -972,7 +966,8 @@ static bool read_space(struct walker *w, struct space *s, PyObject *held, struct
     for (Py_ssize_t at = 0; ok && PyDict_Next(held, &at, &name, &value);) {
         Py_IncRef(name);
         Py_IncRef(value);
-        ok = read_entry(w, s, name, value);
+        int is_skipped = PySet_Contains(s->skipped, name);
+        ok = is_skipped > 0 || (!is_skipped && put_entry(w, s, name, value));
         Py_DecRef(name);
         Py_DecRef(value);
     }

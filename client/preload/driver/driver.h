@@ -74,8 +74,6 @@ struct driver_target {
 /* Adds driver and target to a key. Writes the target to `out_hardware`. False if they are not known. */
 bool driver_add_target(const struct driver *d, struct warm *w, struct driver_target who,
                        struct key_builder *b, char *out_hardware, size_t cap);
-/* Adds the canonical form of PTX, or its bytes if `exact`. False if it must not be kept. */
-bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact);
 
 /* Finds the PTX in a fat binary that holds nothing else, and the compute capability that it
  * needs. */

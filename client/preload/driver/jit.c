@@ -262,7 +262,8 @@ static bool stands_alone(struct view ptx)
     return only_before(ptx, ".extern", ".shared") && !memmem(ptx.data, ptx.len, ".section", 8);
 }
 
-bool driver_add_ptx(struct key_builder *b, struct view ptx, bool exact)
+/* Adds the canonical form of PTX, or its bytes if `exact`. False if it must not be kept. */
+static bool add_ptx(struct key_builder *b, struct view ptx, bool exact)
 {
     if (!WARM_EXPECT(ptx.data))
         return false;
@@ -341,20 +342,6 @@ struct linked {
     char info[1024], errors[1024]; /* what it wrote to its logs */
 };
 
-/* Runs a link whose only input is `text`. */
-static int link_text(const struct driver *d, struct cu_link *link, char *text, struct linked *out)
-{
-    static const char nothing[] = "";
-    void *cubin;
-    int code =
-        d->link_add_data(link, CU_JIT_INPUT_PTX, text, strlen(text) + 1, nothing, 0, NULL, NULL);
-    if (code == CU_SUCCESS)
-        code = d->link_complete(link, &cubin, &out->len);
-    if (code == CU_SUCCESS && out->len && (out->cubin = malloc(out->len)) != NULL)
-        memcpy(out->cubin, cubin, out->len);
-    return code;
-}
-
 /* Links the PTX with the driver's linker. */
 static void link_ptx(struct jit_load *r, struct linked *out)
 {
@@ -373,7 +360,14 @@ static void link_ptx(struct jit_load *r, struct linked *out)
     if (text)
         out->code = r->driver->link_create(LOGS + r->options.n_code, options, values, &link);
     if (out->code == CU_SUCCESS) {
-        out->code = link_text(r->driver, link, text, out);
+        static const char nothing[] = "";
+        void *cubin;
+        out->code = r->driver->link_add_data(link, CU_JIT_INPUT_PTX, text, strlen(text) + 1,
+                                             nothing, 0, NULL, NULL);
+        if (out->code == CU_SUCCESS)
+            out->code = r->driver->link_complete(link, &cubin, &out->len);
+        if (out->code == CU_SUCCESS && out->len && (out->cubin = malloc(out->len)) != NULL)
+            memcpy(out->cubin, cubin, out->len);
         r->driver->link_destroy(link);
     }
     free(text);
@@ -453,7 +447,7 @@ static bool make_key(struct jit_load *r, struct warm *w, struct proof *out)
     if (!driver_add_target(r->driver, w, who, &b, r->hardware, sizeof r->hardware) ||
         !WARM_EXPECT(strncmp(r->hardware, "sm_", 3) == 0) ||
         strtoul(r->hardware + strlen("sm_"), NULL, 10) < r->least_cc ||
-        !driver_add_ptx(&b, r->ptx, wants_debug(&r->options)))
+        !add_ptx(&b, r->ptx, wants_debug(&r->options)))
         return false;
     key_end(&b, &unused, out);
     return true;

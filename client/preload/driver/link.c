@@ -106,17 +106,6 @@ static bool links_are_ours(void)
     return !atomic_load(&is_left);
 }
 
-static int give(struct link *l, const struct link_input *in)
-{
-    const struct driver *d = driver_get();
-    uint64_t start_ms = conn_now_ms();
-    int code = in->is_file ? d->link_add_file(l->real, in->type, in->name, 0, NULL, NULL)
-                           : d->link_add_data(l->real, in->type, in->data, in->len, in->name, 0,
-                                              NULL, NULL);
-    l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
-    return code;
-}
-
 /* True if a file that the driver gets now still is the one in the key. */
 static bool is_same_file(const struct link_input *in)
 {
@@ -132,7 +121,12 @@ static int give_all(struct link *l)
     int code = CU_SUCCESS;
     while (l->n_given < l->n && code == CU_SUCCESS) {
         const struct link_input *in = &l->inputs[l->n_given++];
-        code = give(l, in);
+        const struct driver *d = driver_get();
+        uint64_t start_ms = conn_now_ms();
+        code = in->is_file ? d->link_add_file(l->real, in->type, in->name, 0, NULL, NULL)
+                           : d->link_add_data(l->real, in->type, in->data, in->len, in->name, 0,
+                                              NULL, NULL);
+        l->cost_ms += (uint32_t)(conn_now_ms() - start_ms);
         if (code != CU_SUCCESS || !is_same_file(in))
             l->ours = false;
     }

@@ -216,31 +216,6 @@ static bool key_open(struct link *l, struct warm *w)
     return true;
 }
 
-static void key_next(struct link *l, int type, const char *name, const void *data, size_t len)
-{
-    struct key_builder b;
-    struct proof content = proof_of_bytes(data, len);
-    struct key key;
-    (void)WARM_EXPECT(l->has_key); /* key_open comes first */
-    key_begin(&b, DOMAIN_NVJITLINK_INPUT);
-    key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
-    key_add_u64(&b, 2, (uint64_t)type);
-    if (name)
-        key_add_text(&b, 3, name);
-    key_add(&b, 4, content.bytes, sizeof content.bytes);
-    if (type == TYPE_PTX)
-        ptx_files_add(&b, 5, data, len);
-    key_end(&b, &key, &l->so_far);
-}
-
-/* Names the entry "accepted" of the inputs so far. */
-static void name_accepted(const struct link *l, char out[NAME_BYTES])
-{
-    static const char prefix[] = "nvjitlink-input:2:";
-    memcpy(out, prefix, sizeof prefix - 1);
-    bytes_to_hex(&l->so_far, sizeof l->so_far, out + sizeof prefix - 1);
-}
-
 /* ---- inputs ---- */
 
 static bool is_known(struct warm *w, const char *name)
@@ -300,12 +275,27 @@ static bool note_input(struct link *l, int type, const void *data, size_t len, c
         connection_pool_return(w);
         return false;
     }
-    key_next(l, type, name, data, len);
+    struct key_builder b;
+    struct proof content = proof_of_bytes(data, len);
+    struct key key;
+    (void)WARM_EXPECT(l->has_key); /* key_open comes first */
+    key_begin(&b, DOMAIN_NVJITLINK_INPUT);
+    key_add(&b, 1, l->so_far.bytes, sizeof l->so_far.bytes);
+    key_add_u64(&b, 2, (uint64_t)type);
+    if (name)
+        key_add_text(&b, 3, name);
+    key_add(&b, 4, content.bytes, sizeof content.bytes);
+    if (type == TYPE_PTX)
+        ptx_files_add(&b, 5, data, len);
+    key_end(&b, &key, &l->so_far);
     *in = (struct jit_input){.type = type, .name = name ? strdup(name) : NULL};
     l->n_inputs++;
     bool is_costly = type == TYPE_PTX || behind;
-    if (is_costly)
-        name_accepted(l, in->accepted);
+    if (is_costly) {
+        static const char prefix[] = "nvjitlink-input:2:";
+        memcpy(in->accepted, prefix, sizeof prefix - 1);
+        bytes_to_hex(&l->so_far, sizeof l->so_far, in->accepted + sizeof prefix - 1);
+    }
     bool kept =
         is_costly && (!name || in->name) && is_known(w, in->accepted) && keep_back(in, data, len);
     if (kept)

@@ -25,16 +25,6 @@
 #define PREFIX "nvrtc:1:"
 #define FOLDER_MAX 400 /* bytes of the working folder in a description */
 
-/* Tells `warm why` that nothing is kept of this job, and what the user can do. */
-static void tell_reason(struct warm *w, const struct warm_job *job)
-{
-    struct err why = w->err;
-    err_set(&w->err, why.code,
-            "%.160s, and the daemon has no copy of %.160s: see nvrtc_from in warmd.conf(5)",
-            why.text, job->compiler);
-    request_tell_uncached(w, job);
-}
-
 /* Describes the compile, with the working folder if its key has it. */
 static void describe(struct own_compile *own, const struct warm_job *job, bool shows_cwd)
 {
@@ -52,8 +42,14 @@ int own_begin(struct own_compile *own, struct warm *w, const struct warm_job *jo
     struct view bundle;
     bool shows_cwd = false;
     int code = request_own_proof(w, job, own->hardware, &shows_cwd, &proof);
-    if (code == WARM_EREFUSED)
-        tell_reason(w, job);
+    if (code == WARM_EREFUSED) {
+        /* `warm why` tells that nothing is kept of this job, and what the user can do. */
+        struct err why = w->err;
+        err_set(&w->err, why.code,
+                "%.160s, and the daemon has no copy of %.160s: see nvrtc_from in warmd.conf(5)",
+                why.text, job->compiler);
+        request_tell_uncached(w, job);
+    }
     if (code)
         return code;
     leased_entry_begin(&own->entry, w, PREFIX, &proof);

@@ -177,15 +177,6 @@ static bool wants_pch(const struct program *p)
     return false;
 }
 
-/* Tells `warm why` that a variable which NVRTC reads, "NAME=value", keeps the program out. */
-static void tell_variable(struct warm *w, const struct program *p, const char *variable)
-{
-    char why[256];
-    snprintf(why, sizeof why, "%.*s is set, which changes what NVRTC makes: unset it",
-             (int)strcspn(variable, "="), variable);
-    warm_note(w, "uncacheable", p->name, why);
-}
-
 /* Asks for the daemon's result; if it has no such compiler, for one of this program's own. */
 static int ask(struct program *p, struct own_compile *own, struct warm_result *out)
 {
@@ -198,7 +189,10 @@ static int ask(struct program *p, struct own_compile *own, struct warm_result *o
         return WARM_ENO_DAEMON;
     const char *variable = compiler_variables_find();
     if (variable) {
-        tell_variable(w, p, variable);
+        char why[256];
+        snprintf(why, sizeof why, "%.*s is set, which changes what NVRTC makes: unset it",
+                 (int)strcspn(variable, "="), variable);
+        warm_note(w, "uncacheable", p->name, why);
         connection_pool_return(w);
         return WARM_EREFUSED;
     }

@@ -136,17 +136,6 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-static void add_libraries(struct gpu *g)
-{
-    struct writer paths;
-    writer_init(&paths, 0);
-    dl_iterate_phdr(note_library, &paths);
-    g->failed |= paths.failed;
-    for (size_t at = 0; !g->failed && at < paths.len; at += strlen((char *)paths.data + at) + 1)
-        add_file(g, (char *)paths.data + at);
-    writer_close(&paths);
-}
-
 static void add_if_there(struct gpu *g, const char *path)
 {
     if (access(path, R_OK) == 0)
@@ -185,7 +174,13 @@ static bool device_key(struct warm *w, const char *plugin, struct key *out)
     key_begin(&g.builder, DOMAIN_PJRT_GPU);
     read_start("/sys/module/nvidia/version", driver, sizeof driver);
     key_add_text(&g.builder, 1, driver);
-    add_libraries(&g);
+    struct writer paths;
+    writer_init(&paths, 0);
+    dl_iterate_phdr(note_library, &paths);
+    g.failed |= paths.failed;
+    for (size_t at = 0; !g.failed && at < paths.len; at += strlen((char *)paths.data + at) + 1)
+        add_file(&g, (char *)paths.data + at);
+    writer_close(&paths);
     add_assemblers(&g, plugin);
     key_end(&g.builder, out, &unused);
     return !g.failed;

@@ -101,17 +101,6 @@ static void write_hardware(const struct pjrt_platform *platform, char *out, size
     to_line(platform->device_kind, out + len, cap - len);
 }
 
-static void job_put(struct pjrt_job *j, const void *data, size_t len, uint32_t cost_ms)
-{
-    char hardware[80], compiler[64];
-    write_hardware(&j->key.platform, hardware, sizeof hardware);
-    to_line(j->key.platform.version, compiler, sizeof compiler);
-    leased_entry_put(
-        &j->entry, data, len,
-        (struct warm_put_options){
-            .kind = "executable", .cost_ms = cost_ms, .hardware = hardware, .compiler = compiler});
-}
-
 /* Stores the executable. One that cannot be is remembered as such, so that nobody waits for it. */
 static void job_store(struct pjrt_job *j, uint32_t cost_ms)
 {
@@ -122,8 +111,16 @@ static void job_store(struct pjrt_job *j, uint32_t cost_ms)
     struct pjrt_serialize_args serialize = {.head = {sizeof serialize, NULL},
                                             .executable = get.executable};
     if (pjrt_ask(api, PJRT_EXECUTABLE_SERIALIZE, &serialize)) {
-        if (serialize.len)
-            job_put(j, serialize.data, serialize.len, cost_ms);
+        if (serialize.len) {
+            char hardware[80], compiler[64];
+            write_hardware(&j->key.platform, hardware, sizeof hardware);
+            to_line(j->key.platform.version, compiler, sizeof compiler);
+            leased_entry_put(&j->entry, serialize.data, serialize.len,
+                             (struct warm_put_options){.kind = "executable",
+                                                       .cost_ms = cost_ms,
+                                                       .hardware = hardware,
+                                                       .compiler = compiler});
+        }
         if (serialize.free_serialized)
             serialize.free_serialized(serialize.serialized);
     }
@@ -260,16 +257,6 @@ static void *copy_of(const void *data, size_t len)
     return copy ? memcpy(copy, data, len) : NULL;
 }
 
-static void patch_extension(struct pjrt_extension *e, const struct functions *f)
-{
-    struct pjrt_gpu_extension *gpu = (struct pjrt_gpu_extension *)e;
-    struct pjrt_ffi_extension *ffi = (struct pjrt_ffi_extension *)e;
-    if (e->type == PJRT_EXTENSION_GPU_CUSTOM_CALL && e->struct_size >= sizeof *gpu)
-        gpu->register_call = f->register_gpu;
-    else if (e->type == PJRT_EXTENSION_FFI && e->struct_size >= sizeof *ffi)
-        ffi->register_call = f->register_ffi;
-}
-
 /* Returns a copy of the chain in which the registration of custom calls is ours. The rest of the
  * chain stays the plugin's if memory runs out, or if an extension is too small. */
 static struct pjrt_extension *copy_extensions(struct pjrt_extension *e, const struct functions *f)
@@ -280,7 +267,12 @@ static struct pjrt_extension *copy_extensions(struct pjrt_extension *e, const st
         struct pjrt_extension *copy = copy_of(e, e->struct_size);
         if (!copy)
             break;
-        patch_extension(copy, f);
+        struct pjrt_gpu_extension *gpu = (struct pjrt_gpu_extension *)copy;
+        struct pjrt_ffi_extension *ffi = (struct pjrt_ffi_extension *)copy;
+        if (copy->type == PJRT_EXTENSION_GPU_CUSTOM_CALL && copy->struct_size >= sizeof *gpu)
+            gpu->register_call = f->register_gpu;
+        else if (copy->type == PJRT_EXTENSION_FFI && copy->struct_size >= sizeof *ffi)
+            ffi->register_call = f->register_ffi;
         *link = copy;
         link = &copy->next;
     }

@@ -157,26 +157,6 @@ static bool is_for_dumps(const char *flag)
         flag, ONE_OF("--xla_dump_", "--xla_enable_dumping", "--xla_detailed_logging"));
 }
 
-/* Adds flags in sorted order. If a flag is given twice, the last one counts: then all keep their
- * order.
- */
-static void add_sorted(struct key_builder *b, char **flags, size_t n)
-{
-    bool distinct = true;
-    char **sorted = malloc(n * sizeof *sorted);
-    if (sorted) {
-        memcpy(sorted, flags, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, compare_texts);
-    }
-    for (size_t i = 1; sorted && i < n; i++) {
-        size_t name = strcspn(sorted[i - 1], "=");
-        distinct &= name != strcspn(sorted[i], "=") || strncmp(sorted[i - 1], sorted[i], name) != 0;
-    }
-    for (size_t i = 0; i < n; i++)
-        key_add_text(b, TAG_ENVIRONMENT, sorted && distinct ? sorted[i] : flags[i]);
-    free(sorted);
-}
-
 /* Adds XLA_FLAGS. A value that does not begin with a dash names a file of flags, and is refused. */
 static int add_flags(struct key_builder *b, const char *value)
 {
@@ -193,8 +173,23 @@ static int add_flags(struct key_builder *b, const char *value)
         if (!is_for_dumps(flag) && n < N_FLAGS)
             flags[n++] = flag;
     }
-    if (n)
-        add_sorted(b, flags, n);
+    if (n) {
+        /* The order of flags does not count, unless one is given twice: then the last one counts. */
+        bool distinct = true;
+        char **sorted = malloc(n * sizeof *sorted);
+        if (sorted) {
+            memcpy(sorted, flags, n * sizeof *sorted);
+            qsort(sorted, n, sizeof *sorted, compare_texts);
+        }
+        for (size_t i = 1; sorted && i < n; i++) {
+            size_t name = strcspn(sorted[i - 1], "=");
+            distinct &=
+                name != strcspn(sorted[i], "=") || strncmp(sorted[i - 1], sorted[i], name) != 0;
+        }
+        for (size_t i = 0; i < n; i++)
+            key_add_text(b, TAG_ENVIRONMENT, sorted && distinct ? sorted[i] : flags[i]);
+        free(sorted);
+    }
     free(copy);
     return n < N_FLAGS && !refused ? 0 : WARM_EREFUSED;
 }
