@@ -22,12 +22,10 @@ static void take_line(struct service_settings *s, char *line)
     char *name, *value;
     if (!setting_line_split(line, &name, &value) || !name)
         return;
-    for (char *dash = name; (dash = strchr(dash, '-'));)
-        *dash = '_'; /* as in warmd */
-    char *to = strcmp(name, "tier") == 0               ? s->url
-               : strcmp(name, "tier_credentials") == 0 ? s->credentials
-               : strcmp(name, "tier_ca") == 0          ? s->ca
-                                                       : NULL;
+    char *to = setting_is(name, "tier")               ? s->url
+               : setting_is(name, "tier_credentials") ? s->credentials
+               : setting_is(name, "tier_ca")          ? s->ca
+                                                      : NULL;
     if (to)
         snprintf(to, PATH_MAX, "%s", value);
 }

@@ -19,6 +19,14 @@ char *setting_trim(char *text)
     return text;
 }
 
+bool setting_is(const char *name, const char *setting)
+{
+    for (; *name && *setting; name++, setting++)
+        if (*name != *setting && !(*name == '-' && *setting == '_'))
+            return false;
+    return *name == *setting;
+}
+
 bool setting_line_split(char *line, char **name, char **value)
 {
     *name = *value = NULL;

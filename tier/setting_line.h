@@ -12,6 +12,8 @@
 /* Cuts spaces and line ends off both ends of `text`, which it changes. Returns the rest, in `text`. */
 char *setting_trim(char *text);
 
+/* True if `name`, in which a '-' stands for a '_', is the setting. */
+bool setting_is(const char *name, const char *setting);
 /* Splits `line`, which it changes, at its first '='. An empty line and a comment, which begins with '#', have a NULL
  * name and value. False, and both are NULL, if the line is none of these. */
 bool setting_line_split(char *line, char **name, char **value);

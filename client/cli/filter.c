@@ -8,6 +8,7 @@
 #include "client/cli/filter.h"
 
 #include <assert.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,21 +42,14 @@ bool filter_take_kind(const char *value, void *to)
 static bool find_user(const char *name, uint64_t *out_uid)
 {
     FILE *file = fopen("/etc/passwd", "re");
-    char line[1024];
-    size_t len = strlen(name);
-    bool found = false;
-    while (file && !found && fgets(line, sizeof line, file)) {
-        const char *uid =
-            strncmp(line, name, len) == 0 && line[len] == ':' ? strchr(line + len + 1, ':') : NULL;
-        char *end = uid ? strchr(uid + 1, ':') : NULL;
-        if (end) {
-            *end = '\0';
-            found = quantity_count(uid + 1, UINT32_MAX, out_uid);
-        }
-    }
+    const struct passwd *user = NULL;
+    while (file && (user = fgetpwent(file)) && strcmp(user->pw_name, name) != 0)
+        ;
+    if (user)
+        *out_uid = user->pw_uid;
     if (file)
         fclose(file);
-    return found;
+    return user;
 }
 
 bool filter_take_user(const char *value, void *to)

@@ -16,11 +16,20 @@
 
 #define KEY_PART_MIN 8u /* digits of the beginning of a key: fewer may be a name */
 
-static int show_one(struct remote *r, const struct wire_show *message, struct answer *answer)
+int find_shown(struct remote *r, enum wire_space space, struct view id, struct answer *out)
 {
     uint64_t tag = request_begin(r->w);
-    wire_put_show(&r->w->request, tag, message);
-    return remote_ask(r, tag, WIRE_ROW, answer);
+    wire_put_show(&r->w->request, tag, &(struct wire_show){space, id});
+    return remote_ask(r, tag, WIRE_ROW, out);
+}
+
+int find_exact(struct remote *r, const char *text, struct answer *out)
+{
+    struct key key;
+    int status = CLI_FINDING;
+    if (key_from_text(text, strlen(text), &key))
+        status = find_shown(r, WIRE_SPACE_KEY, (struct view){key.bytes, sizeof key.bytes}, out);
+    return status == CLI_FINDING ? find_shown(r, WIRE_SPACE_NAME, view_of_text(text), out) : status;
 }
 
 struct part_search {
@@ -71,18 +80,23 @@ static int find_by_part(struct remote *r, const char *text, struct listing *out_
 
 int find_entry(struct remote *r, const char *text, struct listing *out_kept, struct wire_row *out)
 {
-    struct key key;
     struct answer answer;
-    int status = CLI_FINDING;
-    if (key_from_text(text, strlen(text), &key))
-        status = show_one(r, &(struct wire_show){WIRE_SPACE_KEY, {key.bytes, sizeof key.bytes}},
-                          &answer);
-    if (status == CLI_FINDING)
-        status = show_one(r, &(struct wire_show){WIRE_SPACE_NAME, {text, strlen(text)}}, &answer);
+    int status = find_exact(r, text, &answer);
     if (status == CLI_FINDING)
         return find_by_part(r, text, out_kept, out);
     if (!status && wire_get_row(&answer.frame, out, &r->w->err))
         status = remote_fail(r, request_unexpected(r->w, &answer));
+    return status;
+}
+
+int find_key(struct remote *r, const char *text, char out[WARM_KEY_TEXT])
+{
+    struct listing kept = {0};
+    struct wire_row row;
+    int status = find_entry(r, text, &kept, &row);
+    if (!status)
+        key_to_text(&row.key, out);
+    listing_close(&kept);
     return status;
 }
 

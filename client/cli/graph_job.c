@@ -25,25 +25,6 @@ static void show_progress(void *context, unsigned done, unsigned kernels)
     progress_show("compiling", done, kernels);
 }
 
-static void print_compiled(const struct graph_job *g, const struct warm_graph_result *r,
-                           const char *path, double ms)
-{
-    struct json j;
-    json_init(&j, stdout);
-    json_open(&j, '{');
-    json_key(&j, "file"), json_text(&j, g->file);
-    json_key(&j, "output"), json_text(&j, path);
-    json_key(&j, "arch"), json_text(&j, g->target);
-    json_key(&j, "kernels"), json_u64(&j, r->n_kernels);
-    json_key(&j, "hits"), json_u64(&j, r->n_hits);
-    json_key(&j, "launches"), json_u64(&j, r->n_launches);
-    json_key(&j, "arena"), json_u64(&j, r->arena);
-    json_key(&j, "bytes"), json_u64(&j, r->len);
-    json_key(&j, "cost_ms"), json_u64(&j, r->cost_ms);
-    json_key(&j, "ms"), json_f64(&j, (double)(uint64_t)(ms * 1000 + 0.5) / 1000);
-    json_close(&j, '}');
-}
-
 static int write_bundle(const struct graph_job *g, const struct warm_graph_result *r,
                         double began_ms)
 {
@@ -54,8 +35,22 @@ static int write_bundle(const struct graph_job *g, const struct warm_graph_resul
         return CLI_USAGE;
     }
     int status = output_write(output, r->data, r->len);
-    if (!status && g->as_json)
-        print_compiled(g, r, output, remote_clock_ms() - began_ms);
+    if (!status && g->as_json) {
+        struct json j = {.out = stdout};
+        json_open(&j, '{');
+        json_key(&j, "file"), json_text(&j, g->file);
+        json_key(&j, "output"), json_text(&j, output);
+        json_key(&j, "arch"), json_text(&j, g->target);
+        json_key(&j, "kernels"), json_u64(&j, r->n_kernels);
+        json_key(&j, "hits"), json_u64(&j, r->n_hits);
+        json_key(&j, "launches"), json_u64(&j, r->n_launches);
+        json_key(&j, "arena"), json_u64(&j, r->arena);
+        json_key(&j, "bytes"), json_u64(&j, r->len);
+        json_key(&j, "cost_ms"), json_u64(&j, r->cost_ms);
+        json_key(&j, "ms"),
+            json_f64(&j, (double)(uint64_t)((remote_clock_ms() - began_ms) * 1000 + 0.5) / 1000);
+        json_close(&j, '}');
+    }
     return status;
 }
 
@@ -152,8 +147,7 @@ static void show_kernels(const struct graph_bundle *b, struct json *j)
 
 static void show_json(const struct graph_bundle *b)
 {
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "target"), json_bytes(&j, b->target.data, b->target.len);
     json_key(&j, "compiler"), json_bytes(&j, b->compiler.data, b->compiler.len);

@@ -14,8 +14,6 @@
 
 #include "keygen/json.h"
 
-void json_init(struct json *j, FILE *out) { *j = (struct json){.out = out}; }
-
 static void json_separate(struct json *j)
 {
     if (j->comma)

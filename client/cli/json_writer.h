@@ -2,6 +2,7 @@
 /*
  * json_writer.h - writes JSON to a stream, one token a call, and adds the commas and colons.
  *
+ *     struct json j = {.out = stdout};
  *     json_open(&j, '[');
  *         json_open(&j, '{');
  *             json_key(&j, "file"); json_text(&j, name);
@@ -24,6 +25,8 @@
 
 #include "keygen/bytes.h"
 
+/* A document on a stream; the rest begins as zero. Its outermost object, and each object of an outermost
+ * array, begins with "schema": JSON_SCHEMA. */
 struct json {
     FILE *out;      /* borrowed */
     unsigned depth; /* open brackets */
@@ -35,9 +38,6 @@ struct json {
  * new member does not change it. */
 #define JSON_SCHEMA 1u
 
-/* Begins a document on a stream, which it borrows. Its outermost object, and each object of an
- * outermost array, begins with "schema": JSON_SCHEMA. */
-void json_init(struct json *j, FILE *out);
 /* Prints an object that another program wrote, with "schema" in front, and a newline. */
 void json_print(FILE *out, struct view object);
 /* Writes '{' or '['. */

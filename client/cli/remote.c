@@ -102,26 +102,29 @@ int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answe
     return remote_fail(r, request_unexpected(r->w, out));
 }
 
-int remote_text(struct remote *r, enum wire_type type, struct answer *answer, struct wire_text *out)
-{
-    assert(r && r->w && answer);
-    uint64_t tag = request_begin(r->w);
-    wire_put_empty(&r->w->request, type, tag);
-    int status = remote_ask(r, tag, WIRE_TEXT, answer);
-    if (!status && wire_get_text(&answer->frame, out, &r->w->err))
-        status = remote_fail(r, request_unexpected(r->w, answer));
-    return status;
-}
-
-int remote_history(struct remote *r, const struct wire_history *question, struct wire_text *out)
+/* Takes the TEXT that the request in r->w->request asks for. */
+static int take_text(struct remote *r, uint64_t tag, struct wire_text *out)
 {
     struct answer answer;
-    uint64_t tag = request_begin(r->w);
-    wire_put_history(&r->w->request, tag, question);
     int status = remote_ask(r, tag, WIRE_TEXT, &answer);
     if (!status && wire_get_text(&answer.frame, out, &r->w->err))
         status = remote_fail(r, request_unexpected(r->w, &answer));
     return status;
+}
+
+int remote_text(struct remote *r, enum wire_type type, struct wire_text *out)
+{
+    assert(r && r->w && out);
+    uint64_t tag = request_begin(r->w);
+    wire_put_empty(&r->w->request, type, tag);
+    return take_text(r, tag, out);
+}
+
+int remote_history(struct remote *r, const struct wire_history *question, struct wire_text *out)
+{
+    uint64_t tag = request_begin(r->w);
+    wire_put_history(&r->w->request, tag, question);
+    return take_text(r, tag, out);
 }
 
 int remote_report(struct remote *r, uint64_t tag, const char *what, struct wire_report *out)
@@ -150,8 +153,7 @@ void remote_print_report(const struct remote *r, const char *done, const struct 
     assert(r && done && report);
     char size[UNITS_TEXT];
     if (r->as_json) {
-        struct json j;
-        json_init(&j, stdout);
+        struct json j = {.out = stdout};
         json_open(&j, '{');
         json_key(&j, "entries"), json_u64(&j, report->n_entries);
         json_key(&j, "bytes"), json_u64(&j, report->n_bytes);

@@ -57,8 +57,7 @@ int remote_ask(struct remote *r, uint64_t tag, enum wire_type want, struct answe
 
 /* Asks for a TEXT with a request that has no fields. *out borrows the connection's buffer. 0 or an
  * exit status. */
-int remote_text(struct remote *r, enum wire_type type, struct answer *answer,
-                struct wire_text *out);
+int remote_text(struct remote *r, enum wire_type type, struct wire_text *out);
 
 /* Asks for the history. *out borrows the connection's buffer. 0 or an exit status; CLI_FINDING, with nothing printed,
  * if nothing is known. */

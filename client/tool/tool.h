@@ -5,7 +5,7 @@
  *     command line ──front end: cc.c, ptxas.c, nvidia.c──▶ tool_job ──tool_run_cached──▶ status
  *                      │ not understood                                   │ not soundly
  *                      ▼                                                  ▼
- *                    exec of the real compiler, nothing in between (tool_pass_on)
+ *                    exec of the real compiler, nothing in between (commands/tool.c)
  *
  * Two ways to a result:
  *     direct   the key covers all that the tool reads (ptxas: its one input): NAME ──▶ result
@@ -282,9 +282,6 @@ int nvidia_plan(struct tool_job *job, struct warm *w, struct err *e);
 /* Runs the job from the cache, or for real, and stores the result. Returns the exit status, or -1
  * if the caller must run the real tool itself. `quick` is a connection with a short deadline. */
 int tool_run_cached(struct tool_job *job, struct warm *quick);
-
-/* Becomes the real tool. Returns only if that fails: 126 or 127. */
-int tool_pass_on(const struct tool_job *job);
 
 /* Tells the daemon, for `warm why`, why the result of a run is not in the cache. `missed` is the
  * name that missed, whose reason it is; "": there is none. */

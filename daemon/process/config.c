@@ -195,18 +195,10 @@ static int config_set_entry(struct config *c, enum config_key key, const char *v
     return code;
 }
 
-static bool config_name_equal(const char *name, const char *entry)
-{
-    for (; *name && *entry; name++, entry++)
-        if (*name != *entry && !(*name == '-' && *entry == '_'))
-            return false;
-    return *name == *entry;
-}
-
 bool config_has(const char *name)
 {
     for (unsigned i = 0; i < CONFIG_KEYS; i++)
-        if (config_name_equal(name, config_entries[i].name))
+        if (setting_is(name, config_entries[i].name))
             return true;
     return false;
 }
@@ -224,7 +216,7 @@ int config_set(struct config *c, const char *name, const char *value, struct err
     enum log_level level;
     enum log_format format;
     for (unsigned i = 0; i < CONFIG_KEYS; i++) {
-        if (!config_name_equal(name, config_entries[i].name))
+        if (!setting_is(name, config_entries[i].name))
             continue;
         if (!*config_entries[i].help && c->reading == CONFIG_FILE) {
             /* an older file may have a line for a setting that is gone */
@@ -520,15 +512,6 @@ static int config_resolve_nvrtc_from(struct config *c, struct err *e)
     return code ? code : config_found(c, CONFIG_KEY_nvrtc_from, "/opt", e);
 }
 
-/* Sets the limits of a user: a user's own daemon protects nobody from that user. */
-static void config_resolve_quota(struct config *c)
-{
-    if (c->origin[CONFIG_KEY_quota] == CONFIG_DEFAULT && geteuid() != 0)
-        c->quota_percent = c->quota = 0;
-    if (c->quota_percent)
-        c->quota = c->max_size / 100 * c->quota_percent;
-}
-
 /* Lowers a size that nobody has set to a part of the store's file system. */
 static void config_resolve_room(struct config *c)
 {
@@ -576,7 +559,11 @@ int config_resolve(struct config *c, struct err *e)
         code = config_resolve_store(c, e);
     if (code == 0)
         config_resolve_room(c);
-    config_resolve_quota(c);
+    /* A user's own daemon protects nobody from that user. */
+    if (c->origin[CONFIG_KEY_quota] == CONFIG_DEFAULT && geteuid() != 0)
+        c->quota_percent = c->quota = 0;
+    if (c->quota_percent)
+        c->quota = c->max_size / 100 * c->quota_percent;
     if (code == 0 && c->jobs == 0)
         code = config_resolve_jobs(c, e);
     if (code == 0 && !*c->worker)

@@ -13,8 +13,7 @@ static char *string_of(const char *bytes, size_t len)
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    struct json j;
-    json_init(&j, out);
+    struct json j = {.out = out};
     json_open(&j, '[');
     json_bytes(&j, bytes, len);
     json_close(&j, ']');
@@ -34,8 +33,7 @@ Test(json_writer, commas_and_colons_are_added)
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    struct json j;
-    json_init(&j, out);
+    struct json j = {.out = out};
     json_open(&j, '{');
     json_key(&j, "a");
     json_open(&j, '[');

@@ -99,9 +99,8 @@ Test(rows, a_brief_line_fits_its_width_and_is_cut_between_characters)
 Test(rows, json_has_each_field_and_escapes_the_label)
 {
     struct wire_row row = row_of("a\"b\\c\x01");
-    struct json j;
+    struct json j = {.out = stdout};
     row.owner = ROWS_MADE_HERE;
-    json_init(&j, stdout);
     row_json(&j, &row);
     char *text = printed();
     cr_expect_not_null(strstr(text, "\"bytes\":4195"), "%s", text);

@@ -300,8 +300,7 @@ static void print_json(const struct compile_run *run, const struct warm_result *
                        const struct report *report)
 {
     static const char *const outcomes[] = {"hit", "miss", "coalesced"};
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "key"), json_text(&j, r->value.key);
     json_key(&j, "outcome"), json_text(&j, outcomes[r->value.outcome]);
@@ -401,8 +400,7 @@ static int compile_source(struct compile_run *run, const char *file, const struc
 static void print_assembled(const struct compile_run *run, const char *file, const char *output,
                             const char *ptxas)
 {
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "file"), json_text(&j, file);
     json_key(&j, "output"), json_text(&j, output);

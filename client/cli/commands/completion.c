@@ -138,14 +138,12 @@ static void print_sessions(void)
 static void print_settings(void)
 {
     struct remote r = {.w = NULL};
-    struct answer answer;
     struct wire_text text;
     struct view settings, name, setting;
     char key[64];
     if (remote_open(&r))
         return;
-    if (!remote_text(&r, WIRE_INFO, &answer, &text) &&
-        json_reader_find(text.text, "settings", &settings))
+    if (!remote_text(&r, WIRE_INFO, &text) && json_reader_find(text.text, "settings", &settings))
         for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
             snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
             settings_cut_unit(key);

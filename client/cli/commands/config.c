@@ -18,6 +18,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/settings.h"
 #include "keygen/misspelt.h"
+#include "tier/setting_line.h"
 
 /* ---- show, get ---- */
 
@@ -86,8 +87,7 @@ static int print_settings(struct view settings, const char *only)
     for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
         snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
         const char *unit = settings_cut_unit(key);
-        if ((only && !settings_same_name(only, key)) ||
-            !json_reader_find(setting, "value", &value) ||
+        if ((only && !setting_is(only, key)) || !json_reader_find(setting, "value", &value) ||
             !json_reader_find(setting, "origin", &field))
             continue;
         json_reader_text(field, origin, sizeof origin);
@@ -109,7 +109,7 @@ static int print_one_json(struct view settings, const char *only)
     for (size_t i = 0; json_reader_member(settings, i, &name, &setting); i++) {
         snprintf(key, sizeof key, "%.*s", (int)name.len, (const char *)name.data);
         settings_cut_unit(key);
-        if (!settings_same_name(only, key))
+        if (!setting_is(only, key))
             continue;
         json_print(stdout, setting);
         return CLI_OK;
@@ -119,13 +119,12 @@ static int print_one_json(struct view settings, const char *only)
 
 static int show(struct remote *r, const char *only)
 {
-    struct answer answer;
     struct wire_text text;
     struct view settings;
     int status = remote_open(r);
     if (status)
         return status;
-    status = remote_text(r, WIRE_INFO, &answer, &text);
+    status = remote_text(r, WIRE_INFO, &text);
     if (!status && !json_reader_find(text.text, "settings", &settings))
         status = CLI_FINDING;
     else if (!status && r->as_json && only)
@@ -143,11 +142,10 @@ static int show(struct remote *r, const char *only)
 static int print_path(bool as_json)
 {
     char path[PATH_MAX];
-    struct json j;
+    struct json j = {.out = stdout};
     if (!settings_path(path))
         return CLI_FINDING;
     if (as_json) {
-        json_init(&j, stdout);
         json_open(&j, '{');
         json_key(&j, "path"), json_text(&j, path);
         json_key(&j, "exists"), json_bool(&j, access(path, R_OK) == 0);

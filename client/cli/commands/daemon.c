@@ -23,6 +23,7 @@
 #include "client/cli/remote.h"
 #include "client/cli/run/run.h"
 #include "client/cli/run/settings.h"
+#include "client/cli/units.h"
 
 #define STOP_WAIT_MS 15000 /* a stopping daemon waits 6 s for its open requests */
 #define LOG_LINES 10u
@@ -39,20 +40,19 @@ struct status {
 /* Asks the daemon. 0, or an exit status after printing the reason. */
 static int ask_status(struct remote *r, struct status *out)
 {
-    struct answer answer;
     struct wire_text text;
     int status = remote_open(r);
     if (status)
         return status;
     *out = (struct status){0};
-    status = remote_text(r, WIRE_INFO, &answer, &text);
+    status = remote_text(r, WIRE_INFO, &text);
     if (!status) {
         out->pid = (pid_t)json_reader_count(text.text, "pid");
         out->uid = (unsigned)json_reader_count(text.text, "uid");
         json_reader_copy(text.text, "settings.store.value", out->store, sizeof out->store);
         json_reader_copy(text.text, "version", out->version, sizeof out->version);
         json_reader_copy(text.text, "config_file", out->settings, sizeof out->settings);
-        status = remote_text(r, WIRE_STATS, &answer, &text);
+        status = remote_text(r, WIRE_STATS, &text);
     }
     if (!status)
         out->uptime_s = json_reader_count(text.text, "uptime_s");
@@ -65,30 +65,22 @@ static int ask_status(struct remote *r, struct status *out)
 
 static void print_status(const struct remote *r, const struct status *s, const char *socket)
 {
-    unsigned long long t = s->uptime_s;
+    char uptime[UNITS_TEXT];
     if (r->as_json) {
-        struct json j;
-        json_init(&j, stdout);
+        struct json j = {.out = stdout};
         json_open(&j, '{');
         json_key(&j, "pid"), json_u64(&j, (uint64_t)s->pid);
         json_key(&j, "uid"), json_u64(&j, s->uid);
         json_key(&j, "version"), json_text(&j, s->version);
         json_key(&j, "socket"), json_text(&j, socket);
         json_key(&j, "store"), json_text(&j, s->store);
-        json_key(&j, "uptime_s"), json_u64(&j, t);
+        json_key(&j, "uptime_s"), json_u64(&j, s->uptime_s);
         json_close(&j, '}');
         return;
     }
     printf("running: warmd %s, pid %ld, uid %u\n", s->version, (long)s->pid, s->uid);
-    printf("socket   %s\nstore    %s\nuptime   ", socket, s->store);
-    if (t >= 86400)
-        printf("%llu d %llu h\n", t / 86400, t / 3600 % 24);
-    else if (t >= 3600)
-        printf("%llu h %llu min\n", t / 3600, t / 60 % 60);
-    else if (t >= 60)
-        printf("%llu min %llu s\n", t / 60, t % 60);
-    else
-        printf("%llu s\n", t);
+    units_span_text(s->uptime_s * 1000, uptime);
+    printf("socket   %s\nstore    %s\nuptime   %s\n", socket, s->store, uptime);
 }
 
 /* ---- start ---- */
@@ -210,8 +202,7 @@ static int restart(struct remote *r, const struct run_places *places)
 
 static void print_log_json(const char *path, const char *lines, size_t len)
 {
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "path"), json_text(&j, path);
     json_key(&j, "lines"), json_open(&j, '[');

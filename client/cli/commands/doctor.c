@@ -501,9 +501,8 @@ static void check_build(struct doctor *d, struct view info)
 
 static void check_info(struct doctor *d)
 {
-    struct answer answer;
     struct wire_text text;
-    if (remote_text(&d->remote, WIRE_INFO, &answer, &text)) {
+    if (remote_text(&d->remote, WIRE_INFO, &text)) {
         finding(d, HEALTH_FAIL, "daemon", "it connects but does not answer; see its log");
         return;
     }
@@ -618,7 +617,6 @@ static bool fix_all(struct doctor *d)
 
 static int check_all(struct doctor *d)
 {
-    json_init(&d->json, stdout);
     if (d->remote.as_json)
         json_open(&d->json, '[');
     int status = doctor_checks(d);
@@ -629,7 +627,7 @@ static int check_all(struct doctor *d)
 
 static int doctor_run(const struct command *self, int argc, char **argv)
 {
-    struct doctor d = {.worst = HEALTH_OK};
+    struct doctor d = {.worst = HEALTH_OK, .json = {.out = stdout}};
     bool fix = false;
     int status;
     const struct cli_option options[] = {

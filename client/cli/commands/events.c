@@ -29,17 +29,12 @@ struct wanted {
 static bool is_wanted(const struct wanted *w, struct view event)
 {
     char text[128];
-    struct view value;
-    for (size_t i = 0; i < 3; i++) {
-        if (!w->value[i])
-            continue;
-        if (!json_reader_find(event, w->field[i], &value))
-            return false;
-        json_reader_text(value, text, sizeof text);
-        if (strcmp(text, w->value[i]) != 0)
-            return false;
+    bool is = true;
+    for (size_t i = 0; is && i < 3; i++) {
+        json_reader_copy(event, w->field[i], text, sizeof text);
+        is = !w->value[i] || strcmp(text, w->value[i]) == 0;
     }
-    return true;
+    return is;
 }
 
 /* Refuses the names of events and kinds that no line will have. */

@@ -135,8 +135,7 @@ static int print_verify(const struct remote *r, const struct wire_report *report
 {
     char size[UNITS_TEXT];
     if (r->as_json) {
-        struct json j;
-        json_init(&j, stdout);
+        struct json j = {.out = stdout};
         json_open(&j, '{');
         json_key(&j, "entries"), json_u64(&j, report->n_entries);
         json_key(&j, "bytes"), json_u64(&j, report->n_bytes);

@@ -255,8 +255,8 @@ static int export_archive(struct export_run *run)
 static void print_result(const struct export_run *run)
 {
     char size[UNITS_TEXT];
-    struct json j;
     FILE *out = run->archive && strcmp(run->archive, "-") == 0 ? stderr : stdout;
+    struct json j = {.out = out};
     units_size_text(run->n_bytes, size);
     if (!run->remote.as_json) {
         fprintf(out, "exported %llu %s, %s", (unsigned long long)run->n_entries,
@@ -267,7 +267,6 @@ static void print_result(const struct export_run *run)
         fputc('\n', out);
         return;
     }
-    json_init(&j, out);
     json_open(&j, '{');
     json_key(&j, "entries"), json_u64(&j, run->n_entries);
     json_key(&j, "bytes"), json_u64(&j, run->n_bytes);

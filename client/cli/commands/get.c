@@ -63,18 +63,6 @@ static int find_part(const struct warm_value *value, const struct part_name *par
     return out->data ? 0 : CLI_FINDING;
 }
 
-/* Finds the key that begins with these digits. 0 or an exit status. */
-static int find_whole(struct remote *r, const char *part, char out[WARM_KEY_TEXT])
-{
-    struct listing kept = {0};
-    struct wire_row row;
-    int status = find_entry(r, part, &kept, &row);
-    if (!status)
-        key_to_text(&row.key, out);
-    listing_close(&kept);
-    return status;
-}
-
 static int get_to_file(struct remote *r, const char *key, const char *output,
                        const struct part_name *part)
 {
@@ -88,7 +76,7 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
     int code = get_value(r->w, key, &value);
     if (code == WARM_ENOT_FOUND && find_is_part(key)) {
         char whole[WARM_KEY_TEXT];
-        status = find_whole(r, key, whole);
+        status = find_key(r, key, whole);
         code = status ? code : get_value(r->w, whole, &value);
     }
     if (status) {
@@ -100,8 +88,7 @@ static int get_to_file(struct remote *r, const char *key, const char *output,
         if (!status)
             status = output_write(output, bytes.data, bytes.len);
         if (!status && r->as_json) {
-            struct json j;
-            json_init(&j, stdout);
+            struct json j = {.out = stdout};
             json_open(&j, '{');
             json_key(&j, "key"), json_text(&j, value.key);
             json_key(&j, "bytes"), json_u64(&j, bytes.len);
@@ -169,7 +156,7 @@ static int put_file(struct remote *r, const char *name, const char *file,
                     const struct warm_put_options *options)
 {
     struct cli_input in;
-    struct json j;
+    struct json j = {.out = stdout};
     int error = cli_input_open(&in, file);
     if (error) {
         cli_say("%s: %s", file, cli_input_text(error));
@@ -181,7 +168,6 @@ static int put_file(struct remote *r, const char *name, const char *file,
         if (code) {
             status = remote_fail(r, code);
         } else if (r->as_json) {
-            json_init(&j, stdout);
             json_open(&j, '{');
             json_key(&j, "name"), json_text(&j, name);
             json_key(&j, "bytes"), json_u64(&j, in.len);

@@ -120,7 +120,7 @@ static bool take_kind(const char *value, void *to) { return canon_kind_from_name
 
 static int hash_run(const struct command *self, int argc, char **argv)
 {
-    struct hash_run run = {.kind = CANON_AUTO};
+    struct hash_run run = {.kind = CANON_AUTO, .json = {.out = stdout}};
     const struct cli_option options[] = {
         {"kind", 'k', take_kind, &run.kind, "one of auto, mlir, mlirbc, hlo, ptx, cuda and raw"},
         {"explain", '\0', NULL, &run.explain, NULL},
@@ -136,7 +136,6 @@ static int hash_run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "no file given");
     signal(SIGBUS, on_bus_error);
     mallopt(M_MMAP_THRESHOLD, OWN_PAGES_FROM); /* a threshold that is set does not grow */
-    json_init(&run.json, stdout);
     if (run.as_json)
         json_open(&run.json, '[');
     for (int i = optind; i < argc; i++) {

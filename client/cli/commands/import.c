@@ -42,21 +42,13 @@ static void on_bad(void *arg, const char *path, const char *why)
     json_close(&run->json, '}');
 }
 
-/* Copies a text and its NUL. */
-static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
-{
-    memcpy(out, v.len ? v.data : "", v.len);
-    out[v.len] = '\0';
-    return out;
-}
-
 static int on_entry(void *arg, const struct archive_entry *entry)
 {
     struct import_run *run = arg;
     char name[ARCHIVE_TEXT_MAX + 1];
     int code = store_entry(run->remote.w, entry, run->keep ? WARM_KEEP_EXISTING : 0);
     if (code < 0 && store_entry_failed_alone(code)) {
-        on_bad(run, text_of(entry->is_made ? entry->label : entry->name, name),
+        on_bad(run, store_entry_text(entry->is_made ? entry->label : entry->name, name),
                warm_message(run->remote.w));
         return 0;
     }
@@ -81,7 +73,7 @@ static int take_entries(struct import_run *run, const char *path, struct archive
         if (!code)
             put = on_entry(run, &entry), progress_show("importing", archive_in_done(in), len);
         if (code == WARM_ECORRUPT) {
-            on_bad(run, text_of(entry.name, name), "damaged");
+            on_bad(run, store_entry_text(entry.name, name), "damaged");
             code = 0;
         }
     }
@@ -145,7 +137,6 @@ static int import_all(struct import_run *run, int n, char **paths)
     if (status)
         return status;
     if (run->remote.as_json) {
-        json_init(&run->json, stdout);
         json_open(&run->json, '{');
         json_key(&run->json, "bad");
         json_open(&run->json, '[');
@@ -175,7 +166,7 @@ static int import_all(struct import_run *run, int n, char **paths)
 
 static int import_run(const struct command *self, int argc, char **argv)
 {
-    struct import_run run = {0};
+    struct import_run run = {.json = {.out = stdout}};
     int status;
     const struct cli_option options[] = {
         {"from", '\0', foreign_cache_take_format, &run.format, FOREIGN_CACHE_FORMATS},

@@ -177,7 +177,6 @@ static int list_all(struct ls_run *run)
     int status = remote_open(&run->remote);
     if (status)
         return status;
-    json_init(&run->json, stdout);
     if (run->remote.as_json)
         json_open(&run->json, '[');
     run->now_ms = rows_now_ms();
@@ -214,7 +213,8 @@ static bool take_sort(const char *value, void *to)
 
 static int ls_run(const struct command *self, int argc, char **argv)
 {
-    struct ls_run run = {.message.filter = filter_all(), .limit = UINT64_MAX};
+    struct ls_run run = {
+        .message.filter = filter_all(), .limit = UINT64_MAX, .json = {.out = stdout}};
     int status;
     const struct cli_option options[] = {
         {"sort", 's', take_sort, &run.sort, "one of size, used, created, hits and cost"},
@@ -279,8 +279,7 @@ static int show_run(const struct command *self, int argc, char **argv)
         return status;
     status = find_entry(&r, argv[optind], &kept, &row);
     if (!status && r.as_json) {
-        struct json j;
-        json_init(&j, stdout);
+        struct json j = {.out = stdout};
         row_json(&j, &row);
     } else if (!status) {
         row_fields(&row, rows_now_ms());

@@ -19,8 +19,7 @@ static void print_answer(const struct remote *r, double took_ms)
                r->w->socket, took_ms);
         return;
     }
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '{');
     json_key(&j, "daemon"), json_text(&j, conn->daemon);
     json_key(&j, "uid"), json_u64(&j, (uint64_t)conn->daemon_uid);
@@ -32,9 +31,8 @@ static void print_answer(const struct remote *r, double took_ms)
 /* Asks the daemon if it can compile. Prints its faults, and returns the exit status. */
 static int ask_deep(struct remote *r)
 {
-    struct answer answer;
     struct wire_text text;
-    int status = remote_text(r, WIRE_INFO, &answer, &text);
+    int status = remote_text(r, WIRE_INFO, &text);
     if (status || json_reader_is(text.text, "workers.spawner", "true"))
         return status;
     cli_say("the daemon at %s answers, but it compiles nothing: the process that starts its "

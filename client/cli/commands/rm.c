@@ -13,39 +13,18 @@
 
 enum keys_action { KEYS_REMOVE, KEYS_PIN, KEYS_UNPIN };
 
-/* Adds the entry whose key begins with these digits; says so if no entry, or more than one, has them. */
-static void add_part(struct remote *r, const char *part, struct writer *list, uint32_t *n)
-{
-    struct listing kept = {0};
-    struct wire_row row;
-    char key[WARM_KEY_TEXT];
-    if (find_entry(r, part, &kept, &row) == CLI_OK) {
-        key_to_text(&row.key, key);
-        *n += remote_add_key(list, key);
-    }
-    listing_close(&kept);
-}
-
 /* Adds entries by the beginnings of their keys, and says which keys lead to no entry of this user. */
 static void add_parts(struct remote *r, char **keys, int n_keys, struct writer *list, uint32_t *n)
 {
     for (int i = 0; i < n_keys; i++) {
         struct answer answer;
-        struct key key;
-        bool hex = key_from_text(keys[i], strlen(keys[i]), &key), found = false;
-        for (int by_key = 0; by_key <= hex && !found; by_key++) {
-            struct view name = {keys[i], strlen(keys[i])}, digest = {key.bytes, sizeof key.bytes};
-            uint64_t tag = request_begin(r->w);
-            wire_put_show(&r->w->request, tag,
-                          &(struct wire_show){by_key ? WIRE_SPACE_KEY : WIRE_SPACE_NAME,
-                                              by_key ? digest : name});
-            int status = remote_ask(r, tag, WIRE_ROW, &answer);
-            found = status != CLI_FINDING;
-        }
-        if (!found && find_is_part(keys[i]))
-            add_part(r, keys[i], list, n);
-        else if (!found)
+        char key[WARM_KEY_TEXT];
+        if (find_exact(r, keys[i], &answer) != CLI_FINDING)
+            continue;
+        if (!find_is_part(keys[i]))
             cli_say("%s: not in the cache, or not yours", keys[i]);
+        else if (find_key(r, keys[i], key) == CLI_OK)
+            *n += remote_add_key(list, key);
     }
 }
 

@@ -78,13 +78,6 @@ static void note_command(const struct run_places *p, char *const *argv)
     warm_close(w);
 }
 
-/* True if the line at the end is due without --report: on a terminal, and not inside another `warm run`,
- * which has a line for both. */
-static bool wants_line(const struct options *o)
-{
-    return !o->no_report && !getenv("WARM_SESSION") && isatty(STDERR_FILENO);
-}
-
 static int run_run(const struct command *self, int argc, char **argv)
 {
     static struct run_places places;
@@ -107,7 +100,10 @@ static int run_run(const struct command *self, int argc, char **argv)
     }
     if (o.regional) /* warm/_autoload.py reads it */
         setenv("WARM_REGIONAL", "1", 1);
-    bool line = wants_line(&o), prepared = prepare(&places, &o, argv[0]);
+    /* The line at the end is due without --report on a terminal, and not inside another `warm run`, which
+     * has a line for both. */
+    bool line = !o.no_report && !getenv("WARM_SESSION") && isatty(STDERR_FILENO);
+    bool prepared = prepare(&places, &o, argv[0]);
     if (prepared)
         note_command(&places, argv);
     if (!prepared || !(o.report || line))

@@ -154,9 +154,12 @@ struct choice {
     bool reset;
 };
 
-/* The sum of the chosen rows of one user and project. */
+enum { HITS, MISSES, COALESCED, ERRORS, SAVED_MS, SUMS };
+static const char *const sum_names[SUMS] = {"hits", "misses", "coalesced", "errors", "saved_ms"};
+
+/* The sums of the chosen rows of one user and project. */
 struct total {
-    unsigned long long uid, hits, misses, coalesced, errors, saved_ms;
+    unsigned long long uid, n[SUMS];
     char project[TEXT_MAX];
 };
 
@@ -188,11 +191,8 @@ static size_t add_up(struct view doc, const struct choice *c, struct total *tota
             (c->project && strcmp(project, c->project) != 0))
             continue;
         struct total *t = total_of(totals, &n, uid, project);
-        t->hits += json_reader_count(row, "hits");
-        t->misses += json_reader_count(row, "misses");
-        t->coalesced += json_reader_count(row, "coalesced");
-        t->errors += json_reader_count(row, "errors");
-        t->saved_ms += json_reader_count(row, "saved_ms");
+        for (size_t i = 0; i < SUMS; i++)
+            t->n[i] += json_reader_count(row, sum_names[i]);
     }
     return n;
 }
@@ -200,7 +200,7 @@ static size_t add_up(struct view doc, const struct choice *c, struct total *tota
 static int by_saved(const void *a, const void *b)
 {
     const struct total *x = a, *y = b;
-    return (x->saved_ms < y->saved_ms) - (x->saved_ms > y->saved_ms);
+    return (x->n[SAVED_MS] < y->n[SAVED_MS]) - (x->n[SAVED_MS] > y->n[SAVED_MS]);
 }
 
 static void print_totals(struct total *totals, size_t n)
@@ -214,31 +214,27 @@ static void print_totals(struct total *totals, size_t n)
         qsort(totals, n, sizeof *totals, by_saved);
     for (size_t i = 0; i < n; i++) {
         const struct total *t = &totals[i];
-        unsigned long long all = t->hits + t->misses + t->coalesced;
+        unsigned long long all = t->n[HITS] + t->n[MISSES] + t->n[COALESCED];
         char rate[UNITS_TEXT], saved[UNITS_TEXT];
         snprintf(rate, sizeof rate, all ? "%.0f %%" : "-",
-                 100.0 * (double)t->hits / (double)(all + !all));
-        units_span_text(t->saved_ms, saved);
+                 100.0 * (double)t->n[HITS] / (double)(all + !all));
+        units_span_text(t->n[SAVED_MS], saved);
         printf("%-10llu %-20s %9llu %9llu %9llu %9llu %9s %12s\n", t->uid,
-               *t->project ? t->project : "-", t->hits, t->misses, t->coalesced, t->errors, rate,
-               saved);
+               *t->project ? t->project : "-", t->n[HITS], t->n[MISSES], t->n[COALESCED],
+               t->n[ERRORS], rate, saved);
     }
 }
 
 static void json_totals(const struct total *totals, size_t n)
 {
-    struct json j;
-    json_init(&j, stdout);
+    struct json j = {.out = stdout};
     json_open(&j, '[');
     for (size_t i = 0; i < n; i++) {
         json_open(&j, '{');
         json_key(&j, "uid"), json_u64(&j, totals[i].uid);
         json_key(&j, "project"), json_text(&j, totals[i].project);
-        json_key(&j, "hits"), json_u64(&j, totals[i].hits);
-        json_key(&j, "misses"), json_u64(&j, totals[i].misses);
-        json_key(&j, "coalesced"), json_u64(&j, totals[i].coalesced);
-        json_key(&j, "errors"), json_u64(&j, totals[i].errors);
-        json_key(&j, "saved_ms"), json_u64(&j, totals[i].saved_ms);
+        for (size_t k = 0; k < SUMS; k++)
+            json_key(&j, sum_names[k]), json_u64(&j, totals[i].n[k]);
         json_close(&j, '}');
     }
     json_close(&j, ']');
@@ -264,11 +260,10 @@ static int stats_by_hour(struct remote *r, const struct choice *c)
 /* Keeps the present totals for later calls. */
 static int reset(struct remote *r)
 {
-    struct answer answer;
     struct wire_text text;
     struct warm_put_options options = {.cost_ms = ZERO_COST_MS,
                                        .label = "counters at `warm stats --reset`"};
-    int status = remote_text(r, WIRE_STATS, &answer, &text);
+    int status = remote_text(r, WIRE_STATS, &text);
     if (status)
         return status;
     char *copy = malloc(text.text.len + 1);
@@ -282,12 +277,11 @@ static int reset(struct remote *r)
 
 static int stats(struct remote *r)
 {
-    struct answer answer;
     struct wire_text text;
     struct warm_value zero = {.data = NULL};
     if (!r->as_json && warm_get(r->w, ZERO, strlen(ZERO), 0, &zero))
         zero.len = 0;
-    int status = remote_text(r, WIRE_STATS, &answer, &text);
+    int status = remote_text(r, WIRE_STATS, &text);
     if (!status && r->as_json) {
         json_print(stdout, text.text);
     } else if (!status) {

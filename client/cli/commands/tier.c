@@ -81,9 +81,8 @@ static int print_probe(const struct remote *r, const char *url, const struct tie
     };
     char words[400];
     bool good = probe_words(a, words, sizeof words);
-    struct json j;
+    struct json j = {.out = stdout};
     if (r->as_json) {
-        json_init(&j, stdout);
         json_open(&j, '{');
         json_key(&j, "url"), json_text(&j, url);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -109,11 +108,10 @@ static int probe(struct remote *r, const char *named, const char *credentials, c
 {
     char url[1024] = "", file[PATH_MAX] = "", certificates[PATH_MAX] = "", why[300];
     struct tier_answer found = {0};
-    struct answer answer;
     struct wire_text text;
     int status = named ? CLI_OK : remote_open(r);
     if (!named && status == CLI_OK)
-        status = remote_text(r, WIRE_INFO, &answer, &text);
+        status = remote_text(r, WIRE_INFO, &text);
     if (!named && status == CLI_OK) {
         json_reader_copy(text.text, "settings.tier.value", url, sizeof url);
         json_reader_copy(text.text, "settings.tier_credentials.value", file, sizeof file);

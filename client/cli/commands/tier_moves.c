@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/find.h"
 #include "client/cli/json_reader.h"
 #include "client/cli/json_writer.h"
-#include "client/cli/listing.h"
 #include "client/cli/progress.h"
 #include "client/cli/report/report.h"
 #include "client/cli/units.h"
@@ -72,12 +72,11 @@ static void print_status(struct view stats, struct view tier)
 int tier_moves_status(struct remote *r)
 {
     assert(r);
-    struct answer answer;
     struct wire_text text;
     struct view tier;
     int status = remote_open(r);
     if (!status)
-        status = remote_text(r, WIRE_STATS, &answer, &text);
+        status = remote_text(r, WIRE_STATS, &text);
     if (!status && (!json_reader_find(text.text, "tier", &tier) || view_is(tier, "null"))) {
         cli_say("the daemon has no tier: set tier in warmd.conf");
         status = CLI_FINDING;
@@ -217,11 +216,8 @@ struct wanted {
 
 static bool read_hex(struct view object, const char *member, uint8_t *out, size_t n)
 {
-    char text[FIELD_MAX] = "";
-    struct view v;
-    if (!json_reader_find(object, member, &v))
-        return false;
-    json_reader_text(v, text, sizeof text);
+    char text[FIELD_MAX];
+    json_reader_copy(object, member, text, sizeof text);
     if (strlen(text) != 2 * n)
         return false;
     for (size_t i = 0; i < n; i++)
@@ -244,16 +240,6 @@ static bool read_wanted(struct view object, struct wanted *out)
     out->id =
         is_made ? (struct view){out->key.bytes, sizeof out->key.bytes} : view_of_text(out->name);
     return is_made ? has_key && out->has_proof : *out->name != '\0';
-}
-
-static int is_here(struct remote *r, const struct wanted *w, bool *out)
-{
-    struct answer answer;
-    uint64_t tag = request_begin(r->w);
-    wire_put_show(&r->w->request, tag, &(struct wire_show){w->space, w->id});
-    int status = remote_ask(r, tag, WIRE_ROW, &answer);
-    *out = status == CLI_OK;
-    return status == CLI_FINDING ? CLI_OK : status;
 }
 
 /* Asks for an entry; the daemon brings it from its tier. */
@@ -285,7 +271,7 @@ struct pulled {
 static void print_pulled(const struct remote *r, const struct pulled *p)
 {
     char size[UNITS_TEXT];
-    struct json j;
+    struct json j = {.out = stdout};
     units_size_text(p->bytes, size);
     if (!r->as_json) {
         printf("%" PRIu64 " were here, %" PRIu64 " came from the tier (%s), %" PRIu64
@@ -297,7 +283,6 @@ static void print_pulled(const struct remote *r, const struct pulled *p)
                    p->stay);
         return;
     }
-    json_init(&j, stdout);
     json_open(&j, '{');
     json_key(&j, "here"), json_u64(&j, p->here);
     json_key(&j, "brought"), json_u64(&j, p->brought);
@@ -325,7 +310,10 @@ int tier_moves_pull(struct remote *r, const struct tier_moves *m, const char *li
         bool found = false;
         if (!read_wanted(object, &w))
             continue;
-        status = is_here(r, &w, &found);
+        struct answer answer;
+        status = find_shown(r, w.space, w.id, &answer);
+        found = status == CLI_OK;
+        status = status == CLI_FINDING ? CLI_OK : status;
         p.here += found;
         if (status || found || p.brought == m->max_entries || p.bytes + w.bytes > m->max_bytes)
             continue;

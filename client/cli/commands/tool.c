@@ -3,7 +3,7 @@
  * tool.c - `warm tool -- PROGRAM ARGS…`: stands in for the compilers that programs under `warm run`
  * start. main.c calls it; client/tool/tool.h has the picture.
  *
- * Any failure before the compiler ran ends in tool_pass_on: the real compiler runs, as without us.
+ * Any failure before the compiler ran ends in pass_on: the real compiler runs, as without us.
  *
  * Thread: main.
  */
@@ -58,7 +58,8 @@ static bool is_script(const char *program)
 
 /* ---- running ---- */
 
-int tool_pass_on(const struct tool_job *job)
+/* Becomes the real tool. Returns only if that fails: 126 or 127. */
+static int pass_on(const struct tool_job *job)
 {
     execv(job->program, job->argv);
     int error = errno;
@@ -142,7 +143,7 @@ static int run(const struct command *self, int argc, char **argv)
         !is_script(job.program))
         status = serve(&job);
     if (status < 0)
-        status = tool_pass_on(&job);
+        status = pass_on(&job);
     tool_job_close(&job);
     return status;
 }

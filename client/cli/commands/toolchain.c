@@ -49,11 +49,10 @@ static int print_json(struct view info)
 
 static int list(struct remote *r)
 {
-    struct answer answer;
     struct wire_text text;
     struct view all, item;
     size_t n = 0;
-    int status = remote_text(r, WIRE_INFO, &answer, &text);
+    int status = remote_text(r, WIRE_INFO, &text);
     if (status || r->as_json)
         return status ? status : print_json(text.text);
     if (json_reader_find(text.text, "toolchains", &all))
@@ -169,19 +168,13 @@ static void search(struct found *f)
 /* True if the daemon has a library with this content. */
 static bool daemon_has(struct view info, const struct key *id)
 {
-    struct view all, item, field;
-    char want[WARM_KEY_TEXT], text[WARM_KEY_TEXT];
+    struct view all, item;
+    char want[WARM_KEY_TEXT], text[WARM_KEY_TEXT] = "";
     key_to_text(id, want);
-    if (!json_reader_find(info, "toolchains", &all))
-        return false;
-    for (size_t i = 0; json_reader_item(all, i, &item); i++) {
-        if (!json_reader_find(item, "id", &field))
-            continue;
-        json_reader_text(field, text, sizeof text);
-        if (strcmp(text, want) == 0)
-            return true;
-    }
-    return false;
+    if (json_reader_find(info, "toolchains", &all))
+        while (strcmp(text, want) != 0 && json_reader_next(&all, &item))
+            json_reader_copy(item, "id", text, sizeof text);
+    return strcmp(text, want) == 0;
 }
 
 /* Prints a library, as JSON if there is a writer. */
@@ -199,7 +192,6 @@ static void print_found(struct json *j, const char *path, const char *state)
 
 static int find(struct remote *r)
 {
-    struct answer answer;
     struct wire_text text;
     struct found f = {.n = 0};
     struct key id[FOUND_MAX];
@@ -207,9 +199,8 @@ static int find(struct remote *r)
     search(&f);
     for (size_t i = 0; i < f.n; i++) /* before INFO, which is borrowed from the connection */
         readable[i] = request_nvrtc_id(r->w, f.path[i], &id[i]);
-    int status = remote_text(r, WIRE_INFO, &answer, &text);
-    struct json j;
-    json_init(&j, stdout);
+    int status = remote_text(r, WIRE_INFO, &text);
+    struct json j = {.out = stdout};
     if (!status && r->as_json)
         json_open(&j, '[');
     for (size_t i = 0; i < f.n; i++) {
@@ -229,23 +220,6 @@ static int find(struct remote *r)
 
 /* ---- add ---- */
 
-/* Prints the next step, and a warning if the daemon is another user's. */
-static void print_next_step(const char *socket)
-{
-    struct warm *w;
-    struct warm_options options = {.socket = socket,
-                                   .connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS};
-    bool of_another = false;
-    if (warm_open(&w, &options) == 0) {
-        of_another = request_connect(w) == 0 && w->conn.daemon_uid != geteuid();
-        warm_close(w);
-    }
-    puts("The daemon uses only the libraries that the file names, and reads it after `warm daemon "
-         "restart`.");
-    if (of_another)
-        puts("The daemon that answers is another user's, which has its own file.");
-}
-
 static int add(const char *given, const char *socket)
 {
     char name[NAME_MAX + 1];
@@ -260,8 +234,21 @@ static int add(const char *given, const char *socket)
         cli_say("%s is no " LIBRARY, given);
     else
         status = settings_add("nvrtc", path);
-    if (!status)
-        print_next_step(socket);
+    if (!status) {
+        struct warm *w;
+        struct warm_options options = {.socket = socket,
+                                       .connect_timeout_ms = DEADLINE_PERSON_CONNECT_MS};
+        bool of_another = false;
+        if (warm_open(&w, &options) == 0) {
+            of_another = request_connect(w) == 0 && w->conn.daemon_uid != geteuid();
+            warm_close(w);
+        }
+        puts("The daemon uses only the libraries that the file names, and reads it after `warm "
+             "daemon "
+             "restart`.");
+        if (of_another)
+            puts("The daemon that answers is another user's, which has its own file.");
+    }
     free(path);
     return status;
 }

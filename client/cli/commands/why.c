@@ -25,19 +25,14 @@ static void field(struct view miss, const char *name, char out[FIELD_MAX])
     json_reader_copy(miss, name, out, FIELD_MAX);
 }
 
-static void print_time(struct view miss)
-{
-    char text[UNITS_TEXT];
-    units_time_text(json_reader_count(miss, "time_ms"), text);
-    fputs(text, stdout);
-}
-
 /* Prints the title of a miss: its label, else its name, else its key. */
 static void print_title(struct view miss)
 {
     static const char *const names[] = {"label", "name", "key"};
     char text[FIELD_MAX] = "";
-    print_time(miss);
+    char when[UNITS_TEXT];
+    units_time_text(json_reader_count(miss, "time_ms"), when);
+    fputs(when, stdout);
     for (size_t i = 0; i < sizeof names / sizeof *names && !*text; i++)
         field(miss, names[i], text);
     if (*text)
@@ -164,15 +159,6 @@ static void print_history(struct remote *r, struct view doc)
             print_miss(r, miss, colour);
 }
 
-static int nothing(const struct wire_history *ask)
-{
-    if (ask->of == WIRE_HISTORY_KEY)
-        cli_say("%.*s: no miss of that is known", (int)ask->id.len, (const char *)ask->id.data);
-    else
-        cli_say("no miss is known%s", ask->of == WIRE_HISTORY_SESSION ? " of that session" : "");
-    return CLI_FINDING;
-}
-
 static int why(struct remote *r, const struct wire_history *ask)
 {
     struct wire_text text;
@@ -182,7 +168,12 @@ static int why(struct remote *r, const struct wire_history *ask)
         return status;
     status = remote_history(r, ask, &text);
     if (status == CLI_FINDING) {
-        status = nothing(ask);
+        if (ask->of == WIRE_HISTORY_KEY)
+            cli_say("%.*s: no miss of that is known", (int)ask->id.len, (const char *)ask->id.data);
+        else
+            cli_say("no miss is known%s",
+                    ask->of == WIRE_HISTORY_SESSION ? " of that session" : "");
+        status = CLI_FINDING;
     } else if (!status && r->as_json) {
         json_print(stdout, text.text);
     } else if (!status) {

@@ -138,22 +138,6 @@ static int read_content(struct archive_reader *r, uint64_t size, struct writer *
 
 /* ---- an entry ---- */
 
-static void put_texts(struct writer *out, const struct archive_entry *e)
-{
-    writer_bytes(out, e->group.bytes, sizeof e->group.bytes);
-    writer_bytes(out, (uint8_t[16]){0}, 16); /* the checksum */
-    writer_blob(out, e->name.data, e->name.len);
-    writer_blob(out, e->hardware.data, e->hardware.len);
-    writer_blob(out, e->compiler.data, e->compiler.len);
-    writer_blob(out, e->label.data, e->label.len);
-    writer_u32(out, e->is_made ? MADE_LEN : 0);
-    if (e->is_made) {
-        writer_bytes(out, e->made.compiler.bytes, sizeof e->made.compiler.bytes);
-        writer_bytes(out, e->made.graph.bytes, sizeof e->made.graph.bytes);
-        writer_bytes(out, e->made.proof.bytes, sizeof e->made.proof.bytes);
-    }
-}
-
 static void read_made(struct view made, struct archive_made *out)
 {
     struct reader r = reader_over(made.data, made.len);
@@ -206,7 +190,18 @@ void archive_put_head(struct writer *out, const struct archive_entry *entry, uin
     writer_u8(&about, entry->kind);
     writer_u32(&about, entry->cost_ms);
     writer_u64(&about, entry->expires_ms);
-    put_texts(&about, entry);
+    writer_bytes(&about, entry->group.bytes, sizeof entry->group.bytes);
+    writer_bytes(&about, (uint8_t[16]){0}, 16); /* the checksum */
+    writer_blob(&about, entry->name.data, entry->name.len);
+    writer_blob(&about, entry->hardware.data, entry->hardware.len);
+    writer_blob(&about, entry->compiler.data, entry->compiler.len);
+    writer_blob(&about, entry->label.data, entry->label.len);
+    writer_u32(&about, entry->is_made ? MADE_LEN : 0);
+    if (entry->is_made) {
+        writer_bytes(&about, entry->made.compiler.bytes, sizeof entry->made.compiler.bytes);
+        writer_bytes(&about, entry->made.graph.bytes, sizeof entry->made.graph.bytes);
+        writer_bytes(&about, entry->made.proof.bytes, sizeof entry->made.proof.bytes);
+    }
     snprintf(folder, sizeof folder, "entries/%06" PRIu64 "-%s", number,
              wire_kind_name(entry->kind));
     if (about.failed) {

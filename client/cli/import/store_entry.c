@@ -12,8 +12,7 @@
 
 #include "client/lib/warm.h"
 
-/* Copies a text and its NUL. */
-static const char *text_of(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
+const char *store_entry_text(struct view v, char out[ARCHIVE_TEXT_MAX + 1])
 {
     memcpy(out, v.len ? v.data : "", v.len);
     out[v.len] = '\0';
@@ -32,9 +31,9 @@ int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flag
         .kind = wire_kind_name(entry->kind),
         .cost_ms = entry->cost_ms,
         .ttl_ms = entry->expires_ms ? entry->expires_ms - now_ms : 0,
-        .hardware = text_of(entry->hardware, hardware),
-        .compiler = text_of(entry->compiler, compiler),
-        .label = text_of(entry->label, label),
+        .hardware = store_entry_text(entry->hardware, hardware),
+        .compiler = store_entry_text(entry->compiler, compiler),
+        .label = store_entry_text(entry->label, label),
     };
     struct view v = entry->value;
     uint8_t place[WIRE_MADE_LEN];

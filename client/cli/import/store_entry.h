@@ -20,6 +20,8 @@ enum store_entry_done {
 /* Stores an entry, unless it has expired, or is there and the flags are WARM_KEEP_EXISTING. An enum
  * store_entry_done, or the error of the put. */
 int store_entry(struct warm *w, const struct archive_entry *entry, unsigned flags);
+/* Copies a text and its NUL, and returns the copy. */
+const char *store_entry_text(struct view v, char out[ARCHIVE_TEXT_MAX + 1]);
 /* True for an error of one entry, after which others may still be stored. */
 bool store_entry_failed_alone(int code);
 

@@ -100,17 +100,8 @@ static enum report_what what_of(struct view event)
     return REPORT_ERROR;
 }
 
-/* Copies a text that fits, cut. */
-static void copy(char *out, size_t cap, const char *text)
-{
-    size_t len = strnlen(text, cap - 1);
-    memcpy(out, text, len);
-    out[len] = '\0';
-}
-
 static void read_event(struct view json, struct report_event *e)
 {
-    char text[REPORT_TEXT];
     *e = (struct report_event){.what = what_of(json),
                                .at_us = json_reader_count(json, "at_us"),
                                .us = json_reader_count(json, "us"),
@@ -118,10 +109,8 @@ static void read_event(struct view json, struct report_event *e)
                                .cost_ms = json_reader_count(json, "cost_ms"),
                                .bytes = json_reader_count(json, "bytes"),
                                .miss = json_reader_count(json, "miss")};
-    report_text(json, "kind", text);
-    copy(e->kind, sizeof e->kind, text);
-    report_text(json, "key", text);
-    copy(e->key, sizeof e->key, text);
+    json_reader_copy(json, "kind", e->kind, sizeof e->kind);
+    json_reader_copy(json, "key", e->key, sizeof e->key);
     report_text(json, "label", e->label);
     e->framework = framework_of(e);
 }

@@ -237,18 +237,6 @@ static unsigned height(const struct report *r, size_t n)
     return y;
 }
 
-static void put_axis(const struct report *r, unsigned bottom, FILE *out)
-{
-    for (unsigned i = 0; i <= 4; i++) {
-        uint64_t us = r->us * i / 4;
-        fprintf(out, "<text x=%.1f y=%u text-anchor=%s>%s</text>\n", x_of(r, us), bottom,
-                i == 0   ? "start"
-                : i == 4 ? "end"
-                         : "middle",
-                span_us(us));
-    }
-}
-
 static void put_timeline(const struct report *r, FILE *out)
 {
     unsigned bottom = height(r, r->n_events) + LANE + 14, y = 4;
@@ -270,7 +258,14 @@ static void put_timeline(const struct report *r, FILE *out)
             fprintf(out, "<text x=4 y=%u>process %" PRIu64 "</text>\n", y + 8, e->pid);
         put_bar(r, e, y, out);
     }
-    put_axis(r, bottom, out);
+    for (unsigned i = 0; i <= 4; i++) {
+        uint64_t us = r->us * i / 4;
+        fprintf(out, "<text x=%.1f y=%u text-anchor=%s>%s</text>\n", x_of(r, us), bottom,
+                i == 0   ? "start"
+                : i == 4 ? "end"
+                         : "middle",
+                span_us(us));
+    }
     fputs("</svg>\n", out);
 }
 
@@ -330,23 +325,6 @@ static const struct report_event *event_of(const struct report *r, uint64_t miss
     return NULL;
 }
 
-static void put_miss(const struct report *r, struct view miss, FILE *out)
-{
-    const struct report_event *e = event_of(r, json_reader_count(miss, "number"));
-    char label[REPORT_TEXT];
-    report_text(miss, "label", label);
-    if (!*label)
-        report_text(miss, "name", label);
-    if (!*label)
-        report_text(miss, "key", label);
-    fputs("<tr><td>", out);
-    put(out, label);
-    fputs("<td>", out);
-    put_field(out, miss, "kind");
-    fprintf(out, "<td class=n>%s", e && costs(e->what) ? span_us(e->us) : "-");
-    put_reason(out, miss);
-}
-
 static void put_misses(const struct report *r, FILE *out)
 {
     struct view rest, miss;
@@ -357,8 +335,21 @@ static void put_misses(const struct report *r, FILE *out)
     while (json_reader_next(&rest, &miss)) {
         if (n++ == 0)
             fputs("<table><tr><th>What<th>Kind<th class=n>Cost<th>Why<th>What to do</tr>\n", out);
-        if (n <= ROWS_MAX)
-            put_miss(r, miss, out);
+        if (n <= ROWS_MAX) {
+            const struct report_event *e = event_of(r, json_reader_count(miss, "number"));
+            char label[REPORT_TEXT];
+            report_text(miss, "label", label);
+            if (!*label)
+                report_text(miss, "name", label);
+            if (!*label)
+                report_text(miss, "key", label);
+            fputs("<tr><td>", out);
+            put(out, label);
+            fputs("<td>", out);
+            put_field(out, miss, "kind");
+            fprintf(out, "<td class=n>%s", e && costs(e->what) ? span_us(e->us) : "-");
+            put_reason(out, miss);
+        }
     }
     fputs(n ? "</table>\n" : "<p>None.</p>\n", out);
     if (n > ROWS_MAX)

@@ -62,9 +62,8 @@ static void write_args(struct json *j, const struct report_event *e)
 
 void report_trace(const struct report *report, FILE *out)
 {
-    struct json j;
+    struct json j = {.out = out};
     char name[REPORT_TEXT];
-    json_init(&j, out);
     json_open(&j, '{');
     json_key(&j, "displayTimeUnit");
     json_text(&j, "ms");

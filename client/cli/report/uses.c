@@ -7,57 +7,41 @@
  *
  * Thread: main.
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "client/cli/json_reader.h"
 #include "client/cli/report/report.h"
+#include "keygen/vector.h"
 
 #define STORED_MS 2000 /* a value is answered before it is stored; later it never will be */
 #define LOOK_MS 50
 
 struct uses {
-    struct key *key; /* in the order of their first use */
-    size_t n, cap;
-    char id[REPORT_TEXT]; /* of the session */
-    uint64_t lost;        /* entries that the daemon no longer knows */
+    VECTOR(struct key) keys; /* in the order of their first use */
+    bool failed;             /* no memory for them */
+    char id[REPORT_TEXT];    /* of the session */
+    uint64_t lost;           /* entries that the daemon no longer knows */
 };
-
-static int add(struct uses *u, const struct key *key)
-{
-    assert(u->n <= u->cap);
-    if (u->n == u->cap) {
-        size_t cap = u->cap ? u->cap * 2 : 256;
-        struct key *grown = realloc(u->key, cap * sizeof *grown);
-        if (!grown)
-            return WARM_ENOMEM;
-        u->key = grown;
-        u->cap = cap;
-    }
-    u->key[u->n++] = *key;
-    return 0;
-}
 
 /* Reads one page. `*next`: where the next one begins; 0: this was the last. */
 static int read_page(struct view doc, struct uses *u, uint32_t *next)
 {
     struct view rest, item;
     struct key key;
-    int code = 0;
     json_reader_copy(doc, "session.id", u->id, sizeof u->id);
     u->lost = json_reader_count(doc, "lost");
     *next = (uint32_t)json_reader_count(doc, "next");
     if (!json_reader_find(doc, "used", &rest))
         return 0;
-    while (!code && json_reader_next(&rest, &item)) {
+    while (json_reader_next(&rest, &item)) {
         char text[WARM_KEY_TEXT] = "";
         json_reader_text(item, text, sizeof text);
         if (key_from_text(text, strlen(text), &key))
-            code = add(u, &key);
+            PUSH(u, u->keys, key);
     }
-    return code;
+    return u->failed ? WARM_ENOMEM : 0;
 }
 
 /* Asks for all that a session used; for the one that asked last if `id` is empty. 0 or an exit status, after
@@ -142,13 +126,13 @@ static int rows_of(struct remote *r, const struct uses *u, struct listing *out,
                    uint64_t *out_missing)
 {
     struct search s = {.found = out};
-    int code = listing_closure(r, u->key, u->n, on_row, &s);
+    int code = listing_closure(r, u->keys.at, u->keys.n, on_row, &s);
     code = code ? code : listing_unique(out);
     struct key *keys = code ? NULL : sorted_keys(out);
     code = code || keys ? code : WARM_ENOMEM;
     *out_missing = 0;
-    for (size_t i = 0; keys && i < u->n; i++)
-        *out_missing += !bsearch(&u->key[i], keys, out->n, sizeof *keys, compare_keys);
+    for (size_t i = 0; keys && i < u->keys.n; i++)
+        *out_missing += !bsearch(&u->keys.at[i], keys, out->n, sizeof *keys, compare_keys);
     free(keys);
     return code;
 }
@@ -157,7 +141,7 @@ int report_uses(struct remote *r, const char *session, struct wire_filter filter
                 struct listing *out, struct report_missing *missing)
 {
     static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
-    struct uses u = {.n = 0};
+    struct uses u = {.failed = false};
     int code = 0, status = ask(r, session, &u);
     for (unsigned waited = 0; !status && !code; waited += LOOK_MS) {
         code = rows_of(r, &u, out, &missing->gone);
@@ -169,6 +153,6 @@ int report_uses(struct remote *r, const char *session, struct wire_filter filter
     if (!status && !code && !filter_is_all(&filter))
         code = choose(r, filter, out);
     missing->lost = u.lost;
-    free(u.key);
+    free(u.keys.at);
     return code ? remote_fail(r, code) : status;
 }

@@ -201,22 +201,6 @@ static bool list_has(const char *list, const char *item)
     return false;
 }
 
-static bool set_in_front(const char *name, const char *value)
-{
-    const char *old = getenv(name);
-    char *list;
-    if (!old || !*old)
-        return setenv(name, value, 1) == 0;
-    if (list_has(old, value))
-        return true;
-    bool is_behind = strcmp(name, "LD_PRELOAD") == 0 && preloads_asan(old);
-    if (asprintf(&list, "%s:%s", is_behind ? old : value, is_behind ? value : old) < 0)
-        return false;
-    bool done = setenv(name, list, 1) == 0;
-    free(list);
-    return done;
-}
-
 static bool set_one(const struct run_places *places, const struct setting *s, const char *program)
 {
     char value[PATH_MAX + 256];
@@ -236,7 +220,18 @@ static bool set_one(const struct run_places *places, const struct setting *s, co
     }
     if (strcmp(s->name, "LD_PRELOAD") == 0 && !preload_fits(program, value))
         return true;
-    return set_in_front(s->name, value);
+    const char *old = getenv(s->name);
+    char *list;
+    if (!old || !*old)
+        return setenv(s->name, value, 1) == 0;
+    if (list_has(old, value))
+        return true;
+    bool is_behind = strcmp(s->name, "LD_PRELOAD") == 0 && preloads_asan(old);
+    if (asprintf(&list, "%s:%s", is_behind ? old : value, is_behind ? value : old) < 0)
+        return false;
+    bool done = setenv(s->name, list, 1) == 0;
+    free(list);
+    return done;
 }
 
 bool run_env_set(const struct run_places *places, const char *program)

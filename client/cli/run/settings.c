@@ -23,6 +23,7 @@
 #include "client/cli/output.h"
 #include "client/cli/run/run.h"
 #include "client/lib/request.h"
+#include "tier/setting_line.h"
 
 bool settings_path(char out[PATH_MAX])
 {
@@ -38,14 +39,6 @@ bool settings_path(char out[PATH_MAX])
         return true;
     cli_say("neither XDG_CONFIG_HOME nor HOME is set: there is no place for settings");
     return false;
-}
-
-bool settings_same_name(const char *a, const char *b)
-{
-    for (; *a && *b; a++, b++)
-        if (*a != *b && !(*a == '-' && *b == '_'))
-            return false;
-    return *a == *b;
 }
 
 const char *settings_cut_unit(char *name)
@@ -85,7 +78,7 @@ static bool sets(const char *line, const char *key)
     size_t len = strcspn(line, " \t=");
     char name[64];
     return len < sizeof name && line[len + strspn(line + len, " \t")] == '=' &&
-           (snprintf(name, sizeof name, "%.*s", (int)len, line), settings_same_name(name, key));
+           (snprintf(name, sizeof name, "%.*s", (int)len, line), setting_is(name, key));
 }
 
 /* Copies the file with the new value: in the place of the old one, else at the end. With `add` the old ones
@@ -234,32 +227,28 @@ static bool needs_restart(const char *key)
     static const char *const fixed[] = {"socket",     "admin",  "store",      "nvrtc",
                                         "nvrtc_from", "worker", "trust_group"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (settings_same_name(key, fixed[i]))
+        if (setting_is(key, fixed[i]))
             return true;
     return strncmp(key, "tier", 4) == 0;
-}
-
-/* Says when the change takes effect, and for which daemon. */
-static void tell_effect(const char *key)
-{
-    struct warm *w = NULL;
-    if (warm_open(&w, NULL) != 0 || request_connect(w) != 0)
-        puts("no daemon runs now: the next one reads it");
-    else if (w->conn.daemon_uid != geteuid())
-        printf("%s is a daemon of uid %u with settings of its own: this file is for a daemon of "
-               "yours\n",
-               w->socket, (unsigned)w->conn.daemon_uid);
-    else
-        printf("`warm daemon %s` makes your daemon read it\n",
-               needs_restart(key) ? "restart" : "reload");
-    warm_close(w);
 }
 
 int settings_set(const char *key, const char *value)
 {
     int status = change(key, value, false);
-    if (!status)
-        tell_effect(key);
+    if (!status) {
+        struct warm *w = NULL;
+        if (warm_open(&w, NULL) != 0 || request_connect(w) != 0)
+            puts("no daemon runs now: the next one reads it");
+        else if (w->conn.daemon_uid != geteuid())
+            printf(
+                "%s is a daemon of uid %u with settings of its own: this file is for a daemon of "
+                "yours\n",
+                w->socket, (unsigned)w->conn.daemon_uid);
+        else
+            printf("`warm daemon %s` makes your daemon read it\n",
+                   needs_restart(key) ? "restart" : "reload");
+        warm_close(w);
+    }
     return status;
 }
 

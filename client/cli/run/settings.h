@@ -14,8 +14,6 @@
 
 /* Writes the file's path. False, after printing the reason, if it is not known. */
 bool settings_path(char out[PATH_MAX]);
-/* True if two names of settings are the same but for - and _. */
-bool settings_same_name(const char *a, const char *b);
 /* Cuts the unit from a name in INFO: "max_size_bytes" is the setting max_size. Returns the unit. */
 const char *settings_cut_unit(char *name);
 /* Asks warmd about a file of settings. False if warmd would not start with it. `said` gets its complaint, or a warning,

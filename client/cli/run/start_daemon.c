@@ -154,16 +154,6 @@ static int open_log(const struct run_places *places)
 
 /* ---- the new process ---- */
 
-static void clean_environment(void)
-{
-    static const char *const ours[] = {
-        "LD_PRELOAD",    "LD_AUDIT",      "WARM_SOCKET", "WARM_SESSION", "WARM_DISABLE",
-        "WARM_READONLY", "WARM_RECACHE",  "WARM_EXE",    "WARM_LIBRARY", "NOTIFY_SOCKET",
-        "WATCHDOG_PID",  "WATCHDOG_USEC", "LISTEN_PID",  "LISTEN_FDS",   "LISTEN_FDNAMES"};
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        unsetenv(ours[i]);
-}
-
 static void forget_the_job(int log)
 {
     int null = open("/dev/null", O_RDWR);
@@ -182,7 +172,12 @@ static void forget_the_job(int log)
     umask(077);
     if (chdir("/") != 0)
         _exit(126);
-    clean_environment();
+    static const char *const ours[] = {
+        "LD_PRELOAD",    "LD_AUDIT",      "WARM_SOCKET", "WARM_SESSION", "WARM_DISABLE",
+        "WARM_READONLY", "WARM_RECACHE",  "WARM_EXE",    "WARM_LIBRARY", "NOTIFY_SOCKET",
+        "WATCHDOG_PID",  "WATCHDOG_USEC", "LISTEN_PID",  "LISTEN_FDS",   "LISTEN_FDNAMES"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        unsetenv(ours[i]);
 }
 
 static _Noreturn void become_warmd(const struct run_places *places, int log)

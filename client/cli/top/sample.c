@@ -79,18 +79,6 @@ static int ask(struct remote *r, enum wire_type type, struct wire_text *out)
     return code;
 }
 
-static void count_making(struct top *t, struct view stats)
-{
-    struct view list, item;
-    t->n_making = t->n_waiting = 0;
-    if (!json_reader_find(stats, "making", &list))
-        return;
-    for (size_t i = 0; json_reader_item(list, i, &item); i++) {
-        t->n_making++;
-        t->n_waiting += (unsigned)json_reader_count(item, "waiters");
-    }
-}
-
 static void read_stats(struct top *t, struct view stats, uint64_t now_ms)
 {
     static const char *const names[] = {
@@ -117,7 +105,14 @@ static void read_stats(struct top *t, struct view stats, uint64_t now_ms)
     t->uptime_s = number_of(stats, "uptime_s");
     t->hit_us_p50 = number_of(stats, "hit_us_p50");
     t->hit_us_p99 = number_of(stats, "hit_us_p99");
-    count_making(t, stats);
+    struct view list, item;
+    t->n_making = t->n_waiting = 0;
+    if (!json_reader_find(stats, "making", &list))
+        return;
+    for (size_t i = 0; json_reader_item(list, i, &item); i++) {
+        t->n_making++;
+        t->n_waiting += (unsigned)json_reader_count(item, "waiters");
+    }
 }
 
 int top_sample(struct top *t)
@@ -154,20 +149,6 @@ static double hit_rate(struct view json)
 {
     double hits = number_of(json, "hits"), all = hits + number_of(json, "misses");
     return all > 0 ? 100 * hits / all : -1;
-}
-
-static void read_row(const struct top_layout *layout, struct view json, struct top_row *out)
-{
-    assert(layout->n_columns <= TOP_COLUMNS);
-    for (size_t i = 1; i < layout->n_columns; i++) {
-        const struct top_column *c = &layout->column[i];
-        if (c->unit == TOP_PERCENT)
-            out->number[i] = hit_rate(json);
-        else if (c->unit == TOP_MAKER)
-            out->number[i] = json_reader_is(json, "by", "\"client\"");
-        else
-            out->number[i] = number_of(json, c->field);
-    }
 }
 
 /* Finds the i-th row's JSON and name. */
@@ -216,7 +197,16 @@ void top_fill_rows(struct top *t)
         row->name[shown_clean(row->name, strlen(row->name))] = '\0';
         if (*t->filter && !strstr(row->name, t->filter))
             continue;
-        read_row(layout, json, row);
+        assert(layout->n_columns <= TOP_COLUMNS);
+        for (size_t k = 1; k < layout->n_columns; k++) {
+            const struct top_column *c = &layout->column[k];
+            if (c->unit == TOP_PERCENT)
+                row->number[k] = hit_rate(json);
+            else if (c->unit == TOP_MAKER)
+                row->number[k] = json_reader_is(json, "by", "\"client\"");
+            else
+                row->number[k] = number_of(json, c->field);
+        }
         t->n_rows++;
     }
     sorting = t;

@@ -120,17 +120,6 @@ static void draw_line(int y, const char *format, ...)
     mvaddnstr(y, 0, text, COLS);
 }
 
-static void draw_state(const struct top *t, int *y)
-{
-    char size[UNITS_TEXT], most[UNITS_TEXT];
-    top_number_text(TOP_BYTES, t->bytes, size);
-    top_number_text(TOP_BYTES, t->max_bytes, most);
-    draw_line((*y)++, "store      %.0f entr%s, %s of %s; hits take %.0f us, 99 %%: %.0f us",
-              t->entries, t->entries == 1 ? "y" : "ies", size, most, t->hit_us_p50, t->hit_us_p99);
-    draw_line((*y)++, "workers    %.0f of %.0f busy, %.0f queued; being made: %u, waiting: %u",
-              t->busy, t->workers, t->queued, t->n_making, t->n_waiting);
-}
-
 /* Returns the width of a column of numbers: all columns fit, and the names get the rest. */
 static int cell_width(const struct top_layout *layout)
 {
@@ -179,7 +168,13 @@ void screen_draw(struct top *t)
     attroff(A_BOLD);
     y = 2;
     draw_counters(t, &y);
-    draw_state(t, &y);
+    char size[UNITS_TEXT], most[UNITS_TEXT];
+    top_number_text(TOP_BYTES, t->bytes, size);
+    top_number_text(TOP_BYTES, t->max_bytes, most);
+    draw_line(y++, "store      %.0f entr%s, %s of %s; hits take %.0f us, 99 %%: %.0f us",
+              t->entries, t->entries == 1 ? "y" : "ies", size, most, t->hit_us_p50, t->hit_us_p99);
+    draw_line(y++, "workers    %.0f of %.0f busy, %.0f queued; being made: %u, waiting: %u",
+              t->busy, t->workers, t->queued, t->n_making, t->n_waiting);
     y++;
     draw_table(t, &y);
     if (typing)
@@ -191,21 +186,6 @@ void screen_draw(struct top *t)
 }
 
 /* ---- keys ---- */
-
-/* Takes a key while the filter is being typed. */
-static void type_key(struct top *t, int c)
-{
-    size_t len = strlen(t->filter);
-    assert(typing && len < sizeof t->filter);
-    if (c == '\n' || c == '\r' || c == KEY_ENTER)
-        typing = false;
-    else if (c == ESCAPE)
-        typing = false, t->filter[0] = '\0';
-    else if ((c == KEY_BACKSPACE || c == 127 || c == '\b') && len)
-        t->filter[len - 1] = '\0';
-    else if (c >= ' ' && c < 127 && len + 1 < sizeof t->filter)
-        t->filter[len] = (char)c, t->filter[len + 1] = '\0';
-}
 
 static enum top_key obey(struct top *t, int c)
 {
@@ -234,6 +214,15 @@ enum top_key screen_key(struct top *t, int wait_ms)
         return TOP_NO_KEY;
     if (!typing)
         return obey(t, c);
-    type_key(t, c);
+    size_t len = strlen(t->filter);
+    assert(typing && len < sizeof t->filter);
+    if (c == '\n' || c == '\r' || c == KEY_ENTER)
+        typing = false;
+    else if (c == ESCAPE)
+        typing = false, t->filter[0] = '\0';
+    else if ((c == KEY_BACKSPACE || c == 127 || c == '\b') && len)
+        t->filter[len - 1] = '\0';
+    else if (c >= ' ' && c < 127 && len + 1 < sizeof t->filter)
+        t->filter[len] = (char)c, t->filter[len + 1] = '\0';
     return TOP_REDRAW;
 }
