@@ -134,17 +134,6 @@ static int split_option(char **argv, int left, char name[64], const char **out_v
     return equals ? 1 : *out_value ? 2 : 0;
 }
 
-static int unknown_option(const char *name, struct err *e)
-{
-    const char *meant = config_meant(name);
-    char option[64] = "";
-    for (size_t i = 0; meant && meant[i] && i < sizeof option - 1; i++)
-        option[i] = meant[i] == '_' ? '-' : meant[i];
-    if (!meant)
-        return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
-    return err_set(e, WARM_EINVALID, "unknown option --%s: did you mean --%s?", name, option);
-}
-
 /* Goes through the options: takes --config alone (`file`), or all others. */
 static int read_options(struct config *c, int argc, char **argv, const char **file, struct err *e)
 {
@@ -154,8 +143,16 @@ static int read_options(struct config *c, int argc, char **argv, const char **fi
         if (strncmp(argv[i], "--", 2) != 0)
             return err_set(e, WARM_EINVALID, "unexpected argument \"%s\"", argv[i]);
         int took = split_option(argv + i, argc - i, name, &value);
-        if (strcmp(name, "config") != 0 && !config_has(name))
-            return unknown_option(name, e);
+        if (strcmp(name, "config") != 0 && !config_has(name)) {
+            const char *meant = config_meant(name);
+            char option[64] = "";
+            for (size_t k = 0; meant && meant[k] && k < sizeof option - 1; k++)
+                option[k] = meant[k] == '_' ? '-' : meant[k];
+            if (!meant)
+                return err_set(e, WARM_EINVALID, "unknown option --%s (see warmd --help)", name);
+            return err_set(e, WARM_EINVALID, "unknown option --%s: did you mean --%s?", name,
+                           option);
+        }
         if (took == 0)
             return err_set(e, WARM_EINVALID, "--%s needs a value", name);
         int code = 0;
@@ -401,10 +398,12 @@ static int remember(void *arg, const char *name, const void *data, size_t len)
 
 static void on_handle_closed(uv_handle_t *handle) { (void)handle; }
 
-/* Closes the store, which nothing uses any more: it commits its queue, and wakes nobody after
- * that. */
-static void close_rest(struct daemon *d)
+static void on_pool_closed(void *arg)
 {
+    struct daemon *d = arg;
+    assert(d->phase == PHASE_CLOSING);
+    d->pool = NULL;
+    /* Nothing uses the store any more: it commits its queue, and wakes nobody after that. */
     port_close(d->port);
     service_close(d->service);
     store_close(d->store);
@@ -419,14 +418,6 @@ static void close_rest(struct daemon *d)
     d->room_timer = d->idle_timer = NULL;
     for (size_t i = 0; i < sizeof daemon_signals / sizeof *daemon_signals; i++)
         uv_close((uv_handle_t *)&d->signals[i], on_handle_closed);
-}
-
-static void on_pool_closed(void *arg)
-{
-    struct daemon *d = arg;
-    assert(d->phase == PHASE_CLOSING);
-    d->pool = NULL;
-    close_rest(d);
 }
 
 static void on_server_closed(void *arg)
@@ -542,8 +533,13 @@ static void on_end(int signum)
     usual[signum == SIGINT].sa_handler(signum);
 }
 
-static void watch_signals(void)
+/* Begins to watch the loop and the store's writer. */
+static void watch(struct daemon *d)
 {
+    uv_prepare_init(&d->loop, &d->turn);
+    uv_prepare_start(&d->turn, on_turn);
+    uv_unref((uv_handle_t *)&d->turn);
+    d->is_watched = true;
     static const int ends[] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < 2; i++) {
         if (sigaction(ends[i], NULL, &usual[i]) != 0)
@@ -552,16 +548,6 @@ static void watch_signals(void)
         ours.sa_handler = on_end;
         sigaction(ends[i], &ours, NULL);
     }
-}
-
-/* Begins to watch the loop and the store's writer. */
-static void watch(struct daemon *d)
-{
-    uv_prepare_init(&d->loop, &d->turn);
-    uv_prepare_start(&d->turn, on_turn);
-    uv_unref((uv_handle_t *)&d->turn);
-    d->is_watched = true;
-    watch_signals();
     watch_start(&(struct watch_config){.stuck_ms = STUCK_MS,
                                        .end_ms = LATE_MS,
                                        .other_ms = writer_ms,

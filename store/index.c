@@ -420,8 +420,7 @@ int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out)
     return most ? 0 : WARM_ENOT_FOUND;
 }
 
-/* Lists the first `cap` keys of a table whose keys are owners or users. */
-static int list_keys(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_t *out_n)
+int index_listed(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_t *out_n)
 {
     MDB_cursor *cursor;
     MDB_val key, data;
@@ -462,16 +461,6 @@ int index_group(const struct index *x, MDB_txn *txn, const struct store_row *row
             memcpy(&out[(*out_n)++], data.mv_data, sizeof *out);
     mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
-{
-    return list_keys(txn, x->usage, out, cap, out_n);
-}
-
-int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n)
-{
-    return list_keys(txn, x->share, out, cap, out_n);
 }
 
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),

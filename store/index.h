@@ -111,16 +111,15 @@ int index_usage(const struct index *x, MDB_txn *txn, uint32_t owner, struct usag
 int index_share(const struct index *x, MDB_txn *txn, uint32_t user, struct store_share *out);
 /* Finds the user with the largest share. NOT_FOUND if there are none. */
 int index_largest_share(const struct index *x, MDB_txn *txn, uint32_t *out);
-/* Lists the first `cap` owners that have entries or bytes on disk. */
-int index_owners(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
+/* Lists the first `cap` owners in a table: in `usage` those that have entries or bytes on disk, in `share` the
+ * users that have a share. */
+int index_listed(MDB_txn *txn, MDB_dbi dbi, uint32_t *out, size_t cap, size_t *out_n);
 #define INDEX_GROUP (4 + 16) /* bytes of a group's key */
 /* Writes the key of the row's group. False if it is in none. */
 bool index_group_key(const struct store_row *row, uint8_t out[INDEX_GROUP]);
 /* Lists the keys of the first `cap` members of a row's group, itself too. */
 int index_group(const struct index *x, MDB_txn *txn, const struct store_row *row, struct key *out,
                 size_t cap, size_t *out_n);
-/* Lists the first `cap` users that have a share. */
-int index_users(const struct index *x, MDB_txn *txn, uint32_t *out, size_t cap, size_t *out_n);
 /* Draws an owner with a probability in proportion to its bytes. NOT_FOUND if there are none. */
 int index_pick_owner(const struct index *x, MDB_txn *txn, uint64_t (*next_random)(void *arg),
                      void *arg, uint32_t *out);

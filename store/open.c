@@ -171,17 +171,6 @@ static int make_locks(struct store *s)
     return rc;
 }
 
-static int start_threads(struct store *s, struct err *e)
-{
-    int rc = pthread_create(&s->copier, NULL, copier_main, s);
-    s->copier_started = rc == 0;
-    if (rc == 0) {
-        rc = pthread_create(&s->writer, NULL, writer_main, s);
-        s->writer_started = rc == 0;
-    }
-    return rc == 0 ? 0 : err_sys(e, WARM_ENOMEM, rc, "store: cannot start a thread");
-}
-
 static struct store *store_alloc(const struct store_config *config)
 {
     struct store *s = fault_calloc(1, sizeof *s);
@@ -293,7 +282,14 @@ int store_open(struct store **out, const struct store_config *config, struct err
         memcpy(s->stats.kind_bytes, s->index.totals.kind_bytes, sizeof s->stats.kind_bytes);
         adopt_nothing(s);
         idle_begin(s);
-        rc = start_threads(s, e);
+        rc = pthread_create(&s->copier, NULL, copier_main, s);
+        s->copier_started = rc == 0;
+        if (rc == 0) {
+            rc = pthread_create(&s->writer, NULL, writer_main, s);
+            s->writer_started = rc == 0;
+        }
+        if (rc != 0)
+            rc = err_sys(e, WARM_ENOMEM, rc, "store: cannot start a thread");
     }
     if (rc != 0) {
         stop_threads(s);

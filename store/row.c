@@ -122,33 +122,6 @@ static struct view read_short_text(struct reader *r)
     return reader_bytes(r, len);
 }
 
-static float read_heat(struct reader *r)
-{
-    uint32_t bits = reader_u32(r);
-    float heat;
-    memcpy(&heat, &bits, sizeof heat);
-    if (!isfinite(heat) || heat < 0)
-        r->failed = true;
-    return heat;
-}
-
-static void read_numbers(struct reader *r, struct store_row *row)
-{
-    row->id.owner = reader_u32(r);
-    reader_copy(r, row->id.key.bytes, sizeof row->id.key.bytes);
-    row->maker = reader_u32(r);
-    row->cost_ms = reader_u32(r);
-    row->len = reader_u64(r);
-    reader_copy(r, row->check.bytes, sizeof row->check.bytes);
-    row->created_ms = reader_u64(r);
-    row->accessed_ms = reader_u64(r);
-    row->expires_ms = reader_u64(r);
-    row->hits = reader_u32(r);
-    row->heat = read_heat(r);
-    row->tier = reader_u32(r);
-    row->signer = reader_u32(r);
-}
-
 /* Reads a digest, or sets it to zero if it is absent. */
 static inline void read_digest(struct reader *r, bool is_there, uint8_t *out, size_t len)
 {
@@ -166,7 +139,22 @@ static bool read_row(struct reader r, struct store_row *row)
     unsigned flags = reader_u16(&r);
     row->pinned = flags & ROW_PINNED;
     row->is_blob = flags & ROW_BLOB;
-    read_numbers(&r, row);
+    row->id.owner = reader_u32(&r);
+    reader_copy(&r, row->id.key.bytes, sizeof row->id.key.bytes);
+    row->maker = reader_u32(&r);
+    row->cost_ms = reader_u32(&r);
+    row->len = reader_u64(&r);
+    reader_copy(&r, row->check.bytes, sizeof row->check.bytes);
+    row->created_ms = reader_u64(&r);
+    row->accessed_ms = reader_u64(&r);
+    row->expires_ms = reader_u64(&r);
+    row->hits = reader_u32(&r);
+    uint32_t bits = reader_u32(&r);
+    memcpy(&row->heat, &bits, sizeof row->heat);
+    if (!isfinite(row->heat) || row->heat < 0)
+        r.failed = true;
+    row->tier = reader_u32(&r);
+    row->signer = reader_u32(&r);
     read_digest(&r, flags & ROW_BLOB, row->content.bytes, sizeof row->content.bytes);
     read_digest(&r, flags & ROW_PROOF, row->proof.bytes, sizeof row->proof.bytes);
     read_digest(&r, flags & ROW_GROUP, row->group.bytes, sizeof row->group.bytes);
@@ -244,35 +232,6 @@ void row_touch(struct store_row *row, uint32_t n, uint64_t last_ms)
 bool row_expired(const struct store_row *row, uint64_t now_ms)
 {
     return row->expires_ms != 0 && row->expires_ms <= now_ms;
-}
-
-static const struct {
-    enum store_kind kind;
-    const char *name;
-} kind_names[] = {
-#define X(name, number, text) {STORE_##name, text},
-    STORE_KIND_LIST(X)
-#undef X
-};
-
-const char *store_kind_name(enum store_kind kind)
-{
-    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++)
-        if (kind_names[i].kind == kind)
-            return kind_names[i].name;
-    return "other";
-}
-
-bool store_kind_from_name(const char *name, size_t len, enum store_kind *out)
-{
-    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++) {
-        const char *known = kind_names[i].name;
-        if (strlen(known) == len && memcmp(known, name, len) == 0) {
-            *out = kind_names[i].kind;
-            return true;
-        }
-    }
-    return false;
 }
 
 struct store_filter store_filter_all(void)

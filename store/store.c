@@ -279,14 +279,20 @@ size_t store_group(struct store *s, const struct store_id *id, struct store_id o
     return n_out;
 }
 
-size_t store_owners(struct store *s, uint32_t *out, size_t cap)
+/* Lists the first `cap` owners in a table of the index. */
+static size_t listed(struct store *s, const MDB_dbi *table, uint32_t *out, size_t cap)
 {
     size_t n;
     int rc = turn_begin(s, NULL);
-    rc = rc ? rc : index_owners(&s->index, s->reader, out, cap, &n);
+    rc = rc ? rc : index_listed(s->reader, *table, out, cap, &n);
     if (rc != 0)
         note_damage(s, rc, NULL);
     return rc ? 0 : n;
+}
+
+size_t store_owners(struct store *s, uint32_t *out, size_t cap)
+{
+    return listed(s, &s->index.usage, out, cap);
 }
 
 bool store_share(struct store *s, uint32_t user, struct store_share *out)
@@ -300,12 +306,7 @@ bool store_share(struct store *s, uint32_t user, struct store_share *out)
 
 size_t store_users(struct store *s, uint32_t *out, size_t cap)
 {
-    size_t n;
-    int rc = turn_begin(s, NULL);
-    rc = rc ? rc : index_users(&s->index, s->reader, out, cap, &n);
-    if (rc != 0)
-        note_damage(s, rc, NULL);
-    return rc ? 0 : n;
+    return listed(s, &s->index.share, out, cap);
 }
 
 uint64_t store_pins_max(struct store *s) { return evict_pins_max(s); }

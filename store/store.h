@@ -48,29 +48,21 @@
 #define STORE_NAME_MAX 512u          /* bytes of a key's own name, and of each text in a row */
 #define STORE_MADE_HERE 0xfffffffeu  /* owner of the daemon's own compiles */
 
-/* Kinds of artifacts, for listing and statistics. Numbers are on disk: never reuse one. */
-#define STORE_KIND_LIST(X)                                                                         \
-    X(OTHER, 0, "other")                                                                           \
-    X(CUBIN, 1, "cubin")           /* a compile job's result: cubin or PTX, log, lowered names */  \
-    X(MANIFEST, 2, "manifest")     /* the headers that a compile read, and its result */           \
-    X(BACKWARD, 3, "backward")     /* differentiation output: AOTAutograd, Enzyme, VJP */          \
-    X(EXECUTABLE, 4, "executable") /* XLA, PJRT */                                                 \
-    X(FX_GRAPH, 5, "fx-graph")     /* Inductor */                                                  \
-    X(TRITON, 6, "triton")                                                                         \
-    X(AUTOTUNE, 7, "autotune")                                                                     \
-    X(OBJECT, 8, "object") /* a host compiler's output */                                          \
-    X(GRAPH, 9, "graph")   /* a graph after a pass pipeline */                                     \
-    X(FORM, 10, "form")    /* the text that a key was made of, for `warm why` */
-
+/* Kinds of artifacts, for listing and statistics. Numbers are on disk: never reuse one. Their names are those of
+ * WIRE_KIND_LIST (client/wire/wire.h). */
 enum store_kind {
-#define X(name, number, text) STORE_##name = number,
-    STORE_KIND_LIST(X)
-#undef X
+    STORE_OTHER = 0,
+    STORE_CUBIN = 1,      /* a compile job's result: cubin or PTX, log, lowered names */
+    STORE_MANIFEST = 2,   /* the headers that a compile read, and its result */
+    STORE_BACKWARD = 3,   /* differentiation output: AOTAutograd, Enzyme, VJP */
+    STORE_EXECUTABLE = 4, /* XLA, PJRT */
+    STORE_FX_GRAPH = 5,   /* Inductor */
+    STORE_TRITON = 6,
+    STORE_AUTOTUNE = 7,
+    STORE_OBJECT = 8, /* a host compiler's output */
+    STORE_GRAPH = 9,  /* a graph after a pass pipeline */
+    STORE_FORM = 10,  /* the text that a key was made of, for `warm why` */
 };
-/* Returns the text of a kind; "other" for an unknown one. */
-const char *store_kind_name(enum store_kind kind);
-/* Finds a kind by its text. False if there is none. */
-bool store_kind_from_name(const char *name, size_t len, enum store_kind *out);
 
 struct store_id {
     uint32_t owner; /* uid, or STORE_MADE_HERE */

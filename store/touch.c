@@ -10,21 +10,16 @@
 #include <assert.h>
 #include <string.h>
 
-/* Mixes the whole key: users choose their keys, and could fill one chain by choosing some bits. */
-static size_t first_slot(const struct store_id *id)
-{
-    uint64_t high, low;
-    memcpy(&high, id->key.bytes, 8);
-    memcpy(&low, id->key.bytes + 8, 8);
-    uint64_t mixed = (high ^ (low << 1) ^ id->owner) * 0x9e3779b97f4a7c15u;
-    return (size_t)(mixed >> 32) % TOUCH_SLOTS;
-}
-
 /* Returns the slot of an entry, or the free one for it. TOUCH_MAX leaves a quarter of them free. */
 static size_t slot_of(const struct touches *t, const struct store_id *id)
 {
     assert(t->n <= TOUCH_MAX);
-    size_t i = first_slot(id);
+    /* The whole key is mixed: users choose their keys, and could fill one chain by choosing some bits. */
+    uint64_t high, low;
+    memcpy(&high, id->key.bytes, 8);
+    memcpy(&low, id->key.bytes + 8, 8);
+    uint64_t mixed = (high ^ (low << 1) ^ id->owner) * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(mixed >> 32) % TOUCH_SLOTS;
     while (t->slot[i].n_hits && !store_id_equal(&t->slot[i].id, id))
         i = (i + 1) % TOUCH_SLOTS;
     return i;

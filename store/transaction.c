@@ -99,32 +99,28 @@ static void publish(struct store *s, const struct change *c)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Cleans up after a commit: moves doomed blobs away, wakes the loop, publishes the totals. */
-static void settle(struct store *s, struct change *c)
-{
-    char name[DOOMED_NAME];
-    assert(!c->txn);
-    for (size_t i = 0; i < c->n_doomed; i++) {
-        if (blob_doom(&s->files, &c->doomed[i], name) == 0)
-            copier_bury(s, name);
-        store_note_dropped(s, &c->doomed[i]);
-    }
-    if ((c->n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
-        s->config.on_wake(s->config.on_wake_arg);
-    idle_sync_soon(s);
-    if (c->broke)
-        idle_walk_deeply(s);
-    publish(s, c);
-}
-
 int transact_once(struct store *s, transact_apply apply, void *arg)
 {
     struct change c;
     int rc = change_begin(&c, &s->index);
     rc = rc ? rc : apply(s, &c, arg);
     rc = rc ? rc : change_commit(&c);
-    if (rc == 0)
-        settle(s, &c);
+    if (rc == 0) {
+        /* Doomed blobs are moved away, the loop is woken, the totals are published. */
+        char name[DOOMED_NAME];
+        assert(!c.txn);
+        for (size_t i = 0; i < c.n_doomed; i++) {
+            if (blob_doom(&s->files, &c.doomed[i], name) == 0)
+                copier_bury(s, name);
+            store_note_dropped(s, &c.doomed[i]);
+        }
+        if ((c.n_doomed || atomic_load(&s->keeps_snapshot)) && s->config.on_wake)
+            s->config.on_wake(s->config.on_wake_arg);
+        idle_sync_soon(s);
+        if (c.broke)
+            idle_walk_deeply(s);
+        publish(s, &c);
+    }
     change_close(&c);
     return rc;
 }

@@ -229,15 +229,6 @@ static int apply_batch(struct store *s, struct change *c, void *arg)
     return rc;
 }
 
-/* Makes a WARM_E* of LMDB's code. A full disk begins with a short write, which LMDB calls an I/O error. */
-static int task_error(struct store *s, int rc, struct err *e)
-{
-    uint64_t space;
-    if (rc == EIO && files_space(&s->files, &space) && space < (1u << 20))
-        rc = ENOSPC;
-    return index_error(rc, e);
-}
-
 static void run_batch(struct store *s, struct batch *b)
 {
     int rc = b->n ? transact(s, apply_batch, b) : 0;
@@ -245,7 +236,11 @@ static void run_batch(struct store *s, struct batch *b)
         for (size_t i = 0; i < b->n; i++)
             run_batch(s, &(struct batch){{b->task[i]}, 1});
     } else if (rc != 0) {
-        b->task[0]->status = task_error(s, rc, &b->task[0]->err);
+        /* A full disk begins with a short write, which LMDB calls an I/O error. */
+        uint64_t space;
+        if (rc == EIO && files_space(&s->files, &space) && space < (1u << 20))
+            rc = ENOSPC;
+        b->task[0]->status = index_error(rc, &b->task[0]->err);
         b->task[0]->many.next_id = task_end(b->task[0]);
     }
 }
@@ -402,17 +397,6 @@ static struct timespec in_ms(uint64_t ms)
     return t;
 }
 
-/* Waits until a task is queued, the store closes, or `ms` have passed. Needs `lock`. */
-static void wait_for_work(struct store *s, uint64_t ms)
-{
-    struct timespec until = in_ms(ms);
-    while (ms && !s->queue.first && !s->writer_stop && !s->caps_changed &&
-           !atomic_load(&s->damaged))
-        if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
-            break;
-    s->caps_changed = false; /* this round sees them */
-}
-
 /* Waits for more tasks to share the commit of the first one. Needs `lock`. */
 static void wait_for_company(struct store *s)
 {
@@ -444,7 +428,12 @@ void *writer_main(void *store)
     uint64_t wait_ms = 0;
     for (;;) {
         pthread_mutex_lock(&s->lock);
-        wait_for_work(s, wait_ms);
+        struct timespec until = in_ms(wait_ms);
+        while (wait_ms && !s->queue.first && !s->writer_stop && !s->caps_changed &&
+               !atomic_load(&s->damaged))
+            if (pthread_cond_timedwait(&s->writer_wake, &s->lock, &until) == ETIMEDOUT)
+                break;
+        s->caps_changed = false; /* this round sees them */
         wait_for_company(s);
         bool stop = s->writer_stop && !s->queue.first;
         take_batch(s, &b);

@@ -226,23 +226,19 @@ static void worker_end(struct worker *w)
     packet_send(w->server->fd, &message, sizeof message, NULL, 0);
 }
 
-static void describe_death(char *out, size_t cap, int status, bool started)
-{
-    const char *when = started ? "while it compiled" : "before it could compile";
-    if (WIFSIGNALED(status))
-        snprintf(out, cap, "the compiler process died %s (signal %d, %s)", when, WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(out, cap, "the compiler process ended %s (status %d)", when, WEXITSTATUS(status));
-}
-
 /* Decides what becomes of a job whose worker died. */
 static void job_lost(struct pool_job *j, int status, bool started)
 {
     struct pool *p = j->pool;
     assert(j->request.cb && j->n_attempts <= ATTEMPTS_MAX);
     char text[128];
-    describe_death(text, sizeof text, status, started);
+    const char *when = started ? "while it compiled" : "before it could compile";
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "the compiler process died %s (signal %d, %s)", when,
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "the compiler process ended %s (status %d)", when,
+                 WEXITSTATUS(status));
     if (j->cancelled) {
         job_fail(j, WARM_ECANCELLED, "the compile was cancelled");
     } else if (j->timed_out) {
@@ -611,17 +607,6 @@ static void server_ready(struct server *s, const struct worker_ready *ready)
             worker_send_job(w);
 }
 
-static void server_told_exit(struct server *s, const struct worker_exited *exited)
-{
-    struct worker *w = s->pool->workers;
-    while (w && !(w->server == s && w->id == exited->id))
-        w = w->next;
-    if (w && exited->status == -1)
-        log_error("cannot fork a compiler process: %s", strerror(exited->error));
-    if (w)
-        worker_exited(w, exited->status == -1 ? W_EXITCODE(127, 0) : exited->status);
-}
-
 static void on_server(uv_poll_t *poll, int status, int events)
 {
     struct server *s = poll->data;
@@ -637,7 +622,14 @@ static void on_server(uv_poll_t *poll, int status, int events)
         server_ready(s, &message.ready);
     } else if (s->state == BUSY && n == (ssize_t)sizeof message.exited &&
                message.type == WORKER_EXITED) {
-        server_told_exit(s, &message.exited);
+        struct worker *w = s->pool->workers;
+        while (w && !(w->server == s && w->id == message.exited.id))
+            w = w->next;
+        if (w && message.exited.status == -1)
+            log_error("cannot fork a compiler process: %s", strerror(message.exited.error));
+        if (w)
+            worker_exited(w,
+                          message.exited.status == -1 ? W_EXITCODE(127, 0) : message.exited.status);
     } else {
         server_end(s); /* its end, or no message of the protocol */
     }
@@ -753,18 +745,6 @@ static int worker_new(struct pool *p, struct pool_job *j, struct server *s, stru
     return 0;
 }
 
-/* Gives a job a slot. */
-static int job_begin(struct pool *p, struct pool_job *j, struct err *e)
-{
-    struct server *s = server_of(p, j->request.toolchain);
-    int code = s ? 0 : server_new(p, j->request.toolchain, &s, e);
-    if (!code)
-        code = worker_new(p, j, s, e);
-    if (!code && s->state == BUSY)
-        worker_send_job(j->worker);
-    return code;
-}
-
 /* ---- the queue ---- */
 
 /* Chooses the next job. Among the users with the fewest slots, the turn goes round the circle of
@@ -799,7 +779,12 @@ static bool dispatch_one(struct pool *p)
         return false;
     p->last_uid = j->request.uid;
     queue_remove(p, j);
-    int code = job_begin(p, j, &e);
+    struct server *s = server_of(p, j->request.toolchain);
+    int code = s ? 0 : server_new(p, j->request.toolchain, &s, &e);
+    if (!code)
+        code = worker_new(p, j, s, &e);
+    if (!code && s->state == BUSY)
+        worker_send_job(j->worker);
     if (code)
         job_fail(j, code, e.text);
     return true;
@@ -979,18 +964,6 @@ static void pool_free(struct pool *p)
     free(p);
 }
 
-/* Chooses the user of the fork servers of a root daemon: a user of its own, if the system has
- * one. */
-static void choose_user(struct worker_program *program)
-{
-    program->uid = program->gid = NOBODY;
-    struct passwd *own = geteuid() == 0 ? getpwnam("warm") : NULL;
-    if (own && own->pw_uid) {
-        program->uid = own->pw_uid;
-        program->gid = own->pw_gid;
-    }
-}
-
 /* Copies the configuration, whose texts belong to the caller. */
 static int copy_config(struct pool *p, const struct pool_config *config, struct err *e)
 {
@@ -998,7 +971,13 @@ static int copy_config(struct pool *p, const struct pool_config *config, struct 
     p->config.limits.jobs = config->limits.jobs ? config->limits.jobs : 1;
     p->worker_path = strdup(config->worker_path);
     p->program = (struct worker_program){.spawner = config->spawner, .path = p->worker_path};
-    choose_user(&p->program);
+    /* The fork servers of a root daemon run as a user of their own, if the system has one. */
+    p->program.uid = p->program.gid = NOBODY;
+    struct passwd *own = geteuid() == 0 ? getpwnam("warm") : NULL;
+    if (own && own->pw_uid) {
+        p->program.uid = own->pw_uid;
+        p->program.gid = own->pw_gid;
+    }
     return p->worker_path ? 0 : err_set(e, WARM_ENOMEM, "out of memory");
 }
 

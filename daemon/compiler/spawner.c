@@ -86,17 +86,6 @@ static bool is_for_network(const char *variable)
     return *name != NULL;
 }
 
-/* Copies the variables that warm-tier needs into `out`, which NULL ends. */
-static void network_environment(char *out[SPAWN_VARIABLES_MAX])
-{
-    size_t n = 0;
-    out[n++] = spawn_environment[0];
-    for (char **v = environ; *v && n < SPAWN_VARIABLES_MAX - 1; v++)
-        if (is_for_network(*v))
-            out[n++] = *v;
-    out[n] = NULL;
-}
-
 /* ---- the child, between fork and exec ---- */
 
 static void child_limit(int resource, rlim_t soft)
@@ -108,17 +97,6 @@ static void child_limit(int resource, rlim_t soft)
         limit.rlim_max = soft;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(resource, &limit);
-}
-
-/* Compiles give way: long time slices, less of the CPU, the end of the disk's queue. A system that
- * allows none of this runs them as it runs the daemon. */
-static void child_give_way(void)
-{
-    struct sched_param none = {0};
-    sched_setscheduler(0, SCHED_BATCH, &none);
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + SPAWN_NICE);
-    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
-            IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, IOPRIO_NR_LEVELS - 1));
 }
 
 static void child_exec(char **argv, int fd, pid_t spawner, bool has_network)
@@ -136,12 +114,22 @@ static void child_exec(char **argv, int fd, pid_t spawner, bool has_network)
     child_limit(RLIMIT_CORE, 0);
     if (has_network) {
         child_limit(RLIMIT_NOFILE, SPAWN_NETWORK_FILES);
-        network_environment(variables);
+        /* warm-tier needs some of our variables. */
+        size_t n = 0;
+        variables[n++] = spawn_environment[0];
+        for (char **v = environ; *v && n < SPAWN_VARIABLES_MAX - 1; v++)
+            if (is_for_network(*v))
+                variables[n++] = *v;
+        variables[n] = NULL;
     } else {
         child_limit(RLIMIT_STACK, SPAWN_STACK);
         child_limit(RLIMIT_NOFILE, SPAWN_FILES);
         child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
-        child_give_way();
+        struct sched_param none = {0};
+        sched_setscheduler(0, SCHED_BATCH, &none);
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + SPAWN_NICE);
+        syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+                IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, IOPRIO_NR_LEVELS - 1));
     }
     sigset_t none;
     sigemptyset(&none);

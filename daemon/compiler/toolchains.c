@@ -65,34 +65,16 @@ struct toolchains {
 
 /* ---- libraries that are known ---- */
 
-/* Finds a known library whose files are these very files. */
-static struct known *known_of_files(struct toolchains *t, const struct toolchain_files *files)
+/* Adds a known library; takes both, even if it fails. NULL: no memory. */
+static struct known *known_add(struct toolchains *t, struct toolchain *toolchain,
+                               struct toolchain_files *files)
 {
-    struct known *k = t->known;
-    while (k && !(worker_file_equal(&k->files.library_file, &files->library_file) &&
-                  worker_file_equal(&k->files.builtins_file, &files->builtins_file) &&
-                  toolchain_files_hold(&k->files)))
-        k = k->next;
-    return k;
-}
-
-/* Finds a known library of the same paths and content: its files were touched or written again. */
-static struct known *known_of_content(struct toolchains *t, const struct toolchain *toolchain,
-                                      const struct toolchain_files *files)
-{
+    /* A known library may have the same paths and content: its files were touched or written again. */
     struct known *k = t->known;
     while (k && !(key_equal(&k->toolchain.id, &toolchain->id) &&
                   strcmp(k->files.library, files->library) == 0 &&
                   strcmp(k->files.builtins, files->builtins) == 0))
         k = k->next;
-    return k;
-}
-
-/* Adds a known library; takes both, even if it fails. NULL: no memory. */
-static struct known *known_add(struct toolchains *t, struct toolchain *toolchain,
-                               struct toolchain_files *files)
-{
-    struct known *k = known_of_content(t, toolchain, files);
     if (k) {
         k->files.library_file = files->library_file;
         k->files.builtins_file = files->builtins_file;
@@ -201,21 +183,6 @@ void toolchains_await(struct toolchains *t, struct toolchain_wait *wait)
     t->waits = wait;
 }
 
-static void place_failed(struct toolchains *t, struct place *p, const struct err *e)
-{
-    bool is_news = strcmp(p->why.text, e->text) != 0;
-    p->current = NULL;
-    p->failed = place_look(p);
-    p->failed_ms = uv_now(t->config.loop);
-    p->why = *e;
-    if (p->why.code == WARM_EBUSY) /* it changed while it was read: do not wait for it */
-        p->why.code = WARM_ENO_TOOLCHAIN;
-    if (p->named)
-        log_user(p->uid, LOG_LEVEL_INFO, "refused to uid %u: %s", (unsigned)p->uid, e->text);
-    else if (is_news)
-        log_error("%s", e->text);
-}
-
 /* Sets the place to the library that was found; NULL: the failure is in i->err. */
 static void identify_end(struct identify *i, struct known *found)
 {
@@ -231,7 +198,18 @@ static void identify_end(struct identify *i, struct known *found)
         else
             log_info("%s is %s", p->given, found->toolchain.text);
     } else {
-        place_failed(t, p, &i->err);
+        bool is_news = strcmp(p->why.text, i->err.text) != 0;
+        p->current = NULL;
+        p->failed = place_look(p);
+        p->failed_ms = uv_now(t->config.loop);
+        p->why = i->err;
+        if (p->why.code == WARM_EBUSY) /* it changed while it was read: do not wait for it */
+            p->why.code = WARM_ENO_TOOLCHAIN;
+        if (p->named)
+            log_user(p->uid, LOG_LEVEL_INFO, "refused to uid %u: %s", (unsigned)p->uid,
+                     i->err.text);
+        else if (is_news)
+            log_error("%s", i->err.text);
     }
     free(i);
     wake_all(t);
@@ -291,7 +269,12 @@ static void on_located(uv_work_t *work, int status)
         identify_end(i, NULL);
         return;
     }
-    struct known *k = known_of_files(t, &i->files);
+    /* A known library may have these very files. */
+    struct known *k = t->known;
+    while (k && !(worker_file_equal(&k->files.library_file, &i->files.library_file) &&
+                  worker_file_equal(&k->files.builtins_file, &i->files.builtins_file) &&
+                  toolchain_files_hold(&k->files)))
+        k = k->next;
     if (k) {
         toolchain_files_close(&i->files);
         identify_end(i, k);
@@ -384,23 +367,6 @@ static int no_toolchain(struct toolchains *t, struct view selector, struct err *
                    (int)(selector.len < 40 ? selector.len : 40), (const char *)selector.data, list);
 }
 
-static int find_configured(struct toolchains *t, struct view selector, const struct toolchain **out,
-                           struct err *e)
-{
-    for (struct place *p = t->places; p < t->places + t->n_places; p++)
-        if (place_may_be_back(t, p))
-            place_identify(t, p, NULL);
-    struct place *p = place_find(t, selector);
-    if (!p && t->n_identifying && !t->stopped)
-        return err_set(e, WARM_EBUSY, "a compiler is being identified");
-    if (!p)
-        return no_toolchain(t, selector, e);
-    if (!toolchain_files_hold(&p->current->files))
-        return place_identify(t, p, e);
-    *out = &p->current->toolchain;
-    return 0;
-}
-
 /* Returns the slot of a client's path; NULL if all are being identified, or there is no memory. */
 static struct place *named_place(struct toolchains *t, struct view path, bool is_own)
 {
@@ -472,7 +438,18 @@ int toolchains_find(struct toolchains *t, struct view selector, uint32_t uid,
 {
     if (selector.len && *(const char *)selector.data == '/')
         return find_named(t, selector, uid, out, e);
-    return find_configured(t, selector, out, e);
+    for (struct place *p = t->places; p < t->places + t->n_places; p++)
+        if (place_may_be_back(t, p))
+            place_identify(t, p, NULL);
+    struct place *p = place_find(t, selector);
+    if (!p && t->n_identifying && !t->stopped)
+        return err_set(e, WARM_EBUSY, "a compiler is being identified");
+    if (!p)
+        return no_toolchain(t, selector, e);
+    if (!toolchain_files_hold(&p->current->files))
+        return place_identify(t, p, e);
+    *out = &p->current->toolchain;
+    return 0;
 }
 
 /* Adds a place's toolchain, unless the list has it. */

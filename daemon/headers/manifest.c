@@ -40,19 +40,6 @@ static int manifest_read_paths(struct manifest *m, struct reader *r, struct err 
     return 0;
 }
 
-static void manifest_read_state(struct manifest_state *s, struct reader *r)
-{
-    s->path = reader_u32(r);
-    uint8_t state = reader_u8(r);
-    s->absent = state == WIRE_PATH_ABSENT;
-    if (state > WIRE_PATH_FILE)
-        r->failed = true;
-    if (state == WIRE_PATH_FILE) {
-        reader_copy(r, &s->sha256, sizeof s->sha256);
-        s->same = reader_u32(r);
-    }
-}
-
 /* True if each state of a file names itself, or a file before it, as the first of the same file. */
 static bool same_is_sound(const struct manifest_state *states, uint32_t i)
 {
@@ -79,7 +66,15 @@ static int manifest_read_alternative(struct manifest *m, struct manifest_alterna
         return err_set(e, WARM_ENOMEM, "no memory for a manifest");
     a->n_states = n;
     for (uint32_t i = 0; i < n; i++) {
-        manifest_read_state(&a->states[i], r);
+        a->states[i].path = reader_u32(r);
+        uint8_t state = reader_u8(r);
+        a->states[i].absent = state == WIRE_PATH_ABSENT;
+        if (state > WIRE_PATH_FILE)
+            r->failed = true;
+        if (state == WIRE_PATH_FILE) {
+            reader_copy(r, &a->states[i].sha256, sizeof a->states[i].sha256);
+            a->states[i].same = reader_u32(r);
+        }
         if (r->failed || a->states[i].path >= m->n_paths || !same_is_sound(a->states, i))
             return err_set(e, WARM_EMALFORMED, "manifest: a state is damaged");
     }

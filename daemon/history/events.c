@@ -87,21 +87,6 @@ static int compare_spans(const void *a, const void *b)
     return (x->from_ms > y->from_ms) - (x->from_ms < y->from_ms);
 }
 
-/* Returns how many milliseconds the spans cover; sorts them. */
-static uint64_t covered(struct span *span, size_t n)
-{
-    uint64_t sum = 0, end = 0;
-    qsort(span, n, sizeof *span, compare_spans);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t from = span[i].from_ms > end ? span[i].from_ms : end;
-        if (span[i].to_ms <= from)
-            continue;
-        sum += span[i].to_ms - from;
-        end = span[i].to_ms;
-    }
-    return sum;
-}
-
 uint64_t history_gained_ms(const struct history *h, const struct session *session)
 {
     struct span *span = malloc(HISTORY_EVENTS * sizeof *span);
@@ -115,7 +100,16 @@ uint64_t history_gained_ms(const struct history *h, const struct session *sessio
         uint64_t end_ms = e->e.made_ms ? e->e.made_ms : e->e.at_us / 1000;
         span[n++] = (struct span){end_ms > e->e.cost_ms ? end_ms - e->e.cost_ms : 0, end_ms};
     }
-    uint64_t gained_ms = covered(span, n);
+    /* How many milliseconds do the spans cover? */
+    uint64_t gained_ms = 0, end = 0;
+    qsort(span, n, sizeof *span, compare_spans);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t from = span[i].from_ms > end ? span[i].from_ms : end;
+        if (span[i].to_ms <= from)
+            continue;
+        gained_ms += span[i].to_ms - from;
+        end = span[i].to_ms;
+    }
     free(span);
     return gained_ms;
 }

@@ -71,19 +71,6 @@ void history_feed(const struct feed_thing *from)
     copy(t->why, from->why);
 }
 
-static void write_thing(struct writer *out, const struct thing *t)
-{
-    writer_format(out, "{\"time_ms\": %llu, \"event\": \"%s\", \"uid\": %lu, \"kind\": \"%s\"",
-                  (unsigned long long)t->at_ms, t->what, (unsigned long)t->uid,
-                  store_kind_name(t->kind));
-    const char *const texts[] = {"session", t->session, "label", t->label, "why", t->why};
-    for (size_t i = 0; i < 6; i += 2) {
-        writer_format(out, ", \"%s\": ", texts[i]);
-        json_write_text(out, texts[i + 1], strlen(texts[i + 1]));
-    }
-    writer_u8(out, '}');
-}
-
 void history_feed_write(const struct history_query *q, struct writer *out)
 {
     uint64_t last = q->uid < 0 ? feed.n : *lane_of((uint32_t)q->uid), dropped = 0;
@@ -109,7 +96,15 @@ void history_feed_write(const struct history_query *q, struct writer *out)
             break;
         }
         writer_format(out, "%s", comma);
-        write_thing(out, t);
+        writer_format(out, "{\"time_ms\": %llu, \"event\": \"%s\", \"uid\": %lu, \"kind\": \"%s\"",
+                      (unsigned long long)t->at_ms, t->what, (unsigned long)t->uid,
+                      wire_kind_name(t->kind));
+        const char *const texts[] = {"session", t->session, "label", t->label, "why", t->why};
+        for (size_t k = 0; k < 6; k += 2) {
+            writer_format(out, ", \"%s\": ", texts[k]);
+            json_write_text(out, texts[k + 1], strlen(texts[k + 1]));
+        }
+        writer_u8(out, '}');
         comma = ", ";
     }
     if (!*comma && last > seen) /* all of them are gone */

@@ -351,19 +351,6 @@ static void find_nearest(struct history *h, const struct miss *m, struct view re
     }
 }
 
-/* Explains a miss of an entry that was made before, and whose end is not known. */
-static void explain_known(struct miss *m, const struct known *k)
-{
-    if (k->kept == HISTORY_KEPT)
-        settle(m, WIRE_REASON_EVICTED, view_of_text("made here before; when it went is not known"));
-    else if (k->kept == HISTORY_NOT_SOUND)
-        settle(m, WIRE_REASON_UNCACHEABLE,
-               view_of_text("made here before, and not kept: it depends on more than its key"));
-    else
-        settle(m, WIRE_REASON_DISABLED,
-               view_of_text("made here before, and not stored: WARM_READONLY, or --no-store"));
-}
-
 static void key_part(const struct store_id *id, char out[WARM_KEY_TEXT])
 {
     key_to_text(&id->key, out);
@@ -378,8 +365,20 @@ void history_explain(struct history *h, uint64_t miss, struct view recipe)
         return;
     const struct known *same = history_known_find(h, &m->id);
     if (same) { /* or made because of this miss, and put once more */
-        if (same->at_ms < m->at_ms)
-            explain_known(m, same);
+        if (same->at_ms < m->at_ms) {
+            /* It was made before, and its end is not known. */
+            if (same->kept == HISTORY_KEPT)
+                settle(m, WIRE_REASON_EVICTED,
+                       view_of_text("made here before; when it went is not known"));
+            else if (same->kept == HISTORY_NOT_SOUND)
+                settle(m, WIRE_REASON_UNCACHEABLE,
+                       view_of_text(
+                           "made here before, and not kept: it depends on more than its key"));
+            else
+                settle(
+                    m, WIRE_REASON_DISABLED,
+                    view_of_text("made here before, and not stored: WARM_READONLY, or --no-store"));
+        }
         return;
     }
     find_nearest(h, m, recipe, &best);
@@ -413,25 +412,17 @@ void history_remember(struct history *h, const struct history_made *made, struct
     h->dirty = true;
 }
 
-/* Finds the newest miss of a session by its name. */
-static struct miss *find_by_name(struct history *h, uint32_t uid, uint32_t session,
-                                 struct view name)
-{
-    const struct session *s = session_at(h, session);
-    struct miss *newest = NULL;
-    for (struct miss *m = h->miss; name.len && m < h->miss + HISTORY_MISSES; m++)
-        if (m->number && m->uid == uid && m->session == (s ? s->number : 0) &&
-            (!newest || m->number > newest->number) &&
-            view_equal(view_of_text(m->text[TEXT_NAME]), name))
-            newest = m;
-    return newest;
-}
-
 void history_note(struct history *h, uint32_t uid, uint32_t session, enum wire_reason reason,
                   struct view label, struct view text, uint64_t now_ms)
 {
     history_load(h);
-    struct miss *m = find_by_name(h, uid, session, label);
+    const struct session *s = session_at(h, session);
+    struct miss *m = NULL; /* the newest one of the session with this name */
+    for (struct miss *one = h->miss; label.len && one < h->miss + HISTORY_MISSES; one++)
+        if (one->number && one->uid == uid && one->session == (s ? s->number : 0) &&
+            (!m || one->number > m->number) &&
+            view_equal(view_of_text(one->text[TEXT_NAME]), label))
+            m = one;
     if (!m) {
         m = miss_begin(h, uid, session, now_ms);
         history_set_text(m, TEXT_LABEL, label);

@@ -43,8 +43,24 @@ static void write_session(const struct history *h, struct writer *out, const str
     writer_format(out, "}, ");
 }
 
-static void write_changes(struct writer *out, const struct miss *m)
+static void write_miss(struct writer *out, const struct miss *m)
 {
+    static const struct key no_key;
+    char key[WARM_KEY_TEXT] = "";
+    if (!key_equal(&m->id.key, &no_key))
+        key_to_text(&m->id.key, key);
+    writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
+    write_number(out, "number", m->number);
+    write_text(out, "session", view_of_text(m->text[TEXT_SESSION]));
+    write_text(out, "key", view_of_text(key));
+    write_text(out, "name", view_of_text(m->text[TEXT_NAME]));
+    write_text(out, "label", view_of_text(m->text[TEXT_LABEL]));
+    write_text(out, "kind", view_of_text(wire_kind_name(m->kind)));
+    write_text(out, "hardware", view_of_text(m->text[TEXT_HARDWARE]));
+    write_text(out, "compiler", view_of_text(m->text[TEXT_COMPILER]));
+    write_text(out, "reason", view_of_text(wire_reason_name(m->reason)));
+    write_text(out, "text", view_of_text(m->text[TEXT_TEXT]));
+    write_text(out, "tier", view_of_text(m->text[TEXT_TIER]));
     struct reader r = reader_over(m->changes.data, m->changes.len);
     writer_format(out, ", \"changes\": [");
     for (unsigned i = 0; r.len; i++) {
@@ -59,27 +75,6 @@ static void write_changes(struct writer *out, const struct miss *m)
         writer_u8(out, '}');
     }
     writer_u8(out, ']');
-}
-
-static void write_miss(struct writer *out, const struct miss *m)
-{
-    static const struct key no_key;
-    char key[WARM_KEY_TEXT] = "";
-    if (!key_equal(&m->id.key, &no_key))
-        key_to_text(&m->id.key, key);
-    writer_format(out, "{\"time_ms\": %llu", (unsigned long long)m->at_ms);
-    write_number(out, "number", m->number);
-    write_text(out, "session", view_of_text(m->text[TEXT_SESSION]));
-    write_text(out, "key", view_of_text(key));
-    write_text(out, "name", view_of_text(m->text[TEXT_NAME]));
-    write_text(out, "label", view_of_text(m->text[TEXT_LABEL]));
-    write_text(out, "kind", view_of_text(store_kind_name(m->kind)));
-    write_text(out, "hardware", view_of_text(m->text[TEXT_HARDWARE]));
-    write_text(out, "compiler", view_of_text(m->text[TEXT_COMPILER]));
-    write_text(out, "reason", view_of_text(wire_reason_name(m->reason)));
-    write_text(out, "text", view_of_text(m->text[TEXT_TEXT]));
-    write_text(out, "tier", view_of_text(m->text[TEXT_TIER]));
-    write_changes(out, m);
     writer_u8(out, '}');
 }
 
@@ -195,7 +190,7 @@ static void write_event(struct writer *out, const struct event *event)
     write_number(out, "made_ms", e->made_ms);
     write_number(out, "bytes", e->bytes);
     write_number(out, "miss", e->miss);
-    write_text(out, "kind", view_of_text(store_kind_name(e->kind)));
+    write_text(out, "kind", view_of_text(wire_kind_name(e->kind)));
     write_text(out, "key", view_of_text(key));
     write_text(out, "label", (struct view){event->label, event->label_len});
     writer_u8(out, '}');

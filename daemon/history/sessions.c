@@ -43,23 +43,16 @@
 /* ---- paths ---- */
 
 /* Writes the path of a session's file, with an ending. False without a folder. */
-static bool path_of(const struct history *h, uint32_t uid, struct view id, const char *ending,
-                    char out[PATH_MAX])
+static bool session_path(const struct history *h, const struct session *s, const char *ending,
+                         char out[PATH_MAX])
 {
     char text[WIRE_SESSION_MAX + 16], digest[WARM_KEY_TEXT];
-    int len =
-        snprintf(text, sizeof text, "%u %.*s", (unsigned)uid, (int)id.len, (const char *)id.data);
+    int len = snprintf(text, sizeof text, "%u %s", (unsigned)s->uid, s->id);
     if (!h->path || len < 0)
         return false;
     struct key key = key_of_bytes(text, (size_t)len);
     key_to_text(&key, digest);
     return snprintf(out, PATH_MAX, "%s.sessions/%s%s", h->path, digest, ending) < PATH_MAX;
-}
-
-static bool session_path(const struct history *h, const struct session *s, const char *ending,
-                         char out[PATH_MAX])
-{
-    return path_of(h, s->uid, view_of_text(s->id), ending, out);
 }
 
 /* ---- a file ---- */

@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "client/wire/wire.h"
+
 #define STATS_RECORD "stats"
 #define STATS_VERSION 1u
 #define STATS_RECORD_MAX 4096u /* bytes: what the store takes */
@@ -176,7 +178,7 @@ static void stats_write_kinds(const struct stats *s, const struct store_stats *s
     for (unsigned k = 0; k < STATS_KINDS; k++) {
         if (!stats_kind_used(s, store, k))
             continue;
-        writer_format(out, "%s\"%s\": {", first ? "" : ", ", store_kind_name(k));
+        writer_format(out, "%s\"%s\": {", first ? "" : ", ", wire_kind_name(k));
         stats_write_counters(s, (int)k, lifetime, out);
         if (!lifetime)
             writer_format(out, ", \"entries\": %llu, \"bytes\": %llu",

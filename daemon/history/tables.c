@@ -86,18 +86,6 @@ void history_known_drop(struct history *h, struct known *k)
     *k = (struct known){.at_ms = 0};
 }
 
-/* Empties the next place of the ring; older recipes go until there is room for `len` bytes. */
-static struct known *known_place(struct history *h, size_t len)
-{
-    struct known *place = &h->known[h->next_known];
-    history_known_drop(h, place);
-    for (size_t n = 1; h->known_bytes + len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
-        history_known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
-    h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
-    assert(place->at_ms == 0 && h->next_known < HISTORY_KNOWN);
-    return place;
-}
-
 void history_kinship(struct view recipe, uint64_t *source, uint64_t *label)
 {
     struct view text = {"", 0};
@@ -118,7 +106,13 @@ void history_known_add(struct history *h, const struct known *from, struct view 
     struct known *k = history_known_find(h, &from->id);
     if (k)
         history_known_drop(h, k);
-    k = known_place(h, recipe.len);
+    /* The next place of the ring is emptied; older recipes go until there is room for this one. */
+    k = &h->known[h->next_known];
+    history_known_drop(h, k);
+    for (size_t n = 1; h->known_bytes + recipe.len > HISTORY_KNOWN_BYTES && n < HISTORY_KNOWN; n++)
+        history_known_drop(h, &h->known[(h->next_known + n) % HISTORY_KNOWN]);
+    h->next_known = (h->next_known + 1) % HISTORY_KNOWN;
+    assert(k->at_ms == 0 && h->next_known < HISTORY_KNOWN);
     *k = *from;
     history_kinship(recipe, &k->source, &k->label_digest);
     if (recipe.len)

@@ -101,17 +101,6 @@ static void on_written(uv_write_t *write, int status)
     client_close(write->data);
 }
 
-static void client_answer(struct port_client *c)
-{
-    static const struct peer nobody = {.uid = PEER_NO_USER, .space = PEER_NO_USER};
-    uv_read_stop((uv_stream_t *)&c->tcp);
-    http_answer(c->port->service, &nobody, (const uint8_t *)c->head, c->len, &c->answer);
-    uv_buf_t bytes = uv_buf_init((char *)c->answer.data, (unsigned)c->answer.len);
-    c->write.data = c;
-    if (c->answer.failed || uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written))
-        client_close(c);
-}
-
 static void on_room(uv_handle_t *handle, size_t wanted, uv_buf_t *out)
 {
     struct port_client *c = handle->data;
@@ -129,8 +118,15 @@ static void on_bytes(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
     c->len += (size_t)n;
     assert(c->len <= sizeof c->head);
-    if (c->len == sizeof c->head || http_is_whole((const uint8_t *)c->head, c->len))
-        client_answer(c);
+    if (c->len == sizeof c->head || http_is_whole((const uint8_t *)c->head, c->len)) {
+        static const struct peer nobody = {.uid = PEER_NO_USER, .space = PEER_NO_USER};
+        uv_read_stop((uv_stream_t *)&c->tcp);
+        http_answer(c->port->service, &nobody, (const uint8_t *)c->head, c->len, &c->answer);
+        uv_buf_t bytes = uv_buf_init((char *)c->answer.data, (unsigned)c->answer.len);
+        c->write.data = c;
+        if (c->answer.failed || uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written))
+            client_close(c);
+    }
 }
 
 /* Takes a connection. */

@@ -41,26 +41,6 @@
 /* The sockets that were passed to this very process; -1: none. */
 static int passed_socket = -1, passed_admin = -1;
 
-/* Looks for passed sockets, as sd_listen_fds_with_names(3): one with the name "admin", and the
- * first other. */
-static void listener_look_for_passed(void)
-{
-    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-    const char *names = getenv("LISTEN_FDNAMES");
-    long n = pid && count && strtol(pid, NULL, 10) == (long)getpid() ? strtol(count, NULL, 10) : 0;
-    for (int i = 0; i < n && i < LISTEN_FDS_MAX; i++) {
-        size_t len = names ? strcspn(names, ":") : 0;
-        bool is_admin = len == 5 && memcmp(names, "admin", 5) == 0;
-        int *place = is_admin ? &passed_admin : &passed_socket;
-        if (*place < 0)
-            *place = LISTEN_FDS_START + i;
-        names = names && names[len] ? names + len + 1 : NULL;
-    }
-    unsetenv("LISTEN_PID"); /* children must not inherit them */
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-}
-
 static int listener_take_passed(struct listener_socket *s, int fd, struct err *e)
 {
     struct sockaddr_un address = {0};
@@ -186,7 +166,21 @@ static int listener_make(struct listener_socket *s, const char *path, mode_t mod
 
 int listener_open(struct listener_socket *out, const char *path, struct err *e)
 {
-    listener_look_for_passed();
+    /* Passed sockets, as in sd_listen_fds_with_names(3): one with the name "admin", and the first other. */
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    const char *names = getenv("LISTEN_FDNAMES");
+    long n = pid && count && strtol(pid, NULL, 10) == (long)getpid() ? strtol(count, NULL, 10) : 0;
+    for (int i = 0; i < n && i < LISTEN_FDS_MAX; i++) {
+        size_t len = names ? strcspn(names, ":") : 0;
+        bool is_admin = len == 5 && memcmp(names, "admin", 5) == 0;
+        int *place = is_admin ? &passed_admin : &passed_socket;
+        if (*place < 0)
+            *place = LISTEN_FDS_START + i;
+        names = names && names[len] ? names + len + 1 : NULL;
+    }
+    unsetenv("LISTEN_PID"); /* children must not inherit them */
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
     return passed_socket >= 0 ? listener_take_passed(out, passed_socket, e)
                               : listener_make(out, path, geteuid() == 0 ? 0666 : 0600, e);
 }

@@ -126,21 +126,6 @@ static void park(struct server *s, int fd, const struct peer *peer)
         refuse(fd, peer);
 }
 
-/* Lets parked sockets in: a place has become free. */
-static void unpark(struct server *s)
-{
-    for (unsigned i = 0; i < s->n_parked;) {
-        struct parked p = s->parked[i];
-        if (!make_place(s, p.peer.uid)) {
-            i++;
-            continue;
-        }
-        s->n_parked--;
-        memmove(&s->parked[i], &s->parked[i + 1], (s->n_parked - i) * sizeof *s->parked);
-        let_in(s, p.fd, &p.peer);
-    }
-}
-
 static bool take_connection(struct server *s, int fd, bool admits_admin, bool always)
 {
     struct peer peer;
@@ -196,7 +181,17 @@ static void on_prepare(uv_prepare_t *prepare)
     struct turn *t = &s->turn;
     turn_take_later(t);
     turn_take_starved(t, may_take_more);
-    unpark(s);
+    /* A place may have become free: parked sockets are let in. */
+    for (unsigned i = 0; i < s->n_parked;) {
+        struct parked p = s->parked[i];
+        if (!make_place(s, p.peer.uid)) {
+            i++;
+            continue;
+        }
+        s->n_parked--;
+        memmove(&s->parked[i], &s->parked[i + 1], (s->n_parked - i) * sizeof *s->parked);
+        let_in(s, p.fd, &p.peer);
+    }
     for (struct connection *c; (c = turn_next_ready(t));) {
         connection_continue(c);
         if (!t->ready)

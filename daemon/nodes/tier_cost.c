@@ -34,18 +34,6 @@ static uint64_t hash_of_name(struct view name, uint32_t uid)
     return i == name.len || i == PREFIX_MAX ? all : hash;
 }
 
-/* Returns the place of a hash, or the free one for it. A full chain gives its last place up. */
-static struct tier_cost *place_of(struct tier *t, uint64_t hash)
-{
-    struct tier_cost *c = NULL;
-    for (size_t i = 0; i < 8; i++) {
-        c = &t->costs[(hash + i) % COSTS];
-        if (!c->hash || c->hash == hash)
-            break;
-    }
-    return c;
-}
-
 static void add_cost(float *mean_ms, uint32_t *n, uint32_t cost_ms)
 {
     *n += *n < WEIGHT;
@@ -58,7 +46,12 @@ void tier_cost_note(struct tier *t, const struct store_row *row, bool from_tier)
         return;
     uint64_t hash = row->id.owner == STORE_MADE_HERE ? hash_of_compiler(&row->compiler)
                                                      : hash_of_name(row->name, row->maker);
-    struct tier_cost *c = place_of(t, hash);
+    struct tier_cost *c = NULL;
+    for (size_t i = 0; i < 8; i++) {
+        c = &t->costs[(hash + i) % COSTS];
+        if (!c->hash || c->hash == hash)
+            break;
+    }
     if (c->hash != hash)
         *c = (struct tier_cost){.hash = hash};
     add_cost(&c->mean_ms, &c->n, row->cost_ms);

@@ -84,23 +84,17 @@ void tier_queue_add(struct tier *t, const struct store_row *row, bool is_leased)
         add_item(t, &item);
 }
 
-/* Returns when the first of those was offered that others wait for: on its way to the disk, in the queue or being sent.
- * An entry under a lease that is younger must wait: other nodes take it as a sign that all it leads to is there. */
-static uint64_t first_offered_ns(const struct tier *t)
-{
-    uint64_t first = t->host.first_put_ns(t->host.arg);
-    for (size_t i = 0; i < t->n_items; i++)
-        if (t->items[i].is_urgent && t->items[i].offered_ns < first)
-            first = t->items[i].offered_ns;
-    for (size_t i = 0; i < UPLOADS_MAX; i++)
-        if (t->uploads[i].runs && t->uploads[i].item.offered_ns < first)
-            first = t->uploads[i].item.offered_ns;
-    return first;
-}
-
 bool tier_queue_take(struct tier *t, struct tier_item *out, bool *out_early)
 {
-    uint64_t first_ns = first_offered_ns(t);
+    /* When was the first of those offered that others wait for: on its way to the disk, in the queue or being sent? An
+     * entry under a lease that is younger must wait: other nodes take it as a sign that all it leads to is there. */
+    uint64_t first_ns = t->host.first_put_ns(t->host.arg);
+    for (size_t i = 0; i < t->n_items; i++)
+        if (t->items[i].is_urgent && t->items[i].offered_ns < first_ns)
+            first_ns = t->items[i].offered_ns;
+    for (size_t i = 0; i < UPLOADS_MAX; i++)
+        if (t->uploads[i].runs && t->uploads[i].item.offered_ns < first_ns)
+            first_ns = t->uploads[i].item.offered_ns;
     size_t best = t->n_items;
     for (size_t i = 0; i < t->n_items; i++) {
         if (t->items[i].is_leased && first_ns < t->items[i].offered_ns)

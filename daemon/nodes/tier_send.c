@@ -29,6 +29,19 @@ _Static_assert(ENTRY_INLINE_MAX <= STORE_INLINE_MAX, "the bytes of an inline ent
 
 /* ---- the end of an upload ---- */
 
+/* Sends later: after a pause, or when the breaker and tier_bandwidth allow it. */
+static void send_soon(struct tier *t)
+{
+    assert(t->has_key || t->closing);
+    uint64_t now = tier_now_ms(t), at = now + PAUSE_MS;
+    if (at < t->writes.off_until_ms)
+        at = t->writes.off_until_ms;
+    if (at < t->send_at_ms)
+        at = t->send_at_ms;
+    if (!t->closing && !loop_timer_runs(t->send_timer))
+        loop_timer_start(t->send_timer, at - now, 0);
+}
+
 static void upload_close(struct tier_upload *u)
 {
     assert(u->runs && u->tier->n_uploads);
@@ -44,7 +57,7 @@ static void upload_later(struct tier_upload *u)
 {
     upload_close(u);
     tier_queue_return(u->tier, &u->item);
-    tier_send_soon(u->tier);
+    send_soon(u->tier);
 }
 
 /* Takes the mark off an entry, unless a newer value of it came: that one waits now. */
@@ -78,7 +91,7 @@ static bool upload_goes_on(struct tier_upload *u, const struct tier_answer *a)
     if (a->outcome == TIER_CANNOT || a->outcome == TIER_TOO_LARGE) {
         tier_log_once(u->tier, u->tier->kept, "an entry stays here", a->said);
         upload_drop(u);
-        tier_send_soon(u->tier);
+        send_soon(u->tier);
         return false;
     }
     struct tier_answer sent = *a;
@@ -266,18 +279,6 @@ static struct tier_upload *free_upload(struct tier *t)
     return NULL;
 }
 
-void tier_send_soon(struct tier *t)
-{
-    assert(t->has_key || t->closing);
-    uint64_t now = tier_now_ms(t), at = now + PAUSE_MS;
-    if (at < t->writes.off_until_ms)
-        at = t->writes.off_until_ms;
-    if (at < t->send_at_ms)
-        at = t->send_at_ms;
-    if (!t->closing && !loop_timer_runs(t->send_timer))
-        loop_timer_start(t->send_timer, at - now, 0);
-}
-
 /* True if an upload may begin now. While writes fail, one at a time finds out if they work again. */
 static bool may_send(struct tier *t)
 {
@@ -285,7 +286,7 @@ static bool may_send(struct tier *t)
     if (t->closing || !tier_link_is_ready(t->link) || !t->has_key)
         return false;
     if (now < t->writes.off_until_ms || now < t->send_at_ms) {
-        tier_send_soon(t);
+        send_soon(t);
         return false;
     }
     return !t->writes.n_failures || !t->n_uploads;
@@ -310,7 +311,7 @@ void tier_send_next(struct tier *t)
         }
     }
     if (early)
-        tier_send_soon(t);
+        send_soon(t);
     if (t->is_partial && t->n_items < QUEUE_MAX / 2 && !t->closing)
         tier_queue_scan(t);
 }

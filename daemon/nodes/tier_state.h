@@ -202,8 +202,6 @@ uint64_t tier_queue_oldest_ms(const struct tier *t);
 
 /* Sends what the helper can take now. */
 void tier_send_next(struct tier *t);
-/* Does so later: after a pause, or when the breaker and tier_bandwidth allow it. */
-void tier_send_soon(struct tier *t);
 
 /* ---- tier_lease.c ---- */
 

@@ -46,15 +46,6 @@ bool log_level_from_name(const char *name, enum log_level *out)
 
 void log_set_level(enum log_level level) { log_threshold = level; }
 
-static const char *log_level_name(enum log_level level)
-{
-    size_t i = 0;
-    while (i < sizeof log_names / sizeof *log_names && log_names[i].level != level)
-        i++;
-    assert(i < sizeof log_names / sizeof *log_names);
-    return log_names[i].name;
-}
-
 bool log_format_from_name(const char *name, enum log_format *out)
 {
     static const char *const names[] = {
@@ -104,7 +95,11 @@ static size_t log_prefix(char *out, size_t cap, enum log_level level)
     } forms[] = {[LOG_FORMAT_TEXT] = {"%s ", "%s warmd: "},
                  [LOG_FORMAT_LOGFMT] = {"time=%s ", "level=%s msg=\""},
                  [LOG_FORMAT_JSON] = {"{\"time\": \"%s\", ", "\"level\": \"%s\", \"msg\": \""}};
-    const char *name = log_level_name(level);
+    size_t i = 0;
+    while (i < sizeof log_names / sizeof *log_names && log_names[i].level != level)
+        i++;
+    assert(i < sizeof log_names / sizeof *log_names);
+    const char *name = log_names[i].name;
     char time[48];
     if (log_is_journal()) {
         size_t n = (size_t)snprintf(out, cap, "<%d>", (int)level);

@@ -101,36 +101,25 @@ static void on_ready(struct ask *ask, const struct answer *a)
     }
 }
 
-bool redis_values_ready(struct redis_command *c, size_t from, size_t to)
+/* Verifies a large value before the command reads it. False if the command will run again. True after as many
+ * tries as the command has names, even if one is still unverified: that one is then not found. */
+static bool value_ready(struct redis_command *c, const struct resp_arg *name)
 {
     struct redis *r = c->redis;
     struct store_row row;
     struct store_value v;
     struct err why = {.code = WARM_EBUSY};
     r->again = false;
-    for (size_t i = from; i < to && r->n_tries <= c->n_args; i++) {
-        if (!redis_peek(r, &c->args[i], &row) || row.len <= SERVICE_CHECK_MAX ||
-            store_get(service_store(r->service), &row.id, &v, NULL) != WARM_EBUSY)
-            continue;
+    if (r->n_tries <= c->n_args && redis_peek(r, name, &row) && row.len > SERVICE_CHECK_MAX &&
+        store_get(service_store(r->service), &row.id, &v, NULL) == WARM_EBUSY) {
         r->n_tries++;
-        wait_begin(r,
-                   &(struct question){
-                       .space = WIRE_SPACE_NAME, .key = redis_view(&c->args[i]), .why = &why},
-                   on_ready);
-        if (r->again)
-            return false;
+        wait_begin(
+            r, &(struct question){.space = WIRE_SPACE_NAME, .key = redis_view(name), .why = &why},
+            on_ready);
     }
-    r->n_tries = 0;
-    return true;
-}
-
-void redis_send_named(struct redis *r, const struct resp_arg *name)
-{
-    struct err e = {0};
-    if (send_found(r, name, &e) != 0) {
-        service_count_miss(r->service, r->peer, redis_view(name), &e);
-        redis_send_null(r);
-    }
+    if (!r->again)
+        r->n_tries = 0;
+    return !r->again;
 }
 
 bool redis_must_yield(struct redis *r)
@@ -163,9 +152,14 @@ void redis_do_mget(struct redis_command *c)
     for (bool first = true; r->n_taken < c->n_args; first = false, r->n_taken++) {
         if (!first && redis_must_yield(r))
             return;
-        if (!redis_values_ready(c, r->n_taken, r->n_taken + 1))
+        const struct resp_arg *name = &c->args[r->n_taken];
+        struct err e = {0};
+        if (!value_ready(c, name))
             return;
-        redis_send_named(r, &c->args[r->n_taken]);
+        if (send_found(r, name, &e) == 0)
+            continue;
+        service_count_miss(r->service, r->peer, redis_view(name), &e);
+        redis_send_null(r);
     }
     r->n_taken = 0;
 }

@@ -126,17 +126,11 @@ struct view redis_view(const struct resp_arg *a);
 bool redis_is_name(const struct resp_arg *a);
 /* Finds the row of a name in the peer's own space. */
 bool redis_peek(struct redis *r, const struct resp_arg *name, struct store_row *out);
-/* Answers with the value of a name, or null; does not wait. */
-void redis_send_named(struct redis *r, const struct resp_arg *name);
 /* True if a command of many names must leave the rest for another turn: it runs again. */
 bool redis_must_yield(struct redis *r);
 /* True, and an error is sent, if a command has a long argument: its file is gone when the command runs
  * again. */
 bool redis_cannot_yield(const struct redis_command *c);
-/* Verifies the large values of args[from…to) before a command reads them. Returns false if the command
- * will run again. Returns true after as many tries as there are values, even if one is still unverified:
- * that one is then not found. */
-bool redis_values_ready(struct redis_command *c, size_t from, size_t to);
 
 /* ---- lease.c ---- */
 

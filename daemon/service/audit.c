@@ -99,17 +99,6 @@ static struct audit *audit_of(struct service_work *work)
 
 /* ---- the comparison ---- */
 
-static void audit_alarm(struct service *s, const struct store_row *row)
-{
-    char key[WARM_KEY_TEXT];
-    key_to_text(&row->id.key, key);
-    stats_add(&s->stats, STATS_audit_differences, row->kind, 1);
-    log_error("ALARM: %s (%.*s, for uid %u) is not what its source compiles to: set aside. Run "
-              "`warm doctor`, and check memory and disk",
-              key, (int)row->label.len, (const char *)row->label.data, (unsigned)row->maker);
-    store_refuse(s->config.store, &row->id, &row->check);
-}
-
 static void audit_hash(struct service_work *work)
 {
     struct audit *a = audit_of(work);
@@ -125,8 +114,16 @@ static void on_hashed(struct service_work *work)
     if (!a->code && store_peek(s->config.store, &a->id, &row, NULL) == 0 &&
         row.kind == STORE_CUBIN) {
         stats_add(&s->stats, STATS_audits, row.kind, 1);
-        if (row.len != a->made->len || !key_equal(&row.check, &a->made->check))
-            audit_alarm(s, &row);
+        if (row.len != a->made->len || !key_equal(&row.check, &a->made->check)) {
+            char key[WARM_KEY_TEXT];
+            key_to_text(&row.id.key, key);
+            stats_add(&s->stats, STATS_audit_differences, row.kind, 1);
+            log_error(
+                "ALARM: %s (%.*s, for uid %u) is not what its source compiles to: set aside. Run "
+                "`warm doctor`, and check memory and disk",
+                key, (int)row.label.len, (const char *)row.label.data, (unsigned)row.maker);
+            store_refuse(s->config.store, &row.id, &row.check);
+        }
     }
     audit_free(a);
 }

@@ -89,31 +89,12 @@ static void count(struct service *s, const struct peer *peer, enum stats_counter
         history_count(s->history, peer->session, counters[i].of_session, n, clock_wall_coarse_ms());
 }
 
-/* Notes the hit of a stored value that was asked for at `began_us`. */
-static void note_hit(struct service *s, const struct peer *peer, const struct store_row *row,
-                     const struct store_id *id, uint64_t began_us)
-{
-    uint64_t now_us = clock_wall_us();
-    history_event(s->history, &(struct history_event){
-                                  .what = HISTORY_HIT,
-                                  .kind = row->kind,
-                                  .session = peer->session,
-                                  .pid = (uint32_t)peer->pid,
-                                  .at_us = began_us ? began_us : now_us,
-                                  .us = began_us && began_us < now_us ? now_us - began_us : 0,
-                                  .cost_ms = row->cost_ms,
-                                  .made_ms = row->created_ms,
-                                  .bytes = row->len,
-                                  .key = id->key,
-                                  .label = row->label.len ? row->label : row->name});
-}
-
 /* Writes what a peer got, at debug, and tells `warm events`. */
 static void log_answer(struct service *s, const struct peer *peer, const char *what,
                        enum store_kind kind, struct view label)
 {
     log_debug("uid %u (pid %ld) %s: %s %.*s", (unsigned)peer->uid, (long)peer->pid, what,
-              store_kind_name(kind), (int)(label.len < 200 ? label.len : 200),
+              wire_kind_name(kind), (int)(label.len < 200 ? label.len : 200),
               (const char *)label.data);
     history_feed(&(struct feed_thing){.uid = peer->uid,
                                       .kind = kind,
@@ -132,7 +113,19 @@ static void count_stored(struct service *s, const struct peer *peer, const struc
         return;
     history_used(s->history, peer->session, id);
     history_hit(s->history, peer->session, id);
-    note_hit(s, peer, row, id, began_us);
+    uint64_t now_us = clock_wall_us();
+    history_event(s->history, &(struct history_event){
+                                  .what = HISTORY_HIT,
+                                  .kind = row->kind,
+                                  .session = peer->session,
+                                  .pid = (uint32_t)peer->pid,
+                                  .at_us = began_us ? began_us : now_us,
+                                  .us = began_us && began_us < now_us ? now_us - began_us : 0,
+                                  .cost_ms = row->cost_ms,
+                                  .made_ms = row->created_ms,
+                                  .bytes = row->len,
+                                  .key = id->key,
+                                  .label = row->label.len ? row->label : row->name});
 }
 
 void bookkeeping_hit(struct service *s, const struct peer *peer, bool is_note,
@@ -233,19 +226,6 @@ void bookkeeping_get_miss(struct ask *ask, bool is_lease)
     note_event(ask, is_lease ? HISTORY_LEASED : HISTORY_MISSED, NULL, miss);
 }
 
-/* Remembers that a process asked for an entry in vain, without a lease. */
-static void note_look(const struct ask *ask)
-{
-    struct service *s = ask->service;
-    if (!ask->is_unlisted)
-        s->looks[s->next_look++ % LOOKS] =
-            (struct recent_miss){.id = ask->id,
-                                 .miss = history_find(s->history, &ask->id),
-                                 .at_ms = clock_wall_coarse_ms(),
-                                 .session = ask->peer->session,
-                                 .pid = ask->peer->pid};
-}
-
 static void answered_miss(struct ask *ask)
 {
     if (ask->compile) {
@@ -254,7 +234,14 @@ static void answered_miss(struct ask *ask)
         note_event(ask, HISTORY_MISSED, NULL, bookkeeping_compile_miss(ask));
     } else {
         bookkeeping_get_miss(ask, false);
-        note_look(ask);
+        struct service *s = ask->service;
+        if (!ask->is_unlisted)
+            s->looks[s->next_look++ % LOOKS] =
+                (struct recent_miss){.id = ask->id,
+                                     .miss = history_find(s->history, &ask->id),
+                                     .at_ms = clock_wall_coarse_ms(),
+                                     .session = ask->peer->session,
+                                     .pid = ask->peer->pid};
     }
 }
 
@@ -393,7 +380,7 @@ void bookkeeping_put(struct service *s, const struct peer *peer, const struct se
     if (put->hardware.len + put->compiler.len + put->label.len == 0)
         return;
     recipe_begin(&recipe);
-    recipe_add(&recipe, "kind", view_of_text(store_kind_name(put->kind)));
+    recipe_add(&recipe, "kind", view_of_text(wire_kind_name(put->kind)));
     recipe_add_text(&recipe, "hardware", put->hardware);
     recipe_add_text(&recipe, "compiler", put->compiler);
     recipe_add_text(&recipe, "label", put->label);
@@ -498,18 +485,6 @@ static void digest_text(const struct proof *sha256, char out[WARM_KEY_TEXT])
     out[16] = '\0';
 }
 
-/* Describes a change by the digests of the contents, or by a word if there is no content. */
-static void describe_change(const struct manifest_state *was, const struct wire_path_seen *is,
-                            struct changed_header *out)
-{
-    strcpy(out->old, ABSENT);
-    strcpy(out->now, is->state == WIRE_PATH_REFUSED ? "not shown" : ABSENT);
-    if (!was->absent)
-        digest_text(&was->sha256, out->old);
-    if (is->state == WIRE_PATH_FILE)
-        digest_text(&is->sha256, out->now);
-}
-
 /* Writes "header PATH"; of a long path the end, which tells more. */
 static void name_change(const struct manifest *m, struct view path, struct changed_header *out)
 {
@@ -564,7 +539,14 @@ void bookkeeping_headers(struct ask *ask, const struct manifest *m,
         struct changed_header change, *same;
         if (!manifest_differs(was, &states[was->path]))
             continue;
-        describe_change(was, &states[was->path], &change);
+        /* Describes a change by the digests of the contents, or by a word if there is no content. */
+        const struct wire_path_seen *is = &states[was->path];
+        strcpy(change.old, ABSENT);
+        strcpy(change.now, is->state == WIRE_PATH_REFUSED ? "not shown" : ABSENT);
+        if (!was->absent)
+            digest_text(&was->sha256, change.old);
+        if (is->state == WIRE_PATH_FILE)
+            digest_text(&is->sha256, change.now);
         name_change(m, m->paths[was->path], &change);
         same = same_change(c, &change);
         if (same && is_rooted(&change) && !is_rooted(same))

@@ -59,8 +59,14 @@ static struct build *build_of_child(struct ask *child)
     return (struct build *)(void *)((char *)child - offsetof(struct build, child));
 }
 
-static void build_free(struct build *b)
+/* Ends a build. If no other build and no lease is left, the next waiter of its flight leads; and so with the shared
+ * key's. */
+static void build_end(struct build *b)
 {
+    b->state = BUILD_DONE;
+    if (!b->child.answered)
+        ask_drop(&b->child, false);
+    flight_unmake(&b->making, service_clock_ms(b->service));
     assert(b->child.answered && !b->making.flight && !b->running);
     if (leader_of(b))
         leader_of(b)->build = NULL;
@@ -74,17 +80,6 @@ static void build_free(struct build *b)
     manifest_unref(b->child.matched);
     artifact_unref(b->made);
     free(b);
-}
-
-/* Ends a build. If no other build and no lease is left, the next waiter of its flight leads; and so with the shared
- * key's. */
-static void build_end(struct build *b)
-{
-    b->state = BUILD_DONE;
-    if (!b->child.answered)
-        ask_drop(&b->child, false);
-    flight_unmake(&b->making, service_clock_ms(b->service));
-    build_free(b);
 }
 
 /* Ends a build with an error for its leader alone. */

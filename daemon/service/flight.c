@@ -121,7 +121,6 @@ static void flight_settle(struct flight *f)
 }
 
 struct artifact *flight_result(const struct flight *f) { return f->result; }
-const struct store_id *flight_id(const struct flight *f) { return &f->id; }
 unsigned flight_waiters(const struct flight *f) { return f->n_asks - f->n_holders; }
 struct making *flight_makings(const struct flight *f) { return f->makings; }
 
@@ -193,20 +192,6 @@ static void waiter_wait(struct waiter *waiter)
     list_add(&f->waiting, waiter);
 }
 
-/* Returns a new token: a random start and a count through a mixer (SplitMix64, Steele et al. 2014).
- * The mixer is a bijection, so no token comes twice. */
-static uint64_t token_next(struct flights *all)
-{
-    uint64_t z;
-    do {
-        z = all->token_base + ++all->token_count * 0x9e3779b97f4a7c15u;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        z ^= z >> 31;
-    } while (z == 0);
-    return z;
-}
-
 static void waiter_hold(struct waiter *waiter, uint64_t now_ms)
 {
     struct flight *f = waiter->flight;
@@ -215,7 +200,16 @@ static void waiter_hold(struct waiter *waiter, uint64_t now_ms)
     list_add(&f->busy, waiter);
     waiter->state = WAITER_HOLDING;
     waiter->lease_ends_ms = now_ms + waiter->lease_ms;
-    waiter->token = token_next(f->all);
+    /* A new token: a random start and a count through a mixer (SplitMix64, Steele et al. 2014).
+     * The mixer is a bijection, so no token comes twice. */
+    uint64_t z;
+    do {
+        z = f->all->token_base + ++f->all->token_count * 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        z ^= z >> 31;
+    } while (z == 0);
+    waiter->token = z;
     f->n_holders++;
     f->last_uid = waiter->uid;
 }

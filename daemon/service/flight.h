@@ -108,8 +108,6 @@ struct flight *flight_find(struct flights *all, const struct store_id *id,
                            const struct proof *proof);
 /* Returns the result of a flight in phase (5) (borrowed); else NULL. */
 struct artifact *flight_result(const struct flight *f);
-/* Returns the id of the flight's entry. */
-const struct store_id *flight_id(const struct flight *f);
 /* Returns how many askers wait. */
 unsigned flight_waiters(const struct flight *f);
 /* Returns for how long there has been a result to wait for. */

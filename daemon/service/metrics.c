@@ -41,14 +41,14 @@ static void write_counters(const struct stats *s, struct writer *out)
             write_family(out, names[i], "counter", NULL, helps[i]);
             for (unsigned k = 0; k < STATS_KINDS; k++)
                 if (s->now[i][k])
-                    writer_format(out, "%s_total{kind=\"%s\"} %llu\n", names[i], store_kind_name(k),
+                    writer_format(out, "%s_total{kind=\"%s\"} %llu\n", names[i], wire_kind_name(k),
                                   (unsigned long long)s->now[i][k]);
         }
     write_family(out, "warm_saved_seconds", "counter", "seconds",
                  "Time that the hits would have taken to make.");
     for (unsigned k = 0; k < STATS_KINDS; k++)
         if (s->now[STATS_saved_ms][k])
-            writer_format(out, "warm_saved_seconds_total{kind=\"%s\"} %.3f\n", store_kind_name(k),
+            writer_format(out, "warm_saved_seconds_total{kind=\"%s\"} %.3f\n", wire_kind_name(k),
                           (double)s->now[STATS_saved_ms][k] / 1e3);
 }
 
@@ -74,22 +74,13 @@ static void write_histogram(struct writer *out, const char *name, const char *ki
                   kind, (double)ns_sum / 1e9);
 }
 
-static void write_hit_times(const struct stats *s, struct writer *out)
-{
-    write_family(out, "warm_hit_seconds", "histogram", "seconds",
-                 "Time from a request's bytes to its answer, for hits.");
-    for (unsigned k = 0; k < STATS_KINDS; k++)
-        write_histogram(out, "warm_hit_seconds", store_kind_name(k), s->hit_kind_times[k],
-                        STATS_HIT_POWERS, STATS_HIT_POWER_MIN, s->hit_ns_sum[k]);
-}
-
 /* Writes one histogram for each kind that has any. */
 static void write_times(const struct stats_times *times, const char *name, const char *help,
                         struct writer *out)
 {
     write_family(out, name, "histogram", "seconds", help);
     for (unsigned k = 0; k < STATS_KINDS; k++)
-        write_histogram(out, name, store_kind_name(k), times->n[k], STATS_POWERS, STATS_POWER_MIN,
+        write_histogram(out, name, wire_kind_name(k), times->n[k], STATS_POWERS, STATS_POWER_MIN,
                         times->ns_sum[k]);
 }
 
@@ -106,8 +97,25 @@ static void write_total(struct writer *out, const char *name, const char *help, 
     writer_format(out, "%s_total %llu\n", name, (unsigned long long)value);
 }
 
-static void write_evictions(const struct store_stats *store, struct writer *out)
+static void write_store(struct store *from, struct writer *out)
 {
+    struct store_stats store;
+    store_stats(from, &store);
+    write_family(out, "warm_store_entries", "gauge", NULL, "Entries in the store.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (store.kind_entries[k])
+            writer_format(out, "warm_store_entries{kind=\"%s\"} %llu\n", wire_kind_name(k),
+                          (unsigned long long)store.kind_entries[k]);
+    write_family(out, "warm_store_bytes", "gauge", "bytes", "Bytes of the entries' values.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        if (store.kind_entries[k])
+            writer_format(out, "warm_store_bytes{kind=\"%s\"} %llu\n", wire_kind_name(k),
+                          (unsigned long long)store.kind_bytes[k]);
+    write_number(out, "warm_store_max_bytes", "bytes", "The limit (max_size).", store.max_bytes);
+    write_number(out, "warm_store_disk_bytes", "bytes", "Room that the store takes on disk.",
+                 store.disk_bytes);
+    write_number(out, "warm_store_read_only", NULL, "1 if the disk is full or failing.",
+                 store.read_only);
     static const char *const reasons[] = {
         [STORE_LEFT_FOR_ROOM] = "max_size",
         [STORE_LEFT_FOR_QUOTA] = "quota",
@@ -116,33 +124,11 @@ static void write_evictions(const struct store_stats *store, struct writer *out)
     write_family(out, "warm_evictions", "counter", NULL, "Entries that were evicted.");
     for (unsigned i = STORE_LEFT_FOR_ROOM; i <= STORE_LEFT_EVICTED; i++)
         writer_format(out, "warm_evictions_total{reason=\"%s\"} %llu\n", reasons[i],
-                      (unsigned long long)store->left_entries[i]);
+                      (unsigned long long)store.left_entries[i]);
     write_family(out, "warm_evicted_bytes", "counter", "bytes", "Bytes of their values.");
     for (unsigned i = STORE_LEFT_FOR_ROOM; i <= STORE_LEFT_EVICTED; i++)
         writer_format(out, "warm_evicted_bytes_total{reason=\"%s\"} %llu\n", reasons[i],
-                      (unsigned long long)store->left_bytes[i]);
-}
-
-static void write_store(struct store *from, struct writer *out)
-{
-    struct store_stats store;
-    store_stats(from, &store);
-    write_family(out, "warm_store_entries", "gauge", NULL, "Entries in the store.");
-    for (unsigned k = 0; k < STATS_KINDS; k++)
-        if (store.kind_entries[k])
-            writer_format(out, "warm_store_entries{kind=\"%s\"} %llu\n", store_kind_name(k),
-                          (unsigned long long)store.kind_entries[k]);
-    write_family(out, "warm_store_bytes", "gauge", "bytes", "Bytes of the entries' values.");
-    for (unsigned k = 0; k < STATS_KINDS; k++)
-        if (store.kind_entries[k])
-            writer_format(out, "warm_store_bytes{kind=\"%s\"} %llu\n", store_kind_name(k),
-                          (unsigned long long)store.kind_bytes[k]);
-    write_number(out, "warm_store_max_bytes", "bytes", "The limit (max_size).", store.max_bytes);
-    write_number(out, "warm_store_disk_bytes", "bytes", "Room that the store takes on disk.",
-                 store.disk_bytes);
-    write_number(out, "warm_store_read_only", NULL, "1 if the disk is full or failing.",
-                 store.read_only);
-    write_evictions(&store, out);
+                      (unsigned long long)store.left_bytes[i]);
     write_total(out, "warm_corrupt", "Damaged values that were found.", store.n_corrupt);
 }
 
@@ -156,14 +142,6 @@ static void write_workers(struct pool *from, struct writer *out)
     write_number(out, "warm_compile_queue", NULL, "Compiles that wait for a worker.", c.n_queued);
     write_total(out, "warm_worker_crashes", "Compiler processes that died.", c.n_crashes);
     write_total(out, "warm_worker_timeouts", "Compiles that took too long.", c.n_timeouts);
-}
-
-static void write_refused(struct pool *pool, const struct peer *peer, struct writer *out)
-{
-    struct toolchain_refusal list[REFUSED_COUNTED];
-    size_t n = pool_refused(pool, peer->is_admin ? -1 : (int64_t)peer->uid, list, REFUSED_COUNTED);
-    write_number(out, "warm_toolchains_refused", NULL,
-                 "Libraries that programs named, and that the daemon does not load.", n);
 }
 
 static void write_users(struct service *s, const struct peer *peer, struct writer *out)
@@ -189,7 +167,11 @@ void service_write_metrics(struct service *s, const struct peer *peer, struct wr
     writer_format(out, "warm_uptime_seconds %.3f\n",
                   (double)(service_now_ms(s) - s->stats.started_ms) / 1e3);
     write_counters(&s->stats, out);
-    write_hit_times(&s->stats, out);
+    write_family(out, "warm_hit_seconds", "histogram", "seconds",
+                 "Time from a request's bytes to its answer, for hits.");
+    for (unsigned k = 0; k < STATS_KINDS; k++)
+        write_histogram(out, "warm_hit_seconds", wire_kind_name(k), s->stats.hit_kind_times[k],
+                        STATS_HIT_POWERS, STATS_HIT_POWER_MIN, s->stats.hit_ns_sum[k]);
     write_times(&s->stats.put_times, "warm_put_seconds",
                 "Time from a value's arrival to its commit.", out);
     write_times(
@@ -201,7 +183,11 @@ void service_write_metrics(struct service *s, const struct peer *peer, struct wr
     write_number(out, "warm_compiles_in_flight", NULL, "Keys that are being made now.",
                  flights_count(s->flights));
     tier_write_metrics(s->tier, out);
-    write_refused(s->config.pool, peer, out);
+    struct toolchain_refusal list[REFUSED_COUNTED];
+    size_t n = pool_refused(s->config.pool, peer->is_admin ? -1 : (int64_t)peer->uid, list,
+                            REFUSED_COUNTED);
+    write_number(out, "warm_toolchains_refused", NULL,
+                 "Libraries that programs named, and that the daemon does not load.", n);
     write_users(s, peer, out);
     writer_format(out, "# EOF\n");
 }

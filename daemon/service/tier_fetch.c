@@ -651,19 +651,14 @@ static struct tier_fetch *queue_next(const struct tier *t)
     return best;
 }
 
-static void queue_run(struct tier *t)
+void tier_fetches_tick(struct tier *t)
 {
+    uint64_t now = tier_now_ms(t);
     for (struct tier_fetch *f; (f = queue_next(t));) {
         f->is_queued = false;
         if (tier_is_off(t, &t->reads) || !ask_for_entry(f))
             fetch_end(f, NULL, "the helper takes no more requests");
     }
-}
-
-void tier_fetches_tick(struct tier *t)
-{
-    uint64_t now = tier_now_ms(t);
-    queue_run(t);
     for (struct tier_fetch *f = t->fetches, *next; f; f = next) {
         next = f->next; /* only this fetch can end here */
         fetch_tick(f, now);

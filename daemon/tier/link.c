@@ -112,20 +112,14 @@ static void take_hello(struct tier_link *l, const struct tier_answer *a)
     l->config.on_ready(l->config.arg);
 }
 
-static struct tier_errand *errand_of(const struct tier_link *l, uint64_t id)
-{
-    struct tier_errand *r = l->errands;
-    while (r && r->ask.id != id)
-        r = r->next;
-    return r;
-}
-
 /* Takes an answer, which may be anything: who took the helper over chooses each byte. */
 static void take_answer(struct tier_link *l, size_t n_bytes, int fd)
 {
     struct tier_answer *a = &l->packet.head;
     assert(!l->closing);
-    struct tier_errand *r = errand_of(l, a->id);
+    struct tier_errand *r = l->errands;
+    while (r && r->ask.id != a->id)
+        r = r->next;
     bool is_hello = a->id == 0 && !l->greeted;
     const char *fault = r || is_hello ? tier_answer_fault(a, r ? &r->ask : NULL, n_bytes, fd >= 0)
                         : a->id == 0  ? "a second greeting"

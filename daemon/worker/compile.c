@@ -181,21 +181,14 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Appends the worker's own option behind the client's. */
-static size_t add_own_options(const struct nvrtc *n, struct input *in)
-{
-    static char no_cache[] = "--no-cache";
-    size_t count = in->n_passed;
-    if (n->major * 100 + n->minor >= 1209)
-        in->options[count++] = no_cache; /* the driver's cache: the daemon has its own */
-    return count;
-}
-
 /* Compiles once; `hide`: the files that every compile looks for are absent (files_hide). */
 static void compile_once(const struct nvrtc *n, struct input *in, const struct job *job, bool hide,
                          struct run *a)
 {
-    size_t n_options = add_own_options(n, in);
+    static char no_cache[] = "--no-cache";
+    size_t n_options = in->n_passed;
+    if (n->major * 100 + n->minor >= 1209)
+        in->options[n_options++] = no_cache; /* the driver's cache: the daemon has its own */
     *a = (struct run){.compiler = a->compiler};
     files_hide(hide);
     a->status = n->CreateProgram(&a->program, in->source, in->name, (int)job->n_headers,
@@ -231,20 +224,6 @@ static void compile(const struct nvrtc *n, struct input *in, const struct job *j
 }
 
 /* ---- whether the result may be kept ---- */
-
-/* Scans everything that the compiler saw. */
-static struct cuda_scan scan_all(const struct job *job)
-{
-    struct cuda_scan scan = {0};
-    cuda_scan(job->source.data, job->source.len, &scan);
-    for (size_t i = 0; i < job->n_options; i++)
-        cuda_scan(job->options[i].data, job->options[i].len, &scan);
-    for (size_t i = 0; i < job->n_headers; i++)
-        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
-    for (size_t i = 0; i < files_count(); i++)
-        cuda_scan(files_at(i)->bytes.data, files_at(i)->bytes.len, &scan);
-    return scan;
-}
 
 /* True if options, source and the headers that came along allow a shared key. */
 static bool has_shared_key(const struct job *job)
@@ -484,7 +463,14 @@ static bool pack_bundle(const struct nvrtc *n, const struct run *a, const struct
     ok = ok &&
          nvrtc_take_output(p, n->GetProgramLogSize, n->GetProgramLog, BUNDLE_LOG, true, s, &count);
     struct view log = bundle_find(s, count, BUNDLE_LOG);
-    struct cuda_scan scan = scan_all(job);
+    struct cuda_scan scan = {0};
+    cuda_scan(job->source.data, job->source.len, &scan);
+    for (size_t i = 0; i < job->n_options; i++)
+        cuda_scan(job->options[i].data, job->options[i].len, &scan);
+    for (size_t i = 0; i < job->n_headers; i++)
+        cuda_scan(job->headers[i].bytes.data, job->headers[i].bytes.len, &scan);
+    for (size_t i = 0; i < files_count(); i++)
+        cuda_scan(files_at(i)->bytes.data, files_at(i)->bytes.len, &scan);
     out->keep = may_keep(n, in, &scan, a, log);
     out->movable = cuda_scan_allows_canonical(&scan);
     out->shareable = out->keep && a->status == NVRTC_SUCCESS && !log.len && has_shared_key(job) &&

@@ -177,7 +177,8 @@ static void learn(struct file *file)
     file->sha256 = proof_of_bytes(file->bytes.data, file->bytes.len);
 }
 
-const struct file *files_ask(const char *path)
+/* Returns the file at a path, which is asked for once; NULL if memory ran out. */
+static const struct file *files_ask(const char *path)
 {
     uint32_t *number = names_find(&files.by_path, path, strlen(path));
     if (number)
@@ -332,25 +333,24 @@ void files_hide(bool hide)
 
 bool files_hidden_met(void) { return files.hidden_met; }
 
-static int stat_folder(const char *path, struct stat *st)
-{
-    const char *real = strcmp(path, ".") == 0 ? files.cwd : path;
-    struct key key = key_of_bytes(real, strlen(real));
-    uint64_t number;
-    memcpy(&number, key.bytes, sizeof number);
-    *st = (struct stat){
-        .st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_dev = 1, .st_ino = number, .st_size = 4096};
-    return 0;
-}
-
 static int answer_stat(const char *path, struct stat *st)
 {
     if (!files.active)
         return fstatat(AT_FDCWD, path, st, 0);
     if (!*path || is_ours(path))
         return no_entry();
-    if (is_known_folder(path))
-        return stat_folder(path, st);
+    if (is_known_folder(path)) {
+        const char *real = strcmp(path, ".") == 0 ? files.cwd : path;
+        struct key key = key_of_bytes(real, strlen(real));
+        uint64_t number;
+        memcpy(&number, key.bytes, sizeof number);
+        *st = (struct stat){.st_mode = S_IFDIR | 0755,
+                            .st_nlink = 2,
+                            .st_dev = 1,
+                            .st_ino = number,
+                            .st_size = 4096};
+        return 0;
+    }
     if (is_hidden(path, true))
         return no_entry();
     const struct file *file = files_ask(path);
@@ -392,21 +392,17 @@ static int answer_open(const char *path, int flags, mode_t mode)
     return !file || file->absent ? no_entry() : open_bytes(file->bytes);
 }
 
-static FILE *real_fopen(const char *path, const char *mode)
-{
-    static FILE *(*real)(const char *, const char *);
-    if (!real) {
-        void *found = dlsym(RTLD_NEXT, "fopen");
-        memcpy(&real, &found, sizeof real);
-    }
-    return real ? real(path, mode) : NULL;
-}
-
 static FILE *answer_fopen(const char *path, const char *mode)
 {
     bool write = strpbrk(mode, "wa+") != NULL;
-    if (!files.active)
-        return real_fopen(path, mode);
+    if (!files.active) {
+        static FILE *(*real)(const char *, const char *);
+        if (!real) {
+            void *found = dlsym(RTLD_NEXT, "fopen");
+            memcpy(&real, &found, sizeof real);
+        }
+        return real ? real(path, mode) : NULL;
+    }
     if (is_ours(path)) {
         int fd = scratch_open(write);
         return fd < 0 ? NULL : fdopen(fd, mode);

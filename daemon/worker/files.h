@@ -63,9 +63,6 @@ void files_hide(bool hide);
  * that run must not be used; the next run must hide nothing. */
 bool files_hidden_met(void);
 
-/* Returns the file at a path, which is asked for once; NULL if memory ran out. */
-const struct file *files_ask(const char *path);
-
 /* Returns the paths asked for so far, in the order of first requests. */
 size_t files_count(void);
 /* Returns the i-th of them. */

@@ -457,9 +457,11 @@ Test(wire, kinds_are_those_of_the_store)
             cr_assert_gt(kind, STORE_GRAPH);
             continue;
         }
-        cr_assert_str_eq(store_kind_name((enum store_kind)kind), name);
         cr_assert(wire_kind_from_name(name, &number) && number == kind);
     }
+#define X(name, number, text) cr_assert_eq((int)STORE_##name, number, text);
+    WIRE_KIND_LIST(X)
+#undef X
 }
 
 Test(wire, notes_of_clients_are_known_by_their_names)

@@ -237,12 +237,3 @@ Test(row, filters_restrict_by_each_field)
     cr_assert(matches(FILTER(.min_hits = 3)) && !matches(FILTER(.min_hits = 4)));
     cr_assert(matches(FILTER(.max_hits = 3)) && !matches(FILTER(.max_hits = 2)));
 }
-
-Test(row, kinds_have_names)
-{
-    enum store_kind kind;
-    cr_assert_str_eq(store_kind_name(STORE_FX_GRAPH), "fx-graph");
-    cr_assert(store_kind_from_name("triton", 6, &kind) && kind == STORE_TRITON);
-    cr_assert(!store_kind_from_name("trito", 5, &kind));
-    cr_assert_str_eq(store_kind_name((enum store_kind)15), "other");
-}

@@ -18,16 +18,6 @@ static const struct {
     {"s3", tier_s3_new},     {"https", tier_web_new},   {"http", tier_web_new},
 };
 
-/* Writes the schemes that are known, for a person. */
-static void list_schemes(char *out, size_t cap)
-{
-    *out = '\0';
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-        size_t at = strlen(out);
-        snprintf(out + at, cap - at, "%s%s://", i ? ", " : "", backends[i].scheme);
-    }
-}
-
 struct tier_backend *tier_backend_new(uv_loop_t *loop, const struct tier_settings *settings,
                                       char *why, size_t why_size)
 {
@@ -38,7 +28,11 @@ struct tier_backend *tier_backend_new(uv_loop_t *loop, const struct tier_setting
         if (strlen(backends[i].scheme) == len &&
             strncasecmp(backends[i].scheme, settings->url, len) == 0)
             return backends[i].make(loop, settings, why, why_size);
-    list_schemes(known, sizeof known);
+    *known = '\0'; /* the list of schemes, for a person */
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s://", i ? ", " : "", backends[i].scheme);
+    }
     if (len && len <= 16)
         snprintf(why, why_size, "no backend serves %.*s://: use one of %s", (int)len, settings->url,
                  known);

@@ -54,7 +54,9 @@ static const struct {
     {"InternalError", TIER_FAILED, 0, NULL},
 };
 
-bool s3_answer_element(const char *text, size_t len, const char *name, char *out, size_t cap)
+/* Copies the text between <NAME> and </NAME> in the first such element. False if there is none, it does not fit, or has
+ * another byte than letters, digits and "-._". */
+static bool take_element(const char *text, size_t len, const char *name, char *out, size_t cap)
 {
     static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     char tag[40];
@@ -100,7 +102,7 @@ static void say_region(const char *text, size_t len, const char *region, const c
     char named[64];
     if (*region)
         snprintf(named, sizeof named, "%s", region);
-    else if (!s3_answer_element(text, len, "Region", named, sizeof named))
+    else if (!take_element(text, len, "Region", named, sizeof named))
         *named = '\0';
     size_t at = strlen(out->said);
     if (*named)
@@ -114,7 +116,7 @@ void s3_answer_read(int status, const char *text, size_t len, const char *region
 {
     *out = (struct s3_answer){.outcome = status_outcome(status)};
     const char *hint = NULL;
-    if (!s3_answer_element(text, len, "Code", out->code, sizeof out->code))
+    if (!take_element(text, len, "Code", out->code, sizeof out->code))
         *out->code = '\0';
     for (size_t i = 0; status >= 300 && i < sizeof codes / sizeof *codes; i++)
         if (strcmp(codes[i].code, out->code) == 0) {

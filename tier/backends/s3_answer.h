@@ -24,8 +24,4 @@ struct s3_answer {
 void s3_answer_read(int status, const char *text, size_t len, const char *region,
                     const char *location, struct s3_answer *out);
 
-/* Copies the text between <NAME> and </NAME> in the first such element. False if there is none, it does not fit, or has
- * another byte than letters, digits and "-._". */
-bool s3_answer_element(const char *text, size_t len, const char *name, char *out, size_t cap);
-
 #endif
