@@ -12,7 +12,7 @@
 /* Asks for the entry under a key or a name alone. 0, CLI_FINDING, or another exit status after printing the
  * reason. */
 int find_shown(struct remote *r, enum wire_space space, struct view id, struct answer *out);
-/* Likewise by the text of a key, or as a name. */
+/* Asks likewise by the text of a key, or for a name. */
 int find_exact(struct remote *r, const char *text, struct answer *out);
 
 /* Finds an entry by its key, its name, its label, or the first digits of its key, if one entry alone has
