@@ -44,6 +44,7 @@ import ast
 import copy
 import dataclasses
 import enum
+import gc
 import hashlib
 import os
 import sys
@@ -51,7 +52,7 @@ import threading
 import types
 from typing import Any, Iterator
 
-from warm import _dumps
+from warm import _dumps, _library, _marks
 
 _VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "AMDGCN_", "DISABLE_", "USE_IR_", "ALLOW_", "PROTON_")
 _PLACES = (
@@ -86,7 +87,10 @@ def why_off() -> str:
         if getattr(getattr(knobs, group, None), name, None):
             return f"triton.knobs.{path}"
     plugin = next((name for name in _OFF_VARIABLES if os.environ.get(name)), "")
-    return plugin or _dumps.triton() or _replaced()
+    try:
+        return plugin or _dumps.triton() or _replaced()
+    except _library.Unavailable as e:
+        return str(e)
 
 
 # ---- functions of Triton that the program replaced ----
@@ -95,11 +99,8 @@ _OWN = ("triton.compiler", "triton.backends", "triton.language", "triton.runtime
 _HOLDERS = {"staticmethod": "__func__", "classmethod": "__func__", "JITFunction": "fn", "GluonJITFunction": "fn",
             "ConstexprFunction": "fn"}  # fmt: skip
 _MAY_BE_GENERATED = "<string>"  # methods of dataclasses have this file
-_seen: list[tuple[Any, list[int], Any]] = []  # dictionaries of names, the identities of their values, and the values
 _first: list[tuple[Any, dict[str, Any]]] = []  # dictionaries of names, and copies from when Triton was loaded
-_verdict = [""]
-_n_modules = [0]
-
+_judged: list[_Judged] = []  # the last one, if no thread has it in its hands
 
 def _dictionaries() -> list[Any]:
     """Returns the names of Triton's modules and of their classes."""
@@ -190,21 +191,46 @@ def _swapped(folders: tuple[str, ...]) -> str:
     return ""
 
 
+def _n_modules() -> int:
+    return sum(name.startswith(_OWN) for name in sys.modules)
+
+
+class _Judged:
+    """What Triton's names refer to, and what is to be said of it."""
+
+    def __init__(self) -> None:
+        import triton
+
+        files = (triton.__file__, __file__, os.__file__)
+        folders = (*(os.path.dirname(file) + os.sep for file in files), "<frozen ")
+        dictionaries = _dictionaries()
+        self._n_modules = _n_modules()
+        self._watch = _marks.Watch(compares=True)
+        self._watch.add(["modules"], [sys.modules])
+        self._watch.add(["names"] * len(dictionaries), [_inside(names) for names in dictionaries])
+        swapped = _swapped(folders[1:2])  # but for ours
+        self.why = swapped or next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
+
+    def is_as_before(self) -> bool:
+        changed = self._watch.changed()  # which tells each change once
+        return not changed or ("names" not in changed and _n_modules() == self._n_modules)
+
+
+def _inside(names: Any) -> Any:
+    """Returns the dictionary that a class has its names in."""
+    return gc.get_referents(names)[0] if isinstance(names, types.MappingProxyType) else names
+
+
 def _replaced() -> str:
     """Returns the name of a function of Triton that the program replaced, or ""."""
-    if len(_seen) and all([id(v) for v in names.values()] == ids for names, ids, _ in _seen):
-        if sum(name.startswith(_OWN) for name in sys.modules) == _n_modules[0]:
-            return _verdict[0]
-    import triton
-
-    files = (triton.__file__, __file__, os.__file__)
-    folders = (*(os.path.dirname(file) + os.sep for file in files), "<frozen ")
-    dictionaries = _dictionaries()
-    _n_modules[0] = sum(name.startswith(_OWN) for name in sys.modules)
-    _seen[:] = [(names, [id(v) for v in names.values()], list(names.values())) for names in dictionaries]
-    swapped = _swapped(folders[1:2])  # but for ours
-    _verdict[0] = swapped or next(filter(None, (_foreign(names, folders) for names in dictionaries)), "")
-    return _verdict[0]
+    try:
+        judged = _judged.pop()
+        if not judged.is_as_before():
+            judged = _Judged()
+    except IndexError:
+        judged = _Judged()
+    _judged[:] = [judged]
+    return judged.why
 
 
 # ---- objects of Triton's classes ----
