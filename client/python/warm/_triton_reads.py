@@ -427,17 +427,17 @@ class _Reads:
     def _kernel(self, function: Any, number: int) -> None:
         """Adds what a function reads. Triton looks a name up among the parameters and locals, then in closure and
         globals. It refuses globals that are not of its kinds, unless a setting admits all."""
-        tree = function.parse()
+        nodes = list(ast.walk(function.parse()))
         scope = function.get_capture_scope()
         parameters = function.signature.parameters
-        stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        attributes = {a.attr for a in ast.walk(tree) if isinstance(a, ast.Attribute)}
-        for call in ast.walk(tree):
+        stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        attributes = {a.attr for a in nodes if isinstance(a, ast.Attribute)}
+        for call in nodes:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "getattr":
                 attributes.add(_attribute(call, function))
-        if "static_print" in attributes or any(n.id == "static_print" for n in ast.walk(tree) if isinstance(n, ast.Name)):
+        if "static_print" in attributes or any(n.id == "static_print" for n in nodes if isinstance(n, ast.Name)):
             raise Unknown(f"{function.__name__}, which prints while it is compiled", function.__name__)
-        for path in sorted(set(_paths(tree))):
+        for path in sorted(set(_paths(nodes))):
             if path[0] not in parameters and path[0] in scope:
                 self._global(f"{number} {'.'.join(path)}", path, scope[path[0]], attributes, path[0] in stored)
         for name, parameter in parameters.items():
@@ -563,10 +563,10 @@ def _attribute(call: ast.Call, function: Any) -> str:
     raise Unknown(f"{function.__name__}, which may read any attribute", function.__name__)
 
 
-def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
+def _paths(nodes: list[ast.AST]) -> Iterator[tuple[str, ...]]:
     """Returns the names in the code, with their attributes: ("tl", "float32")."""
-    inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
+    inner = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
         path, at = [], node
         while isinstance(at, ast.Attribute):
             path.append(at.attr)
