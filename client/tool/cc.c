@@ -135,7 +135,7 @@ static int take_language(struct command *c, const char *language, struct err *e)
     return 0;
 }
 
-/* Takes what -Wp hands on. With "-MMD,FILE" Linux has the dependencies of each object written. */
+/* Takes the value of -Wp: "-MD,FILE" or "-MMD,FILE", by which Linux names the file of dependencies of each object, or one macro. */
 static int take_preprocessor(struct command *c, const char *arg, const char *value, struct err *e)
 {
     const char *file = strchr(value, ',');

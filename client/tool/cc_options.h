@@ -38,9 +38,9 @@ enum cc_rule {
     LTO,          /* the same as DEBUG: the object has packed texts. GCC's has random names */
     SEED,         /* then it has none */
     STDIN,        /* the source is standard input */
-    LINKER,       /* its options for the linker must be in the linker's list */
-    ASSEMBLER,    /* those for the assembler in the assembler's */
-    PREPROCESSOR, /* its options must be one macro */
+    LINKER,       /* -Wl: each option must be in the linker's list */
+    ASSEMBLER,    /* -Wa: each option must be in the assembler's list */
+    PREPROCESSOR, /* -Wp: it defines one macro, undefines one, or names a file of dependencies */
     REFUSE,       /* the command runs, and its result is not kept */
 };
 
@@ -58,7 +58,7 @@ const struct cc_option *cc_option_find(const char *arg);
 bool cc_linker_knows(const char *options);
 /* True if the assembler's list has all of the options, joined by commas. */
 bool cc_assembler_knows(const char *options);
-/* True if the options for the preprocessor are one macro. */
+/* True for "-DNAME…" or "-UNAME" alone. */
 bool cc_preprocessor_knows(const char *options);
 
 #endif

@@ -39,9 +39,11 @@
 #define TICK_MAX_MS 20 /* of any kernel's coarse clock */
 
 static volatile sig_atomic_t compiler; /* its process, for on_signal */
+static volatile sig_atomic_t got_signal;
 
 static void on_signal(int number)
 {
+    got_signal = 1;
     if (compiler > 0)
         kill(compiler, number);
 }
@@ -303,6 +305,7 @@ int compiler_run_job(const struct tool_job *job, const struct compiler_watch *wa
         while (waitpid(compiler, &run.wait_status, 0) < 0 && errno == EINTR)
             continue;
         compiler = 0;
+        run.got_signal = got_signal;
         run.cost_ms = (uint32_t)(conn_now_ms() - begun);
         if (p.log >= 0 && read_log(p.log, &run, e))
             run.log_len = 0; /* without a trace, nothing is kept */

@@ -30,6 +30,7 @@ bool output_is_same(const struct output_state *a, const struct output_state *b);
 
 struct compiler_run {
     int wait_status;
+    bool got_signal;        /* from us, while it ran */
     struct writer out, err; /* if both go to the same place, all is in `out` */
     uint8_t *log;           /* traced: records of trace.h */
     size_t log_len;

@@ -157,7 +157,15 @@ static bool is_passing(const struct compiler_run *run)
         "Input/output error",
         "cannot execute",
         "Disk quota",
+        "Stale file handle",
+        "ailed to write", /* ptxas, mold */
+        "ould not write",
+        "annot write",
+        "while writing",
         "signal terminated",
+        "terminated with signal",
+        "due to signal",
+        "unable to execute command",
         "Text file busy",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -166,9 +174,26 @@ static bool is_passing(const struct compiler_run *run)
     return false;
 }
 
+static bool is_set(const char *value) { return value && *value; }
+
+/* True if messages may be in another language than English, in which is_passing does not know them. */
+static bool is_foreign(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_MESSAGES", "LANG"};
+    const char *locale = "C", *languages = getenv("LANGUAGE");
+    for (size_t i = sizeof names / sizeof names[0]; i--;)
+        if (is_set(getenv(names[i])))
+            locale = getenv(names[i]);
+    bool is_plain = text_is_one_of(locale, ONE_OF("C", "POSIX"));
+    const char *language = !is_plain && is_set(languages) ? languages : locale;
+    return !is_plain && !text_begins_with_one(language, ONE_OF("C.", "en"));
+}
+
 static int check_status(const struct compiler_run *run, struct err *e)
 {
     int status = WEXITSTATUS(run->wait_status);
+    if (run->got_signal)
+        return err_set(e, WARM_EREFUSED, "a signal came during the run");
     if (!WIFEXITED(run->wait_status))
         return err_set(e, WARM_EREFUSED, "the compiler died of signal %d",
                        WTERMSIG(run->wait_status));
@@ -176,6 +201,10 @@ static int check_status(const struct compiler_run *run, struct err *e)
         return err_set(e, WARM_EREFUSED,
                        "the compiler failed for a reason that may pass, such as memory, disk or "
                        "permissions: see its message");
+    if (status && is_foreign())
+        return err_set(e, WARM_EREFUSED,
+                       "the compiler failed, and warm reads its reason in English alone: set "
+                       "LC_ALL=C.UTF-8");
     return 0;
 }
 
@@ -286,6 +315,14 @@ static enum packing packing_of(const struct tool_job *job, const char *path)
     return job->preprocesses ? PREPROCESSED : PLAIN;
 }
 
+/* True if a file can be made in the folder of an output. */
+static bool has_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    int n = snprintf(folder, sizeof folder, "%.*s.", (int)(tool_base(path) - path), path);
+    return n > 0 && n < PATH_MAX && access(folder, W_OK | X_OK) == 0;
+}
+
 /* Tells what a run did to the file of an output. REFUSED if over another old file it might do something else. */
 static int state_of(const struct tool_job *job, size_t at, const struct compiler_run *run,
                     struct output_state *out_now, enum result_state *out, struct err *e)
@@ -297,6 +334,9 @@ static int state_of(const struct tool_job *job, size_t at, const struct compiler
                         before->change.tv_nsec == out_now->change.tv_nsec;
     bool is_there = job->lazy ? run->wait_status == 0 : out_now->is_there;
     *out = is_there ? RESULT_FILE : before->is_there ? RESULT_REMOVED : RESULT_ABSENT;
+    if (!is_there && run->wait_status && !has_folder(job->outputs[at]))
+        return err_set(e, WARM_EREFUSED, "the folder of %s is not there, or may not be written",
+                       job->outputs[at]);
     if (job->lazy || !is_there)
         return 0;
     if (is_untouched && run->wait_status == 0)

@@ -292,6 +292,8 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     case TRACE_LIST: see(r, path, SEEN_LIST); return 0;
     case TRACE_FOUND: see(r, path, SEEN_FOUND); return 0;
     case TRACE_WRITE: see(r, path, SEEN_WRITE); return 0;
+    case TRACE_UNWRITTEN:
+        return err_set(e, WARM_EREFUSED, "it could not write %s, which may pass", path);
     default:
         return err_set(e, WARM_EREFUSED, "warm cannot tell what the compiler did with %s", path);
     }
@@ -800,15 +802,26 @@ static int add_libraries(struct reading *r, struct err *e)
     return 0;
 }
 
-/* Checks that each existing output is the file that the run opened last. Another process may have
- * put its own file there at the same time, which must not become this run's result. */
+/* True for a file that nobody touched since the run began. */
+static bool is_old(const struct reading *r, const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return false;
+    struct stamp stamp = stamp_of(&st);
+    return stamp_is_before(&stamp, r->started_ns);
+}
+
+/* Checks that each existing output is the file that the run opened last, or an old one that nobody touched. Another process
+ * may have put its own file there at the same time, which must not become this run's result. */
 static int check_outputs(struct reading *r, struct err *e)
 {
     char text[96];
     struct statx st;
     for (size_t i = 0; i < r->job->n_outputs; i++) {
         const char *path = r->job->outputs[i];
-        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) < 0)
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) < 0 ||
+            (!r->made[i] && is_old(r, path)))
             continue;
         int len = snprintf(text, sizeof text, "%x.%x:%llx:%llx:%x:", st.stx_dev_major,
                            st.stx_dev_minor, (unsigned long long)st.stx_ino,

@@ -404,6 +404,8 @@ static void tell_open(const char *path, int flags, bool ok)
         tell_look(ok ? TRACE_UNKNOWN : TRACE_ABSENT, path, error);
     else if (ok)
         tell_write(path);
+    else if (error != EINTR && error != EEXIST) /* the compiler may fail for that alone */
+        tell(TRACE_UNWRITTEN, path);
 }
 
 /* True unless the path is below an open folder other than the working one, which has no known

@@ -20,6 +20,7 @@
  *     V  the value of an environment variable was read: its name
  *     T  the local time was read: compilers do that for __DATE__, __TIME__ and __TIMESTAMP__
  *     M  the file of a W: "DEVICE:INODE:SECONDS:NANOSECONDS:PATH", hex; the times are its birth
+ *     U  could not be opened for writing
  *
  * Invariant (1): there is one B for each X without Y, and one for the first process. If not, a
  * process ran without the library. Relative paths are relative to the folder in WARM_TRACE_CWD; a
@@ -49,6 +50,7 @@ enum trace_what {
     TRACE_FOUND = 'P',
     TRACE_WRITE = 'W',
     TRACE_MADE = 'M',
+    TRACE_UNWRITTEN = 'U',
     TRACE_VARIABLE = 'V',
     TRACE_CLOCK = 'T',
     TRACE_UNKNOWN = '?',

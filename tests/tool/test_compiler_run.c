@@ -214,7 +214,7 @@ Test(compiler_run, a_signal_to_us_goes_to_the_compiler_which_cleans_up)
     int status;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(run_script(script, NULL, false) == 0 ? compiler_run_end(&run) : 99);
+        _exit(run_script(script, NULL, false) == 0 && run.got_signal ? compiler_run_end(&run) : 99);
     wait_for_file(ready);
     kill(pid, SIGTERM);
     cr_assert_eq(waitpid(pid, &status, 0), pid);

@@ -213,18 +213,70 @@ Test(result, a_failure_that_may_pass_is_not_kept)
         int wait_status;
         const char *text;
         int code;
-    } rows[] = {{9, "", WARM_EREFUSED}, /* killed */
-                {127 << 8, "", WARM_EREFUSED},
-                {1 << 8, "cc1: out of memory allocating 8 bytes\n", WARM_EREFUSED},
-                {1 << 8, "as: m.o: No space left on device\n", WARM_EREFUSED},
-                {1 << 8, "m.cc:1: error: no\n", 0},
-                {0, "m.cc:1: warning: out of memory\n", 0}};
+    } rows[] = {
+        {9, "", WARM_EREFUSED}, /* killed */
+        {127 << 8, "", WARM_EREFUSED},
+        {1 << 8, "cc1: out of memory allocating 8 bytes\n", WARM_EREFUSED},
+        {1 << 8, "as: m.o: No space left on device\n", WARM_EREFUSED},
+        {255 << 8, "ptxas fatal   : Failed to write to outp file 'k.cubin'\n", WARM_EREFUSED},
+        {1 << 8, "collect2: fatal error: ld terminated with signal 9 [Killed]\n", WARM_EREFUSED},
+        {254 << 8, "clang: error: unable to execute command: Killed\n", WARM_EREFUSED},
+        {2 << 8, "nvcc error   : 'cicc' died due to signal 9 (Kill signal)\n", WARM_EREFUSED},
+        {1 << 8, "m.cc:1: error: no\n", 0},
+        {0, "m.cc:1: warning: out of memory\n", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         here.run.err.len = 0;
         says(&here.run.err, rows[i].text);
         here.run.wait_status = rows[i].wait_status;
         cr_expect_eq(keep(), rows[i].code, "%x %s: %s", rows[i].wait_status, rows[i].text, e.text);
     }
+}
+
+/* The reason of a failure is known by its English text. */
+Test(result, a_failure_that_speaks_another_language_is_not_kept)
+{
+    static const struct {
+        const char *all, *messages, *lang, *language;
+        int code;
+    } rows[] = {{NULL, NULL, NULL, NULL, 0},
+                {NULL, NULL, "de_DE.UTF-8", NULL, WARM_EREFUSED},
+                {NULL, "fr_FR", "C", NULL, WARM_EREFUSED},
+                {"C", "fr_FR", "de_DE.UTF-8", "de", 0},
+                {"", "", "en_US.UTF-8", NULL, 0},
+                {NULL, NULL, "C.UTF-8", "en_GB:en", 0},
+                {NULL, NULL, "en_US.UTF-8", "de:en", WARM_EREFUSED}};
+    static const char *const names[] = {"LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *values[] = {rows[i].all, rows[i].messages, rows[i].lang, rows[i].language};
+        for (size_t k = 0; k < 4; k++)
+            values[k] ? setenv(names[k], values[k], 1) : unsetenv(names[k]);
+        here.run.wait_status = 1 << 8;
+        cr_expect_eq(keep(), rows[i].code, "%zu: %s", i, e.text);
+        here.run.wait_status = 0;
+        cr_expect_eq(keep(), 0, "%zu: a success: %s", i, e.text);
+    }
+}
+
+/* A compiler that catches the signal may end as if it had found an error. */
+Test(result, a_run_that_got_a_signal_is_not_kept)
+{
+    here.run.got_signal = true;
+    cr_expect_eq(keep(), WARM_EREFUSED);
+    here.run.wait_status = 1 << 8;
+    cr_expect_eq(keep(), WARM_EREFUSED);
+}
+
+Test(result, a_failure_without_the_folder_of_an_output_is_not_kept)
+{
+    char *object = path_join(dir, "none/m.o");
+    here.job.outputs[0] = object;
+    here.run.wait_status = 1 << 8;
+    cr_expect_eq(keep(), WARM_EREFUSED);
+    here.job.outputs[0] = "none-too/m.o";
+    cr_expect_eq(keep(), WARM_EREFUSED);
+    here.job.outputs[0] = "m.o";
+    cr_expect_eq(keep(), 0, "%s", e.text);
+    free(object);
 }
 
 Test(result, a_file_that_shows_its_folder_is_not_kept)

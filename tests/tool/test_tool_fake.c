@@ -553,6 +553,17 @@ Test(tool_fake, ptx_that_fails_leaves_no_file_of_another_place)
     lab_down(&lab);
 }
 
+Test(tool_fake, ptx_that_fails_for_want_of_a_folder_is_compiled_once_it_is_there)
+{
+    struct lab lab;
+    if (!fake_up(&lab))
+        return;
+    write_kernel(&lab, false, "ret");
+    cr_assert_eq(sh(&lab, NULL, "touch bin/gate; " PTXAS "-arch=sm_90 k.ptx -o d/a.cubin"), 1);
+    cr_assert_eq(sh(&lab, NULL, "mkdir d; " PTXAS "-arch=sm_90 k.ptx -o d/a.cubin"), 0);
+    lab_down(&lab);
+}
+
 /* ptxas writes its name into messages and cubins. The time of a compile is printed by that compile
  * alone. */
 Test(tool_fake, a_hit_of_ptxas_prints_its_own_name_and_no_time)

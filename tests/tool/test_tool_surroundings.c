@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a compile reads beside the texts of files, each compared with the compiler at that moment: times and rights of
- * files, the umask, old files that its outputs replace, variables that scripts read, folders that an option means without its name, and
- * what is handed on to the preprocessor.
+ * files, the umask, folders of outputs, old files that these replace, variables that scripts read, folders that an option means
+ * without its name, and options of -Wp.
  */
 #include "tests/support/tool_compare.h"
 
@@ -93,13 +93,35 @@ Test(tool_surroundings, old_outputs_of_a_failure_are_as_the_compiler_leaves_them
              "printf '#include \"none.h\"\\n' >m.cc",
              {{NULL, "$CXX -c m.cc -MD -MF m.d -o m.o", MADE},
               {NULL, NULL, TAKEN},
-              {"echo old | tee m.d >m.o", NULL, REAL}}},
+              {"echo old | tee m.d >m.o", NULL, MADE},
+              {NULL, NULL, TAKEN},
+              {"rm m.d m.o", NULL, TAKEN}}},
             {"an error of the assembler, which removes the object",
              "echo 'foo bar' >m.s",
              {{NULL, "$CC -c m.s", MADE},
               {"echo old >m.o", NULL, MADE},
               {"echo old >m.o", NULL, TAKEN},
               {NULL, NULL, TAKEN}}});
+}
+
+Test(tool_surroundings, a_failure_for_want_of_a_folder_is_not_kept)
+{
+    COMPARE({"of the object",
+             "echo 'int x;' >m.c",
+             {{NULL, "$CC -c m.c -o d/m.o", REAL}, {"mkdir d", NULL, REAL}}},
+            {"of the program",
+             "echo 'int main(void) { return 0; }' >m.c; gcc -c m.c",
+             {{NULL, "$CC m.o -o d/m", REAL}, {"mkdir d", NULL, REAL}}},
+            {"of the file of dependencies",
+             "echo 'int x;' >m.c",
+             {{NULL, "$CC -MD -MF d/m.d -c m.c -o m.o", REAL}, {"mkdir d", NULL, REAL}}});
+    if (has_compiler("clang"))
+        COMPARE({"of the object",
+                 "echo 'int x;' >m.c",
+                 {{NULL, "$CLANG -c m.c -o d/m.o", REAL}, {"mkdir d", NULL, REAL}}},
+                {"for temporary files",
+                 "echo 'int main(void) { return 0; }' >m.c",
+                 {{NULL, "TMPDIR=none $CLANG m.c -o m", REAL}, {"mkdir none", NULL, REAL}}});
 }
 
 /* "=b" and "$SYSROOT/b" are in the folder of --sysroot, and "-" only changes where quoted names are sought. */

@@ -129,6 +129,7 @@ Test(trace_log, what_no_record_describes_keeps_the_result_out)
         char what;
         const char *path;
     } bad[] = {{TRACE_UNKNOWN, "/somewhere"},
+               {TRACE_UNWRITTEN, "/somewhere"},
                {TRACE_EXEC, "/bin/true"},  /* a process that did not begin: not traced */
                {TRACE_BEGIN, "/bin/true"}, /* one that nobody started */
                {TRACE_WRITE, written}};
@@ -169,6 +170,20 @@ Test(trace_log, an_output_is_the_file_that_the_run_made_and_no_input)
     tool_job_close(&job);
     free(out);
     free(other);
+}
+
+Test(trace_log, an_old_output_that_a_failure_leaves_is_no_ones)
+{
+    char *out = file("a.o", "old");
+    struct inputs in;
+    cr_assert_eq(tool_add_output(&job, out, &e), 0, "%s", e.text);
+    cr_assert_eq(read_trace(&in), 0, "%s", e.text);
+    inputs_close(&in);
+    cr_expect_eq(
+        inputs_from_trace(&job, NULL, trace.data, trace.len, (struct timespec){1, 0}, &in, &e),
+        WARM_EREFUSED, "somebody wrote it since");
+    tool_job_close(&job);
+    free(out);
 }
 
 Test(trace_log, a_file_below_the_folder_is_refused_if_the_key_does_not_have_the_folder)
