@@ -184,6 +184,14 @@ def _foreign_reducer() -> str:
     return ""
 
 
+def _of_triton() -> tuple[str, list[str]]:
+    if "triton.knobs" not in sys.modules:
+        return "", []
+    from warm import _triton_reads
+
+    return _triton_reads.of_torch()
+
+
 def settings(traces: bool) -> tuple[str, str]:
     """Returns why no graph must be kept with these settings, or "", and the text that the key must have. `traces`:
     the graph is one that AOTAutograd traces."""
@@ -193,8 +201,11 @@ def settings(traces: bool) -> tuple[str, str]:
     reduced = _foreign_reducer()
     if reduced:
         return f"the program told copyreg how to pickle {reduced}: keys are made of that", ""
+    why, triton = _of_triton()
+    if why:
+        return why, ""
     try:
-        return "", ", ".join((*_config_lines(traces), *_switch_lines(traces), *_thread_lines()))
+        return "", ", ".join((*_config_lines(traces), *_switch_lines(traces), *_thread_lines(), *triton))
     except _Foreign as e:
         return f"{e}, which is the program's: no key has its code", ""
 
@@ -215,7 +226,7 @@ def now() -> Set:
     may be taken is none: the graph names it. Programs choose it with sdpa_kernel() for the forward pass alone."""
     parts = dict(vars(sys.modules["torch._inductor.codecache"].FxGraphHashDetails(None, (), {}, ())))
     switches = (line for line in _switch_lines(traces=False) if "sdp" not in line)
-    process = [*switches, *((name, parts.pop(name, None)) for name in _OF_PROCESS)]
+    process = [*switches, *_of_triton()[1], *((name, parts.pop(name, None)) for name in _OF_PROCESS)]
     thread = [*_thread_lines(), sys.modules["torch"].get_num_threads()]
     is_of_thread = hasattr(sys.modules["torch._inductor.config"], "_hash_dirty_var")  # from PyTorch 2.12 on
     (thread if is_of_thread else process).extend((*_config_lines(traces=True), *parts.items()))

@@ -34,6 +34,8 @@
                                                                                         program: not kept
     switches of torch.backends,     torch._C; this thread's     SWITCHES, PRECISIONS,   in the key
     sympy's; denormal numbers       global_parameters; its CPU  SYMPY; a division
+    settings of Triton, arguments   knobs, the environment;     _triton_reads.py        in the key; with those that
+      of its autotuners             the kernels of a graph                              override or dump: not kept
     all of these, when a backward   as above                    digests of both         not kept with its forward
     pass is compiled at its first                                                       pass, if they differ
     run

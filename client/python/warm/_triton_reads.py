@@ -22,6 +22,8 @@
     constants of the signature     str() of each             by type and content
     knobs, environment             some variables            every plain knob that is not at its default, and
                                                              every variable of _VARIABLES
+    all settings, and the          torch: none; it puts      the same in torch's keys: of_torch()
+      autotuner's arguments          kernels into graphs
     overrides, dumps, hooks that   no                        neither get nor put: why_off()
       replace or watch stages
     Triton's own functions         as files                  one that the program replaced: neither get nor put
@@ -57,8 +59,9 @@ from warm import _dumps, _library, _marks
 _VARIABLES = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "AMDGCN_", "DISABLE_", "USE_IR_", "ALLOW_", "PROTON_")
 _PLACES = (
     "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_CACHE_MANAGER", "TRITON_DUMP_DIR", "TRITON_OVERRIDE_DIR",
-    "TRITON_CACHE_AUTOTUNING", "TRITON_PRINT_AUTOTUNING", "TRITON_DEFAULT_BACKEND", "TRITON_DEFAULT_FP_FUSION",
-)  # fmt: skip  # folders; what changes no code; what is among Triton's options
+    "TRITON_CACHE_AUTOTUNING", "TRITON_PRINT_AUTOTUNING",
+)  # fmt: skip  # folders; what changes no code
+_OF_OPTIONS = ("TRITON_DEFAULT_BACKEND", "TRITON_DEFAULT_FP_FUSION")  # which are in Triton's key
 _GROUPS = ("compilation", "language", "nvidia", "amd", "runtime")  # of knobs
 _OFF = (
     "compilation.override", "compilation.always_compile", "compilation.store_binary_only", "compilation.use_ir_loc",
@@ -68,6 +71,9 @@ _OFF = (
 _OFF_VARIABLES = ("LLVM_PASS_PLUGIN_PATH", "TRITON_PLUGIN_PATHS")  # libraries with passes of their own
 _WATCHERS = ("listener", "jit_cache_hook", "jit_post_compile_hook", "debug")  # knobs that change no code
 _TOOLS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+_OF_AUTOTUNERS = ("restore_value", "reset_to_zero", "restore_idx", "reset_idx")
+_OF_PARAMETERS = ("do_not_specialize", "do_not_specialize_on_alignment")
+_SET_BY_TORCH = ("variable TRITON_PTXAS", "variable TRITON_LIBDEVICE_PATH", "knob nvidia.libdevice_path", "tools ")  # lines
 _NODES_MAX = 4000  # values that one kernel may read
 
 
@@ -81,16 +87,20 @@ class Unknown(Exception):
 def why_off() -> str:
     """Returns the setting with which nothing of Triton may be kept or taken, or "". One function for the cache
     manager and for the stages."""
+    try:
+        return _set_off() or _replaced()
+    except _library.Unavailable as e:
+        return str(e)
+
+
+def _set_off() -> str:
     knobs = sys.modules.get("triton.knobs")
     for path in _OFF:
         group, _, name = path.partition(".")
         if getattr(getattr(knobs, group, None), name, None):
             return f"triton.knobs.{path}"
     plugin = next((name for name in _OFF_VARIABLES if os.environ.get(name)), "")
-    try:
-        return plugin or _dumps.triton() or _replaced()
-    except _library.Unavailable as e:
-        return str(e)
+    return plugin or _dumps.triton()
 
 
 # ---- functions of Triton that the program replaced ----
@@ -625,6 +635,26 @@ def why_not_in_graph(gm: Any) -> str:
     return ""
 
 
+def in_graph(gm: Any) -> str:
+    """Returns what torch writes into the code of a graph with kernels of the program, and has in no key: the arguments of
+    autotuners, and which arguments of kernels Triton does not specialize."""
+    lines = []
+    for module in gm.modules():
+        for node in module.graph.nodes if hasattr(module, "graph") else ():
+            if "kernel_idx" not in getattr(node, "kwargs", {}):
+                continue
+            table = sys.modules["torch._higher_order_ops.triton_kernel_wrap"].kernel_side_table
+            kernel = table.get_kernel(node.kwargs["kernel_idx"])
+            configs = [str(sorted(one.all_kwargs().items(), key=str)) for one in getattr(kernel, "configs", ())]
+            found = [configs] if len(configs) > 1 else []  # their order, of one alone there is none
+            while not _is_jit(kernel):
+                found += [list(getattr(kernel, name, None) or ()) for name in _OF_AUTOTUNERS]
+                kernel = kernel.fn
+            found += [[p.name for p in kernel.params if getattr(p, name, False)] for name in _OF_PARAMETERS]
+            lines.append(str(found) if any(found) else "")
+    return "\n".join(lines) if any(lines) else ""
+
+
 def _of_source(source: Any) -> list[str]:
     """Returns what a compile reads that is not in Triton's key. Raises Unknown."""
     if not hasattr(source, "fn"):  # a file of IR, which its locations name
@@ -644,7 +674,8 @@ def settings() -> list[str]:
     """Returns the settings that are not at their defaults. Raises Unknown."""
     from triton import knobs
 
-    lines = [f"variable {n}={v}" for n, v in sorted(os.environ.items()) if n.startswith(_VARIABLES) and n not in _PLACES]
+    apart = _PLACES + _OF_OPTIONS
+    lines = [f"variable {n}={v}" for n, v in sorted(os.environ.items()) if n.startswith(_VARIABLES) and n not in apart]
     for group in _GROUPS:
         for name, value in sorted(vars(getattr(knobs, group, None) or _Empty()).items()):
             if type(value) in (bool, int, float, str):
@@ -664,6 +695,35 @@ def settings() -> list[str]:
 
 class _Empty:
     pass
+
+
+def of_torch() -> tuple[str, list[str]]:
+    """Returns why torch must keep no graph now, or "", and the settings that its keys must have."""
+    off = _set_off()
+    if off:
+        return f"with {off} graphs have kernels that Triton would not make without it", []
+    try:
+        lines = [line for line in settings() if not line.startswith(_SET_BY_TORCH)]
+        lines += [f"variable {name}={os.environ[name]}" for name in _OF_OPTIONS if name in os.environ]
+        return "", lines + [_library.file_identity(path) for path in _files_of_torch()]
+    except (Unknown, _library.Unavailable) as e:
+        return f"no key has the content of {e.args[0]}", []
+
+
+def _files_of_torch() -> list[str]:
+    """Returns the files with which Triton compiles in the place of its own and torch's. torch sets their variables late, at a
+    miss alone: so they count by content, from the beginning."""
+    config, torch = (sys.modules[name] for name in ("torch._inductor.config", "torch"))
+    found = [os.environ.get(name) for name in (*_TOOLS, "TRITON_LIBDEVICE_PATH")]
+    found.append(sys.modules["triton.knobs"].nvidia.libdevice_path)
+    numerics = getattr(config, "eager_numerics", None)
+    is_torchs = config.emulate_precision_casts or getattr(numerics, "use_pytorch_libdevice", False)
+    if is_torchs and torch.version.cuda:
+        from torch.utils.cpp_extension import CUDA_HOME
+
+        found.append(os.path.join(CUDA_HOME or "", "nvvm", "libdevice", "libdevice.10.bc"))
+    own = os.path.join(os.path.dirname(torch.__file__ or ""), "")
+    return sorted({path for path in found if path and not path.startswith(own) and os.path.isfile(path)})
 
 
 # ---- the note of a thread ----

@@ -153,7 +153,11 @@ def _with_operators(codecache: ModuleType, gm: Any, inputs: Any, found: Any) -> 
 def _beside(gm: Any, inputs: Any) -> str:
     """Returns what torch's keys lack of a graph and its inputs."""
     cache = sys.modules["torch._inductor.codecache"].FxGraphCache
-    parts = (_operators.relations(inputs), _operators.bounds(cache._get_shape_env()), _operators.annotations(gm))
+    parts = [_operators.relations(inputs), _operators.bounds(cache._get_shape_env()), _operators.annotations(gm)]
+    if "triton.runtime.jit" in sys.modules:
+        from warm import _triton_reads
+
+        parts.append(_triton_reads.in_graph(gm))
     return "\n".join(filter(None, parts))
 
 
