@@ -267,6 +267,47 @@ print(g(np.ones(3)).devices())
         with kit.Daemon() as daemon:
             self.agrees(daemon, program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
 
+    def test_what_jax_jit_traces_again_is_traced_again(self):
+        program = '''
+import functools
+import warm.jax
+scale = 1
+def scaled(x): return x * scale
+def loss(x): return (x * x * scale).sum()
+x = jnp.arange(3.)
+f, g = warm.jax.jit(scaled), warm.jax.jit(warm.jax.grad(loss))
+print(f(x), g(x))
+for clear in (f.clear_cache, g.clear_cache, jax.clear_caches):
+    scale += 1
+    print(warm.jax.jit(warm.jax.grad(loss))(x))     # another gradient of the same function
+    clear()
+    print(f(x), g(x))
+class Model:
+    def __init__(self, scale): self.scale = scale
+    @functools.partial(warm.jax.jit, static_argnums=0)
+    def scaled(self, x): return x * self.scale
+print(Model(2).scaled(x), Model(3).scaled(x))
+'''
+        with kit.Daemon() as daemon:
+            self.agrees(daemon, program)
+
+    def test_the_code_of_a_gradient_runs_as_often_as_under_jax_jit(self):
+        program = '''
+import warm.jax
+np.random.seed(3)
+def loss(x):
+    print("traced")
+    return (x * x * np.random.rand()).sum()
+@jax.custom_jvp
+def own(x): return x * 2
+own.defjvps(lambda t, result, x: 3 * t)
+for f in (loss, lambda x: loss(own(x))):            # the second is not kept
+    step = warm.jax.jit(warm.jax.grad(f))
+    print(step(jnp.arange(3.)), step(jnp.arange(3.) + 1), np.random.rand())
+'''
+        with kit.Daemon() as daemon:
+            self.agrees(daemon, program)
+
     def test_custom_calls_are_ready_before_a_loaded_executable_runs(self):
         """Lowering initializes LAPACK. A program that loads its executable does not lower, and would crash."""
         program = PROGRAM + '''

@@ -69,6 +69,38 @@ RULES = {
     if is_b: L.mul.__code__ = L.add.__code__
     show("code", jit(grad(lambda y: lax.exp(y).sum()))(x[:4]))
 """,
+    "a default of a function of JAX, changed in place": """
+    from jax._src.lax import linalg
+    linalg.triangular_solve.__kwdefaults__["unit_diagonal"] = is_b
+    show("default", jit(grad(lambda y: lax.linalg.cholesky(jnp.diag(y) + 2 * jnp.eye(8)).sum()))(x))
+""",
+    "defaults of a function of JAX, exchanged after a compile": """
+    from jax._src.lax import linalg
+    solve = linalg.triangular_solve
+    gradient = lambda scale: grad(lambda y: lax.linalg.cholesky(jnp.diag(y) + scale * jnp.eye(8)).sum())
+    jit(gradient(2))(x)
+    solve.__kwdefaults__ = {**solve.__kwdefaults__, "unit_diagonal": is_b}
+    show("defaults", jit(gradient(3))(x))
+""",
+    "a function of jaxlib": """
+    from jax._src.lib import lapack
+    def absent(*of): raise NotImplementedError("absent")
+    if is_b: lapack.build_lapack_fn_target = absent
+    try: show("function", jit(lambda y: lax.linalg.cholesky(jnp.diag(y) + 2 * jnp.eye(8)))(x))
+    except NotImplementedError as e: print(e)
+""",
+    "how random keys of the program give bits": """
+    import jax.extend.random
+    factor = 3 if is_b else 2
+    def seed(n): return jnp.array([n, 1], jnp.uint32)
+    def split(k, shape): return jnp.broadcast_to(k, (*shape, 2))
+    def bits(k, width, shape): return jnp.full(shape, k[0] * factor)
+    def fold(k, n): return k
+    kind = jax.extend.random.define_prng_impl(
+        key_shape=(2,), seed=seed, split=split, random_bits=bits, fold_in=fold, name="own", tag="own")
+    key = jax.random.wrap_key_data(jnp.array([5, 1], jnp.uint32), impl=kind)
+    show("keys", jit(lambda k: jax.random.bits(k, (2,)))(key))
+""",
     "a builder of MLIR in the place of another": """
     if is_b: hlo.sine = hlo.cosine
     show("builder", jit(lambda y: lax.sin(y))(x))

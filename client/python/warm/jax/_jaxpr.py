@@ -25,6 +25,7 @@ from typing import Any, Dict, List, Set
 
 import numpy as np
 
+from warm.jax import _rules
 from warm.jax._keys import Unknown
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
@@ -75,7 +76,10 @@ def _aval_text(a: Any) -> str:
     mesh = getattr(sharding, "mesh", None)
     where = "" if sharding is None or getattr(mesh, "empty", False) else str(sharding)
     weak = bool(getattr(a, "weak_type", False))
-    return f"{a.dtype}\0{a.shape}\0{weak}\0{where}"
+    dtype = str(a.dtype)
+    if not isinstance(a.dtype, np.dtype):  # a random key: lowering calls functions of its kind
+        dtype += _rules._text(tuple(getattr(a.dtype, "_impl", (a.dtype,))))
+    return f"{dtype}\0{a.shape}\0{weak}\0{where}"
 
 
 class Digest:

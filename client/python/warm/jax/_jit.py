@@ -25,6 +25,7 @@ import logging
 import re
 import threading
 import time
+import types
 import zlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -45,7 +46,12 @@ class Gradient:
 
     def __init__(self, forward: Callable[..., Any], with_value: bool, **options: Any) -> None:
         functools.update_wrapper(self, forward)
-        self.forward = forward
+
+        @functools.wraps(forward)
+        def function(*args: Any, **kwargs: Any) -> Any:  # of this gradient: JAX remembers what it traced by the function
+            return forward(*args, **kwargs)
+
+        self.forward = function
         self.with_value = with_value
         self.options = options
         self._call = (jax.value_and_grad if with_value else jax.grad)(forward, **options)
@@ -81,7 +87,28 @@ def _setting(args: Any, kwargs: Any) -> Tuple[Any, ...]:
 
     leaves = jax.tree_util.tree_leaves((args, kwargs))
     weak = [getattr(v, "weak_type", type(v) in _WEAK) for v in leaves]
-    return config.trace_context(), config.default_device.value, config.disable_jit.value, weak
+    return config.trace_context(), config.default_device.value, config.disable_jit.value, weak, *_beside(config), _epochs()(_KEY)
+
+
+def _beside(config: Any) -> List[Any]:
+    """Returns the settings that are in the key of jax.jit, but not in the context of a trace."""
+    states = (getattr(config, name, None) for name in ("optimization_level", "memory_fitting_level", "device_context"))
+    return [getattr(state, "value", None) for state in states]
+
+
+class _Key:
+    """The only key of _epochs()."""
+
+
+_KEY = _Key()
+
+
+@functools.lru_cache(maxsize=1)
+def _epochs() -> Any:
+    """Returns a function that gives _KEY another object after each jax.clear_caches()."""
+    from jax._src import util
+
+    return util.weakref_lru_cache(lambda key: object())
 
 
 # Settings with which jax.jit looks at each call, or at its results.
@@ -102,9 +129,10 @@ class _Made(NamedTuple):
 class _Call(NamedTuple):
     """One set of arguments, traced."""
 
-    name: str
+    name: str  # "" if not all of it is known: it is not kept
     in_tree: Any
     out_tree: Any
+    forward: Any = None  # a function that does what was traced
 
 
 class Jit:
@@ -115,12 +143,22 @@ class Jit:
         self._fun = fun
         self._options = options
         self._plain = jax.jit(fun, **options)
+        self._forward = jax.jit(fun.forward if isinstance(fun, Gradient) else fun)
         self._compiled: List[_Made] = []
         self._lock = threading.Lock()
         self._is_plain = not (_PLAIN_OPTIONS.issuperset(options) and _cache.install())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plain, name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Binds a method of a class, as jax.jit does."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def clear_cache(self) -> None:
+        self._plain.clear_cache()
+        self._forward.clear_cache()
+        self._compiled = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_plain and not self._compiled:
@@ -158,7 +196,8 @@ class Jit:
                 call = self._trace(args, kwargs)
                 with self._lock:
                     compiled = self._load_or_make(call, guess, args, kwargs)
-                    self._compiled.insert(0, _Made(setting, compiled))
+                    if compiled is not None:
+                        self._compiled.insert(0, _Made(setting, compiled))
             return compiled
         except Exception as e:
             log.debug("jax.jit does it: %r", e)
@@ -169,12 +208,22 @@ class Jit:
 
     def _trace(self, args: Any, kwargs: Any) -> _Call:
         fun = self._fun
-        forward = fun.forward if isinstance(fun, Gradient) else fun
-        traced = jax.jit(forward).trace(*args, **kwargs)
-        digest = _jaxpr.Digest(differentiates=isinstance(fun, Gradient))
-        digest.add(traced.jaxpr)
+        traced = self._forward.trace(*args, **kwargs)
         in_tree = jax.tree_util.tree_structure((args, kwargs))
         out_tree = jax.tree_util.tree_structure(traced.out_info)
+        if isinstance(fun, Gradient):
+            out_tree = fun.result_tree(args, traced.out_info)
+        try:
+            name = self._name(traced, args, kwargs)
+        except _keys.Unknown as e:
+            log.debug("not kept: %s", e)
+            name = ""
+        return _Call(name, in_tree, out_tree, _as_function(traced, fun))
+
+    def _name(self, traced: Any, args: Any, kwargs: Any) -> str:
+        fun = self._fun
+        digest = _jaxpr.Digest(differentiates=isinstance(fun, Gradient))
+        digest.add(traced.jaxpr)
         # The number of values of each argument and of the result; their names do not matter.
         digest.add([[_n_leaves(a) for a in args], [(k, _n_leaves(kwargs[k])) for k in sorted(kwargs)]])
         digest.add([_n_leaves(traced.out_info), sorted(self._options.items())])
@@ -184,11 +233,17 @@ class Jit:
             digest.add(["gradient", fun.with_value, sorted(fun.options.items())])
             if fun.options.get("has_aux"):
                 digest.add(_n_leaves(traced.out_info[1]))
-            out_tree = fun.result_tree(args, traced.out_info)
-        name = "jaxjit:2:" + _keys.digest([digest.hexdigest().encode(), _rules.digest(), *_surroundings()])
-        return _Call(name, in_tree, out_tree)
+        return "jaxjit:2:" + _keys.digest([digest.hexdigest().encode(), _rules.digest(), *_surroundings()])
 
     # ---- the executable ----
+
+    def _lower(self, call: _Call, args: Any, kwargs: Any) -> Any:
+        """Lowers the function. Of a gradient that of what was traced: so the program's code runs once, as under jax.jit. It may
+        count, print, or draw random numbers."""
+        fun, plain = self._fun, self._plain
+        if isinstance(fun, Gradient):
+            plain = jax.jit(Gradient(call.forward, fun.with_value, **fun.options), **self._options)
+        return plain.lower(*args, **kwargs)
 
     def _guess(self, args: Any, kwargs: Any, leaves: List[Any]) -> Optional[_ahead.Guess]:
         if not _ahead.pays():
@@ -207,6 +262,9 @@ class Jit:
     def _load_or_make(
         self, call: _Call, guess: Optional[_ahead.Guess], args: Any, kwargs: Any
     ) -> Any:
+        if not call.name:
+            self._is_plain = True
+            return self._lower(call, args, kwargs).compile() if isinstance(self._fun, Gradient) else None
         ahead = guess.take(call.name) if guess else None
         if ahead is not None:
             return _with_result_tree(ahead, call.out_tree)
@@ -217,7 +275,7 @@ class Jit:
                     _note(guess, call, len(lease.value))
                     return loaded
             start = time.monotonic()
-            lowered = self._plain.lower(*args, **kwargs)
+            lowered = self._lower(call, args, kwargs)
             with _cache.afresh():
                 compiled = lowered.compile()
             try:
@@ -252,6 +310,19 @@ class Jit:
 def _note(guess: Optional[_ahead.Guess], call: _Call, size: int) -> None:
     if guess is not None and size >= _ahead.MIN_BYTES:
         guess.learn({"name": call.name})
+
+
+def _as_function(traced: Any, fun: Any) -> Any:
+    """Returns a function that does what a call of `fun`, or of what it is the gradient of, did when it was traced."""
+
+    from jax._src import core
+
+    @functools.wraps(fun)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        results = core.jaxpr_as_fun(traced.jaxpr)(*jax.tree_util.tree_leaves((args, kwargs)))
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(traced.out_info), results)
+
+    return function
 
 
 def _n_leaves(tree: Any) -> int:

@@ -10,8 +10,9 @@
                                    functions of those modules
     a primitive's own rules        its attributes                     the same
     functions of JAX's modules     the names of the modules, of       one that the program replaced by its own: the
-    and of their classes           their classes and of MLIR's        function is jax.jit's. One in whose place there is
-                                   dialects                           another of JAX: in the key
+    and of their classes           their classes, and of jaxlib's     function is jax.jit's. One in whose place there is
+                                                                      another of JAX: in the key
+    their defaults; constants      the functions; the same names      in the key
 
 JAX registers rules lazily, so there is no single pristine state. A table counts as it is when a function is traced. Rules
 for primitives and types of the program do not count: a function with such a primitive is jax.jit's anyway (_jaxpr.py).
@@ -25,6 +26,7 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import marshal
 import operator
 import os
 import sys
@@ -36,15 +38,12 @@ from typing import Any, Dict, Iterator, List, Tuple
 from warm.jax._keys import Unknown
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-# The modules that trace, differentiate and lower. Others only call these.
-_MODULES = tuple(
-    f"jax._src.{name}"
-    for name in (
-        "interpreters. lax. state. numpy. image. nn. scipy. random core ad_ custom_ pjit shard_map callback ffi dtypes "
-        "literals dispatch hijax api linear_util util"
-    ).split()
-)
-_DIALECTS = ("jaxlib.mlir.dialects.",)  # their builders, under the names of any module
+# All modules of JAX trace, differentiate or lower, but these: warm.jax.jit leaves what they make to jax.jit, or they are for
+# other platforms, for files and for people.
+_MODULES, _BUILDERS = ("jax._src.",), ("jaxlib.",)  # the second: builders of MLIR, under the names of any module
+_APART = tuple(
+    f"jax._src.{name}" for name in "export pallas tpu cudnn debugger clusters cloud_ internal_test_util test_ public_test_".split()
+) + ("jaxlib.mosaic", "jaxlib.mlir._mlir_libs", "jaxlib._jax", "jaxlib.gpu_", "jaxlib.triton")  # fmt: skip
 _OWN = frozenset(("jax", "jaxlib", "numpy", "ml_dtypes", "nanobind", "warm")) | frozenset(
     getattr(sys, "stdlib_module_names", ("builtins", "functools", "operator", "types", "typing", "enum"))
 )  # packages whose types and compiled functions may be in JAX's rules
@@ -79,7 +78,8 @@ def _is_own(function: types.FunctionType) -> bool:
 
 
 def _modules(names: Tuple[str, ...] = _MODULES) -> List[types.ModuleType]:
-    return [m for n, m in list(sys.modules.items()) if n.startswith(names) and isinstance(m, types.ModuleType)]
+    found = ((n, m) for n, m in list(sys.modules.items()) if n.startswith(names) and not n.startswith(_APART))
+    return [m for _, m in found if isinstance(m, types.ModuleType)]
 
 
 def _spaces() -> Iterator[Tuple[str, str, Any]]:
@@ -90,7 +90,7 @@ def _spaces() -> Iterator[Tuple[str, str, Any]]:
         for value in list(vars(module).values()):
             if isinstance(value, type) and value.__module__ == where:
                 yield where, value.__qualname__, vars(value)
-    for module in _modules(_DIALECTS):
+    for module in _modules(_BUILDERS):
         yield "", module.__name__, vars(module)
 
 
@@ -205,7 +205,7 @@ def _lines(tables: List[Tuple[str, Dict[Any, Any]]]) -> List[str]:
     return sorted(lines)
 
 
-_CODE_OF = operator.attrgetter("__code__")
+_PARTS_OF = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _HOLDERS = {staticmethod: "__func__", classmethod: "__func__", property: "fget"}
 
 
@@ -229,13 +229,28 @@ def _name_lines() -> Iterator[str]:
                     yield f"{where}.{owner}.{name} {home}.{code.co_name}:{code.co_firstlineno}"
             elif isinstance(value, type) and value.__name__ != name and name.lstrip("_")[:1].isupper():  # no loop's variable
                 yield f"{where}.{owner}.{name} {value.__module__}.{value.__qualname__}"
+            elif type(value) in _SIMPLE and name.lstrip("_").isupper():
+                yield f"{where}.{owner}.{name}={value!r}"
+
+
+def _default_lines(functions: List[types.FunctionType]) -> Iterator[str]:
+    for f in functions:
+        both = f.__defaults__, f.__kwdefaults__
+        if not any(both) or not _is_own(f):
+            continue
+        try:
+            text = marshal.dumps(both, 0).hex()
+        except ValueError:  # objects
+            text = _text(both)
+        yield f"{f.__module__}.{f.__qualname__}:{f.__code__.co_firstlineno} {text}"
 
 
 _lock = threading.Lock()
 
 
 class _Known:
-    """The digest of the rules, with the values and the codes that they were. These stay alive, so an identity stays theirs."""
+    """The digest of the rules, with the values that they were, and the codes and defaults. These stay alive, so an identity
+    stays theirs."""
 
     def __init__(self) -> None:
         self.names = [(names, list(names.values())) for _, _, names in _spaces()]
@@ -244,8 +259,9 @@ class _Known:
         self.tables = [(table, list(table.values())) for _, table in tables]
         found = (_unwrapped(value) for _, values in (*self.names, *self.tables) for value in values)
         self.functions = [value for value in found if type(value) is types.FunctionType]
-        self.codes = [*map(_CODE_OF, self.functions)]
-        text = "\n".join([*_lines(tables), *sorted(_name_lines())])
+        self.parts = [*map(_PARTS_OF, self.functions)]
+        self.tables += [(f.__kwdefaults__, list(f.__kwdefaults__.values())) for f in self.functions if f.__kwdefaults__]
+        text = "\n".join([*_lines(tables), *sorted(_name_lines()), *sorted({*_default_lines(self.functions)})])
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
     def is_current(self) -> bool:
@@ -253,7 +269,7 @@ class _Known:
             return False
         both = (*self.names, *self.tables)
         is_same = all(len(now) == len(values) and all(map(operator.is_, now.values(), values)) for now, values in both)
-        return is_same and all(map(operator.is_, map(_CODE_OF, self.functions), self.codes))
+        return is_same and all(map(operator.eq, map(_PARTS_OF, self.functions), self.parts))
 
 
 _known: List[_Known] = []
