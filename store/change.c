@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keygen/vector.h"
 #include "store/fault.h"
 #include "store/table.h"
 
@@ -172,14 +173,10 @@ static int put_blob(struct change *c, const struct blob_id *id,
 
 int change_doom(struct change *c, const struct blob_id *id)
 {
-    if (c->n_doomed == c->cap_doomed) {
-        size_t cap = c->cap_doomed ? 2 * c->cap_doomed : 64;
-        struct blob_id *more = realloc(c->doomed, cap * sizeof *more);
-        if (!more)
-            return ENOMEM;
-        c->doomed = more;
-        c->cap_doomed = cap;
-    }
+    bool failed = false;
+    if (c->n_doomed == c->cap_doomed &&
+        !vector_grow(&failed, &c->doomed, &c->cap_doomed, c->n_doomed, sizeof *c->doomed))
+        return ENOMEM;
     c->doomed[c->n_doomed++] = *id;
     return 0;
 }

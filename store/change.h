@@ -23,7 +23,7 @@ struct change {
     struct totals totals;
     unsigned n_pages;       /* roughly how many are dirty */
     struct blob_id *doomed; /* unreferenced once this is committed */
-    size_t n_doomed, cap_doomed;
+    uint32_t n_doomed, cap_doomed;
     struct writer scratch;
     bool broke;                    /* a row was removed that could not be read */
     uint64_t n_old;                /* of the evicted */

@@ -17,17 +17,11 @@
 
 #define COVERED_MIN 3 /* absent files for which a look at the folder is cheaper */
 
-static size_t folder_len(const struct input *i)
-{
-    const char *slash = strrchr(i->path, '/');
-    return slash ? (size_t)(slash - i->path) : 0;
-}
-
 static bool same_folder(const struct input *a, const struct input *b)
 {
-    size_t len = folder_len(a);
+    size_t len = tool_folder_len(a->path);
     return a->kind == INPUT_ABSENT && b->kind == INPUT_ABSENT && a->root == b->root && len &&
-           len == folder_len(b) && memcmp(a->path, b->path, len) == 0;
+           len == tool_folder_len(b->path) && memcmp(a->path, b->path, len) == 0;
 }
 
 /* Orders absent inputs last, by folder. */
@@ -41,7 +35,7 @@ static int by_folder(const void *pa, const void *pb)
         return (a->path > b->path) - (a->path < b->path);
     if (a->root != b->root)
         return a->root - b->root;
-    size_t len_a = folder_len(a), len_b = folder_len(b);
+    size_t len_a = tool_folder_len(a->path), len_b = tool_folder_len(b->path);
     int order = memcmp(a->path, b->path, len_a < len_b ? len_a : len_b);
     if (order == 0)
         order = (len_a > len_b) - (len_a < len_b);
@@ -55,7 +49,8 @@ static struct stamp folder_stamp(const struct tool_job *job, uint64_t started_ns
     struct stat st;
     char path[PATH_MAX];
     const char *root = absent->root ? job->roots[absent->root - 1] : "";
-    int n = snprintf(path, PATH_MAX, "%s%.*s", root, (int)folder_len(absent), absent->path);
+    int n =
+        snprintf(path, PATH_MAX, "%s%.*s", root, (int)tool_folder_len(absent->path), absent->path);
     if (n < 0 || n >= PATH_MAX || stat(path, &st) < 0)
         return (struct stamp){0};
     struct stamp stamp = stamp_of(&st);
@@ -70,7 +65,7 @@ static struct input folder_of(const struct tool_job *job, uint64_t started_ns,
                            .stamp = folder_stamp(job, started_ns, absent),
                            .covers = (uint32_t)n,
                            .path = (const char *)(uintptr_t)folders->len};
-    writer_bytes(folders, absent->path, folder_len(absent));
+    writer_bytes(folders, absent->path, tool_folder_len(absent->path));
     writer_u8(folders, 0);
     return folder;
 }

@@ -493,8 +493,8 @@ static bool depends_alike(const struct command *c)
 {
     const struct tool_job *job = c->job;
     for (size_t i = 0; i < job->n_roots; i++)
-        if (!dependencies_can_name(job->roots[i]) &&
-            !(tool_is_gcc(job) && dependencies_can_escape(job->roots[i]) &&
+        if (!dependencies_can_name(job->roots[i], false) &&
+            !(tool_is_gcc(job) && dependencies_can_name(job->roots[i], true) &&
               !is_target_in(c, job->roots[i])))
             return false;
     return !may_shorten(c);
@@ -552,13 +552,6 @@ static bool add_pip(struct command *c)
     return ok;
 }
 
-/* Returns the length of a file's folder in its name. */
-static size_t folder_len(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
-}
-
 /* Returns the next name that a source of a unity build includes, from file *at on and behind `name`. NULL at the end. */
 static const char *next_included(const struct command *c, size_t *at, const char *name)
 {
@@ -587,7 +580,7 @@ static bool add_places(struct command *c, size_t len, bool maps)
         ok = ok && add_folders(c, maps);
     const char *name = NULL;
     for (size_t at = 0; c->job->counts == COUNTS_NO_PLACE && (name = next_included(c, &at, name));)
-        tool_add_folder(c->job, name, folder_len(name));
+        tool_add_folder(c->job, name, tool_folder_len(name));
     return ok;
 }
 
@@ -731,7 +724,7 @@ static void add_value(struct command *c, struct key_builder *key, const struct c
         bool is_target = strncmp(s->name, "-M", 2) == 0;
         (is_target ? tool_key_output : tool_key_path)(c->job, key, VALUE, value);
         tool_key_reach(c->job, key, REACH, value,
-                       s->rule == FOLDER_TO_SEARCH ? strlen(value) : folder_len(value));
+                       s->rule == FOLDER_TO_SEARCH ? strlen(value) : tool_folder_len(value));
     } else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE) {
         key_add_text(key, VALUE, value);
     }
@@ -774,7 +767,7 @@ static void add_arguments(struct command *c, struct key_builder *key)
         bool valued = s && (s->form == SEPARATE || s->form == EITHER);
         if (arg[0] != '-') {
             tool_key_path(c->job, key, ARGUMENT, arg);
-            tool_key_reach(c->job, key, REACH, arg, folder_len(arg));
+            tool_key_reach(c->job, key, REACH, arg, tool_folder_len(arg));
         } else if (!valued) {
             if ((!s || s->rule != STOP || c->n_stops > 1) && !add_map(c, key, arg))
                 key_add_text(key, ARGUMENT, arg);
@@ -899,7 +892,7 @@ static int make_key(struct command *c, struct err *e)
     const char *name = NULL;
     for (size_t at = 0; (name = next_included(c, &at, name));) {
         tool_key_path(c->job, &key, SOURCE, name);
-        tool_key_reach(c->job, &key, REACH, name, folder_len(name));
+        tool_key_reach(c->job, &key, REACH, name, tool_folder_len(name));
     }
     if (c->native && !cpu_add(&key, CPU))
         return refuse(e, "native",

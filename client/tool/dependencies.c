@@ -24,24 +24,13 @@
 #define ROOT_MARK 1 /* the byte before a root's digit, as in texts (result.h) */
 #define LINE_MAX_COLUMN 72u
 
-static bool has_only(const char *root, const char *signs)
+bool dependencies_can_name(const char *root, bool is_escaped)
 {
+    assert(root);
     for (const char *c = root; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr(signs, *c))
+        if (!isalnum((unsigned char)*c) && !strchr("/._+,@-", *c) && !(is_escaped && *c == ' '))
             return false;
     return true;
-}
-
-bool dependencies_can_name(const char *root)
-{
-    assert(root);
-    return has_only(root, "/._+,@-");
-}
-
-bool dependencies_can_escape(const char *root)
-{
-    assert(root);
-    return has_only(root, "/._+,@- ");
 }
 
 /* Returns the length of the name at `at`: up to a space without a backslash, or the line's end. */
@@ -75,7 +64,7 @@ static bool pack_inner(const struct tool_job *job, const char *name, size_t len,
     size_t at = 0;
     snprintf(path, sizeof path, "%.*s", (int)len, name);
     int root = tool_inner_root(job, path, &at);
-    if (root < 0 || !dependencies_can_name(job->roots[root]))
+    if (root < 0 || !dependencies_can_name(job->roots[root], false))
         return false;
     writer_bytes(out, name, at);
     writer_u8(out, ROOT_MARK);

@@ -15,10 +15,9 @@
 
 #include "client/tool/tool.h"
 
-/* True if the compiler writes a root's name into such a file without escapes. */
-bool dependencies_can_name(const char *root);
-/* Returns the same for GCC, whose escapes for spaces are known. But a name that -MT gives has none. */
-bool dependencies_can_escape(const char *root);
+/* True if the compiler writes a root's name into such a file without escapes; or, of GCC, `is_escaped`: with those for
+ * spaces, which are known. But a name that -MT gives has none. */
+bool dependencies_can_name(const char *root, bool is_escaped);
 
 /* Appends the packed file. `log`: the trace of the run (trace.h). REFUSED: unpacking it here does not
  * produce the same bytes, or a name of a root in it does not stand for that root. */

@@ -10,6 +10,7 @@
 #include "client/lib/digests.h"
 #include "client/lib/identity.h"
 #include "keygen/domains.h"
+#include "keygen/vector.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -119,42 +120,33 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int add_name(char ***names, size_t *n, size_t *cap, const char *name)
-{
-    if (*n == *cap) {
-        size_t more = *cap ? *cap * 2 : 64;
-        char **grown = more > FOLDER_NAMES_MAX ? NULL : realloc(*names, more * sizeof **names);
-        if (!grown)
-            return WARM_ETOO_BIG;
-        *names = grown;
-        *cap = more;
-    }
-    (*names)[*n] = strdup(name);
-    return (*names)[*n] ? (++*n, 0) : WARM_ENOMEM;
-}
-
 int folder_digest(const char *path, struct proof *out)
 {
     assert(path && out);
     DIR *d = opendir(path);
-    char **names = NULL;
-    size_t n = 0, cap = 0;
-    int code = 0;
+    VECTOR(char *) names = {.at = NULL};
+    bool failed = false;
     if (!d)
         return WARM_ENOT_FOUND;
-    for (struct dirent *entry; !code && (entry = readdir(d));)
-        code = add_name(&names, &n, &cap, entry->d_name);
+    for (struct dirent *entry; !failed && (entry = readdir(d));)
+        if (names.n == FOLDER_NAMES_MAX ||
+            (names.n == names.cap &&
+             !vector_grow(&failed, &names.at, &names.cap, names.n, sizeof *names.at)) ||
+            !(names.at[names.n] = strdup(entry->d_name)))
+            failed = true;
+        else
+            names.n++;
     closedir(d);
     struct key_builder key;
     struct key unused;
     key_begin(&key, DOMAIN_FOLDER);
-    if (n)
-        qsort(names, n, sizeof *names, by_text);
-    for (size_t i = 0; i < n; i++) {
-        key_add_text(&key, 1, names[i]);
-        free(names[i]);
+    if (names.n)
+        qsort(names.at, names.n, sizeof *names.at, by_text);
+    for (size_t i = 0; i < names.n; i++) {
+        key_add_text(&key, 1, names.at[i]);
+        free(names.at[i]);
     }
-    free(names);
+    free(names.at);
     key_end(&key, &unused, out);
-    return code;
+    return failed ? WARM_ETOO_BIG : 0;
 }

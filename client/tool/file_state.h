@@ -33,7 +33,7 @@ bool file_is_binary(const char *path);
 /* Returns 'f' for a file, 'd' for a folder, 'o' for another type. */
 char file_type(const struct stat *st);
 
-/* Computes the SHA-256 of the sorted names in a folder. Errors: NOT_FOUND, TOO_BIG, NOMEM. */
+/* Computes the SHA-256 of the sorted names in a folder. Errors: NOT_FOUND, TOO_BIG (or no memory). */
 int folder_digest(const char *path, struct proof *out);
 
 #endif

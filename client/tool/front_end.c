@@ -58,6 +58,12 @@ const char *tool_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
+size_t tool_folder_len(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
 void tool_label(struct tool_job *job)
 {
     assert(job && job->argc);

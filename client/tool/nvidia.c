@@ -83,13 +83,6 @@ static int refuse(struct err *e, const char *what, const char *why)
     return err_set(e, WARM_EREFUSED, "%.100s: %s", what, why);
 }
 
-/* Returns the length of a file's folder in its name. */
-static size_t folder_len(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) : 0;
-}
-
 static int begin(struct tool_job *job, struct key_builder *key, const char *domain, struct err *e)
 {
     const char *path = getenv("PATH");
@@ -246,7 +239,7 @@ static bool depends_alike(const struct tool_job *job, const struct tool_folder *
         if (folders[i].is_system && tool_may_shorten(job, folders[i].path))
             return false;
     for (size_t i = 0; i < job->n_roots; i++)
-        if (!dependencies_can_name(job->roots[i]))
+        if (!dependencies_can_name(job->roots[i], false))
             return false;
     return true;
 }
@@ -259,7 +252,7 @@ static int add_roots(struct tool_job *job, const struct options *o,
     /* Can the host's compiler, which preprocesses, replace these roots in __FILE__? */
     bool maps = job->n_roots && job->counts < COUNTS_SOURCE && tool_is_of_jit(input);
     for (size_t i = 0; i < job->n_roots; i++)
-        maps = maps && dependencies_can_name(job->roots[i]) && !strchr(job->roots[i], ',');
+        maps = maps && dependencies_can_name(job->roots[i], false) && !strchr(job->roots[i], ',');
     for (size_t i = 0; job->counts == COUNTS_NO_PLACE && !maps && i < n; i++)
         tool_add_folder(job, folders[i].path.data, folders[i].path.len);
     while (job->n_roots &&
@@ -308,7 +301,7 @@ static int nvcc_key(struct tool_job *job, const struct options *o,
         for (size_t i = 0; o->dependencies && i < job->n_outputs; i++)
             tool_key_path(job, &key, PATHS, job->outputs[i]);
         tool_key_path(job, &key, PATHS, input);
-        tool_key_reach(job, &key, REACH, input, folder_len(input));
+        tool_key_reach(job, &key, REACH, input, tool_folder_len(input));
         key_add(&key, SOURCE, source, len);
         if (names_show)
             add_folder(job, &key);

@@ -239,6 +239,8 @@ bool tool_is_gcc(const struct tool_job *job);
 
 /* Returns the name of a path's file, without its folders. */
 const char *tool_base(const char *path);
+/* Returns the length of a file's folder in its name; 0: it names none. */
+size_t tool_folder_len(const char *path);
 /* True if the path lies below an absolute folder. False if `folder` is NULL. */
 bool tool_is_below(const char *path, const char *folder);
 /* True if the path lies in the folder that a variable names, however it is spelled: torch names its files without "..". */

@@ -33,6 +33,7 @@
 #include "client/tool/unity.h"
 #include "client/trace/trace.h"
 #include "keygen/cuda/cuda.h"
+#include "keygen/vector.h"
 
 enum seen {
     SEEN_READ = 1,
@@ -68,7 +69,7 @@ struct reading {
     unsigned begun, executed;
     bool clock_is_told; /* a compiler ran whose reading of the clock is recorded */
     struct inputs out;
-    size_t room;
+    uint32_t room;
     struct writer paths, folders; /* all paths of out, one after the other; offsets until the end */
     struct inputs headers[TOOL_SOURCES_MAX]; /* of precompiled headers that were used */
     size_t n_headers;
@@ -387,14 +388,10 @@ static bool is_header(const char *path) { return text_ends(path, PCH_SUFFIX); }
 /* Adds an input, whose path is an offset into r->paths until finish. */
 static struct input *add(struct reading *r, uint8_t kind, const char *path)
 {
-    if (r->out.n == r->room) {
-        size_t more = r->room ? r->room * 2 : 1024;
-        struct input *grown = more > INPUTS_MAX ? NULL : realloc(r->out.list, more * sizeof *grown);
-        if (!grown)
-            return NULL;
-        r->out.list = grown;
-        r->room = more;
-    }
+    bool failed = r->out.n == INPUTS_MAX;
+    if (failed || (r->out.n == r->room &&
+                   !vector_grow(&failed, &r->out.list, &r->room, r->room, sizeof *r->out.list)))
+        return NULL;
     const char *rest;
     struct input *i = &r->out.list[r->out.n++];
     *i = (struct input){.kind = kind, .root = (uint8_t)(tool_root_of(r->job, path, &rest) + 1)};

@@ -175,6 +175,20 @@ static int check_rank(const struct program *p, const struct new_op *op, struct t
     return x->dims[op->ints[1]] <= INT32_MAX ? 0 : wrong(e, "more than 2^31 elements in a row");
 }
 
+/* Returns x without the dimensions that op->ints has from `first` on, in order. */
+static struct tensor reduced(const struct tensor *x, const struct new_op *op, uint32_t first,
+                             enum elem elem)
+{
+    struct tensor out = {.elem = elem};
+    for (uint32_t i = 0, k = first; i < x->rank; i++) {
+        if (k < op->n_ints && op->ints[k] == i)
+            k++;
+        else
+            out.dims[out.rank++] = x->dims[i];
+    }
+    return out;
+}
+
 /* Checks REDUCE_MANY: a reducer of scalars, for each operand one from either side. */
 static int check_reduce_many(const struct program *p, const struct new_op *op, struct tensor *out,
                              struct err *e)
@@ -199,13 +213,7 @@ static int check_reduce_many(const struct program *p, const struct new_op *op, s
     }
     if (!dims_fit(op->ints + 2, op->n_ints - 2, x->rank, true))
         return wrong(e, "the dimensions are not those of the operand, in order");
-    *out = (struct tensor){.elem = program_tensor(p, op->operands[op->ints[1]])->elem};
-    for (uint32_t i = 0, k = 2; i < x->rank; i++) {
-        if (k < op->n_ints && op->ints[k] == i)
-            k++;
-        else
-            out->dims[out->rank++] = x->dims[i];
-    }
+    *out = reduced(x, op, 2, program_tensor(p, op->operands[op->ints[1]])->elem);
     return 0;
 }
 
@@ -284,13 +292,7 @@ static int check_reduce(const struct tensor *x, const struct tensor *init, const
         return wrong(e, "the initial value is not a scalar of the operand's elements");
     if (!dims_fit(op->ints + 1, op->n_ints - 1, x->rank, true))
         return wrong(e, "the dimensions are not those of the operand, in order");
-    *out = (struct tensor){.elem = x->elem};
-    for (uint32_t i = 0, k = 1; i < x->rank; i++) {
-        if (k < op->n_ints && op->ints[k] == i)
-            k++;
-        else
-            out->dims[out->rank++] = x->dims[i];
-    }
+    *out = reduced(x, op, 1, x->elem);
     return 0;
 }
 

@@ -165,13 +165,13 @@ Test(dependencies, a_name_of_a_root_that_nobody_read_is_refused)
 
 Test(dependencies, a_root_with_a_blank_is_no_name_for_such_a_file)
 {
-    cr_expect(dependencies_can_name("/tmp/torchinductor_root/ab"));
-    cr_expect_not(dependencies_can_name("/tmp/my folder"));
-    cr_expect(dependencies_can_escape("/tmp/my folder"));
-    cr_expect_not(dependencies_can_escape("/tmp/a#b c"));
-    cr_expect_not(dependencies_can_escape("/tmp/a\\b"));
-    cr_expect_not(dependencies_can_name("/tmp/a#b"));
-    cr_expect_not(dependencies_can_name("/tmp/a$b"));
+    cr_expect(dependencies_can_name("/tmp/torchinductor_root/ab", false));
+    cr_expect_not(dependencies_can_name("/tmp/my folder", false));
+    cr_expect(dependencies_can_name("/tmp/my folder", true));
+    cr_expect_not(dependencies_can_name("/tmp/a#b c", true));
+    cr_expect_not(dependencies_can_name("/tmp/a\\b", true));
+    cr_expect_not(dependencies_can_name("/tmp/a#b", false));
+    cr_expect_not(dependencies_can_name("/tmp/a$b", false));
 }
 
 Test(dependencies, bytes_that_pack_cannot_have_written_are_refused)

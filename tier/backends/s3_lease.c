@@ -40,17 +40,19 @@
 #define TOLD_MAGIC "warm-told\n"
 #define TOLD_S 600 /* as in Redis */
 #define TOKEN_LEN (2 * TIER_TOKEN_SIZE)
+#define NAME_TEXT (2 * TIER_NAME_MAX + 1)
 
-/* Writes the name of an object's lease, or of a slot beside it: HH/l-ID, HH/l1-ID. */
-static void lease_name(const struct job *j, char out[TIER_NAME_MAX + 1])
+/* Writes the name of an object's lease, or of a slot beside it, or of what a job was told: HH/l-ID, HH/l1-ID,
+ * HH/j-ID-JOB. */
+static void name_of(const struct job *j, bool is_told, char out[NAME_TEXT])
 {
     const struct tier_request *r = j->http.request;
     const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
-    const char *rest = kind + strcspn(kind, "-");
-    char slot[12] = "";
-    if (r->slot)
-        snprintf(slot, sizeof slot, "%u", r->slot % 1000);
-    snprintf(out, TIER_NAME_MAX + 1, "%.*sl%s%s", (int)(kind - r->name), r->name, slot, rest);
+    char letter[12] = "l";
+    if (!is_told && r->slot)
+        snprintf(letter, sizeof letter, "l%u", r->slot % 1000);
+    snprintf(out, NAME_TEXT, "%.*s%s%s%s%s", (int)(kind - r->name), r->name, is_told ? "j" : letter,
+             kind + strcspn(kind, "-"), is_told ? "-" : "", is_told ? r->job : "");
 }
 
 /* Reads the lease in the job's answer. False if it is none of ours. */
@@ -70,23 +72,31 @@ static bool read_lease(struct job *j)
     return *end == '\n';
 }
 
-static void put_lease(struct job *j, uint64_t ms, bool replaces, void (*then)(struct job *j))
+/* Puts a text, with a random word behind it, if there is none yet, or in the place of the one that was read. */
+static void put_text(struct job *j, bool is_told, const char *text, bool replaces,
+                     void (*then)(struct job *j))
 {
-    char name[TIER_NAME_MAX + 1], condition[220], token[TOKEN_LEN + 1], word[33];
-    lease_name(j, name);
-    bytes_to_hex(j->http.request->token, TIER_TOKEN_SIZE, token);
+    char name[NAME_TEXT], condition[220], word[33];
+    name_of(j, is_told, name);
     s3_random_hex(word, 16);
-    snprintf(j->lease.body, sizeof j->lease.body, MAGIC "%s\n%llu\n%s\n", token,
-             (unsigned long long)ms, word);
+    snprintf(j->lease.body, sizeof j->lease.body, "%s%s\n", text, word);
     if (replaces)
         snprintf(condition, sizeof condition, "If-Match: %s", j->lease.etag);
     s3_send_put(j, name, j->lease.body, replaces ? condition : "If-None-Match: *", then);
 }
 
+static void put_lease(struct job *j, uint64_t ms, bool replaces, void (*then)(struct job *j))
+{
+    char token[TOKEN_LEN + 1], text[sizeof MAGIC + TOKEN_LEN + 24];
+    bytes_to_hex(j->http.request->token, TIER_TOKEN_SIZE, token);
+    snprintf(text, sizeof text, MAGIC "%s\n%llu\n", token, (unsigned long long)ms);
+    put_text(j, false, text, replaces, then);
+}
+
 static void get_lease(struct job *j, void (*then)(struct job *j))
 {
-    char name[TIER_NAME_MAX + 1];
-    lease_name(j, name);
+    char name[NAME_TEXT];
+    name_of(j, false, name);
     s3_send_get(j, name, false, then);
 }
 
@@ -157,27 +167,13 @@ static void on_lease_asked(struct job *j)
 
 /* ---- ASK of a job ---- */
 
-static void told_name(const struct job *j, char out[2 * TIER_NAME_MAX + 1])
-{
-    const struct tier_request *r = j->http.request;
-    const char *slash = strchr(r->name, '/'), *kind = slash ? slash + 1 : r->name;
-    snprintf(out, 2 * TIER_NAME_MAX + 1, "%.*sj%s-%s", (int)(kind - r->name), r->name,
-             kind + strcspn(kind, "-"), r->job);
-}
-
 static void on_told_put(struct job *j);
 
 /* Tells the job's other ranks what this one found, unless another rank was first. */
 static void put_told(struct job *j, bool replaces)
 {
-    char name[2 * TIER_NAME_MAX + 1], condition[220], word[33];
-    told_name(j, name);
-    s3_random_hex(word, 16);
-    snprintf(j->lease.body, sizeof j->lease.body, TOLD_MAGIC "%c\n%s\n",
-             j->http.held_fd >= 0 ? 'h' : 'm', word);
-    if (replaces)
-        snprintf(condition, sizeof condition, "If-Match: %s", j->lease.etag);
-    s3_send_put(j, name, j->lease.body, replaces ? condition : "If-None-Match: *", on_told_put);
+    put_text(j, true, j->http.held_fd >= 0 ? TOLD_MAGIC "h\n" : TOLD_MAGIC "m\n", replaces,
+             on_told_put);
 }
 
 /* Answers as the job's first rank was answered. */
@@ -215,11 +211,11 @@ static void on_told_read(struct job *j)
 
 static void on_told_put(struct job *j)
 {
-    char name[2 * TIER_NAME_MAX + 1];
+    char name[NAME_TEXT];
     if (j->answer.outcome == TIER_OK) {
         answer_as_told(j, j->http.held_fd >= 0 ? 'h' : 'm');
     } else if (j->answer.outcome == TIER_EXISTS || j->answer.outcome == TIER_LATER) {
-        told_name(j, name);
+        name_of(j, true, name);
         s3_send_get(j, name, false, on_told_read);
     } else {
         job_fail(j);
