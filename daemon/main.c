@@ -559,15 +559,6 @@ static void watch(struct daemon *d)
 
 /* ---- starting ---- */
 
-static void set_signals(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
-    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
-    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
-        sigaction(crashes[i], &crash, NULL);
-}
-
 static int start_loop(struct daemon *d, struct err *e)
 {
     int rc = uv_loop_init(&d->loop);
@@ -677,20 +668,6 @@ static int start_serving(struct daemon *d, struct err *e)
     return code;
 }
 
-static int start(struct daemon *d, struct err *e)
-{
-    int code = peer_find_group(d->config.trust_group, &d->trust_group, e);
-    if (code == 0)
-        code = start_loop(d, e);
-    if (code == 0)
-        code = start_store(d, e);
-    if (code == 0)
-        code = start_pool(d, e);
-    if (code == 0)
-        code = start_serving(d, e);
-    return code;
-}
-
 static void say_ready(struct daemon *d)
 {
     uint64_t watchdog_ms = notify_watchdog_ms();
@@ -758,11 +735,23 @@ static int run(struct daemon *d)
     }
     use_log_settings(&d->config);
     set_budgets(&d->config);
-    set_signals();
+    signal(SIGPIPE, SIG_IGN);
+    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT};
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &crash, NULL);
     log_open_journal(LOG_JOURNAL);
     tell_warnings(&d->config);
     raise_descriptor_limit(&d->config);
-    int code = start(d, &e);
+    int code = peer_find_group(d->config.trust_group, &d->trust_group, &e);
+    if (code == 0)
+        code = start_loop(d, &e);
+    if (code == 0)
+        code = start_store(d, &e);
+    if (code == 0)
+        code = start_pool(d, &e);
+    if (code == 0)
+        code = start_serving(d, &e);
     if (code) {
         fprintf(stderr, "warmd: %s\n", e.text);
     } else {

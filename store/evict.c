@@ -119,19 +119,6 @@ static bool in_group(const struct store_row *row)
     return !key_equal(&row->group, &none);
 }
 
-static int worth_of(struct store *s, struct change *c, const struct store_row *row, uint64_t now_ms,
-                    struct worth *out)
-{
-    struct group_worth g = {.s = s, .c = c, .now_ms = now_ms};
-    int rc = 0;
-    if (in_group(row))
-        rc = change_group(c, row, STORE_GROUP_MAX, on_member_worth, &g);
-    if (g.worth.bytes == 0)
-        worth_add(&g.worth, s, row, now_ms);
-    *out = g.worth;
-    return rc;
-}
-
 /* ---- samples ---- */
 
 struct candidate {
@@ -160,8 +147,13 @@ static int sample_row(struct store *s, struct change *c, struct sample *sample,
         return 0;
     *to = (struct candidate){.id = row->id, .worth = -1, .broken = broken};
     if (!broken) {
-        struct worth w;
-        int rc = worth_of(s, c, row, clock_wall_ms(), &w);
+        struct group_worth g = {.s = s, .c = c, .now_ms = clock_wall_ms()};
+        int rc = 0;
+        if (in_group(row))
+            rc = change_group(c, row, STORE_GROUP_MAX, on_member_worth, &g);
+        if (g.worth.bytes == 0)
+            worth_add(&g.worth, s, row, g.now_ms);
+        struct worth w = g.worth;
         if (rc != 0 || w.pinned)
             return rc;
         to->worth = worth_rank(&w);

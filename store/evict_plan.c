@@ -238,21 +238,6 @@ static int remove_step(struct store *s, struct evict_plan *plan, bool *out_enoug
     return rc;
 }
 
-/* Scans or removes some more. *out_more: there is more to do; never after an error. */
-static int plan_advance(struct store *s, struct evict_plan *plan, bool *out_more)
-{
-    bool enough = false;
-    int rc = plan->removing ? remove_step(s, plan, &enough) : scan_step(s, plan);
-    if (!plan->removing && rc == WARM_ENOT_FOUND) { /* the end of the rows */
-        plan->removing = true;
-        rc = 0;
-        if (plan->entry.n && !plan->all)
-            qsort(plan->entry.at, plan->entry.n, sizeof *plan->entry.at, planned_order);
-    }
-    *out_more = rc == 0 && !enough && (!plan->removing || plan->next < plan->entry.n);
-    return rc;
-}
-
 static void plan_free(struct store *s)
 {
     id_set_clear(&s->plan->gone);
@@ -282,8 +267,16 @@ bool evict_plan_step(struct store *s)
     if (!s->plan && s->evictions.first)
         plan_begin(s, task_list_take(&s->evictions));
     if (s->plan) {
-        bool more;
-        int rc = plan_advance(s, s->plan, &more);
+        bool enough = false;
+        int rc = s->plan->removing ? remove_step(s, s->plan, &enough) : scan_step(s, s->plan);
+        if (!s->plan->removing && rc == WARM_ENOT_FOUND) { /* the end of the rows */
+            s->plan->removing = true;
+            rc = 0;
+            if (s->plan->entry.n && !s->plan->all)
+                qsort(s->plan->entry.at, s->plan->entry.n, sizeof *s->plan->entry.at,
+                      planned_order);
+        }
+        bool more = rc == 0 && !enough && (!s->plan->removing || s->plan->next < s->plan->entry.n);
         if (!more) {
             struct task *t = s->plan->task;
             plan_free(s);

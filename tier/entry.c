@@ -112,28 +112,6 @@ static void read_fields(struct reader *r, struct tier_entry *out)
     out->signer = read_text(r);
 }
 
-/* Finds the trusted key that signed; NULL if none did. */
-static const struct trusted_key *find_signer(const struct trusted_keys *trusted, struct view name,
-                                             struct view signed_part, const uint8_t *signature)
-{
-    const struct trusted_key *key = NULL;
-    do
-        key = signing_find(trusted, name, key);
-    while (key && !signing_verify(key, signed_part.data, signed_part.len, signature));
-    return key;
-}
-
-static int refuse_signer(const struct trusted_keys *trusted, struct view name, struct err *e)
-{
-    const struct trusted_key *key = signing_find(trusted, name, NULL);
-    if (key)
-        return err_set(e, WARM_EDENIED, "the signature of %s is wrong", key->name);
-    if (!signing_is_name(name)) /* these bytes may not be printed */
-        return err_set(e, WARM_EDENIED, "signature of a key without a proper name");
-    return err_set(e, WARM_EDENIED, "signature of unknown key %.*s", (int)name.len,
-                   (const char *)name.data);
-}
-
 int entry_read(const void *data, size_t len, const struct trusted_keys *trusted,
                struct tier_entry *out, const struct trusted_key **out_key, struct err *e)
 {
@@ -152,9 +130,20 @@ int entry_read(const void *data, size_t len, const struct trusted_keys *trusted,
     if (r.failed)
         return err_set(e, WARM_EMALFORMED, "an entry that is cut off");
     struct view signed_part = {data, signed_len};
-    *out_key = find_signer(trusted, out->signer, signed_part, signature.data);
-    if (!*out_key)
-        return refuse_signer(trusted, out->signer, e);
+    const struct trusted_key *key = NULL;
+    do
+        key = signing_find(trusted, out->signer, key);
+    while (key && !signing_verify(key, signed_part.data, signed_part.len, signature.data));
+    *out_key = key; /* that signed */
+    if (!key) {
+        key = signing_find(trusted, out->signer, NULL);
+        if (key)
+            return err_set(e, WARM_EDENIED, "the signature of %s is wrong", key->name);
+        if (!signing_is_name(out->signer)) /* these bytes may not be printed */
+            return err_set(e, WARM_EDENIED, "signature of a key without a proper name");
+        return err_set(e, WARM_EDENIED, "signature of unknown key %.*s", (int)out->signer.len,
+                       (const char *)out->signer.data);
+    }
     out->is_inline = flags & ENTRY_INLINE;
     out->value = out->is_inline ? reader_bytes(&r, r.len) : (struct view){"", 0};
     if (flags & ~ENTRY_INLINE || out->kind >= ENTRY_KINDS || !reader_done(&r) ||

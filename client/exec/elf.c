@@ -150,22 +150,16 @@ static off_t place_of(const struct elf *elf, uint64_t address)
     return -1;
 }
 
-/* Reads the dynamic section. Returns the number of its entries, at most DYNAMIC_MAX. */
-static size_t read_dynamic(const struct elf *elf, Elf64_Dyn out[DYNAMIC_MAX])
-{
-    const Elf64_Phdr *part = part_of(elf, PT_DYNAMIC);
-    size_t size = part ? part->p_filesz : 0;
-    if (size > DYNAMIC_MAX * sizeof *out)
-        size = DYNAMIC_MAX * sizeof *out;
-    ssize_t n = size ? pread(elf->fd, out, size, (off_t)part->p_offset) : 0;
-    return n > 0 ? (size_t)n / sizeof *out : 0;
-}
-
 static bool needs_asan(const struct elf *elf)
 {
     Elf64_Dyn dynamic[DYNAMIC_MAX];
     char name[LIBRARY_MAX];
-    size_t n = read_dynamic(elf, dynamic);
+    const Elf64_Phdr *part = part_of(elf, PT_DYNAMIC);
+    size_t size = part ? part->p_filesz : 0;
+    if (size > DYNAMIC_MAX * sizeof *dynamic)
+        size = DYNAMIC_MAX * sizeof *dynamic;
+    ssize_t got = size ? pread(elf->fd, dynamic, size, (off_t)part->p_offset) : 0;
+    size_t n = got > 0 ? (size_t)got / sizeof *dynamic : 0; /* entries */
     off_t names = -1;
     for (size_t i = 0; i < n && names < 0; i++)
         if (dynamic[i].d_tag == DT_STRTAB)

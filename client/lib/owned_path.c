@@ -56,23 +56,6 @@ static bool is_outside(uid_t uid)
     return !is_mapped;
 }
 
-/* True if no user but this one has the group as their first. Lists of a directory service stay out of sight. */
-static bool is_nobody_elses(gid_t gid, uid_t uid)
-{
-    static pthread_mutex_t lock =
-        PTHREAD_MUTEX_INITIALIZER; /* the list has one place for all threads */
-    struct passwd user, *found;
-    char texts[RECORD_MAX];
-    bool is_alone = true;
-    pthread_mutex_lock(&lock);
-    setpwent();
-    while (is_alone && getpwent_r(&user, texts, sizeof texts, &found) == 0)
-        is_alone = user.pw_gid != gid || user.pw_uid == uid;
-    endpwent();
-    pthread_mutex_unlock(&lock);
-    return is_alone;
-}
-
 /* True if the group has no member but the user, whose name it has. */
 static bool is_private_group(gid_t gid, uid_t uid)
 {
@@ -86,7 +69,17 @@ static bool is_private_group(gid_t gid, uid_t uid)
     for (char **member = group.gr_mem; *member; member++)
         if (strcmp(*member, user.pw_name) != 0)
             return false;
-    return is_nobody_elses(gid, uid);
+    /* No user but this one may have the group as their first. Lists of a directory service stay out of sight. */
+    static pthread_mutex_t lock =
+        PTHREAD_MUTEX_INITIALIZER; /* the list has one place for all threads */
+    bool is_alone = true;
+    pthread_mutex_lock(&lock);
+    setpwent();
+    while (is_alone && getpwent_r(&user, user_texts, sizeof user_texts, &has_user) == 0)
+        is_alone = user.pw_gid != gid || user.pw_uid == uid;
+    endpwent();
+    pthread_mutex_unlock(&lock);
+    return is_alone;
 }
 
 /* True if users other than the owner may change the entry. The mode of a link says nothing, and that of a

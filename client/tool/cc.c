@@ -717,19 +717,6 @@ static bool takes_user_map(struct command *c)
 
 /* ---- the key ---- */
 
-static void add_value(struct command *c, struct key_builder *key, const struct cc_option *s,
-                      const char *value)
-{
-    if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE) {
-        bool is_target = strncmp(s->name, "-M", 2) == 0;
-        (is_target ? tool_key_output : tool_key_path)(c->job, key, VALUE, value);
-        tool_key_reach(c->job, key, REACH, value,
-                       s->rule == FOLDER_TO_SEARCH ? strlen(value) : tool_folder_len(value));
-    } else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE) {
-        key_add_text(key, VALUE, value);
-    }
-}
-
 /* True for an absent folder to search: it has no effect, and does not count. */
 static bool is_missing_folder(const struct command *c, const struct cc_option *s, const char *value)
 {
@@ -777,7 +764,15 @@ static void add_arguments(struct command *c, struct key_builder *key)
             if (s->rule == OUTPUT || is_missing_folder(c, s, value))
                 continue;
             key_add_text(key, ARGUMENT, s->name);
-            add_value(c, key, s, value);
+            if (s->rule == PATH || s->rule == FOLDER_TO_SEARCH || s->rule == INCLUDE) {
+                bool is_target = strncmp(s->name, "-M", 2) == 0;
+                (is_target ? tool_key_output : tool_key_path)(c->job, key, VALUE, value);
+                tool_key_reach(c->job, key, REACH, value,
+                               s->rule == FOLDER_TO_SEARCH ? strlen(value)
+                                                           : tool_folder_len(value));
+            } else if (s->rule != OUTPUT && s->rule != DEPENDENCY_FILE) {
+                key_add_text(key, VALUE, value);
+            }
         }
     }
 }

@@ -66,13 +66,6 @@ static bool is_as_stamped(const char *path, const struct stamp *stamp)
     return memcmp(&now, stamp, sizeof now) == 0;
 }
 
-static int long_digest(struct warm *w, const char *path, struct proof *out)
-{
-    char identity[WARM_IDENTITY_TEXT];
-    int code = warm_file_identity(w, path, identity);
-    return code || identity_sha256(identity, out) ? code : WARM_EMALFORMED;
-}
-
 bool file_is_binary(const char *path)
 {
     char head[9] = "";
@@ -102,7 +95,9 @@ int file_digest(struct warm *w, const char *path, const struct stamp *stamp, str
     int code;
     *out_may_change = !shows_mappings(path); /* before the content is read */
     if (stamp->size >= LONG_FILE_BYTES) {
-        code = long_digest(*out_may_change ? NULL : w, path, out);
+        char identity[WARM_IDENTITY_TEXT];
+        code = warm_file_identity(*out_may_change ? NULL : w, path, identity);
+        code = code || identity_sha256(identity, out) ? code : WARM_EMALFORMED;
     } else {
         code = tool_read_file(path, LONG_FILE_BYTES, &data, &len, NULL);
         if (!code) {

@@ -118,12 +118,6 @@ static void add_source(char out[DESCRIPTION_MAX], const char *path)
     free(data);
 }
 
-/* Returns the next argument if it may be the value of an option, "-arch sm_90", and is no path; else "". */
-static const char *value_of(const char *next)
-{
-    return next && *next != '-' && !strpbrk(next, "/.") ? next : "";
-}
-
 /* Describes a command for `warm why`: its family, options and source, and the places that its key names. */
 static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
 {
@@ -134,7 +128,9 @@ static void describe(const struct tool_job *job, char out[DESCRIPTION_MAX])
     /* The options that fit. A level of optimization, "-O2", is a value of one option. */
     size_t left = OPTIONS_MAX;
     for (size_t i = 1; i < (size_t)job->argc; i++) {
-        const char *option = job->argv[i], *value = value_of(job->argv[i + 1]);
+        const char *option = job->argv[i], *value = job->argv[i + 1];
+        if (!value || *value == '-' || strpbrk(value, "/."))
+            value = ""; /* the next argument is another option, or a path */
         size_t at = strlen(out), len = strlen(option) + strlen(value) + 6;
         if (*option != '-' || strncmp(option, "-o", 2) == 0 || len > left)
             continue;
@@ -472,22 +468,17 @@ static int keep_by_places(struct serving *s, const struct compiler_run *run, enu
     return code;
 }
 
-static int keep_by_key(struct serving *s, const struct compiler_run *run, struct err *e)
-{
-    bool prints = run->out.len || run->err.len;
-    bool shows = s->job->by_form && result_shows_source(run);
-    struct err unused;
-    need_more(s, (struct more){shows ? COUNTS_ALL : COUNTS_NO_PLACE, prints}, &unused);
-    return keep_by_places(s, run, COUNTS_ALL, e);
-}
-
 /* True if the key is larger than the first. */
 static bool is_more(struct more more) { return more.counts || more.loud; }
 
 static void keep(struct serving *s, const struct compiler_run *run)
 {
     struct err e = {0};
-    int code = keep_by_key(s, run, &e);
+    bool prints = run->out.len || run->err.len;
+    bool shows = s->job->by_form && result_shows_source(run);
+    struct err unused;
+    need_more(s, (struct more){shows ? COUNTS_ALL : COUNTS_NO_PLACE, prints}, &unused);
+    int code = keep_by_places(s, run, COUNTS_ALL, &e);
     if (code)
         tool_not_kept(s->job, s->quick, s->leased, e.text);
     if (code && code != WARM_ENO_DAEMON)

@@ -234,14 +234,6 @@ static void see_search(struct reading *r, const char *folders)
     r->counts_list |= strcmp(folders, ours ? ours : "") != 0;
 }
 
-/* True for compilers whose use of the clock is recorded (trace.c). */
-static bool tells_clock(const char *program)
-{
-    const char *base = tool_base(program);
-    return text_is_one_of(base, ONE_OF("cc1", "cc1plus", "cc1obj", "cc1objplus", "clang")) ||
-           (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
-}
-
 static bool is_script(const char *program)
 {
     char head[2] = "";
@@ -267,7 +259,10 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     switch (what) {
     case TRACE_BEGIN:
         r->begun++;
-        r->clock_is_told |= tells_clock(path);
+        const char *base = tool_base(path);
+        r->clock_is_told |= /* by trace.c */
+            text_is_one_of(base, ONE_OF("cc1", "cc1plus", "cc1obj", "cc1objplus", "clang")) ||
+            (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
         see(r, path, SEEN_READ);
         return 0;
     case TRACE_EXEC:

@@ -174,12 +174,6 @@ static bool put_bytes(struct walker *w, PyObject *value)
 
 /* ---- kinds ---- */
 
-static void kind_free(struct kind *k)
-{
-    Py_DecRef(k->answer);
-    free(k);
-}
-
 static bool kind_read(struct kind *k, PyObject *answer)
 {
     long how = PyLong_AsLong(PyTuple_GetItem(answer, 0)),
@@ -1046,8 +1040,11 @@ static void release_keys(struct table *t)
 void walk_close(struct walker *w)
 {
     for (size_t i = 0; i < w->kinds.cap; i++)
-        if (w->kinds.slots[i].key)
-            kind_free((struct kind *)(uintptr_t)w->kinds.slots[i].low);
+        if (w->kinds.slots[i].key) {
+            struct kind *k = (struct kind *)(uintptr_t)w->kinds.slots[i].low;
+            Py_DecRef(k->answer);
+            free(k);
+        }
     for (size_t i = 0; i < w->codes.cap; i++) {
         struct code *c = (struct code *)(uintptr_t)w->codes.slots[i].low;
         if (w->codes.slots[i].key) {

@@ -89,18 +89,6 @@ static struct output_piece *piece_new(size_t len)
     return p;
 }
 
-static void piece_free(struct output_piece *p)
-{
-    close_all(p->fds, &p->n_fds);
-    if (p->file_fd >= 0)
-        close(p->file_fd);
-    artifact_unref(p->artifact);
-    if (p->size)
-        munmap(p, p->size);
-    else
-        free(p);
-}
-
 /* Returns the memory that a piece holds beside itself: of an artifact's bytes its part, since many
  * queues may share them. */
 static uint64_t piece_bytes(const struct output_piece *p)
@@ -157,7 +145,14 @@ static void queue_drop_first(struct connection *c)
     c->queued -= p->len - p->at;
     budget_give(c->peer.uid, BUDGET_buffers, p->n_buffer);
     budget_give(c->peer.uid, BUDGET_descriptors, p->n_counted);
-    piece_free(p);
+    close_all(p->fds, &p->n_fds);
+    if (p->file_fd >= 0)
+        close(p->file_fd);
+    artifact_unref(p->artifact);
+    if (p->size)
+        munmap(p, p->size);
+    else
+        free(p);
 }
 
 /* Removes `sent` bytes from the queue. */

@@ -115,17 +115,6 @@ static void let_in(struct server *s, int fd, const struct peer *peer)
         loop_timer_start(s->tick, TICK_MS, TICK_MS);
 }
 
-static void park(struct server *s, int fd, const struct peer *peer)
-{
-    unsigned n_theirs = 0;
-    for (unsigned i = 0; i < s->n_parked; i++)
-        n_theirs += s->parked[i].peer.uid == peer->uid;
-    if (s->n_parked < PARKED_MAX && n_theirs < PARKED_OF_USER)
-        s->parked[s->n_parked++] = (struct parked){fd, *peer};
-    else
-        refuse(fd, peer);
-}
-
 static bool take_connection(struct server *s, int fd, bool admits_admin, bool always)
 {
     struct peer peer;
@@ -138,7 +127,13 @@ static bool take_connection(struct server *s, int fd, bool admits_admin, bool al
     } else if (always || make_place(s, peer.uid)) {
         let_in(s, fd, &peer);
     } else {
-        park(s, fd, &peer);
+        unsigned n_theirs = 0;
+        for (unsigned i = 0; i < s->n_parked; i++)
+            n_theirs += s->parked[i].peer.uid == peer.uid;
+        if (s->n_parked < PARKED_MAX && n_theirs < PARKED_OF_USER)
+            s->parked[s->n_parked++] = (struct parked){fd, peer};
+        else
+            refuse(fd, &peer);
     }
     return true;
 }

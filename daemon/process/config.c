@@ -362,16 +362,6 @@ static int config_found(struct config *c, enum config_key key, const char *value
     return code;
 }
 
-/* Writes the default socket, as clients find it (warm_default_socket). */
-static void config_default_socket(char *path, size_t cap)
-{
-    snprintf(path, cap, "/run/user/%u", (unsigned)geteuid());
-    if (access(path, X_OK) == 0)
-        snprintf(path, cap, "/run/user/%u/warm/warmd.sock", (unsigned)geteuid());
-    else
-        snprintf(path, cap, "/tmp/warm-%u/warmd.sock", (unsigned)geteuid());
-}
-
 static int config_resolve_socket(struct config *c, struct err *e)
 {
     char path[PATH_MAX];
@@ -382,8 +372,13 @@ static int config_resolve_socket(struct config *c, struct err *e)
         snprintf(path, sizeof path, "/run/warm/warmd.sock");
     else if (runtime && *runtime == '/')
         snprintf(path, sizeof path, "%s/warm/warmd.sock", runtime);
-    else
-        config_default_socket(path, sizeof path);
+    else { /* as clients find it (warm_default_socket) */
+        snprintf(path, sizeof path, "/run/user/%u", (unsigned)geteuid());
+        if (access(path, X_OK) == 0)
+            snprintf(path, sizeof path, "/run/user/%u/warm/warmd.sock", (unsigned)geteuid());
+        else
+            snprintf(path, sizeof path, "/tmp/warm-%u/warmd.sock", (unsigned)geteuid());
+    }
     return config_found(c, CONFIG_KEY_socket, path, e);
 }
 

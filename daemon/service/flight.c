@@ -163,16 +163,6 @@ static void waiter_rest(struct waiter *waiter)
     waiter->state = WAITER_WAITING;
 }
 
-static void waiter_link(struct flight *f, struct waiter *waiter)
-{
-    assert(waiter->state == WAITER_OUT && !waiter->flight); /* (a) */
-    waiter->flight = f;
-    waiter->state = WAITER_WAITING;
-    waiter->making = NULL;
-    list_add(&f->waiting, waiter);
-    f->n_asks++;
-}
-
 static void waiter_unlink(struct waiter *waiter)
 {
     struct flight *f = waiter->flight;
@@ -301,7 +291,12 @@ int flight_join(struct flights *all, const struct store_id *id, const struct pro
         return err_set(e, WARM_ENOMEM, "no memory for a flight");
     if (idle)
         f->began_ms = now_ms;
-    waiter_link(f, waiter);
+    assert(waiter->state == WAITER_OUT && !waiter->flight); /* (a) */
+    waiter->flight = f;
+    waiter->state = WAITER_WAITING;
+    waiter->making = NULL;
+    list_add(&f->waiting, waiter);
+    f->n_asks++;
     if (!idle && !flight_may_hedge(f, waiter, now_ms))
         return FLIGHT_WAIT;
     if (!idle)

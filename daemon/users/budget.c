@@ -75,12 +75,6 @@ static struct user *slot_find(uint32_t uid)
     return &users[i];
 }
 
-static const struct user *user_find(uint32_t uid)
-{
-    const struct user *u = n_slots ? slot_find(uid) : NULL;
-    return u && u->there ? u : NULL;
-}
-
 static bool table_grow(void)
 {
     struct user *old = users;
@@ -143,8 +137,8 @@ static bool holds_nothing(const struct user *u)
 
 uint64_t budget_used(uint32_t uid, enum budget what)
 {
-    const struct user *u = user_find(uid);
-    return u ? u->used[what] : 0;
+    const struct user *u = n_slots ? slot_find(uid) : NULL;
+    return u && u->there ? u->used[what] : 0;
 }
 
 uint64_t budget_used_by_all(enum budget what) { return all[what]; }

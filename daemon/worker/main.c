@@ -144,14 +144,6 @@ static int run_job(const struct nvrtc *n, const struct worker_job *job, const in
     return compile_job(n, bytes, job->compiler, job->has_channel ? fds[2] : -1, out, e);
 }
 
-/* Sends a result. The kernel takes no descriptor while more of this user's are on their way than this process may have open;
- * should they stay there, the job's deadline ends it. */
-static void send_done(const struct worker_done *done, const int fds[2])
-{
-    while (packet_send(WORKER_FD, done, sizeof *done, fds, 2) && errno == ETOOMANYREFS)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static void answer_job(const struct nvrtc *n, const struct worker_job *job, const int *fds)
 {
     struct compile_result result = {0};
@@ -175,7 +167,10 @@ static void answer_job(const struct nvrtc *n, const struct worker_job *job, cons
     done.len = result.bundle_len;
     done.paths_len = result.paths_len;
     int out[] = {result.bundle_fd, result.paths_fd};
-    send_done(&done, out);
+    /* The kernel takes no descriptor while more of this user's are on their way than this process may have open; should they
+     * stay there, the job's deadline ends it. */
+    while (packet_send(WORKER_FD, &done, sizeof done, out, 2) && errno == ETOOMANYREFS)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 /* ---- the fork server ---- */

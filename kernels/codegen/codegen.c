@@ -2187,14 +2187,6 @@ static void write_value(struct gen *g, const struct operation *op, const struct 
 static int write_block(struct gen *g, const struct block *b, const struct operation *loop,
                        bool inside, struct err *e);
 
-static int refused(const struct operation *op, const char *why, struct err *e)
-{
-    err_set(e, WARM_EUNSUPPORTED, "%s", why);
-    if (e)
-        e->line = op->line;
-    return WARM_EUNSUPPORTED;
-}
-
 /* Writes the launches of a loop's condition. */
 static int write_condition(struct gen *g, const struct block *cond, struct err *e)
 {
@@ -2287,8 +2279,12 @@ int codegen_function(const struct program *of, uint32_t function, struct codegen
     if (!WARM_EXPECT(function < of->functions.n))
         return program_fault(e);
     for (uint32_t i = 0; i < of->ops.n; i++)
-        if (of->ops.at[i].op == OP_CALL)
-            return refused(&of->ops.at[i], "call: no code for it", e);
+        if (of->ops.at[i].op == OP_CALL) {
+            err_set(e, WARM_EUNSUPPORTED, "call: no code for it");
+            if (e)
+                e->line = of->ops.at[i].line;
+            return WARM_EUNSUPPORTED;
+        }
     int rc = program_copy(of, function, spread_add, &out->p, e);
     if (rc)
         return rc;

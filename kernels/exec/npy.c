@@ -56,16 +56,6 @@ static bool same_shape(const char *at, const struct tensor *type)
     return *at == ')';
 }
 
-/* Reads what stands before the elements. Gives the header's text (free()). */
-static char *read_header(struct reader *r)
-{
-    reader_bytes(r, MAGIC_LEN);
-    uint16_t version = reader_u16(r);
-    uint32_t len = (version & 0xFF) == 1 ? reader_u16(r) : reader_u32(r);
-    struct view text = reader_bytes(r, len <= HEADER_MAX ? len : SIZE_MAX);
-    return r->failed ? NULL : strndup(text.data, text.len);
-}
-
 int npy_read(const void *data, size_t len, const struct tensor *type, struct view *out,
              struct err *e)
 {
@@ -74,7 +64,11 @@ int npy_read(const void *data, size_t len, const struct tensor *type, struct vie
     char wanted[128];
     npy_type_text(type, wanted, sizeof wanted);
     if (len >= MAGIC_LEN && memcmp(data, MAGIC, MAGIC_LEN) == 0) {
-        char *header = read_header(&r);
+        reader_bytes(&r, MAGIC_LEN);
+        uint16_t version = reader_u16(&r);
+        uint32_t text_len = (version & 0xFF) == 1 ? reader_u16(&r) : reader_u32(&r);
+        struct view text = reader_bytes(&r, text_len <= HEADER_MAX ? text_len : SIZE_MAX);
+        char *header = r.failed ? NULL : strndup(text.data, text.len);
         const char *descr = header ? value_of(header, "'descr'") : NULL,
                    *shape = header ? value_of(header, "'shape'") : NULL,
                    *order = header ? value_of(header, "'fortran_order'") : NULL;

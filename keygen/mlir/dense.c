@@ -209,14 +209,6 @@ static unsigned take_digits(const char **text, uint64_t *out)
     return *p >= '0' && *p <= '9' ? 0 : (unsigned)(p - first);
 }
 
-static bool parse_hex(const char *text, uint64_t *out)
-{
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, 16);
-    return !*end && !errno;
-}
-
 /* Replaces *out, or -*out if `negative`, by its bits as an element. False if the type has no such
  * number. */
 static bool int_fits(bool negative, const struct element *e, uint64_t *out)
@@ -293,8 +285,12 @@ static bool element_bits(double d, const struct element *e, uint64_t *out)
 static bool parse_float(struct mlir *m, const char *text, const struct element *e, uint64_t *out)
 {
     double d;
-    if (text[0] == '0' && text[1] == 'x')
-        return parse_hex(text, out);
+    if (text[0] == '0' && text[1] == 'x') {
+        char *end;
+        errno = 0;
+        *out = strtoull(text, &end, 16);
+        return !*end && !errno;
+    }
     if (parse_exact(text, &d))
         return element_bits(d, e, out);
     if (!m->c_locale)
@@ -368,8 +364,16 @@ static void unpack_bits(struct mlir *m, struct slice hex, uint64_t count)
     }
 }
 
-static void put_hex(struct mlir *m, const uint8_t *bytes, size_t len, unsigned flags)
+static bool repeats(const void *data, size_t len, size_t unit)
 {
+    return len > unit && memcmp((const char *)data + unit, data, len - unit) == 0;
+}
+
+static void put_bytes(struct mlir *m, const struct element *e, unsigned flags)
+{
+    size_t unit = (size_t)e->size * e->parts;
+    size_t len = repeats(m->bytes.data, m->bytes.len, unit) ? unit : m->bytes.len;
+    const uint8_t *bytes = m->bytes.data;
     char text[512];
     while (len) {
         size_t n = len < sizeof text / 2 ? len : sizeof text / 2;
@@ -381,18 +385,6 @@ static void put_hex(struct mlir *m, const uint8_t *bytes, size_t len, unsigned f
         bytes += n;
         len -= n;
     }
-}
-
-static bool repeats(const void *data, size_t len, size_t unit)
-{
-    return len > unit && memcmp((const char *)data + unit, data, len - unit) == 0;
-}
-
-static void put_bytes(struct mlir *m, const struct element *e, unsigned flags)
-{
-    size_t unit = (size_t)e->size * e->parts;
-    size_t len = repeats(m->bytes.data, m->bytes.len, unit) ? unit : m->bytes.len;
-    put_hex(m, m->bytes.data, len, flags);
 }
 
 /* Writes digits in upper case. Borrows the text if it has no lower case. */

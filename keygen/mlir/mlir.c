@@ -159,16 +159,6 @@ static bool op_read(struct mlir *m)
     return mlir_op_as_text(m, info, lhs);
 }
 
-/* Skips "{-# ... #-}", the data of resources. dense.c reads it when a constant names a resource. */
-static bool resources_skip(struct mlir *m)
-{
-    const char *end = memmem(m->s.at, (size_t)(m->s.end - m->s.at), "#-}", 3);
-    if (!end)
-        return mlir_fail(m, m->s.end, WARM_EMALFORMED, "resources that do not end");
-    m->s.at = end + 3;
-    return true;
-}
-
 static bool item_read(struct mlir *m)
 {
     char c = *m->s.at;
@@ -179,8 +169,14 @@ static bool item_read(struct mlir *m)
     if (c == '#' || c == '!')
         return mlir_in_module(m) ? alias_read(m)
                                  : mlir_malformed(m, "an alias inside of a function");
-    if (c == '{' && m->s.end - m->s.at > 2 && memcmp(m->s.at, "{-#", 3) == 0)
-        return resources_skip(m);
+    if (c == '{' && m->s.end - m->s.at > 2 && memcmp(m->s.at, "{-#", 3) == 0) {
+        /* "{-# ... #-}", the data of resources: dense.c reads it when a constant names one. */
+        const char *end = memmem(m->s.at, (size_t)(m->s.end - m->s.at), "#-}", 3);
+        if (!end)
+            return mlir_fail(m, m->s.end, WARM_EMALFORMED, "resources that do not end");
+        m->s.at = end + 3;
+        return true;
+    }
     return op_read(m);
 }
 

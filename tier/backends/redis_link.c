@@ -264,19 +264,6 @@ static bool take_own(struct redis_link *l, const struct resp_reply *reply)
     return true;
 }
 
-/* Finds the command that the next reply belongs to. */
-static void link_pop(struct redis_link *l)
-{
-    struct redis_command *c = l->first;
-    assert(c && c->n_seen == c->n_replies && l->pending_bytes >= c->len);
-    l->first = c->next;
-    if (!l->first)
-        l->last = &l->first;
-    l->pending_bytes -= c->len;
-    l->head_ms = uv_now(l->settings.loop);
-    l->head_bytes = 0;
-}
-
 /* Takes one reply out of the bytes at `data`. Returns its length, 0, or -1 if the connection is dropped. */
 static long take_reply(struct redis_link *l, const char *data, size_t len)
 {
@@ -296,8 +283,15 @@ static long take_reply(struct redis_link *l, const char *data, size_t len)
     l->backoff_ms = 0;
     c->n_seen++;
     bool is_last = c->n_seen == c->n_replies;
-    if (is_last)
-        link_pop(l);
+    if (is_last) { /* the next reply belongs to the next command */
+        assert(l->pending_bytes >= c->len);
+        l->first = c->next;
+        if (!l->first)
+            l->last = &l->first;
+        l->pending_bytes -= c->len;
+        l->head_ms = uv_now(l->settings.loop);
+        l->head_bytes = 0;
+    }
     c->on_reply(c, &reply);
     if (is_last)
         command_end(c, TIER_OK, "");

@@ -342,21 +342,6 @@ static bool take_kept(struct link *l, struct view kept, void **cubin, size_t *le
     return true;
 }
 
-static void keep_inputs(struct link *l, struct warm *w)
-{
-    struct warm_put_options options = {.flags = WARM_KEEP_EXISTING,
-                                       .kind = "other",
-                                       .hardware = l->hardware,
-                                       .label = "an input of a link"};
-    for (size_t i = 0; i < l->n; i++) {
-        struct leased_entry e;
-        const struct proof *so_far = &l->inputs[i].so_far;
-        name_entry(&e, w, so_far);
-        if (!l->inputs[i].known)
-            warm_put(w, e.name, strlen(e.name), so_far, sizeof *so_far, &options);
-    }
-}
-
 /* Appends a log of the program as a blob, without ptxas's times. */
 static void write_log(struct writer *out, struct view log)
 {
@@ -383,7 +368,17 @@ static void keep(struct link *l, struct leased_entry *e, const void *cubin, size
                                                    .cost_ms = l->cost_ms,
                                                    .hardware = l->hardware,
                                                    .compiler = "CUDA driver"});
-        keep_inputs(l, e->w);
+        struct warm_put_options options = {.flags = WARM_KEEP_EXISTING,
+                                           .kind = "other",
+                                           .hardware = l->hardware,
+                                           .label = "an input of a link"};
+        for (size_t i = 0; i < l->n; i++) {
+            struct leased_entry input;
+            const struct proof *so_far = &l->inputs[i].so_far;
+            name_entry(&input, e->w, so_far);
+            if (!l->inputs[i].known)
+                warm_put(e->w, input.name, strlen(input.name), so_far, sizeof *so_far, &options);
+        }
     }
     writer_close(&out);
 }
