@@ -49,7 +49,7 @@ static uint32_t splat(struct lower *l, struct tensor t, double x)
     return out;
 }
 
-static uint32_t scalar(struct lower *l, enum elem elem, double x)
+uint32_t lower_scalar(struct lower *l, enum elem elem, double x)
 {
     return splat(l, (struct tensor){.elem = elem}, x);
 }
@@ -258,9 +258,9 @@ uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, 
     }
     for (uint32_t i = 0; i < n; i++)
         sums[1 + i] = ints[2 + i] = r + i;
-    uint32_t chosen = lower_add(l, OP_REDUCE_MANY,
-                                (uint32_t[]){values, place, none, scalar(l, ELEM_I32, INT32_MAX)},
-                                4, ints, 2 + n, PROGRAM_NONE);
+    uint32_t chosen = lower_add(
+        l, OP_REDUCE_MANY, (uint32_t[]){values, place, none, lower_scalar(l, ELEM_I32, INT32_MAX)},
+        4, ints, 2 + n, PROGRAM_NONE);
     if (l->code)
         return 0;
     uint32_t hit = compared(l, DIRECTION_EQ, false, spread(l, chosen, t, 0), place);
@@ -270,7 +270,7 @@ uint32_t lower_select_and_scatter(struct lower *l, uint32_t x, uint32_t source, 
     window_ints(w, r, ints);
     memcpy(ints + 3 * r, wide.dims, r * sizeof *ints);
     moved = lower_add(l, OP_UNWINDOW, &moved, 1, ints, 4 * r, PROGRAM_NONE);
-    uint32_t zero = scalar(l, of.elem, 0);
+    uint32_t zero = lower_scalar(l, of.elem, 0);
     moved = lower_add(l, OP_REDUCE, (uint32_t[]){moved, zero}, 2, sums, 1 + n, PROGRAM_NONE);
     for (uint32_t d = 0; d < r; d++) {
         back[d] = -w->low[d];
@@ -339,7 +339,7 @@ uint32_t lower_convolution(struct lower *l, uint32_t x, uint32_t k, const struct
         k = lower_add(l, OP_REVERSE, &k, 1, dims, (uint32_t)n_reversed, PROGRAM_NONE);
     if (l->code)
         return 0;
-    x = windowed(l, padded(l, x, scalar(l, type_of(l, x).elem, 0), &w), &w, &n_window);
+    x = windowed(l, padded(l, x, lower_scalar(l, type_of(l, x).elem, 0), &w), &w, &n_window);
     /* Windows of one element have no dimension: nor has the kernel then. */
     struct tensor kt = type_of(l, k);
     int64_t of_k[PROGRAM_RANK_MAX] = {0};

@@ -20,8 +20,8 @@
 struct lower {
     struct program *p;
     struct err *e;
-    int code; /* the first error; later calls do nothing */
-    uint32_t line;
+    int code;      /* the first error; later calls do nothing */
+    uint32_t line; /* of the operation that is written */
 };
 
 /* By dimension of the operand. */
@@ -67,9 +67,11 @@ uint32_t lower_digamma(struct lower *l, uint32_t x);
 uint32_t lower_gate(struct lower *l, uint32_t which, uint32_t x);
 /* Returns the number of a type. */
 uint32_t lower_type(struct lower *l, struct tensor t);
+/* Returns a scalar. */
+uint32_t lower_scalar(struct lower *l, enum elem elem, double x);
 /* Returns a scalar that a reducer changes nothing with. */
 uint32_t lower_identity(struct lower *l, enum op reducer, enum elem elem);
-/* Adds an operation with n operands. */
+/* Adds an operation with n operands. After an error returns 0, which is harmless. The arrays are not the program's own. */
 uint32_t lower_add(struct lower *l, enum op op, const uint32_t *operands, uint32_t n,
                    const int64_t *ints, uint32_t n_ints, uint32_t type);
 

@@ -103,7 +103,7 @@ static uint32_t states_of(const struct optimizer *o)
 
 static uint32_t two(struct vjp *v, enum op op, uint32_t x, uint32_t y)
 {
-    return vjp_add(v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+    return lower_add(&v->l, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
 }
 
 /* Returns x times a number. */
@@ -121,9 +121,9 @@ static uint32_t decayed(struct vjp *v, uint32_t x, uint32_t y, float b)
 /* Returns a moment over 1 - b^count: the correction of its start at zero. */
 static uint32_t corrected(struct vjp *v, uint32_t moment, uint32_t count, float b)
 {
-    uint32_t f = vjp_add(v, OP_CONVERT, &count, 1, NULL, 0, vjp_type(v, ELEM_F32, 0, NULL));
+    uint32_t f = lower_add(&v->l, OP_CONVERT, &count, 1, NULL, 0, vjp_type(v, ELEM_F32, 0, NULL));
     f = two(v, OP_SUBTRACT, vjp_splat(v, f, 1), two(v, OP_POWER, vjp_splat(v, f, b), f));
-    uint32_t all = vjp_add(v, OP_BROADCAST, &f, 1, NULL, 0, v->p->values.at[moment]);
+    uint32_t all = lower_add(&v->l, OP_BROADCAST, &f, 1, NULL, 0, v->l.p->values.at[moment]);
     return two(v, OP_DIVIDE, moment, all);
 }
 
@@ -131,16 +131,16 @@ static uint32_t corrected(struct vjp *v, uint32_t moment, uint32_t count, float 
 static uint32_t adam(struct vjp *v, const struct optimizer *o, uint32_t p, uint32_t g,
                      uint32_t *state)
 {
-    int64_t ints[] = {v->p->data.n, 1};
+    int64_t ints[] = {v->l.p->data.n, 1};
     for (uint32_t i = 0; i < 4; i++)
-        PUSH(v->p, v->p->data, i == 0);
-    uint32_t one = vjp_add(v, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(v, ELEM_I32, 0, NULL));
+        PUSH(v->l.p, v->l.p->data, i == 0);
+    uint32_t one = lower_add(&v->l, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(v, ELEM_I32, 0, NULL));
     state[0] = two(v, OP_ADD, state[0], one);
     state[1] = decayed(v, state[1], g, o->beta1);
     state[2] = decayed(v, state[2], two(v, OP_MULTIPLY, g, g), o->beta2);
     uint32_t first = corrected(v, state[1], state[0], o->beta1),
              second = corrected(v, state[2], state[0], o->beta2),
-             root = vjp_add(v, OP_SQRT, &second, 1, NULL, 0, PROGRAM_NONE);
+             root = lower_add(&v->l, OP_SQRT, &second, 1, NULL, 0, PROGRAM_NONE);
     uint32_t x = two(v, OP_DIVIDE, first, two(v, OP_ADD, root, vjp_splat(v, root, o->eps)));
     return o->kind == OPTIMIZER_ADAMW ? two(v, OP_ADD, x, scaled(v, p, o->decay)) : x;
 }
@@ -151,19 +151,19 @@ static uint32_t adam(struct vjp *v, const struct optimizer *o, uint32_t p, uint3
 static uint32_t unpacked(struct vjp *v, uint32_t packed, int64_t first, const struct tensor *t)
 {
     int64_t ints[] = {first, first + t->n, 1};
-    uint32_t x = vjp_add(v, OP_SLICE, &packed, 1, ints, 3, PROGRAM_NONE);
-    return vjp_add(v, OP_RESHAPE, &x, 1, NULL, 0, vjp_type(v, t->elem, t->rank, t->dims));
+    uint32_t x = lower_add(&v->l, OP_SLICE, &packed, 1, ints, 3, PROGRAM_NONE);
+    return lower_add(&v->l, OP_RESHAPE, &x, 1, NULL, 0, vjp_type(v, t->elem, t->rank, t->dims));
 }
 
 /* Returns the tensors, concatenated. Replaces them by their flat forms. */
 static uint32_t packed(struct vjp *v, uint32_t *tensors, uint32_t n)
 {
-    for (uint32_t i = 0; i < n && !v->code; i++) {
-        int64_t len = program_tensor(v->p, tensors[i])->n;
+    for (uint32_t i = 0; i < n && !v->l.code; i++) {
+        int64_t len = program_tensor(v->l.p, tensors[i])->n;
         tensors[i] =
-            vjp_add(v, OP_RESHAPE, &tensors[i], 1, NULL, 0, vjp_type(v, ELEM_F32, 1, &len));
+            lower_add(&v->l, OP_RESHAPE, &tensors[i], 1, NULL, 0, vjp_type(v, ELEM_F32, 1, &len));
     }
-    return vjp_add(v, OP_CONCATENATE, tensors, n, (int64_t[]){0}, 1, PROGRAM_NONE);
+    return lower_add(&v->l, OP_CONCATENATE, tensors, n, (int64_t[]){0}, 1, PROGRAM_NONE);
 }
 
 /* The arrays of which a step is built. */
@@ -181,14 +181,14 @@ static uint32_t types_of(struct vjp *v, const struct step *s, const struct block
     int64_t len = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_args; i++)
-        len += s->chosen[i] ? program_tensor(v->p, loss->args + i)->n : 0;
+        len += s->chosen[i] ? program_tensor(v->l.p, loss->args + i)->n : 0;
     uint32_t flat = vjp_type(v, ELEM_F32, 1, &len);
     s->types[n++] = flat;
     for (uint32_t i = 0; i < states_of(o); i++)
         s->types[n++] = states_of(o) == 3 && i == 0 ? vjp_type(v, ELEM_I32, 0, NULL) : flat;
     for (uint32_t i = 0; i < s->n_args; i++)
         if (!s->chosen[i])
-            s->types[n++] = v->p->values.at[loss->args + i];
+            s->types[n++] = v->l.p->values.at[loss->args + i];
     return n;
 }
 
@@ -196,24 +196,24 @@ static uint32_t types_of(struct vjp *v, const struct step *s, const struct block
 static void write_step(struct vjp *v, const struct step *s, const struct optimizer *o,
                        const char *name, uint32_t n_results)
 {
-    struct block d = v->p->blocks.at[v->p->functions.at[0].block];
+    struct block d = v->l.p->blocks.at[v->l.p->functions.at[0].block];
     uint32_t args = 0, first = 0, state[3] = {0}, n = types_of(v, s, &d, o);
     uint32_t n_states = states_of(o), next;
     int64_t at = 0;
-    if (!v->code)
-        v->code = program_func_begin(v->p, name, s->types, n, &args, v->e);
+    if (!v->l.code)
+        v->l.code = program_func_begin(v->l.p, name, s->types, n, &args, v->l.e);
     next = args + 1 + n_states;
-    for (uint32_t i = 0; i < s->n_args && !v->code; i++) {
-        struct tensor t = *program_tensor(v->p, d.args + i);
+    for (uint32_t i = 0; i < s->n_args && !v->l.code; i++) {
+        struct tensor t = *program_tensor(v->l.p, d.args + i);
         s->operands[i] = s->chosen[i] ? unpacked(v, args, at, &t) : next++;
         at += s->chosen[i] ? t.n : 0;
     }
-    if (!v->code) /* all of the packed parameters, and each argument of the step */
-        (void)VJP_EXPECT(v, at == program_tensor(v->p, args)->n && next == args + n);
-    for (uint32_t i = s->n_args; i < d.n_args && !v->code; i++)
+    if (!v->l.code) /* all of the packed parameters, and each argument of the step */
+        (void)VJP_EXPECT(v, at == program_tensor(v->l.p, args)->n && next == args + n);
+    for (uint32_t i = s->n_args; i < d.n_args && !v->l.code; i++)
         s->operands[i] = vjp_splat(v, d.args + i, i == s->n_args); /* of the loss 1, of others 0 */
-    if (!v->code)
-        v->code = program_call(v->p, 0, s->operands, d.n_args, &first, v->e);
+    if (!v->l.code)
+        v->l.code = program_call(v->l.p, 0, s->operands, d.n_args, &first, v->l.e);
     for (uint32_t i = 0; i < s->n; i++)
         s->operands[i] = first + n_results + i;
     for (uint32_t i = 0; i < n_states; i++)
@@ -227,8 +227,8 @@ static void write_step(struct vjp *v, const struct step *s, const struct optimiz
     memcpy(s->operands + 1, state, n_states * sizeof *state);
     for (uint32_t i = 0; i < n_results; i++)
         s->operands[1 + n_states + i] = first + i;
-    if (!v->code)
-        v->code = program_func_end(v->p, s->operands, 1 + n_states + n_results, v->e);
+    if (!v->l.code)
+        v->l.code = program_func_end(v->l.p, s->operands, 1 + n_states + n_results, v->l.e);
 }
 
 /* Checks that the parameters are in order and that the loss is a scalar. */
@@ -263,23 +263,23 @@ int optimizer_step(const struct program *p, uint32_t function, const uint32_t *a
     const char *its = p->functions.at[function].name;
     snprintf(name, sizeof name, "%.200s_step", its ? its : "");
     size_t room = (size_t)b->n_args + b->n_results + n + 8;
-    struct vjp v = {.p = d, .e = e};
+    struct vjp v = {.l = {.p = d, .e = e}};
     struct step s = {.arguments = arguments,
                      .n = n,
                      .n_args = b->n_args,
                      .types = calloc(room, sizeof *s.types),
                      .operands = calloc(room, sizeof *s.operands),
                      .chosen = calloc(room, sizeof *s.chosen)};
-    v.code = s.types && s.operands && s.chosen ? 0 : err_set(e, WARM_ENOMEM, "a step");
-    for (uint32_t i = 0; !v.code && i < n; i++)
+    v.l.code = s.types && s.operands && s.chosen ? 0 : err_set(e, WARM_ENOMEM, "a step");
+    for (uint32_t i = 0; !v.l.code && i < n; i++)
         s.chosen[arguments[i]] = true;
-    if (!v.code)
+    if (!v.l.code)
         write_step(&v, &s, o, name, b->n_results);
-    if (!v.code)
-        v.code = program_flatten(d, 1, out, e);
+    if (!v.l.code)
+        v.l.code = program_flatten(d, 1, out, e);
     free(s.types);
     free(s.operands);
     free(s.chosen);
     program_free(d);
-    return v.code;
+    return v.l.code;
 }

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "kernels/program/gather.h"
-#include "kernels/program/lower.h"
 
 #define INTS_MAX (8 * PROGRAM_RANK_MAX)
 
@@ -25,113 +24,96 @@
 
 bool vjp_broken(struct vjp *v)
 {
-    v->code = v->code ? v->code : program_fault(v->e);
+    v->l.code = v->l.code ? v->l.code : program_fault(v->l.e);
     return false;
-}
-
-uint32_t vjp_add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
-                 const int64_t *ints, uint32_t n_ints, uint32_t type)
-{
-    uint32_t out = 0;
-    if (v->code == 0)
-        v->code = program_add(v->p, &(struct new_op){op, v->line, operands, n, ints, n_ints, type},
-                              &out, v->e);
-    return out;
 }
 
 static uint32_t one(struct vjp *v, enum op op, uint32_t x)
 {
-    return vjp_add(v, op, &x, 1, NULL, 0, PROGRAM_NONE);
+    return lower_add(&v->l, op, &x, 1, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t two(struct vjp *v, enum op op, uint32_t x, uint32_t y)
 {
-    return vjp_add(v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+    return lower_add(&v->l, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t times(struct vjp *v, uint32_t x, uint32_t y) { return two(v, OP_MULTIPLY, x, y); }
 
 static uint32_t pick(struct vjp *v, uint32_t which, uint32_t x, uint32_t y)
 {
-    return vjp_add(v, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
+    return lower_add(&v->l, OP_SELECT, (uint32_t[]){which, x, y}, 3, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t compare(struct vjp *v, enum direction direction, uint32_t x, uint32_t y)
 {
-    return vjp_add(v, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction, 0}, 2,
-                   PROGRAM_NONE);
+    return lower_add(&v->l, OP_COMPARE, (uint32_t[]){x, y}, 2, (int64_t[]){direction, 0}, 2,
+                     PROGRAM_NONE);
 }
 
 void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent)
 {
-    if (v->code || !VJP_EXPECT(v, to < v->n_tables) || !v->active[to])
+    if (v->l.code || !VJP_EXPECT(v, to < v->n_tables) || !v->active[to])
         return;
-    if (!VJP_EXPECT(v, v->p->values.at[cotangent] == v->p->values.at[to])) /* equal types */
+    if (!VJP_EXPECT(v, v->l.p->values.at[cotangent] == v->l.p->values.at[to])) /* equal types */
         return;
     if (v->cotangents[to] == PROGRAM_NONE) {
         v->cotangents[to] = cotangent;
         return;
     }
-    uint32_t both[] = {v->cotangents[to], cotangent};
-    v->code = program_add(v->p, &(struct new_op){OP_ADD, v->line, both, 2, NULL, 0, PROGRAM_NONE},
-                          &v->cotangents[to], v->e);
+    v->cotangents[to] = two(v, OP_ADD, v->cotangents[to], cotangent);
 }
 
 uint32_t vjp_splat(struct vjp *v, uint32_t like, double x)
 {
     uint32_t out = 0;
-    if (v->code == 0)
-        v->code = program_splat(v->p, v->p->values.at[like], x, &out, v->e);
+    if (v->l.code == 0)
+        v->l.code = program_splat(v->l.p, v->l.p->values.at[like], x, &out, v->l.e);
     return out;
 }
 
 uint32_t vjp_type(struct vjp *v, enum elem elem, uint32_t rank, const int64_t *dims)
 {
-    uint32_t type = 0;
     struct tensor t = {.elem = elem, .rank = rank};
     if (!VJP_EXPECT(v, rank <= PROGRAM_RANK_MAX))
         return 0;
     if (rank)
         memcpy(t.dims, dims, rank * sizeof *dims);
-    if (v->code == 0)
-        v->code = program_type(v->p, &t, &type, v->e);
-    return type;
+    return lower_type(&v->l, t);
 }
 
 /* Returns a scalar of a value's elements. */
 static uint32_t scalar(struct vjp *v, uint32_t like, double x)
 {
-    uint32_t type = v->code ? 0 : vjp_type(v, program_tensor(v->p, like)->elem, 0, NULL), out = 0;
-    if (v->code == 0)
-        v->code = program_splat(v->p, type, x, &out, v->e);
-    return out;
+    return v->l.code ? 0 : lower_scalar(&v->l, program_tensor(v->l.p, like)->elem, x);
 }
 
 /* Returns x with the elements of `like`. */
 static uint32_t of_elements(struct vjp *v, uint32_t x, uint32_t like)
 {
-    if (v->code)
+    if (v->l.code)
         return x;
-    struct tensor t = *program_tensor(v->p, x);
-    enum elem elem = program_tensor(v->p, like)->elem;
+    struct tensor t = *program_tensor(v->l.p, x);
+    enum elem elem = program_tensor(v->l.p, like)->elem;
     return t.elem == elem
                ? x
-               : vjp_add(v, OP_CONVERT, &x, 1, NULL, 0, vjp_type(v, elem, t.rank, t.dims));
+               : lower_add(&v->l, OP_CONVERT, &x, 1, NULL, 0, vjp_type(v, elem, t.rank, t.dims));
 }
 
 static struct tensor type_of(const struct vjp *v, uint32_t value)
 {
-    return *program_tensor(v->p, value);
+    return *program_tensor(v->l.p, value);
 }
 
 /* Returns the sum of x over these dimensions, in rising order; x itself if there are none. */
 static uint32_t sum(struct vjp *v, uint32_t x, const int64_t *dims, uint32_t n)
 {
     int64_t ints[1 + PROGRAM_RANK_MAX] = {OP_ADD};
-    if (n == 0 || v->code || !VJP_EXPECT(v, n <= type_of(v, x).rank))
+    if (n == 0 || v->l.code || !VJP_EXPECT(v, n <= type_of(v, x).rank))
         return x;
     memcpy(ints + 1, dims, n * sizeof *dims);
-    return vjp_add(v, OP_REDUCE, (uint32_t[]){x, scalar(v, x, 0)}, 2, ints, 1 + n, PROGRAM_NONE);
+    return lower_add(&v->l, OP_REDUCE, (uint32_t[]){x, scalar(v, x, 0)}, 2, ints, 1 + n,
+                     PROGRAM_NONE);
 }
 
 static uint32_t sum_all(struct vjp *v, uint32_t x)
@@ -146,22 +128,24 @@ static uint32_t transposed(struct vjp *v, uint32_t x, const int64_t *perm)
     uint32_t rank = type_of(v, x).rank, in_place = 0;
     while (in_place < rank && perm[in_place] == in_place)
         in_place++;
-    return in_place == rank ? x : vjp_add(v, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
+    return in_place == rank ? x : lower_add(&v->l, OP_TRANSPOSE, &x, 1, perm, rank, PROGRAM_NONE);
 }
 
 /* Returns x in the shape of `like`, which has as many elements; x itself if it has that shape. */
 static uint32_t shaped(struct vjp *v, uint32_t x, uint32_t like)
 {
-    uint32_t type = v->p->values.at[like];
-    if (!v->code)
+    uint32_t type = v->l.p->values.at[like];
+    if (!v->l.code)
         (void)VJP_EXPECT(v, type_of(v, x).n == type_of(v, like).n);
-    return v->code || v->p->values.at[x] == type ? x : vjp_add(v, OP_RESHAPE, &x, 1, NULL, 0, type);
+    return v->l.code || v->l.p->values.at[x] == type
+               ? x
+               : lower_add(&v->l, OP_RESHAPE, &x, 1, NULL, 0, type);
 }
 
 /* Returns x, a tensor with some dimensions of `like` in order, repeated along the others. */
 static uint32_t spread(struct vjp *v, uint32_t x, uint32_t like, const int64_t *dims, uint32_t n)
 {
-    return vjp_add(v, OP_BROADCAST, &x, 1, dims, n, v->p->values.at[like]);
+    return lower_add(&v->l, OP_BROADCAST, &x, 1, dims, n, v->l.p->values.at[like]);
 }
 
 /* Returns x repeated to the shape of `like` if it is a scalar. */
@@ -196,20 +180,12 @@ static void vjp_lacks(struct vjp *v, enum op op)
                        : op == OP_REDUCE_MANY ? "reduce of several tensors"
                        : op == OP_UNWINDOW    ? "select_and_scatter"
                                               : program_op_name(op);
-    if (v->code)
+    if (v->l.code)
         return;
-    v->code = err_set(v->e, WARM_EUNSUPPORTED,
-                      "%s: it has no derivative here: take that of the framework", name);
-    if (v->e)
-        v->e->line = v->line;
-}
-
-static uint32_t digamma(struct vjp *v, uint32_t x)
-{
-    struct lower l = {.p = v->p, .e = v->e, .code = v->code, .line = v->line};
-    x = lower_digamma(&l, x);
-    v->code = l.code;
-    return x;
+    v->l.code = err_set(v->l.e, WARM_EUNSUPPORTED,
+                        "%s: it has no derivative here: take that of the framework", name);
+    if (v->l.e)
+        v->l.e->line = v->l.line;
 }
 
 static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32_t g)
@@ -255,7 +231,7 @@ static void unary_rule(struct vjp *v, enum op op, uint32_t x, uint32_t y, uint32
         g = times(v, g, one(v, OP_RSQRT, times(v, plus(v, x, -1), plus(v, x, 1))));
         break;
     case OP_ATANH: g = two(v, OP_DIVIDE, g, minus(v, 1, times(v, x, x))); break;
-    case OP_LGAMMA: g = times(v, g, digamma(v, x)); break;
+    case OP_LGAMMA: g = times(v, g, lower_digamma(&v->l, x)); break;
     default: vjp_lacks(v, op); return;
     }
     vjp_pass(v, x, g);
@@ -372,7 +348,7 @@ static void broadcast_rule(struct vjp *v, uint32_t x, const int64_t *dims, uint3
             summed[n++] = d;
     }
     g = sum(v, g, summed, n);
-    if (v->code)
+    if (v->l.code)
         return;
     for (uint32_t i = 0; i < of.rank; i++) { /* the rank of a dimension among those that are kept */
         int64_t rank = dims[i];
@@ -405,8 +381,9 @@ static void slice_rule(struct vjp *v, uint32_t x, const int64_t *ints, uint32_t 
         pad[2 * r + d] = t.dims[d] > 1 ? stride - 1 : 0; /* of one element any stride is fine */
         (void)VJP_EXPECT(v, pad[d] >= 0 && pad[r + d] >= 0);
     }
-    vjp_pass(v, x,
-             vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
+    vjp_pass(
+        v, x,
+        lower_add(&v->l, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, pad, 3 * r, PROGRAM_NONE));
 }
 
 /* Follows pad_p: the elements that came from x; the padding value gets the others. */
@@ -423,8 +400,8 @@ static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *int
         back[2 * r + d] = ints[2 * r + d] + 1;
     }
     uint32_t to_x =
-        vjp_add(v, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
-    to_x = vjp_add(v, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
+        lower_add(&v->l, OP_PAD, (uint32_t[]){g, scalar(v, g, 0)}, 2, cut, 3 * r, PROGRAM_NONE);
+    to_x = lower_add(&v->l, OP_SLICE, &to_x, 1, back, 3 * r, PROGRAM_NONE);
     vjp_pass(v, operands[0], to_x);
     if (v->active[operands[1]])
         vjp_pass(v, operands[1], two(v, OP_SUBTRACT, sum_all(v, g), sum_all(v, to_x)));
@@ -434,9 +411,9 @@ static void pad_rule(struct vjp *v, const uint32_t *operands, const int64_t *int
 static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t g)
 {
     struct tensor t = type_of(v, g);
-    int64_t start = 0, dim = v->p->ints.at[op->ints];
+    int64_t start = 0, dim = v->l.p->ints.at[op->ints];
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        uint32_t x = v->p->operands.at[op->operands + i];
+        uint32_t x = v->l.p->operands.at[op->operands + i];
         struct tensor of = type_of(v, x);
         int64_t ints[3 * PROGRAM_RANK_MAX];
         for (uint32_t d = 0; d < t.rank; d++) {
@@ -446,7 +423,7 @@ static void concatenate_rule(struct vjp *v, const struct operation *op, uint32_t
         }
         start += of.dims[dim];
         if (v->active[x])
-            vjp_pass(v, x, vjp_add(v, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
+            vjp_pass(v, x, lower_add(&v->l, OP_SLICE, &g, 1, ints, 3 * t.rank, PROGRAM_NONE));
     }
     (void)VJP_EXPECT(v, start == t.dims[dim]); /* each element went to one operand */
 }
@@ -458,10 +435,11 @@ static void add_slice(struct vjp *v, uint32_t x, uint32_t *use, uint32_t r, uint
     if (!VJP_EXPECT(v, v->active[x] && part.rank == r))
         return;
     uint32_t so_far = use[1] = v->cotangents[x];
-    g = two(v, OP_ADD, vjp_add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE), g);
+    g = two(v, OP_ADD,
+            lower_add(&v->l, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE), g);
     use[0] = so_far;
     use[1] = g;
-    v->cotangents[x] = vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE);
+    v->cotangents[x] = lower_add(&v->l, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE);
 }
 
 /* Follows dynamic_slice_p and dynamic_update_slice_p: the slice goes back where it was, 0 elsewhere. */
@@ -478,18 +456,20 @@ static void dynamic_rule(struct vjp *v, const struct operation *op, const uint32
     if (op->op == OP_DYNAMIC_SLICE) {
         use[0] = vjp_splat(v, operands[0], 0);
         use[1] = g;
-        vjp_pass(v, operands[0], vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+        vjp_pass(v, operands[0],
+                 lower_add(&v->l, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
         return;
     }
     use[0] = g;
     use[1] = vjp_splat(v, operands[1], 0);
     if (v->active[operands[0]])
-        vjp_pass(v, operands[0], vjp_add(v, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
+        vjp_pass(v, operands[0],
+                 lower_add(&v->l, OP_DYNAMIC_UPDATE, use, r + 2, NULL, 0, PROGRAM_NONE));
     use[1] = g;
     if (v->active[operands[1]]) {
         struct tensor part = type_of(v, operands[1]);
         vjp_pass(v, operands[1],
-                 vjp_add(v, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE));
+                 lower_add(&v->l, OP_DYNAMIC_SLICE, use + 1, r + 1, part.dims, r, PROGRAM_NONE));
     }
 }
 
@@ -510,8 +490,8 @@ static uint32_t product_slope(struct vjp *v, uint32_t x, const int64_t *reduced,
     uint32_t zero = vjp_splat(v, x, 0), unit = vjp_splat(v, x, 1);
     uint32_t is_zero = compare(v, DIRECTION_EQ, x, zero), safe = pick(v, is_zero, unit, x);
     memcpy(ints + 1, reduced, n * sizeof *reduced);
-    uint32_t p =
-        vjp_add(v, OP_REDUCE, (uint32_t[]){safe, scalar(v, safe, 1)}, 2, ints, 1 + n, PROGRAM_NONE);
+    uint32_t p = lower_add(&v->l, OP_REDUCE, (uint32_t[]){safe, scalar(v, safe, 1)}, 2, ints, 1 + n,
+                           PROGRAM_NONE);
     uint32_t n_zeros = sum(v, pick(v, is_zero, unit, zero), reduced, n);
     p = spread(v, p, x, kept, n_kept);
     n_zeros = spread(v, n_zeros, x, kept, n_kept);
@@ -536,9 +516,9 @@ static void reduce_rule(struct vjp *v, const struct operation *op, const uint32_
     if (!VJP_EXPECT(v, op->n_ints + n_kept == 1 + rank))
         return;
     if (ints[0] != OP_ADD && v->active[operands[1]]) {
-        v->code = err_set(v->e, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value");
-        if (v->e)
-            v->e->line = op->line;
+        v->l.code = err_set(v->l.e, WARM_EUNSUPPORTED, "reduce: the gradient of an initial value");
+        if (v->l.e)
+            v->l.e->line = op->line;
         return;
     }
     if (ints[0] == OP_ADD && v->active[operands[1]])
@@ -576,8 +556,8 @@ static uint32_t product_with(struct vjp *v, const struct dot_side *its, uint32_t
         of_g[i] = b + skipped + i;
         of_other[i] = its->free[i];
     }
-    return vjp_add(v, OP_DOT, (uint32_t[]){first ? g : other, first ? other : g}, 2, dot,
-                   2 + 2 * (b + its->n_free), PROGRAM_NONE);
+    return lower_add(&v->l, OP_DOT, (uint32_t[]){first ? g : other, first ? other : g}, 2, dot,
+                     2 + 2 * (b + its->n_free), PROGRAM_NONE);
 }
 
 /* Follows dot_general_p: the product of g and the other operand over the other's free dimensions. Its result has
@@ -614,13 +594,13 @@ static uint32_t dot_slope(struct vjp *v, const int64_t *ints, uint32_t which, ui
     for (uint32_t d = 0; d < rank; d++)
         first &= perm[1][d] == d;
     uint32_t out = product_with(v, &its, b, skipped, g, of_elements(v, other, g), !first);
-    return v->code ? 0 : of_elements(v, transposed(v, out, perm[first]), x);
+    return v->l.code ? 0 : of_elements(v, transposed(v, out, perm[first]), x);
 }
 
-/* Returns the operation of v->p that makes a value; NULL. */
+/* Returns the operation of v->l.p that makes a value; NULL. */
 static const struct operation *maker(const struct vjp *v, uint32_t value)
 {
-    const struct program *p = v->p;
+    const struct program *p = v->l.p;
     uint32_t i = p->ops.n;
     while (i && p->ops.at[i - 1].results > value)
         i--;
@@ -657,13 +637,13 @@ static uint32_t window_product(struct vjp *v, const struct tensor *x, const int6
         perm[d] = of[d] = d;
     for (; dot && dot->op == OP_TRANSPOSE; dot = maker(v, g)) {
         for (uint32_t d = 0; d < type_of(v, g).rank; d++)
-            of[d] = v->p->ints.at[dot->ints + (uint32_t)of[d]];
-        g = v->p->operands.at[dot->operands];
+            of[d] = v->l.p->ints.at[dot->ints + (uint32_t)of[d]];
+        g = v->l.p->operands.at[dot->operands];
     }
     if (!dot || dot->op != OP_DOT)
         return PROGRAM_NONE;
-    memcpy(old, v->p->ints.at + dot->ints, dot->n_ints * sizeof *old);
-    memcpy(operands, v->p->operands.at + dot->operands, sizeof operands);
+    memcpy(old, v->l.p->ints.at + dot->ints, dot->n_ints * sizeof *old);
+    memcpy(operands, v->l.p->operands.at + dot->operands, sizeof operands);
     for (uint32_t i = 0, next = (uint32_t)old[0]; i < 2; i++) {
         rank[i] = type_of(v, operands[i]).rank;
         struct dot_side s = program_dot_side(old, i, rank[i]);
@@ -715,17 +695,17 @@ static uint32_t window_product(struct vjp *v, const struct tensor *x, const int6
             summed_b[m++] = place_in(of_side[b], rank[b], of_side[a][i]);
         }
     }
-    uint32_t y = vjp_add(v, OP_BROADCAST, &operands[a], 1, perm, rank[a],
-                         vjp_type(v, wide.elem, wide.rank, wide.dims));
-    y = vjp_add(v, OP_UNWINDOW, &y, 1, back, 4 * rank[a], PROGRAM_NONE);
+    uint32_t y = lower_add(&v->l, OP_BROADCAST, &operands[a], 1, perm, rank[a],
+                           vjp_type(v, wide.elem, wide.rank, wide.dims));
+    y = lower_add(&v->l, OP_UNWINDOW, &y, 1, back, 4 * rank[a], PROGRAM_NONE);
     if (!VJP_EXPECT(v, m == new[1])) /* each has its partner in b */
         return PROGRAM_NONE;
     for (uint32_t i = 0; i < new[0]; i++) {
         new[2 + i] = place_in(of_side[a], rank[a], i);
         new[2 + new[0] + i] = place_in(of_side[b], rank[b], i);
     }
-    y = vjp_add(v, OP_DOT, (uint32_t[]){y, operands[b]}, 2, new,
-                (uint32_t)(2 + 2 * (new[0] + new[1])), PROGRAM_NONE);
+    y = lower_add(&v->l, OP_DOT, (uint32_t[]){y, operands[b]}, 2, new,
+                  (uint32_t)(2 + 2 * (new[0] + new[1])), PROGRAM_NONE);
     m = (uint32_t) new[0];
     for (uint32_t i = 0; i < m; i++)
         out[i] = i;
@@ -759,7 +739,7 @@ static void window_rule(struct vjp *v, const struct operation *op, uint32_t x, c
         vjp_pass(v, x, product);
         return;
     }
-    g = vjp_add(v, OP_UNWINDOW, &g, 1, back, op->n_ints + of.rank, PROGRAM_NONE);
+    g = lower_add(&v->l, OP_UNWINDOW, &g, 1, back, op->n_ints + of.rank, PROGRAM_NONE);
     vjp_pass(v, x, sum(v, g, dims, n));
 }
 
@@ -769,10 +749,10 @@ static uint32_t clamped_indices(struct vjp *v, uint32_t x, uint32_t indices, con
 {
     struct tensor of = type_of(v, x), t = type_of(v, indices), vector = {.elem = t.elem, .rank = 1};
     struct gather slices;
-    int64_t constant[2] = {v->p->data.n, 0}, dim = ints[4];
+    int64_t constant[2] = {v->l.p->data.n, 0}, dim = ints[4];
     uint8_t bytes[PROGRAM_RANK_MAX * 8];
     uint32_t size = program_elem_size(t.elem), k = 0;
-    if (v->code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
+    if (v->l.code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
         return 0;
     for (uint32_t d = 0; d < of.rank; d++)
         if (slices.start[d] >= 0) {
@@ -781,17 +761,17 @@ static uint32_t clamped_indices(struct vjp *v, uint32_t x, uint32_t indices, con
             k++;
         }
     for (uint32_t i = 0; i < k * size; i++)
-        PUSH(v->p, v->p->data, bytes[i]);
+        PUSH(v->l.p, v->l.p->data, bytes[i]);
     vector.dims[0] = k;
     bool has_vector = dim < t.rank;
     uint32_t most =
-        vjp_add(v, OP_CONSTANT, NULL, 0, constant, 2, vjp_type(v, t.elem, 1, vector.dims));
+        lower_add(&v->l, OP_CONSTANT, NULL, 0, constant, 2, vjp_type(v, t.elem, 1, vector.dims));
     if (!has_vector) /* one component */
-        most = vjp_add(v, OP_RESHAPE, &most, 1, NULL, 0, vjp_type(v, t.elem, 0, NULL));
-    most = vjp_add(v, OP_BROADCAST, &most, 1, &dim, has_vector,
-                   v->code ? 0 : v->p->values.at[indices]);
-    return vjp_add(v, OP_CLAMP, (uint32_t[]){vjp_splat(v, indices, 0), indices, most}, 3, NULL, 0,
-                   PROGRAM_NONE);
+        most = lower_add(&v->l, OP_RESHAPE, &most, 1, NULL, 0, vjp_type(v, t.elem, 0, NULL));
+    most = lower_add(&v->l, OP_BROADCAST, &most, 1, &dim, has_vector,
+                     v->l.code ? 0 : v->l.p->values.at[indices]);
+    return lower_add(&v->l, OP_CLAMP, (uint32_t[]){vjp_splat(v, indices, 0), indices, most}, 3,
+                     NULL, 0, PROGRAM_NONE);
 }
 
 /* Returns, for each element of a scatter's updates, if its slice is inside of x. */
@@ -804,18 +784,18 @@ static uint32_t inside_of(struct vjp *v, const uint32_t *operands, const int64_t
     uint32_t kept = 0, all = 0,
              same = compare(v, DIRECTION_EQ, operands[1],
                             clamped_indices(v, operands[0], operands[1], ints, n));
-    if (v->code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
+    if (v->l.code || !VJP_EXPECT(v, gather_of(ints, n, &of, &t, &slices)))
         return 0;
     if (ints[4] < t.rank) {
-        v->code = program_splat(v->p, vjp_type(v, yes.elem, 0, NULL), 1, &all, v->e);
-        same = vjp_add(v, OP_REDUCE, (uint32_t[]){same, all}, 2, (int64_t[]){OP_AND, ints[4]}, 2,
-                       PROGRAM_NONE);
+        v->l.code = program_splat(v->l.p, vjp_type(v, yes.elem, 0, NULL), 1, &all, v->l.e);
+        same = lower_add(&v->l, OP_REDUCE, (uint32_t[]){same, all}, 2, (int64_t[]){OP_AND, ints[4]},
+                         2, PROGRAM_NONE);
     }
     for (uint32_t d = 0; d < t.rank; d++)
         if (slices.at[d] >= 0)
             dims[kept++] = slices.at[d];
-    return vjp_add(v, OP_BROADCAST, &same, 1, dims, kept,
-                   vjp_type(v, ELEM_I1, updates.rank, updates.dims));
+    return lower_add(&v->l, OP_BROADCAST, &same, 1, dims, kept,
+                     vjp_type(v, ELEM_I1, updates.rank, updates.dims));
 }
 
 /* Follows gather_p: the slices back where they were, added up. */
@@ -827,16 +807,17 @@ static void gather_rule(struct vjp *v, const struct operation *op, const uint32_
     uint32_t use[] = {vjp_splat(v, operands[0], 0), operands[1], g};
     if (type_of(v, g).n) /* a clamped slice goes back to where it was read */
         use[1] = clamped_indices(v, operands[0], operands[1], ints, op->n_ints);
-    vjp_pass(v, operands[0], vjp_add(v, OP_SCATTER, use, 3, scatter, op->n_ints + 1, PROGRAM_NONE));
+    vjp_pass(v, operands[0],
+             lower_add(&v->l, OP_SCATTER, use, 3, scatter, op->n_ints + 1, PROGRAM_NONE));
 }
 
 /* Returns the slices of x at a scatter's indices; 0 for those outside of x. */
 static uint32_t slices_of(struct vjp *v, const struct operation *op, uint32_t x,
                           const uint32_t *operands, const int64_t *ints)
 {
-    uint32_t found = vjp_add(v, OP_GATHER, (uint32_t[]){x, operands[1]}, 2, ints + 1,
-                             op->n_ints - 1, PROGRAM_NONE);
-    return v->code ? 0 : found;
+    uint32_t found = lower_add(&v->l, OP_GATHER, (uint32_t[]){x, operands[1]}, 2, ints + 1,
+                               op->n_ints - 1, PROGRAM_NONE);
+    return v->l.code ? 0 : found;
 }
 
 /* Follows scatter_mul_p: with equal indices, updates have none. */
@@ -850,8 +831,8 @@ static void scaled_rule(struct vjp *v, const struct operation *op, const uint32_
     }
     if (v->active[x])
         vjp_pass(v, x,
-                 vjp_add(v, OP_SCATTER, (uint32_t[]){g, operands[1], updates}, 3, ints, op->n_ints,
-                         PROGRAM_NONE));
+                 lower_add(&v->l, OP_SCATTER, (uint32_t[]){g, operands[1], updates}, 3, ints,
+                           op->n_ints, PROGRAM_NONE));
     if (!v->active[updates])
         return;
     uint32_t inside = inside_of(v, operands, ints + 1, op->n_ints - 1),
@@ -872,8 +853,8 @@ static void winners_rule(struct vjp *v, const struct operation *op, const uint32
                         vjp_splat(v, updates, 1), none);
     won = pick(v, inside_of(v, operands, ints + 1, op->n_ints - 1), won, none);
     uint32_t kept = pick(v, compare(v, DIRECTION_EQ, x, y), vjp_splat(v, x, 1), vjp_splat(v, x, 0)),
-             all = vjp_add(v, OP_SCATTER, (uint32_t[]){kept, operands[1], won}, 3, add, op->n_ints,
-                           PROGRAM_NONE),
+             all = lower_add(&v->l, OP_SCATTER, (uint32_t[]){kept, operands[1], won}, 3, add,
+                             op->n_ints, PROGRAM_NONE),
              share = two(v, OP_DIVIDE, g, all);
     vjp_pass(v, x, times(v, kept, share));
     vjp_pass(v, updates, times(v, won, slices_of(v, op, share, operands, ints)));
@@ -894,29 +875,30 @@ static void scatter_rule(struct vjp *v, const struct operation *op, const uint32
         vjp_pass(v, operands[0], g);
     else if (v->active[operands[0]])
         vjp_pass(v, operands[0],
-                 vjp_add(v, OP_SCATTER, (uint32_t[]){g, operands[1], vjp_splat(v, updates, 0)}, 3,
-                         ints, op->n_ints, PROGRAM_NONE));
-    if (!v->active[updates] || v->code)
+                 lower_add(&v->l, OP_SCATTER,
+                           (uint32_t[]){g, operands[1], vjp_splat(v, updates, 0)}, 3, ints,
+                           op->n_ints, PROGRAM_NONE));
+    if (!v->active[updates] || v->l.code)
         return;
     uint32_t mine = slices_of(v, op, g, operands, ints);
     if (kind == OP_SELECT && !ints[6]) { /* who wrote last? */
         struct tensor t = type_of(v, updates), whole = type_of(v, operands[0]),
                       flat = {.elem = ELEM_I64, .rank = 1, .dims = {t.n}};
-        uint32_t ids =
-            vjp_add(v, OP_IOTA, NULL, 0, (int64_t[]){0}, 1, vjp_type(v, flat.elem, 1, flat.dims));
-        ids = vjp_add(v, OP_RESHAPE, &ids, 1, NULL, 0, vjp_type(v, ELEM_I64, t.rank, t.dims));
+        uint32_t ids = lower_add(&v->l, OP_IOTA, NULL, 0, (int64_t[]){0}, 1,
+                                 vjp_type(v, flat.elem, 1, flat.dims));
+        ids = lower_add(&v->l, OP_RESHAPE, &ids, 1, NULL, 0, vjp_type(v, ELEM_I64, t.rank, t.dims));
         uint32_t none = 0;
-        if (!v->code)
-            v->code =
-                program_splat(v->p, vjp_type(v, ELEM_I64, whole.rank, whole.dims), -1, &none, v->e);
-        uint32_t last = vjp_add(v, OP_SCATTER, (uint32_t[]){none, operands[1], ids}, 3, ints,
-                                op->n_ints, PROGRAM_NONE);
+        if (!v->l.code)
+            v->l.code = program_splat(v->l.p, vjp_type(v, ELEM_I64, whole.rank, whole.dims), -1,
+                                      &none, v->l.e);
+        uint32_t last = lower_add(&v->l, OP_SCATTER, (uint32_t[]){none, operands[1], ids}, 3, ints,
+                                  op->n_ints, PROGRAM_NONE);
         last = slices_of(v, op, last, operands, ints);
-        mine = v->code
+        mine = v->l.code
                    ? 0
                    : pick(v, compare(v, DIRECTION_EQ, last, ids), mine, vjp_splat(v, updates, 0));
     }
-    if (!v->code)
+    if (!v->l.code)
         mine = pick(v, inside, mine, vjp_splat(v, updates, 0));
     vjp_pass(v, updates, mine);
 }
@@ -925,8 +907,8 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
 {
     uint32_t operands[PROGRAM_RANK_MAX + 2], x, y = op->results;
     int64_t ints[INTS_MAX], inverse[PROGRAM_RANK_MAX];
-    v->line = op->line;
-    if (!VJP_EXPECT(v, v->p->values.at[g] == v->p->values.at[y] && op->op != OP_WHILE))
+    v->l.line = op->line;
+    if (!VJP_EXPECT(v, v->l.p->values.at[g] == v->l.p->values.at[y] && op->op != OP_WHILE))
         return;
     if (op->op == OP_CONCATENATE) { /* the only one with more operands */
         concatenate_rule(v, op, g);
@@ -936,9 +918,9 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
                            op->n_ints <= INTS_MAX))
         return;
     /* The program's arrays move when the rule adds operations. */
-    memcpy(operands, v->p->operands.at + op->operands, op->n_operands * sizeof *operands);
+    memcpy(operands, v->l.p->operands.at + op->operands, op->n_operands * sizeof *operands);
     if (op->n_ints)
-        memcpy(ints, v->p->ints.at + op->ints, op->n_ints * sizeof *ints);
+        memcpy(ints, v->l.p->ints.at + op->ints, op->n_ints * sizeof *ints);
     x = operands[0];
     switch (op->op) {
     case OP_SELECT: select_rule(v, operands, g); break;
@@ -952,7 +934,7 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t g)
         vjp_pass(v, x, transposed(v, g, inverse));
         break;
     case OP_REVERSE:
-        vjp_pass(v, x, vjp_add(v, OP_REVERSE, &g, 1, ints, op->n_ints, PROGRAM_NONE));
+        vjp_pass(v, x, lower_add(&v->l, OP_REVERSE, &g, 1, ints, op->n_ints, PROGRAM_NONE));
         break;
     case OP_WINDOW: window_rule(v, op, x, ints, g); break;
     case OP_GATHER: gather_rule(v, op, operands, ints, g); break;

@@ -7,6 +7,7 @@
 #ifndef WARM_KERNELS_VJP_RULES_H
 #define WARM_KERNELS_VJP_RULES_H
 
+#include "kernels/program/lower.h"
 #include "kernels/vjp/vjp.h"
 #include "keygen/expect.h"
 
@@ -14,11 +15,8 @@
 #define VJP_EXPECT(v, promise) (WARM_EXPECT(promise) || vjp_broken(v))
 
 struct vjp {
-    struct program *p; /* the derivative: the function itself, then its gradients */
-    struct err *e;
-    int code;      /* the first error; later calls do nothing */
-    uint32_t line; /* of the operation whose rule is running */
-    /* by value of p; for values of the function itself */
+    struct lower l; /* of the derivative: the function itself, then its gradients */
+    /* by value of l.p; for values of the function itself */
     bool *active;
     uint32_t *cotangents; /* NONE if it is zero so far */
     uint32_t n_tables;    /* entries that these two have */
@@ -32,9 +30,6 @@ void vjp_rule(struct vjp *v, const struct operation *op, uint32_t cotangent);
 /* Adds to the cotangent of a value, if it is active. */
 void vjp_pass(struct vjp *v, uint32_t to, uint32_t cotangent);
 
-/* Adds an operation. After an error returns 0, which is harmless. The arrays are not the program's own. */
-uint32_t vjp_add(struct vjp *v, enum op op, const uint32_t *operands, uint32_t n,
-                 const int64_t *ints, uint32_t n_ints, uint32_t type);
 /* Returns a constant of a value's type, all of whose elements are x. */
 uint32_t vjp_splat(struct vjp *v, uint32_t like, double x);
 /* Returns the type of elements and dimensions; 0 after an error. */

@@ -112,7 +112,7 @@ static void find_active(struct back *k, const struct block *b, const uint32_t *a
             activate(k, &flow, edge->to);
         }
     if (flow.failed)
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "a derivative");
     free(flow.first);
     free(flow.edges.at);
     free(flow.todo.at);
@@ -122,26 +122,26 @@ static void find_active(struct back *k, const struct block *b, const uint32_t *a
 
 static int fail(struct back *k, const struct operation *op, int code, const char *what)
 {
-    if (k->v.code)
-        return k->v.code;
-    k->v.code = err_set(k->v.e, code, "%s: %s", program_op_name(op->op), what);
-    if (k->v.e)
-        k->v.e->line = op->line;
-    return k->v.code;
+    if (k->v.l.code)
+        return k->v.l.code;
+    k->v.l.code = err_set(k->v.l.e, code, "%s: %s", program_op_name(op->op), what);
+    if (k->v.l.e)
+        k->v.l.e->line = op->line;
+    return k->v.l.code;
 }
 
 /* Makes room in the tables for all values so far. */
 static void widen(struct vjp *v)
 {
-    if (v->p->values.n <= v->n_tables)
+    if (v->l.p->values.n <= v->n_tables)
         return;
-    uint32_t n = 2 * v->p->values.n + 64;
+    uint32_t n = 2 * v->l.p->values.n + 64;
     bool *active = realloc(v->active, n * sizeof *active);
     v->active = active ? active : v->active;
     uint32_t *cotangents = realloc(v->cotangents, (size_t)n * sizeof *cotangents);
     v->cotangents = cotangents ? cotangents : v->cotangents;
     if (!active || !cotangents) {
-        v->code = v->code ? v->code : err_set(v->e, WARM_ENOMEM, "a derivative");
+        v->l.code = v->l.code ? v->l.code : err_set(v->l.e, WARM_ENOMEM, "a derivative");
         return;
     }
     memset(active + v->n_tables, 0, (n - v->n_tables) * sizeof *active);
@@ -154,21 +154,21 @@ static void becomes(struct back *k, uint32_t value, uint32_t copy)
 {
     k->values[value] = copy;
     widen(&k->v);
-    if (k->v.code)
+    if (k->v.l.code)
         return;
-    const struct tensor *t = program_tensor(k->from, value), *u = program_tensor(k->v.p, copy);
+    const struct tensor *t = program_tensor(k->from, value), *u = program_tensor(k->v.l.p, copy);
     (void)VJP_EXPECT(&k->v, t->elem == u->elem && t->rank == u->rank && t->n == u->n);
     k->v.active[copy] = k->active[value];
 }
 
 static uint32_t whole_of(struct back *k, enum elem elem, int64_t x)
 {
-    struct program *p = k->v.p;
+    struct program *p = k->v.l.p;
     (void)VJP_EXPECT(&k->v, elem == ELEM_I64 || (int32_t)x == x); /* is_reversible sees to it */
     int64_t ints[] = {p->data.n, 1};
     for (uint32_t i = 0; i < program_elem_size(elem); i++)
         PUSH(p, p->data, (uint8_t)((uint64_t)x >> 8 * i));
-    return vjp_add(&k->v, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(&k->v, elem, 0, NULL));
+    return lower_add(&k->v.l, OP_CONSTANT, NULL, 0, ints, 2, vjp_type(&k->v, elem, 0, NULL));
 }
 
 static uint32_t whole(struct back *k, int64_t x) { return whole_of(k, ELEM_I32, x); }
@@ -176,19 +176,20 @@ static uint32_t whole(struct back *k, int64_t x) { return whole_of(k, ELEM_I32, 
 /* Returns a scalar of whole numbers as one of these elements. */
 static uint32_t converted(struct back *k, uint32_t x, enum elem elem)
 {
-    return k->v.code || program_tensor(k->v.p, x)->elem == elem
+    return k->v.l.code || program_tensor(k->v.l.p, x)->elem == elem
                ? x
-               : vjp_add(&k->v, OP_CONVERT, &x, 1, NULL, 0, vjp_type(&k->v, elem, 0, NULL));
+               : lower_add(&k->v.l, OP_CONVERT, &x, 1, NULL, 0, vjp_type(&k->v, elem, 0, NULL));
 }
 
 static uint32_t two(struct back *k, enum op op, uint32_t x, uint32_t y)
 {
-    return vjp_add(&k->v, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
+    return lower_add(&k->v.l, op, (uint32_t[]){x, y}, 2, NULL, 0, PROGRAM_NONE);
 }
 
 static uint32_t reshaped(struct back *k, uint32_t x, const struct tensor *t)
 {
-    return vjp_add(&k->v, OP_RESHAPE, &x, 1, NULL, 0, vjp_type(&k->v, t->elem, t->rank, t->dims));
+    return lower_add(&k->v.l, OP_RESHAPE, &x, 1, NULL, 0,
+                     vjp_type(&k->v, t->elem, t->rank, t->dims));
 }
 
 /* Returns row `trip` of a stack, in the shape of a value of the function. */
@@ -196,10 +197,11 @@ static uint32_t row(struct back *k, uint32_t stack, uint32_t value)
 {
     const struct tensor *t = program_tensor(k->from, value);
     int64_t sizes[] = {1, t->n};
-    if (k->v.code || !VJP_EXPECT(&k->v, stack != PROGRAM_NONE)) /* the way there has kept it */
+    if (k->v.l.code || !VJP_EXPECT(&k->v, stack != PROGRAM_NONE)) /* the way there has kept it */
         return 0;
     uint32_t operands[] = {stack, k->trip, whole(k, 0)};
-    return reshaped(k, vjp_add(&k->v, OP_DYNAMIC_SLICE, operands, 3, sizes, 2, PROGRAM_NONE), t);
+    return reshaped(k, lower_add(&k->v.l, OP_DYNAMIC_SLICE, operands, 3, sizes, 2, PROGRAM_NONE),
+                    t);
 }
 
 static void copy_op(struct back *k, uint32_t i)
@@ -210,17 +212,17 @@ static void copy_op(struct back *k, uint32_t i)
     const struct tensor *t = program_tensor(k->from, op->results);
     uint32_t *operands = malloc(((size_t)op->n_operands + 1) * sizeof *operands);
     if (!operands) {
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "an operation");
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "an operation");
         return;
     }
     for (uint32_t j = 0; j < op->n_operands; j++)
         operands[j] = k->values[k->from->operands.at[op->operands + j]];
     uint32_t type = vjp_type(&k->v, t->elem, t->rank, t->dims);
-    k->v.line = op->line;
-    k->ops[i] = k->v.p->ops.n;
-    uint32_t copy = vjp_add(&k->v, op->op, operands, op->n_operands, k->from->ints.at + op->ints,
-                            op->n_ints, type);
-    if (!k->v.code && k->stacks[op->results] != PROGRAM_NONE)
+    k->v.l.line = op->line;
+    k->ops[i] = k->v.l.p->ops.n;
+    uint32_t copy = lower_add(&k->v.l, op->op, operands, op->n_operands,
+                              k->from->ints.at + op->ints, op->n_ints, type);
+    if (!k->v.l.code && k->stacks[op->results] != PROGRAM_NONE)
         copy = row(k, k->stacks[op->results], op->results);
     becomes(k, op->results, copy);
     free(operands);
@@ -280,7 +282,7 @@ static bool is_reversible(const struct counted *c, enum elem elem)
 /* Returns the trip that a loop's counter tells, an i32. */
 static uint32_t trip_of(struct back *k, const struct counted *c, uint32_t counter)
 {
-    enum elem elem = program_tensor(k->v.p, counter)->elem;
+    enum elem elem = program_tensor(k->v.l.p, counter)->elem;
     if (!VJP_EXPECT(&k->v, c->trips && is_reversible(c, elem)))
         return 0;
     if (c->start)
@@ -302,45 +304,47 @@ static void copy_loop(struct back *k, const struct operation *op, const struct c
         find_kept(k, op, counted->carry, &kept);
     uint32_t *values = malloc(((size_t)n + kept.values.n + 1) * sizeof *values);
     if (!values || kept.failed)
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a loop");
-    for (uint32_t i = 0; !k->v.code && i < n; i++)
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "a loop");
+    for (uint32_t i = 0; !k->v.l.code && i < n; i++)
         values[i] = k->values[p->operands.at[op->operands + i]];
-    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++) {
+    for (uint32_t i = 0; !k->v.l.code && i < kept.values.n; i++) {
         const struct tensor *t = program_tensor(p, kept.values.at[i]);
         uint32_t type = vjp_type(&k->v, t->elem, 2, (int64_t[]){(int64_t)counted->trips, t->n});
-        if (!k->v.code)
-            k->v.code = program_splat(k->v.p, type, 0, &values[n + i], k->v.e);
+        if (!k->v.l.code)
+            k->v.l.code = program_splat(k->v.l.p, type, 0, &values[n + i], k->v.l.e);
     }
-    if (!k->v.code)
-        k->v.code = program_while_begin(k->v.p, op->line, values, n + kept.values.n, &loop, k->v.e);
-    for (int which = 0; !k->v.code && which < 2; which++) {
-        uint32_t args = program_loop_block(k->v.p, &k->v.p->ops.at[loop], which)->args;
+    if (!k->v.l.code)
+        k->v.l.code =
+            program_while_begin(k->v.l.p, op->line, values, n + kept.values.n, &loop, k->v.l.e);
+    for (int which = 0; !k->v.l.code && which < 2; which++) {
+        uint32_t args = program_loop_block(k->v.l.p, &k->v.l.p->ops.at[loop], which)->args;
         for (uint32_t i = 0; i < n; i++)
             becomes(k, (which ? body : cond)->args + i, args + i);
         copy_block(k, which ? body : cond, false);
-        if (!k->v.code && which == 0)
-            k->v.code =
-                program_while_body(k->v.p, loop, k->values[p->operands.at[cond->results]], k->v.e);
+        if (!k->v.l.code && which == 0)
+            k->v.l.code = program_while_body(k->v.l.p, loop,
+                                             k->values[p->operands.at[cond->results]], k->v.l.e);
         first = args; /* of the body, behind the last turn */
     }
-    for (uint32_t i = 0; !k->v.code && i < n; i++)
+    for (uint32_t i = 0; !k->v.l.code && i < n; i++)
         values[i] = k->values[p->operands.at[body->results + i]];
-    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++) {
+    for (uint32_t i = 0; !k->v.l.code && i < kept.values.n; i++) {
         struct tensor t = {.elem = program_tensor(p, kept.values.at[i])->elem,
                            .rank = 2,
                            .dims = {1, program_tensor(p, kept.values.at[i])->n}};
         uint32_t operands[] = {first + n + i, reshaped(k, k->values[kept.values.at[i]], &t),
                                trip_of(k, counted, first + counted->carry), whole(k, 0)};
-        values[n + i] = vjp_add(&k->v, OP_DYNAMIC_UPDATE, operands, 4, NULL, 0, PROGRAM_NONE);
+        values[n + i] = lower_add(&k->v.l, OP_DYNAMIC_UPDATE, operands, 4, NULL, 0, PROGRAM_NONE);
     }
-    if (!k->v.code)
-        k->v.code = program_while_end(k->v.p, loop, values, n + kept.values.n, &first, k->v.e);
-    for (uint32_t i = 0; !k->v.code && i < n; i++)
+    if (!k->v.l.code)
+        k->v.l.code =
+            program_while_end(k->v.l.p, loop, values, n + kept.values.n, &first, k->v.l.e);
+    for (uint32_t i = 0; !k->v.l.code && i < n; i++)
         becomes(k, op->results + i,
                 k->stacks[op->results + i] == PROGRAM_NONE
                     ? first + i
                     : row(k, k->stacks[op->results + i], op->results + i));
-    for (uint32_t i = 0; !k->v.code && i < kept.values.n; i++)
+    for (uint32_t i = 0; !k->v.l.code && i < kept.values.n; i++)
         k->stacks[kept.values.at[i]] = first + n + i;
     free(values);
     free(kept.values.at);
@@ -359,12 +363,12 @@ static bool is_active(const struct back *k, const struct operation *op)
 static void copy_block(struct back *k, const struct block *b, bool keeps)
 {
     const struct program *p = k->from;
-    for (uint32_t i = b->first; !k->v.code && i < b->end; i = p->ops.at[i].next) {
+    for (uint32_t i = b->first; !k->v.l.code && i < b->end; i = p->ops.at[i].next) {
         const struct operation *op = &p->ops.at[i];
         struct counted counted;
         bool back = op->op == OP_WHILE && keeps && is_active(k, op);
         bool known = back && program_counted(p, k->origins, op, &counted);
-        if (k->v.p->ops.n > PROGRAM_OPS_MAX)
+        if (k->v.l.p->ops.n > PROGRAM_OPS_MAX)
             fail(k, op, WARM_ETOO_BIG, "too many operations, with calls written out");
         else if (back && !known)
             fail(k, op, WARM_EUNSUPPORTED,
@@ -429,7 +433,7 @@ static void copy_again(struct back *k, uint32_t value)
     const struct program *p = k->from;
     struct kept todo = {.failed = false};
     PUSH(&todo, todo.values, value);
-    while (todo.values.n && !todo.failed && !k->v.code) {
+    while (todo.values.n && !todo.failed && !k->v.l.code) {
         uint32_t top = todo.values.at[todo.values.n - 1], before = todo.values.n;
         if (!k->kept[top] && !VJP_EXPECT(&k->v, k->origins[top] != PROGRAM_NONE))
             break; /* arguments are kept */
@@ -444,8 +448,8 @@ static void copy_again(struct back *k, uint32_t value)
             copy_op(k, k->origins[top]);
         k->kept[top] = true;
     }
-    if (todo.failed && !k->v.code)
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
+    if (todo.failed && !k->v.l.code)
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "a derivative");
     free(todo.values.at);
 }
 
@@ -461,7 +465,7 @@ static void copy_for_rule(struct back *k, uint32_t i)
             if (p->operands.at[p->ops.at[at].operands + j] < outside)
                 copy_again(k, p->operands.at[p->ops.at[at].operands + j]);
     uint32_t value = op->results, first = k->values[value];
-    if (op->op == OP_WHILE || k->v.code)
+    if (op->op == OP_WHILE || k->v.l.code)
         return;
     if (k->kept[value]) {
         copy_op(k, i); /* of other operands */
@@ -476,7 +480,7 @@ static void copy_for_rule(struct back *k, uint32_t i)
 /* Returns the cotangent of a value; zeros if nothing was passed to it. */
 static uint32_t cotangent_of(struct vjp *v, uint32_t value)
 {
-    if (v->code)
+    if (v->l.code)
         return 0;
     if (!VJP_EXPECT(v, value < v->n_tables))
         return 0;
@@ -513,7 +517,7 @@ static void loop_body(struct back *k, const struct operation *op, const struct c
     const struct block *body = program_loop_block(p, op, 1);
     uint32_t trip = k->trip, n = 0;
     k->trip = two(k, OP_SUBTRACT, whole(k, (int64_t)c->trips - 1), args);
-    for (uint32_t i = 0; !v->code && i < body->n_args; i++) {
+    for (uint32_t i = 0; !v->l.code && i < body->n_args; i++) {
         enum elem elem = program_tensor(p, body->args + i)->elem;
         uint32_t copy;
         if (i != c->carry)
@@ -525,10 +529,10 @@ static void loop_body(struct back *k, const struct operation *op, const struct c
                        two(k, OP_MULTIPLY, whole_of(k, elem, c->step), copy));
         becomes(k, body->args + i, copy);
     }
-    for (uint32_t i = 0; !v->code && i < used->values.n; i++)
+    for (uint32_t i = 0; !v->l.code && i < used->values.n; i++)
         v->cotangents[k->values[used->values.at[i]]] = args + 1 + carried->values.n + i;
     copy_block(k, body, true);
-    for (uint32_t i = 0; !v->code && i < carried->values.n; i++)
+    for (uint32_t i = 0; !v->l.code && i < carried->values.n; i++)
         vjp_pass(v, k->values[p->operands.at[body->results + carried->values.at[i]]], args + 1 + i);
     walk_back(k, body, false);
     results[n++] = two(k, OP_ADD, args, whole(k, 1));
@@ -559,38 +563,38 @@ static void loop_back(struct back *k, const struct operation *op)
         find_used(k, op, &used);
     uint32_t *values = malloc(((size_t)carried.values.n + used.values.n + 1) * sizeof *values);
     if (!values || carried.failed || used.failed)
-        v->code = err_set(v->e, WARM_ENOMEM, "a loop");
-    if (v->code || !needed || !VJP_EXPECT(v, program_counted(p, k->origins, op, &c)))
+        v->l.code = err_set(v->l.e, WARM_ENOMEM, "a loop");
+    if (v->l.code || !needed || !VJP_EXPECT(v, program_counted(p, k->origins, op, &c)))
         goto out; /* copy_block has refused others */
     for (uint32_t i = 0; c.trips == 0 && i < carried.values.n; i++) /* a result is its operand */
         vjp_pass(v, k->values[p->operands.at[op->operands + carried.values.at[i]]],
                  cotangent_of(v, k->values[op->results + carried.values.at[i]]));
     if (c.trips == 0)
         goto out;
-    v->line = op->line;
+    v->l.line = op->line;
     values[n++] = whole(k, 0);
     for (uint32_t i = 0; i < carried.values.n; i++)
         values[n++] = cotangent_of(v, k->values[op->results + carried.values.at[i]]);
     for (uint32_t i = 0; i < used.values.n; i++)
         values[n++] = cotangent_of(v, k->values[used.values.at[i]]);
-    if (!v->code)
-        v->code = program_while_begin(v->p, op->line, values, n, &loop, v->e);
-    if (v->code)
+    if (!v->l.code)
+        v->l.code = program_while_begin(v->l.p, op->line, values, n, &loop, v->l.e);
+    if (v->l.code)
         goto out;
-    args = program_loop_block(v->p, &v->p->ops.at[loop], 0)->args;
-    uint32_t goes_on = vjp_add(v, OP_COMPARE, (uint32_t[]){args, whole(k, (int64_t)c.trips)}, 2,
-                               (int64_t[]){DIRECTION_LT, 0}, 2, PROGRAM_NONE);
-    if (!v->code)
-        v->code = program_while_body(v->p, loop, goes_on, v->e);
-    if (v->code)
+    args = program_loop_block(v->l.p, &v->l.p->ops.at[loop], 0)->args;
+    uint32_t goes_on = lower_add(&v->l, OP_COMPARE, (uint32_t[]){args, whole(k, (int64_t)c.trips)},
+                                 2, (int64_t[]){DIRECTION_LT, 0}, 2, PROGRAM_NONE);
+    if (!v->l.code)
+        v->l.code = program_while_body(v->l.p, loop, goes_on, v->l.e);
+    if (v->l.code)
         goto out;
-    args = program_loop_block(v->p, &v->p->ops.at[loop], 1)->args;
+    args = program_loop_block(v->l.p, &v->l.p->ops.at[loop], 1)->args;
     loop_body(k, op, &c, &carried, &used, args, values);
-    if (!v->code)
-        v->code = program_while_end(v->p, loop, values, n, &first, v->e);
-    for (uint32_t i = 0; !v->code && i < used.values.n; i++)
+    if (!v->l.code)
+        v->l.code = program_while_end(v->l.p, loop, values, n, &first, v->l.e);
+    for (uint32_t i = 0; !v->l.code && i < used.values.n; i++)
         v->cotangents[k->values[used.values.at[i]]] = first + 1 + carried.values.n + i;
-    for (uint32_t i = 0; !v->code && i < carried.values.n; i++)
+    for (uint32_t i = 0; !v->l.code && i < carried.values.n; i++)
         vjp_pass(v, k->values[p->operands.at[op->operands + carried.values.at[i]]], first + 1 + i);
 out:
     free(values);
@@ -606,9 +610,9 @@ static void walk_back(struct back *k, const struct block *b, bool again)
     struct kept ops = {.failed = false};
     for (uint32_t i = b->first; i < b->end; i = p->ops.at[i].next)
         PUSH(&ops, ops.values, i);
-    if (ops.failed && !k->v.code)
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a derivative");
-    while (ops.values.n && !k->v.code) {
+    if (ops.failed && !k->v.l.code)
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "a derivative");
+    while (ops.values.n && !k->v.l.code) {
         uint32_t i = ops.values.at[--ops.values.n];
         const struct operation *op = &p->ops.at[i];
         if (op->op == OP_WHILE) {
@@ -624,7 +628,7 @@ static void walk_back(struct back *k, const struct block *b, bool again)
             continue;
         if (again)
             copy_for_rule(k, i);
-        struct operation copy = k->v.p->ops.at[k->ops[i]];
+        struct operation copy = k->v.l.p->ops.at[k->ops[i]];
         if (!VJP_EXPECT(&k->v, copy.op == op->op && copy.n_operands == op->n_operands))
             break;
         copy.results = y; /* the kept row, if there is one */
@@ -642,8 +646,8 @@ static void begin(struct back *k, const struct function *f, const struct block *
     char name[256];
     uint32_t n = 0, *types = malloc(((size_t)b->n_args + b->n_results + 1) * sizeof *types);
     if (!types)
-        k->v.code = err_set(k->v.e, WARM_ENOMEM, "a function");
-    for (uint32_t i = 0; !k->v.code && i < b->n_args + b->n_results; i++) {
+        k->v.l.code = err_set(k->v.l.e, WARM_ENOMEM, "a function");
+    for (uint32_t i = 0; !k->v.l.code && i < b->n_args + b->n_results; i++) {
         uint32_t value =
             i < b->n_args ? b->args + i : k->from->operands.at[b->results + i - b->n_args];
         const struct tensor *t = program_tensor(k->from, value);
@@ -651,9 +655,9 @@ static void begin(struct back *k, const struct function *f, const struct block *
             types[n++] = vjp_type(&k->v, t->elem, t->rank, t->dims);
     }
     snprintf(name, sizeof name, "%.200s%s", f->name, *f->name ? "_vjp" : "vjp");
-    if (!k->v.code)
-        k->v.code = program_func_begin(k->v.p, name, types, n, out_args, k->v.e);
-    for (uint32_t i = 0; !k->v.code && i < b->n_args; i++)
+    if (!k->v.l.code)
+        k->v.l.code = program_func_begin(k->v.l.p, name, types, n, out_args, k->v.l.e);
+    for (uint32_t i = 0; !k->v.l.code && i < b->n_args; i++)
         becomes(k, b->args + i, *out_args + i);
     free(types);
 }
@@ -666,29 +670,29 @@ static void derive(struct back *k, const uint32_t *arguments, uint32_t n)
     const struct block *b = &k->from->blocks.at[f->block];
     uint32_t args = 0, *results = malloc(((size_t)b->n_results + n + 1) * sizeof *results);
     if (!results) {
-        v->code = err_set(v->e, WARM_ENOMEM, "a function");
+        v->l.code = err_set(v->l.e, WARM_ENOMEM, "a function");
         return;
     }
     find_active(k, b, arguments, n);
     begin(k, f, b, &args);
     copy_block(k, b, true);
-    if (!v->code)
-        v->p->functions.at[0].forward = v->p->ops.n;
+    if (!v->l.code)
+        v->l.p->functions.at[0].forward = v->l.p->ops.n;
     uint32_t next = args + b->n_args;
-    for (uint32_t i = 0; !v->code && i < b->n_results; i++) {
+    for (uint32_t i = 0; !v->l.code && i < b->n_results; i++) {
         results[i] = k->values[k->from->operands.at[b->results + i]];
-        if (program_is_float(program_tensor(v->p, results[i])->elem))
+        if (program_is_float(program_tensor(v->l.p, results[i])->elem))
             vjp_pass(v, results[i], next++);
     }
-    if (!v->code) /* each f32 result has had its cotangent */
-        (void)VJP_EXPECT(v, next == args + v->p->blocks.at[0].n_args);
+    if (!v->l.code) /* each f32 result has had its cotangent */
+        (void)VJP_EXPECT(v, next == args + v->l.p->blocks.at[0].n_args);
     find_memory(k, b);
     walk_back(k, b, !k->whole);
-    v->line = 0;
-    for (uint32_t i = 0; !v->code && i < n; i++)
+    v->l.line = 0;
+    for (uint32_t i = 0; !v->l.code && i < n; i++)
         results[b->n_results + i] = cotangent_of(v, args + arguments[i]);
-    if (!v->code)
-        v->code = program_func_end(v->p, results, b->n_results + n, v->e);
+    if (!v->l.code)
+        v->l.code = program_func_end(v->l.p, results, b->n_results + n, v->l.e);
     free(results);
 }
 
@@ -718,7 +722,7 @@ static int vjp_of(const struct program *p, uint32_t function, const uint32_t *ar
     if (rc)
         return rc;
     size_t n_values = (size_t)plain->values.n + 1;
-    struct back k = {.v = {.p = program_new(), .e = e},
+    struct back k = {.v = {.l = {.p = program_new(), .e = e}},
                      .from = plain,
                      .whole = whole,
                      .origins = calloc(n_values, sizeof *k.origins),
@@ -729,20 +733,20 @@ static int vjp_of(const struct program *p, uint32_t function, const uint32_t *ar
                      .seen = calloc(n_values, sizeof *k.seen),
                      .kept = calloc(n_values, sizeof *k.kept)};
     bool memory =
-        k.v.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen && k.kept;
+        k.v.l.p && k.origins && k.active && k.values && k.ops && k.stacks && k.seen && k.kept;
     for (uint32_t i = 0; memory && i < plain->data.n; i++) /* constants keep their places */
-        PUSH(k.v.p, k.v.p->data, plain->data.at[i]);
+        PUSH(k.v.l.p, k.v.l.p->data, plain->data.at[i]);
     if (memory)
-        k.v.p->side = program_share(plain->side);
-    if (!memory || k.v.p->failed) {
-        k.v.code = err_set(e, WARM_ENOMEM, "a derivative");
+        k.v.l.p->side = program_share(plain->side);
+    if (!memory || k.v.l.p->failed) {
+        k.v.l.code = err_set(e, WARM_ENOMEM, "a derivative");
     } else {
         memset(k.stacks, 0xFF, n_values * sizeof *k.stacks);
         program_origins(plain, k.origins);
         derive(&k, arguments, n);
     }
-    if (k.v.code == 0)
-        k.v.code = program_flatten(k.v.p, 0, out, e);
+    if (k.v.l.code == 0)
+        k.v.l.code = program_flatten(k.v.l.p, 0, out, e);
     free(k.origins);
     free(k.active);
     free(k.values);
@@ -752,9 +756,9 @@ static int vjp_of(const struct program *p, uint32_t function, const uint32_t *ar
     free(k.kept);
     free(k.v.active);
     free(k.v.cotangents);
-    program_free(k.v.p);
+    program_free(k.v.l.p);
     program_free(plain);
-    return k.v.code;
+    return k.v.l.code;
 }
 
 int vjp_function(const struct program *p, uint32_t function, const uint32_t *arguments, uint32_t n,
