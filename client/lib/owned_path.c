@@ -150,13 +150,11 @@ static int follow(struct walk *w)
     return 0;
 }
 
-static bool is_end(const struct walk *w) { return w->rest[strspn(w->rest, "/")] == '\0'; }
-
 static int walk(struct walk *w, bool to_the_end)
 {
     struct stat st;
     do {
-        bool is_above = !is_end(w);
+        bool is_above = w->rest[strspn(w->rest, "/")] != '\0';
         if (!is_above && !to_the_end)
             return 0;
         if (lstat(name_of(w), &st) != 0)

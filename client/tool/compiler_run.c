@@ -261,15 +261,11 @@ struct output_state output_state_of(const char *path)
                                  st.stx_ctime};
 }
 
-static bool is_same_time(struct statx_timestamp a, struct statx_timestamp b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 bool output_is_same(const struct output_state *a, const struct output_state *b)
 {
     assert(a && b);
-    return a->is_there && b->is_there && a->inode == b->inode && is_same_time(a->birth, b->birth);
+    return a->is_there && b->is_there && a->inode == b->inode &&
+           a->birth.tv_sec == b->birth.tv_sec && a->birth.tv_nsec == b->birth.tv_nsec;
 }
 
 int compiler_run_job(const struct tool_job *job, const struct compiler_watch *watch,

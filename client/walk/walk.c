@@ -378,21 +378,19 @@ static bool add_text(struct walker *w, PyObject *value, PyObject *function)
     return ok;
 }
 
-static bool add_repr(struct walker *w, PyObject *value);
-
-static bool put_int(struct walker *w, PyObject *value)
-{
-    int is_large = 0;
-    long long number = PyLong_AsLongLongAndOverflow(value, &is_large);
-    return is_large ? add_repr(w, value) : put(w, &number, sizeof number);
-}
-
 static bool add_repr(struct walker *w, PyObject *value)
 {
     PyObject *text = PyObject_Repr(value);
     bool ok = text && put_str(w, text);
     Py_DecRef(text);
     return ok;
+}
+
+static bool put_int(struct walker *w, PyObject *value)
+{
+    int is_large = 0;
+    long long number = PyLong_AsLongLongAndOverflow(value, &is_large);
+    return is_large ? add_repr(w, value) : put(w, &number, sizeof number);
 }
 
 /* ---- codes and functions ---- */

@@ -122,17 +122,13 @@ static bool keep(struct watch *w, struct watched *one)
     return true;
 }
 
-static bool is_compared(const struct watch *w, const struct watched *one)
-{
-    return one->traverse || w->compares || !w->has_versions;
-}
-
 /* Notes how an object is. False without memory. */
 static bool note(struct watch *w, struct watched *one)
 {
     if (!one->traverse)
         one->version = version_of(one);
-    return !is_compared(w, one) || (read_now(w, one) && keep(w, one));
+    return !(one->traverse || w->compares || !w->has_versions) ||
+           (read_now(w, one) && keep(w, one));
 }
 
 /* ---- what is watched ---- */

@@ -63,15 +63,13 @@ void torch_value_encode(const uint8_t *in, size_t len, uint8_t *out)
 static const uint8_t values[256] = {RUN_26('A', 0), RUN_26('a', 26), RUN_4('0', 52), RUN_4('4', 56),
                                     ['8'] = 61,     ['9'] = 62,      ['+'] = 63,     ['/'] = 64};
 
-static uint32_t digit(uint8_t c) { return values[c] - 1u; }
-
 /* Adds the bits of four digits to *bits. False if one of the four is no digit. */
 static bool decode_four(const uint8_t *in, uint32_t *bits)
 {
     uint32_t seen = 0;
     *bits = 0;
     for (unsigned i = 0; i < 4; i++) {
-        uint32_t d = digit(in[i]);
+        uint32_t d = values[in[i]] - 1u;
         seen |= d;
         *bits = *bits << 6 | (d & 63);
     }

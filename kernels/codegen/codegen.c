@@ -728,8 +728,19 @@ static uint32_t arg_of(struct gen *g, uint32_t value, uint32_t place)
     return i;
 }
 
+/* Declares the element of a stored value at a place. */
+static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place)
+{
+    const struct tensor *t = program_tensor(g->p, value);
+    value = place_value(g, value);
+    uint32_t arg = arg_of(g, value, place), name = let(g, value_type(t->elem));
+    bool half = t->elem == ELEM_F16 || t->elem == ELEM_BF16;
+    g->conflict |= value == g->target && place != g->target_at;
+    SAY(g, half ? "value_of(p%u[t%u]);\n" : "p%u[t%u];\n", arg, place);
+    return settled(g, name);
+}
+
 static uint32_t emit(struct gen *g, uint32_t value, const struct index *index);
-static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place);
 
 static const struct tensor *operand_type(const struct gen *g, const struct operation *op,
                                          uint32_t i)
@@ -1100,8 +1111,27 @@ static uint32_t emit_gather(struct gen *g, const struct operation *op, const str
     return emit_operand(g, op, 0, &to);
 }
 
-static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops);
-static void end_loops(struct gen *g, uint32_t n, uint32_t lets);
+/* Writes a loop over n indices, and returns the index. One index needs no loop. */
+static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops)
+{
+    if (n == 1)
+        return ZERO;
+    uint32_t name = g->names++;
+    ++*n_loops;
+    SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "; t%u++) {\n", name, name, n, name);
+    g->rounds = n && g->rounds < INT64_MAX / n ? g->rounds * n : g->rounds;
+    g->work = g->rounds > g->work ? g->rounds : g->work;
+    return name;
+}
+
+/* Ends n loops. What was declared since there were `lets` declarations is out of scope. */
+static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
+{
+    for (uint32_t i = 0; i < n; i++)
+        SAY(g, "    }\n");
+    forget_lets(g, lets);
+    g->rounds = 1; /* a reduction is always stored: its loops are the only ones */
+}
 
 /* Declares the index of slice number `at` among those of a scatter, and of its element that x's would be. */
 static struct index slice_index(struct gen *g, const struct gather *slices,
@@ -1176,12 +1206,6 @@ static uint32_t emit_scatter(struct gen *g, const struct operation *op, const st
     return sum;
 }
 
-static bool chain_gather(struct gen *g, const struct operation *op, struct gather *out)
-{
-    return GEN_EXPECT(g, gather_of_chain(g->p->ints.at + op->ints, op->n_ints,
-                                         operand_type(g, op, 0), operand_type(g, op, 1), out));
-}
-
 /* Declares the next slice with equal indices: n if there is none; less n + 1 if none is before. */
 static uint32_t emit_chain(struct gen *g, const struct operation *op, const struct index *index)
 {
@@ -1189,7 +1213,8 @@ static uint32_t emit_chain(struct gen *g, const struct operation *op, const stru
     struct gather slices;
     int64_t n_slices = program_tensor(g->p, op->results)->n;
     uint32_t next = g->names++, first = g->names++, lets = g->lets.n, n = 0;
-    if (!chain_gather(g, op, &slices))
+    if (!GEN_EXPECT(g, gather_of_chain(g->p->ints.at + op->ints, op->n_ints, operand_type(g, op, 0),
+                                       operand_type(g, op, 1), &slices)))
         return next;
     SAY(g, "    long long t%u = %" PRId64 ";\n    bool t%u = true;\n", next, n_slices, first);
     uint32_t me = index->at[0];
@@ -1387,28 +1412,6 @@ static uint32_t emit_update(struct gen *g, const struct operation *op, const str
     return emit_choice(g, of->elem, emit_all(g, fits, of->rank), y, x);
 }
 
-/* Writes a loop over n indices, and returns the index. One index needs no loop. */
-static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops)
-{
-    if (n == 1)
-        return ZERO;
-    uint32_t name = g->names++;
-    ++*n_loops;
-    SAY(g, "    for (long long t%u = 0; t%u < %" PRId64 "; t%u++) {\n", name, name, n, name);
-    g->rounds = n && g->rounds < INT64_MAX / n ? g->rounds * n : g->rounds;
-    g->work = g->rounds > g->work ? g->rounds : g->work;
-    return name;
-}
-
-/* Ends n loops. What was declared since there were `lets` declarations is out of scope. */
-static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
-{
-    for (uint32_t i = 0; i < n; i++)
-        SAY(g, "    }\n");
-    forget_lets(g, lets);
-    g->rounds = 1; /* a reduction is always stored: its loops are the only ones */
-}
-
 static uint32_t emit_reduce(struct gen *g, const struct operation *op, const struct index *index)
 {
     const struct tensor *of = operand_type(g, op, 0);
@@ -1512,18 +1515,6 @@ static uint32_t emit(struct gen *g, uint32_t value, const struct index *index)
     if (!g->values[value].stored && GEN_EXPECT(g, g->values[value].op < g->p->ops.n))
         return emit_op(g, &g->p->ops.at[g->values[value].op], index);
     return emit_stored(g, value, place_of(g, t, index));
-}
-
-/* Declares the element of a stored value at a place. */
-static uint32_t emit_stored(struct gen *g, uint32_t value, uint32_t place)
-{
-    const struct tensor *t = program_tensor(g->p, value);
-    value = place_value(g, value);
-    uint32_t arg = arg_of(g, value, place), name = let(g, value_type(t->elem));
-    bool half = t->elem == ELEM_F16 || t->elem == ELEM_BF16;
-    g->conflict |= value == g->target && place != g->target_at;
-    SAY(g, half ? "value_of(p%u[t%u]);\n" : "p%u[t%u];\n", arg, place);
-    return settled(g, name);
 }
 
 /* ---- kernels ---- */

@@ -87,8 +87,6 @@ static double larger(double x, double y)
         return NAN;
     return x > y || (x == y && !signbit(x)) ? x : y;
 }
-static double smaller(double x, double y) { return -larger(-x, -y); }
-
 /* Returns the x with erf(x) = y: Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011, for a
  * start, then Newton's method. */
 static double erf_inv(double y)
@@ -168,7 +166,7 @@ static double binary_float(enum op op, double x, double y)
     case OP_POWER: return pow(x, y);
     case OP_ATAN2: return atan2(x, y);
     case OP_MAXIMUM: return larger(x, y);
-    default: return smaller(x, y);
+    default: return -larger(-x, -y);
     }
 }
 

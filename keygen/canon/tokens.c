@@ -11,11 +11,6 @@
 
 #include "keygen/expect.h"
 
-static enum token_class class_at(const struct tokens *t, uint32_t at)
-{
-    return at < t->len ? (enum token_class)t->classes[(uint8_t)t->text[at]] : CLASS_BAD;
-}
-
 int tokens_begin(struct tokens *t, const struct canon_input *input, struct form *out, struct err *e)
 {
     t->text = input->data;
@@ -59,7 +54,8 @@ static uint32_t comment_end(const struct tokens *t, uint32_t at)
 static __attribute__((noinline)) uint32_t skip(const struct tokens *t, uint32_t at)
 {
     for (; at < t->len; at++) {
-        enum token_class c = class_at(t, at);
+        enum token_class c =
+            at < t->len ? (enum token_class)t->classes[(uint8_t)t->text[at]] : CLASS_BAD;
         if (c < CLASS_BLANK || c == CLASS_BAD)
             break;
         if (c == CLASS_SLASH) {

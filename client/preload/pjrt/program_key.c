@@ -151,12 +151,6 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_for_dumps(const char *flag)
-{
-    return text_begins_with_one(
-        flag, ONE_OF("--xla_dump_", "--xla_enable_dumping", "--xla_detailed_logging"));
-}
-
 /* Adds XLA_FLAGS. A value that does not begin with a dash names a file of flags, and is refused. */
 static int add_flags(struct key_builder *b, const char *value)
 {
@@ -170,7 +164,9 @@ static int add_flags(struct key_builder *b, const char *value)
         return WARM_EREFUSED;
     for (char *flag = strtok_r(copy, " \t\n", &rest); flag; flag = strtok_r(NULL, " \t\n", &rest)) {
         refused |= pjrt_flag_is_refused(flag);
-        if (!is_for_dumps(flag) && n < N_FLAGS)
+        if (!text_begins_with_one(
+                flag, ONE_OF("--xla_dump_", "--xla_enable_dumping", "--xla_detailed_logging")) &&
+            n < N_FLAGS)
             flags[n++] = flag;
     }
     if (n) {
