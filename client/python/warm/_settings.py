@@ -12,6 +12,7 @@ import contextvars
 import copyreg
 import functools
 import hashlib
+import operator
 import sys
 import threading
 import types
@@ -262,7 +263,14 @@ def why_not_of_config(config: Any) -> str:
     table = getattr(config, "decompositions", None) or {}
     module = sys.modules.get("torch._inductor.decomposition")
     usual = module.select_decomp_table() if module else {}
-    for target in {*table, *usual}:
+    for target in {*table, *usual} if not _is_copy(table, usual) else ():
         if table.get(target) is not usual.get(target):
             return f"the program gave compile_fx its own decomposition of {target}: no key has its code"
     return ""
+
+
+def _is_copy(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    """Returns True for tables of operators that are the same in their order. An operator's hash is a function of Python: to look each
+    up takes milliseconds."""
+    is_same = len(a) == len(b) and all(map(operator.is_, a, b))
+    return is_same and all(map(operator.is_, a.values(), b.values()))
