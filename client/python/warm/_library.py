@@ -16,6 +16,7 @@ from typing import Optional, Tuple
 REFUSED = -19  # keygen/err.h: must not be kept
 EXACT = 2  # warm.h: the key of the exact bytes
 KEY_TEXT, IDENTITY_TEXT = 33, 128  # sizes of buffers, at least those in warm.h
+_FORM_USUAL = 128 << 10  # bytes: a larger form is made twice. A buffer of the most that one may have takes 5 ms
 
 
 class Unavailable(Exception):
@@ -91,8 +92,10 @@ def graph_key(kind: str, data: bytes) -> Tuple[str, bool]:
 
 def graph_form(kind: str, data: bytes, cap: int) -> str:
     """Returns the canonical form of a graph as text, of at most `cap` bytes."""
-    out = ctypes.create_string_buffer(cap)
-    n = _library().warm_graph_form(kind.encode(), data, len(data), out, cap)
+    n, size = min(cap, _FORM_USUAL), 0
+    while size < n <= cap:
+        out, size = ctypes.create_string_buffer(n), n
+        n = _library().warm_graph_form(kind.encode(), data, len(data), out, size)
     if not 0 <= n <= cap:
         raise Unavailable(f"no form: {n}")
     return ctypes.string_at(out, n).decode("utf-8", "replace")
