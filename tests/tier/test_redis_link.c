@@ -234,7 +234,7 @@ Test(redis_link, after_a_failure_commands_fail_at_once_until_the_next_try)
     redis_server_stop(&redis);
     until_ended(0);
     uv_run(&loop, UV_RUN_NOWAIT);
-    for (int i = 0; i < 200 && !redis_link_is_off(link_); i++, usleep(5000))
+    for (int i = 0; i < 6000 && !redis_link_is_off(link_); i++, usleep(5000))
         uv_run(&loop, UV_RUN_NOWAIT);
     cr_assert(redis_link_is_off(link_));
     uint64_t began = uv_hrtime();
@@ -309,7 +309,7 @@ Test(redis_link, a_reply_that_nobody_asked_for_ends_the_connection)
     struct told t;
     start_script(answers, 1);
     expect_end("PING", TIER_OK, "");
-    for (int i = 0; i < 400 && !redis_link_is_off(link_); i++, usleep(5000))
+    for (int i = 0; i < 6000 && !redis_link_is_off(link_); i++, usleep(5000))
         uv_run(&loop, UV_RUN_NOWAIT);
     cr_assert(redis_link_is_off(link_));
     send_words(&t, "PING", NULL, NULL);
