@@ -484,6 +484,26 @@ int result_read(const void *data, size_t len, struct result *out, struct err *e)
     return 0;
 }
 
+/* Makes the file of an output by way of a temporary one, which a signal must not leave behind. */
+static bool write_whole(const char *temporary, const char *path, const struct result_file *file)
+{
+    sigset_t ends, old;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, &old);
+    unlink(temporary); /* left by a killed process that had the same id */
+    int fd =
+        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
+    bool ok = fd >= 0 && whole_write(fd, file->data.data, file->data.len) == 0;
+    ok = fd >= 0 && close(fd) == 0 && ok && rename(temporary, path) == 0;
+    if (!ok && fd >= 0)
+        unlink(temporary);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return ok;
+}
+
 /* Writes a new file beside the old one, then renames it: no process sees a part of it. It gets the
  * permissions of any new file. False if only the compiler knows whether the old permissions stay:
  * assemblers drop the right to run, others keep it. */
@@ -494,18 +514,7 @@ static bool put_file(const char *path, const struct result_file *file)
     if (!file->is_executable && stat(path, &old) == 0 && old.st_mode & S_IXUSR)
         return false;
     int n = snprintf(temporary, sizeof temporary, "%s.warm-%d", path, (int)getpid());
-    if (n < 0 || n >= PATH_MAX)
-        return false;
-    unlink(temporary); /* left by a killed process that had the same id */
-    int fd =
-        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->is_executable ? 0777 : 0666);
-    if (fd < 0)
-        return false;
-    bool ok = whole_write(fd, file->data.data, file->data.len) == 0;
-    ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
-    if (!ok)
-        unlink(temporary);
-    return ok;
+    return n > 0 && n < PATH_MAX && write_whole(temporary, path, file);
 }
 
 static bool replay_file(const struct tool_job *job, const char *path,

@@ -6,10 +6,12 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/tool/result.h"
@@ -129,6 +131,31 @@ Test(result, another_folder_gets_its_own_name)
     cr_expect_eq(access(there.object, X_OK), 0);
     cr_expect_neq(access(there.list, F_OK), 0, "the run removed one");
     free(printed);
+}
+
+Test(result, a_signal_leaves_no_part_of_a_file)
+{
+    static char large[32 << 20];
+    struct result result;
+    file_write(here.object, large, sizeof large);
+    cr_assert_eq(keep(), 0, "%s", e.text);
+    cr_assert_eq(result_read(kept.data, kept.len, &result, &e), 0, "%s", e.text);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        cr_assert_geq(pid, 0);
+        if (pid == 0) {
+            signal(SIGTERM, SIG_DFL);
+            for (;;)
+                result_replay(&there.job, &result);
+        }
+        usleep(5000 + 1000 * (useconds_t)i);
+        kill(pid, SIGTERM);
+        waitpid(pid, NULL, 0);
+        char *part = NULL;
+        cr_assert_gt(asprintf(&part, "%s.warm-%d", there.object, (int)pid), 0);
+        cr_expect_neq(access(part, F_OK), 0);
+        free(part);
+    }
 }
 
 Test(result, what_a_failure_does_to_an_old_file_is_not_guessed)
