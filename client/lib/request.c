@@ -409,7 +409,9 @@ static int value_load(struct conn *c, const struct wire_hit *hit, int fd, struct
     size_t len = (size_t)hit->len;
     if (len <= READ_MAX_BYTES && value_read(fd, len, out, e) == 0)
         return 0;
-    struct stat st; /* also of a file that could not be read */
+    /* The file is mapped, also one that could not be read. Its length first: reading behind the end of a file would end the
+     * program. Files of the store never change after they were served. */
+    struct stat st;
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < len)
         return err_set(e, WARM_EIO, "a value's file is shorter than the value");
     void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);

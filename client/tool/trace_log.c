@@ -260,7 +260,8 @@ static int see_record(struct reading *r, char what, const char *path, struct err
     case TRACE_BEGIN:
         r->begun++;
         const char *base = tool_base(path);
-        r->clock_is_told |= /* by trace.c */
+        /* These tell when they read the clock (trace.c). */
+        r->clock_is_told |=
             text_is_one_of(base, ONE_OF("cc1", "cc1plus", "cc1obj", "cc1objplus", "clang")) ||
             (text_begins(base, "clang-") && base[6] >= '0' && base[6] <= '9');
         see(r, path, SEEN_READ);

@@ -125,6 +125,8 @@ static void child_exec(char **argv, int fd, pid_t spawner, bool has_network)
         child_limit(RLIMIT_STACK, SPAWN_STACK);
         child_limit(RLIMIT_NOFILE, SPAWN_FILES);
         child_limit(RLIMIT_FSIZE, SPAWN_FILE_SIZE);
+        /* Compiles give way: long time slices, less of the CPU, the end of the disk's queue. A system that allows none of this
+         * runs them as it runs the daemon. */
         struct sched_param none = {0};
         sched_setscheduler(0, SCHED_BATCH, &none);
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + SPAWN_NICE);

@@ -46,6 +46,7 @@ void tier_cost_note(struct tier *t, const struct store_row *row, bool from_tier)
         return;
     uint64_t hash = row->id.owner == STORE_MADE_HERE ? hash_of_compiler(&row->compiler)
                                                      : hash_of_name(row->name, row->maker);
+    /* The place of the hash, or a free one for it. A full chain gives its last place up. */
     struct tier_cost *c = NULL;
     for (size_t i = 0; i < 8; i++) {
         c = &t->costs[(hash + i) % COSTS];
