@@ -243,9 +243,8 @@ static int add(const char *given, const char *socket)
             of_another = request_connect(w) == 0 && w->conn.daemon_uid != geteuid();
             warm_close(w);
         }
-        puts("The daemon uses only the libraries that the file names, and reads it after `warm "
-             "daemon "
-             "restart`.");
+        puts("The daemon uses only the libraries that the file names, and reads it after "
+             "`warm daemon restart`.");
         if (of_another)
             puts("The daemon that answers is another user's, which has its own file.");
     }
