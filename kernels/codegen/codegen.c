@@ -1124,7 +1124,7 @@ static uint32_t begin_loop(struct gen *g, int64_t n, uint32_t *n_loops)
     return name;
 }
 
-/* Ends n loops. What was declared since there were `lets` declarations is out of scope. */
+/* Ends n loops. Declarations after the first `lets` go out of scope. */
 static void end_loops(struct gen *g, uint32_t n, uint32_t lets)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -47,8 +47,9 @@ class Gradient:
     def __init__(self, forward: Callable[..., Any], with_value: bool, **options: Any) -> None:
         functools.update_wrapper(self, forward)
 
+        # JAX remembers a trace by its function. So each gradient has a function of its own.
         @functools.wraps(forward)
-        def function(*args: Any, **kwargs: Any) -> Any:  # of this gradient: JAX remembers what it traced by the function
+        def function(*args: Any, **kwargs: Any) -> Any:
             return forward(*args, **kwargs)
 
         self.forward = function
@@ -132,7 +133,7 @@ class _Call(NamedTuple):
     name: str  # "" if not all of it is known: it is not kept
     in_tree: Any
     out_tree: Any
-    forward: Any = None  # a function that does what was traced
+    forward: Any = None  # a function that runs the trace
 
 
 class Jit:

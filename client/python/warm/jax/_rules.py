@@ -38,8 +38,8 @@ from typing import Any, Dict, Iterator, List, Tuple
 from warm.jax._keys import Unknown
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-# All modules of JAX trace, differentiate or lower, but these: warm.jax.jit leaves what they make to jax.jit, or they are for
-# other platforms, for files and for people.
+# All modules of JAX and jaxlib count, except those of _APART: they serve other platforms, files or people, or warm.jax.jit hands
+# their functions to jax.jit.
 _MODULES, _BUILDERS = ("jax._src.",), ("jaxlib.",)  # the second: builders of MLIR, under the names of any module
 _APART = tuple(
     f"jax._src.{name}" for name in "export pallas tpu cudnn debugger clusters cloud_ internal_test_util test_ public_test_".split()
